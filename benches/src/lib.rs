@@ -1,0 +1,1 @@
+//! Our numbers beside the peers', one command.

@@ -1,0 +1,1 @@
+//! The one place that reads the clock of the machine

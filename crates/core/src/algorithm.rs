@@ -1,0 +1,98 @@
+//! The algorithms by their names in rule files, one module each. Every one is a pure step: old state, cost and now in;
+//! new state and answer out.
+
+pub(crate) mod fixed_window;
+pub(crate) mod token_bucket;
+
+/// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at most stand
+/// in the module of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// One counter a window; counts every hit, also refused ones. At most 2L around an edge.
+    FixedWindow {
+        /// Where windows begin.
+        align: Align,
+    },
+    /// `cells` cells of the window, the oldest counted whole: never more than L in any window.
+    SlidingWindow {
+        /// Cells of a window; the window must divide by it. 10 where a file does not say.
+        cells: u32,
+    },
+    /// Two windows, the older weighted by its overlap, rounded down. Just under 2L against an adversary.
+    SlidingWindowCounter,
+    /// Every admitted instant: exactly L in any window.
+    SlidingWindowLog {
+        /// Refused takes are logged too, so that a client that does not back off stays refused.
+        log_denied: bool,
+    },
+    /// Permits come back at a steady rate up to `burst`. At most burst + L a window.
+    TokenBucket {
+        /// Most at once; the limit where `None`.
+        burst: Option<u64>,
+        /// What an unseen key starts with; full where `None`.
+        initial: Option<u64>,
+        /// Permits that one take may have ahead of time; they are repaid before anything else is granted.
+        overdraft: u64,
+        /// Whether permits come back one by one or a period's worth at a time.
+        refill: Refill,
+    },
+    /// What flows in leaks out at the limit's rate.
+    LeakyBucket {
+        /// What the bucket holds; the limit where `None`.
+        capacity: Option<u64>,
+        /// What happens to what is in the bucket.
+        form: LeakyForm,
+    },
+    /// A quota that never refills by itself.
+    Total,
+}
+
+impl Algorithm {
+    /// The name in rule files.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::FixedWindow { .. } => "fixed_window",
+            Self::SlidingWindow { .. } => "sliding_window",
+            Self::SlidingWindowCounter => "sliding_window_counter",
+            Self::SlidingWindowLog { .. } => "sliding_window_log",
+            Self::TokenBucket { .. } => "token_bucket",
+            Self::LeakyBucket { .. } => "leaky_bucket",
+            Self::Total => "total",
+        }
+    }
+}
+
+/// Where fixed windows begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Align {
+    /// On the grid of the calendar: whole periods since the Unix epoch, or the units of a time zone.
+    #[default]
+    Calendar,
+    /// At a key's first hit after its last window ended.
+    FirstHit,
+}
+
+/// How a token bucket gets its permits back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refill {
+    /// One by one, as time passes.
+    #[default]
+    Continuous,
+    /// A period's worth at the end of each period, counted from the key's first take.
+    Interval,
+}
+
+/// What a leaky bucket does with what is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeakyForm {
+    /// The bucket only measures: what fits passes at once (the mirror image of a token bucket).
+    #[default]
+    Meter,
+    /// What fits passes with a delay, so that the outflow is steady.
+    Queue {
+        /// This many in the bucket pass without a delay.
+        delay_after: u64,
+    },
+}

@@ -1,0 +1,31 @@
+//! How many permits one request asks for.
+
+/// Permits asked for by one request. Zero is a peek: it is answered, and nothing is charged.
+///
+/// # Example
+/// ```
+/// # use tollgate_core::Cost;
+/// assert_eq!(Cost::ONE.permits(), 1);
+/// assert!(Cost::PEEK.is_peek());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cost(pub u64);
+
+impl Cost {
+    /// Asks what would be answered, and charges nothing.
+    pub const PEEK: Self = Self(0);
+    /// What most requests cost.
+    pub const ONE: Self = Self(1);
+
+    /// The number of permits.
+    #[must_use]
+    pub const fn permits(self) -> u64 {
+        self.0
+    }
+
+    /// True for a cost of zero.
+    #[must_use]
+    pub const fn is_peek(self) -> bool {
+        self.0 == 0
+    }
+}

@@ -1,0 +1,113 @@
+//! The answer to one take.
+
+use std::time::Duration;
+
+/// May it pass?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It may pass (after [`Decision::delay`], where that is not zero).
+    Admit,
+    /// It may not pass now; [`Decision::retry_after`] tells *later* from *never*.
+    Deny,
+}
+
+/// How long until the same cost would be admitted, if nobody else took anything meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RetryAfter {
+    /// It was admitted: no need to wait.
+    Now,
+    /// A retry after exactly this span passes, and one nanosecond earlier does not.
+    After(Duration),
+    /// The cost is above what the quota can ever hold: no wait helps.
+    Never,
+}
+
+/// The answer to one take: whether it may pass, and what is left.
+///
+/// All spans are exact to the nanosecond; rounding up to whole seconds is the wire's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Decision {
+    pub(crate) outcome: Outcome,
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    pub(crate) delay_ns: u64,
+    /// `0`: now; `u64::MAX`: never.
+    pub(crate) retry_ns: u64,
+    pub(crate) reset_ns: u64,
+}
+
+impl Decision {
+    const NEVER: u64 = u64::MAX;
+
+    pub(crate) const fn admit(limit: u64, remaining: u64, reset_ns: u64) -> Self {
+        Self { outcome: Outcome::Admit, limit, remaining, delay_ns: 0, retry_ns: 0, reset_ns }
+    }
+
+    /// A denial that ends after `retry_ns`, which is made at least 1: a denied caller never hears 0.
+    pub(crate) const fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
+        let retry_ns = if retry_ns == 0 { 1 } else { retry_ns };
+        Self { outcome: Outcome::Deny, limit, remaining, delay_ns: 0, retry_ns, reset_ns }
+    }
+
+    pub(crate) const fn never(limit: u64, remaining: u64, reset_ns: u64) -> Self {
+        Self { outcome: Outcome::Deny, limit, remaining, delay_ns: 0, retry_ns: Self::NEVER, reset_ns }
+    }
+
+    pub(crate) const fn with_delay(mut self, delay_ns: u64) -> Self {
+        self.delay_ns = delay_ns;
+        self
+    }
+
+    /// Admit or deny.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// True when it may pass.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        matches!(self.outcome, Outcome::Admit)
+    }
+
+    /// Permits per window that the quota states.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Permits that an immediate take could still get.
+    #[must_use]
+    pub const fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// How much later an admitted request should act (pacing); zero in every algorithm but the queue form.
+    #[must_use]
+    pub const fn delay(&self) -> Duration {
+        Duration::from_nanos(self.delay_ns)
+    }
+
+    /// How long until this cost fits.
+    #[must_use]
+    pub const fn retry_after(&self) -> RetryAfter {
+        match self.retry_ns {
+            0 => RetryAfter::Now,
+            Self::NEVER => RetryAfter::Never,
+            ns => RetryAfter::After(Duration::from_nanos(ns)),
+        }
+    }
+
+    /// True when no wait would help: the cost is above what the quota can hold.
+    #[must_use]
+    pub const fn never_fits(&self) -> bool {
+        self.retry_ns == Self::NEVER
+    }
+
+    /// How long until the full quota is there again, if nobody takes anything.
+    #[must_use]
+    pub const fn reset_after(&self) -> Duration {
+        Duration::from_nanos(self.reset_ns)
+    }
+}

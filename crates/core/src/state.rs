@@ -1,0 +1,135 @@
+//! What is remembered of a key between two takes.
+//!
+//! A state is opaque to the store that keeps it: the quota alone reads its bits. What a store may know is when it
+//! [expires](Expiry): from then on it says the same as no state at all, so its place may be reused.
+
+use crate::time::{NANOS_PER_SECOND, Timestamp};
+
+/// What kind of state a quota needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One [`Word`]: a store can keep it in an atomic and decide by compare-and-swap.
+    Word,
+    /// A [`Wide`] state of several numbers, changed in place under the store's own exclusion.
+    Wide,
+}
+
+/// When a state stops to matter, in whole seconds since the Unix epoch rounded up, good until the year 2072.
+///
+/// A *sticky* state stays meaningful past that instant (a quota that never refills, a bucket that does not start full):
+/// it goes only when the store is at its cap, and then the one with the earliest instant first.
+///
+/// # Example
+/// ```
+/// # use tollgate_core::{Expiry, Timestamp};
+/// let soon = Expiry::at(Timestamp::from_nanos(1_500_000_000));
+/// assert!(!soon.is_past(Timestamp::from_unix_seconds(1)));
+/// assert!(soon.is_past(Timestamp::from_unix_seconds(2)));
+/// assert!(!soon.sticky().is_past(Timestamp::from_unix_seconds(2)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Expiry(u32);
+
+impl Expiry {
+    /// Bits from here on are sticky, counted in steps of [`Self::STICKY_STEP`] seconds; below, seconds.
+    const STICKY: u32 = 0xC000_0000;
+    const STICKY_STEP: u32 = 4;
+    /// Long gone: what the state of an unseen key says.
+    pub const PAST: Self = Self(0);
+    /// Never: kept for as long as there is room.
+    pub const NEVER: Self = Self(u32::MAX);
+
+    /// The end of the second in which `instant` lies (exactly `instant` when it is a whole second).
+    #[must_use]
+    pub const fn at(instant: Timestamp) -> Self {
+        let seconds = instant.as_nanos().div_ceil(NANOS_PER_SECOND);
+        if seconds >= Self::STICKY as u64 { Self(Self::STICKY - 1) } else { Self(seconds as u32) }
+    }
+
+    /// The same instant (up to 4 s later), kept past it while there is room.
+    #[must_use]
+    pub const fn sticky(self) -> Self {
+        if self.is_sticky() {
+            return self;
+        }
+        Self(Self::STICKY + self.0.div_ceil(Self::STICKY_STEP))
+    }
+
+    /// True for a state that is kept past its instant while there is room.
+    #[must_use]
+    pub const fn is_sticky(self) -> bool {
+        self.0 >= Self::STICKY
+    }
+
+    /// True when the state says the same as none at `now`.
+    #[must_use]
+    pub const fn is_past(self, now: Timestamp) -> bool {
+        !self.is_sticky() && self.0 as u64 <= now.unix_seconds()
+    }
+
+    /// The instant, in seconds since the Unix epoch; what to order by when a store at its cap must drop something.
+    #[must_use]
+    pub const fn seconds(self) -> u64 {
+        if self.is_sticky() { (self.0 - Self::STICKY) as u64 * Self::STICKY_STEP as u64 } else { self.0 as u64 }
+    }
+
+    /// The bits, for a store to keep.
+    #[must_use]
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// From bits that [`Expiry::to_bits`] gave.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+/// A state of one word, and when it expires. The value's meaning belongs to the quota that wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Word {
+    /// The bits of the state. Any value is possible, also 0.
+    pub value: u64,
+    /// From when on this word says the same as [`Word::FRESH`].
+    pub expires: Expiry,
+}
+
+impl Word {
+    /// The state of a key that was never seen.
+    pub const FRESH: Self = Self { value: 0, expires: Expiry::PAST };
+
+    /// True for the state of an unseen key.
+    #[must_use]
+    pub const fn is_fresh(self) -> bool {
+        self.value == 0 && self.expires.to_bits() == 0
+    }
+}
+
+/// New word and answer of one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct WordStep {
+    /// What to remember; equal to the old word when nothing is to be written.
+    pub word: Word,
+    /// What to answer.
+    pub decision: crate::Decision,
+}
+
+/// A state of several numbers, changed in place. Empty is the state of an unseen key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wide {
+    /// The numbers; their meaning belongs to the quota that wrote them.
+    pub cells: Vec<u64>,
+    /// From when on this state says the same as none.
+    pub expires: Expiry,
+}
+
+/// Either kind of state, for callers that keep one key by themselves (tests, models, a single limiter).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// See [`Word`].
+    Word(Word),
+    /// See [`Wide`].
+    Wide(Wide),
+}

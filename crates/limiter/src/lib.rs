@@ -1,0 +1,1 @@
+//! Policy, store and clock together decide; reload; what is observed

@@ -1,0 +1,1 @@
+//! Rule files: grammar, faults with their place, and the matcher

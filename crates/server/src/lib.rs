@@ -1,0 +1,1 @@
+//! The command tollgate: serve, check, explain

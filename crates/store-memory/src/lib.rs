@@ -1,0 +1,1 @@
+//! Counters in this process: a keyed table of one-word states

@@ -1,0 +1,66 @@
+//! Errors that say what became of the permits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How messages and metrics call a store, such as `memory` or `redis at 127.0.0.1:6379`. Never holds a password.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StoreName(Arc<str>);
+
+impl StoreName {
+    /// A name; the caller has taken any password out of it.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for StoreName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a store gave no decision. Every kind says what became of the permits.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Refused before anything was sent: no permit was taken. Asking again is safe.
+    #[error("store {store} is unreachable; no permit was taken")]
+    Unreachable {
+        /// Which store.
+        store: StoreName,
+        /// What the network said.
+        source: std::io::Error,
+    },
+    /// No answer in time: the permits may or may not have been taken.
+    #[error("store {store} did not answer within {waited:?}; the permits may or may not have been taken")]
+    Silent {
+        /// Which store.
+        store: StoreName,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The store answered with an error: no permit was taken.
+    #[error("store {store} refused: {reason}; no permit was taken")]
+    Refused {
+        /// Which store.
+        store: StoreName,
+        /// What it said.
+        reason: String,
+    },
+    /// The quota is of a kind that this store cannot count atomically: no permit was taken.
+    #[error("store {store} cannot count {algorithm} atomically; no permit was taken")]
+    Unsupported {
+        /// Which store.
+        store: StoreName,
+        /// Name of the algorithm.
+        algorithm: &'static str,
+    },
+}

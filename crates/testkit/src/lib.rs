@@ -1,0 +1,1 @@
+//! Helpers of tests: step tables, vectors, real processes
