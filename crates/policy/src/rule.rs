@@ -1,0 +1,155 @@
+//! A rule: what one descriptor of a rule file says, ready to be used.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use tollgate_core::Quota;
+
+use crate::fault::Place;
+
+/// What one node of a descriptor tree says about the requests that end there.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Rule {
+    /// Dense number among all rules of a policy, from 0: an index for metrics.
+    pub index: usize,
+    /// The path for people, such as `api_key → plan=gold`.
+    pub path: String,
+    /// The rule's `name`; empty where the file gives none. Target of other rules' [`replaces`](Rule::replaces).
+    pub name: String,
+    /// The limits, each charged. Empty when [`unlimited`](Rule::unlimited).
+    pub limits: Vec<Limit>,
+    /// Nothing is counted and everything passes.
+    pub unlimited: bool,
+    /// Counts, but never denies.
+    pub shadow_mode: bool,
+    /// A soft limit: the overall answer denies only when all quota rules do.
+    pub quota_mode: bool,
+    /// Names of rules that this one takes the place of when both apply to one request.
+    pub replaces: Vec<String>,
+    /// Free data that goes back with a request that passes; a map, or `None`.
+    pub metadata: Option<serde_json::Value>,
+    /// What to do when the store does not answer.
+    pub on_store_failure: OnStoreFailure,
+    /// Where the counters live when several nodes run.
+    pub sharing: Sharing,
+    /// How an HTTP surface answers a denied request; the domain's where the rule gives none.
+    pub response: Option<Response>,
+    /// Where the rule stands in its file.
+    pub place: Place,
+}
+
+/// One limit of a rule.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limit {
+    /// `name` in the file; empty where it gives none. Goes back in replies.
+    pub name: String,
+    /// What is counted, ready for a store.
+    pub quota: Quota,
+    /// The number in the file.
+    pub requests_per_unit: u32,
+    /// The unit that the period is exactly one of; `None` for any other period, such as ten seconds.
+    pub unit: Option<Unit>,
+    /// The length of the period (of the unit, where a time zone makes it vary).
+    pub period: Duration,
+    /// Last part of the counter's key.
+    pub(crate) key_tail: Cow<'static, str>,
+}
+
+/// Units of a rule file. Months have 30 days and years 365 unless a `time_zone` says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// 1 s.
+    Second,
+    /// 60 s.
+    Minute,
+    /// 3,600 s.
+    Hour,
+    /// 86,400 s.
+    Day,
+    /// 7 days, beginning on a Thursday, as 1 January 1970 was one.
+    Week,
+    /// 30 days.
+    Month,
+    /// 365 days.
+    Year,
+}
+
+impl Unit {
+    /// Seconds in one unit.
+    #[must_use]
+    pub const fn seconds(self) -> u64 {
+        match self {
+            Self::Second => 1,
+            Self::Minute => 60,
+            Self::Hour => 3_600,
+            Self::Day => 86_400,
+            Self::Week => 604_800,
+            Self::Month => 2_592_000,
+            Self::Year => 31_536_000,
+        }
+    }
+
+    /// The name in rule files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+}
+
+/// What to do with a request when the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStoreFailure {
+    /// Refuse it.
+    Deny,
+    /// Let it pass.
+    #[default]
+    Allow,
+    /// Count it in this node's memory.
+    Local,
+}
+
+/// Where a rule's counters live when several nodes run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// In the store: every decision asks it.
+    #[default]
+    Exact,
+    /// In the store, which hands out permits ahead of time.
+    Leased,
+    /// In this node's memory, even when a store is configured.
+    Local,
+}
+
+/// How an HTTP surface answers a denied request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Response {
+    /// Status code, 400 to 599; `None` for the surface's own (429).
+    pub status: Option<u16>,
+    /// `Content-Type` of the body.
+    pub content_type: Option<String>,
+    /// Body, with `{{retry_after}}` and the like to be filled in.
+    pub body: Option<String>,
+    /// Further header fields; values may hold the same placeholders.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A limit that came with the request instead of from a file: `requests_per_unit` hits a calendar window of `unit`.
+///
+/// It counts under the same key as a configured fixed window of the same unit for the same entries would, so that the
+/// two share a count.
+#[derive(Clone, Debug)]
+pub struct Override {
+    /// What is counted, and how it is answered.
+    pub limit: Limit,
+}
