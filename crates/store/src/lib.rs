@@ -2,13 +2,19 @@
 //!
 //! A store keeps one state per key and decides atomically: batch in, decisions out. It knows nothing of rules; it is
 //! handed the [`Quota`] with every take and never reads a state's bits itself.
-//! Not here: any store. `store-memory` and its siblings each implement [`Store`].
+//! Not here: any store for production. `store-memory` and its siblings each implement [`Store`].
 
 mod error;
+mod model;
+#[cfg(feature = "suite")]
+pub mod suite;
 mod take;
+mod wait;
 
 pub use error::{StoreError, StoreName};
+pub use model::ModelStore;
 pub use take::{Charge, Inspection, Key, Take, Verdicts};
+pub use wait::block_on;
 
 use std::future::Future;
 
@@ -16,16 +22,24 @@ use tollgate_core::{Cost, Decision, Quota, Timestamp};
 
 /// Counters by key, decided atomically.
 ///
-/// Every method takes the time as an argument; a shared store may prefer its own server's clock.
+/// What holds for every store, and is tested by the suite (feature `suite`) against [`ModelStore`]:
+/// - an unseen key, a forgotten one and an expired one answer alike: a fresh quota;
+/// - a key goes with one quota at a time (or its successors, [`Quota::succeeding`]); handing in a quota of another
+///   shape starts afresh;
+/// - concurrent calls are as if made one after another: no two callers ever share a permit;
+/// - time is an argument and may step back: nothing is minted, nothing freezes for longer than the step. A shared store may
+///   prefer its own server's clock.
 pub trait Store: Send + Sync + 'static {
     /// How messages and metrics call this store.
     fn name(&self) -> StoreName;
 
-    /// Decides every take of the batch, in order, and pushes one answer each onto `verdicts`.
+    /// Decides every take of the batch, in order, and pushes one answer each onto `verdicts` (what is there already
+    /// stays).
     ///
     /// Takes of one key within a batch see each other, in order. With [`Charge::Each`] every take stands alone. With
-    /// [`Charge::Together`] either all are charged or none is: when one is denied, those that would have passed are
-    /// answered as admitted but nothing is taken for them.
+    /// [`Charge::Together`] either all are charged or none is: the answers are those that the takes would get one after
+    /// another, and if any of them is a denial, everything is left as it was before the batch (also the hits that a fixed
+    /// window counts when it denies). Other callers never see the batch half done.
     ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.
@@ -37,7 +51,7 @@ pub trait Store: Send + Sync + 'static {
         verdicts: &mut Verdicts,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Gives `cost` permits back to `key`, never above a full quota; answers as a peek afterwards would.
+    /// Gives `cost` permits back to `key`, never above a full quota; answers what is there afterwards.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the permits may have been given back.
@@ -49,7 +63,8 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
 
-    /// Forgets `key`, so that its next take finds a fresh quota. True when there was something to forget.
+    /// Forgets `key`, so that its next take finds a fresh quota. True when there was something to forget: a state that has
+    /// not expired.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the key may have been forgotten.

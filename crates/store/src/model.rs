@@ -1,0 +1,134 @@
+//! The reference model: a map behind one lock, so plain that it is believed by reading it.
+//!
+//! Every store must answer as this one does; the suite (feature `suite`) compares them. It forgets nothing, so that a state that a
+//! store drops too early shows. Not here: speed, a cap, or anything for production.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tollgate_core::{Cost, Decision, Expiry, Quota, Shape, State, Timestamp};
+
+use crate::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+
+type States = BTreeMap<Vec<u8>, State>;
+
+/// A store that is a map behind one lock: the oracle of the suite, and a stand-in for small tests.
+///
+/// # Example
+/// ```
+/// # use tollgate_store::{Charge, Key, ModelStore, Store, Take, block_on};
+/// # use tollgate_core::{Cost, Quota, Timestamp};
+/// # use std::time::Duration;
+/// let store = ModelStore::default();
+/// let quota = Quota::token_bucket(2, Duration::from_secs(1))?;
+/// let take = Take { key: Key(b"a"), quota: &quota, cost: Cost::ONE };
+/// let mut verdicts = Vec::new();
+/// block_on(store.take(&[take, take, take], Charge::Each, Timestamp::ZERO, &mut verdicts));
+/// let admitted = verdicts.iter().flatten().filter(|decision| decision.is_admitted()).count();
+/// assert_eq!(admitted, 2);
+/// # Ok::<(), tollgate_core::QuotaError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct ModelStore {
+    states: Mutex<States>,
+}
+
+impl ModelStore {
+    /// How many keys have a state, also an expired one.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// True when no key was ever written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// When the state of `key` stops to matter; `None` when there is none.
+    #[must_use]
+    pub fn expiry(&self, key: Key<'_>) -> Option<Expiry> {
+        self.lock().get(key.0).map(expires)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, States> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for ModelStore {
+    fn name(&self) -> StoreName {
+        StoreName::new("model")
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        let mut states = self.lock();
+        let before = match charge {
+            Charge::Each => None,
+            Charge::Together => Some(states.clone()),
+        };
+        let mut all_admitted = true;
+        for take in batch {
+            let decision =
+                step(&mut states, take.key, take.quota, |state| take.quota.take(state, take.cost, now));
+            all_admitted &= decision.is_admitted();
+            verdicts.push(Ok(decision));
+        }
+        if let (Some(before), false) = (before, all_admitted) {
+            *states = before;
+        }
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        Ok(step(&mut self.lock(), key, quota, |state| quota.give_back(state, cost, now)))
+    }
+
+    async fn reset(&self, key: Key<'_>, _quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        Ok(self.lock().remove(key.0).is_some_and(|state| !expires(&state).is_past(now)))
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        let mut state = find(&self.lock(), key, quota);
+        let is_tracked = !expires(&state).is_past(now);
+        Ok(Inspection { decision: quota.take(&mut state, Cost::PEEK, now), is_tracked })
+    }
+}
+
+/// Runs `change` on the state of `key`, or on a fresh one, and keeps what it made of it.
+fn step(
+    states: &mut States,
+    key: Key<'_>,
+    quota: &Quota,
+    change: impl FnOnce(&mut State) -> Decision,
+) -> Decision {
+    let old = find(states, key, quota);
+    let mut new = old.clone();
+    let decision = change(&mut new);
+    if new != old {
+        states.insert(key.0.to_vec(), new);
+    }
+    decision
+}
+
+fn find(states: &States, key: Key<'_>, quota: &Quota) -> State {
+    match (states.get(key.0), quota.shape()) {
+        (Some(state @ State::Word(_)), Shape::Word) | (Some(state @ State::Wide(_)), Shape::Wide) => {
+            state.clone()
+        }
+        _ => quota.fresh(), // unseen, or the rule's algorithm became one of another shape
+    }
+}
+
+fn expires(state: &State) -> Expiry {
+    match state {
+        State::Word(word) => word.expires,
+        State::Wide(wide) => wide.expires,
+    }
+}

@@ -1,0 +1,99 @@
+//! The suite that every store is held to: random histories compared answer by answer with [`ModelStore`], shrunk
+//! when they differ, and checks with many callers at once.
+//!
+//! For tests of store crates (feature `suite`). Not here: what the right arithmetic is (`core` and its oracle say that) and
+//! speed. That the suite would notice is itself tested: `tests/mutations.rs` breaks the model in known ways, and each must turn it red.
+//!
+//! ```
+//! use tollgate_store::{ModelStore, suite};
+//!
+//! suite::run(&suite::Parked, ModelStore::default, &suite::Options { cases: 8, ..Default::default() });
+//! ```
+#![expect(clippy::panic, reason = "a suite tells its findings by failing the test that runs it")]
+
+mod concurrent;
+mod history;
+mod quotas;
+
+use std::future::Future;
+
+use crate::Store;
+
+/// Runs a store's futures to their end: [`Parked`] for stores that need no runtime, the store's own test's runtime else.
+pub trait Executor: Sync {
+    /// Runs `future` to its end, on any thread of the suite.
+    fn block_on<F: Future>(&self, future: F) -> F::Output;
+}
+
+/// The executor for stores that need no runtime: [`crate::block_on`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parked;
+
+impl Executor for Parked {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        crate::block_on(future)
+    }
+}
+
+/// How much to try, and what the store says it cannot do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Random histories to compare with the model.
+    pub cases: u32,
+    /// Most steps of a history.
+    pub steps: usize,
+    /// Callers at once.
+    pub threads: usize,
+    /// Takes of each of them.
+    pub takes: u32,
+    /// Names of algorithms, as in rule files, that the store cannot count.
+    pub unsupported: &'static [&'static str],
+}
+
+impl Default for Options {
+    /// 256 histories of up to 60 steps; 4 callers of 500 takes; every algorithm.
+    fn default() -> Self {
+        Self { cases: 256, steps: 60, threads: 4, takes: 500, unsupported: &[] }
+    }
+}
+
+/// In what a store differs from what it must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The law that does not hold.
+    pub law: &'static str,
+    /// What was done, as short as shrinking could make it, and how the answers differ.
+    pub details: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.law, self.details)
+    }
+}
+
+/// Holds the stores that `make` makes to everything in the suite; each check begins with a new one.
+///
+/// # Panics
+/// With the first [`Failure`].
+pub fn run<S: Store>(executor: &impl Executor, make: impl Fn() -> S, options: &Options) {
+    if let Err(failure) = check(executor, make, options) {
+        panic!("{failure}");
+    }
+}
+
+/// As [`run`], but answers.
+///
+/// # Errors
+/// The first [`Failure`].
+pub fn check<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    history::answers_as_the_model_does(executor, &make, options)?;
+    concurrent::callers_at_once_admit_exactly_the_limit(executor, &make, options)?;
+    concurrent::together_charges_all_or_nobody(executor, &make, options)?;
+    concurrent::together_in_any_order_never_passes_a_limit(executor, &make, options)?;
+    concurrent::giving_back_at_once_loses_and_mints_nothing(executor, &make, options)
+}

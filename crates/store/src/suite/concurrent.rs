@@ -1,0 +1,169 @@
+//! Many callers at once. What they may see depends on chance; what must come out in the end does not.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tollgate_core::{Cost, Quota, Timestamp};
+
+use super::{Executor, Failure, Options, quotas};
+use crate::{Charge, Key, ModelStore, Store, Take, Verdicts};
+
+const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+
+/// Rows 8, 23 and 156: n callers on one key admit exactly what one caller after another would.
+pub(super) fn callers_at_once_admit_exactly_the_limit<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    const LAW: &str = "callers_at_once_admit_exactly_the_limit";
+    let key = Key(b"hot");
+    for quota in quotas::all(options) {
+        let take = Take { key, quota: &quota, cost: Cost::ONE };
+        let model = ModelStore::default();
+        let rounds = options.takes * options.threads as u32;
+        let want = (0..rounds).filter(|_| passes(executor, &model, &[take], Charge::Each)).count() as u64;
+        let store = make();
+        let got = at_once(options, |_, _| u64::from(passes(executor, &store, &[take], Charge::Each)));
+        expect(LAW, got == want, || {
+            format!("{got} of {rounds} passed, {want} may, by {:?}", quota.algorithm())
+        })?;
+        let left = left(executor, &store, key, &quota);
+        let want = self::left(executor, &model, key, &quota);
+        expect(LAW, left == want, || format!("{left} are left, not {want}, by {:?}", quota.algorithm()))?;
+    }
+    Ok(())
+}
+
+/// Two limits taken together: the smaller one decides, and the larger one is charged only for what passed.
+pub(super) fn together_charges_all_or_nobody<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    const LAW: &str = "together_charges_all_or_nobody";
+    let many = u64::from(options.takes) * options.threads as u64;
+    let (narrow, wide) = (slow_quota(LAW, many / 4 + 1)?, slow_quota(LAW, many + 1)?);
+    let store = make();
+    let (a, b) = (Key(b"narrow"), Key(b"wide"));
+    let got = at_once(options, |thread, _| {
+        let mut batch = [
+            Take { key: a, quota: &narrow, cost: Cost::ONE },
+            Take { key: b, quota: &wide, cost: Cost::ONE },
+        ];
+        if thread % 2 == 1 {
+            batch.reverse(); // whoever locks in the order of the batch locks up here
+        }
+        u64::from(passes(executor, &store, &batch, Charge::Together))
+    });
+    let want = narrow.limit();
+    expect(LAW, got == want, || format!("{got} passed where the narrower limit is {want}"))?;
+    let rest = left(executor, &store, b, &wide);
+    let want = wide.limit() - got;
+    expect(LAW, rest == want, || {
+        format!("{got} passed, yet {rest} instead of {want} are left of the wider limit")
+    })
+}
+
+/// Batches over three limits in every order, mixed with takes on their own, never pass any of the limits, and what is
+/// left of each is exactly what was not admitted.
+pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    const LAW: &str = "together_in_any_order_never_passes_a_limit";
+    let many = u64::from(options.takes) * options.threads as u64;
+    let limits =
+        [slow_quota(LAW, many / 5 + 1)?, slow_quota(LAW, many / 4 + 1)?, slow_quota(LAW, many / 3 + 1)?];
+    let keys = [Key(b"one"), Key(b"two"), Key(b"three")];
+    let admitted = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
+    let store = make();
+    at_once(options, |thread, round| {
+        let first = (thread + round as usize) % 3;
+        let second = (first + 1 + thread % 2) % 3;
+        let alone = round % 5 == 0;
+        let members = if alone { &[first][..] } else { &[first, second] };
+        let batch: Vec<Take<'_>> = members
+            .iter()
+            .map(|&index| Take { key: keys[index], quota: &limits[index], cost: Cost::ONE })
+            .collect();
+        let charge = if alone { Charge::Each } else { Charge::Together };
+        if passes(executor, &store, &batch, charge) {
+            members.iter().for_each(|&index| {
+                admitted[index].fetch_add(1, Relaxed);
+            });
+        }
+        0
+    });
+    for (index, quota) in limits.iter().enumerate() {
+        let (got, limit) = (admitted[index].load(Relaxed), quota.limit());
+        expect(LAW, got <= limit, || format!("{got} passed limit {limit}"))?;
+        let rest = left(executor, &store, keys[index], quota);
+        expect(LAW, rest == limit - got, || format!("{got} of {limit} passed, yet {rest} are left"))?;
+    }
+    Ok(())
+}
+
+/// Every permit that is given back can be taken again, once.
+pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    const LAW: &str = "giving_back_at_once_loses_and_mints_nothing";
+    let quota = slow_quota(LAW, options.threads as u64 * 3)?;
+    let key = Key(b"lent");
+    let store = make();
+    let kept = at_once(options, |_, round| {
+        if !passes(executor, &store, &[Take { key, quota: &quota, cost: Cost::ONE }], Charge::Each) {
+            return 0;
+        }
+        let keep = round % 50 == 0;
+        if !keep {
+            let _ = executor.block_on(store.give_back(key, &quota, Cost::ONE, NOON));
+        }
+        u64::from(keep)
+    });
+    let rest = left(executor, &store, key, &quota);
+    expect(LAW, kept + rest == quota.limit(), || {
+        format!("{kept} are kept and {rest} are left of {}", quota.limit())
+    })
+}
+
+/// Runs `call(thread, round)` from many threads that begin together; the sum of what it answers.
+fn at_once(options: &Options, call: impl Fn(usize, u32) -> u64 + Sync) -> u64 {
+    let barrier = Barrier::new(options.threads);
+    let sum = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..options.threads {
+            let (barrier, sum, call) = (&barrier, &sum, &call);
+            scope.spawn(move || {
+                barrier.wait();
+                let own: u64 = (0..options.takes).map(|round| call(thread, round)).sum();
+                sum.fetch_add(own, Relaxed);
+            });
+        }
+    });
+    sum.into_inner()
+}
+
+/// True when every take of the batch is admitted.
+fn passes(executor: &impl Executor, store: &impl Store, batch: &[Take<'_>], charge: Charge) -> bool {
+    let mut verdicts = Verdicts::new();
+    executor.block_on(store.take(batch, charge, NOON, &mut verdicts));
+    verdicts.iter().all(|verdict| verdict.as_ref().is_ok_and(|decision| decision.is_admitted()))
+}
+
+/// What a peek says is left; `u64::MAX` when the store gives no answer.
+fn left(executor: &impl Executor, store: &impl Store, key: Key<'_>, quota: &Quota) -> u64 {
+    executor.block_on(store.inspect(key, quota, NOON)).map_or(u64::MAX, |it| it.decision.remaining())
+}
+
+fn slow_quota(law: &'static str, limit: u64) -> Result<Quota, Failure> {
+    quotas::slow(limit).map_err(|error| Failure { law, details: error.to_string() })
+}
+
+fn expect(law: &'static str, holds: bool, details: impl FnOnce() -> String) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(Failure { law, details: details() }) }
+}

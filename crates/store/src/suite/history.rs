@@ -1,0 +1,245 @@
+//! Random histories, run on a store and on the model side by side.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+
+use super::{Executor, Failure, Options, quotas};
+use crate::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+
+const LAW: &str = "every_store_answers_as_the_model_does";
+/// Quotas of one history; few, so that their counters meet each other.
+const QUOTAS: usize = 3;
+/// Keys of each of them.
+const KEYS: usize = 3;
+const KEY_BYTES: [&[u8]; QUOTAS * KEYS] =
+    [b"", b"a", b"a\0", &[b'x'; 300], &[b'x'; 301], b"client=10.0.0.1", b"client=10.0.0.2", &[0], &[0xff; 8]];
+
+/// One step of a history; `key` indexes [`KEY_BYTES`].
+#[derive(Clone, Debug)]
+enum Step {
+    Take { charge: Charge, takes: Vec<(usize, Cost)> },
+    GiveBack { key: usize, cost: Cost },
+    Reset { key: usize },
+    Inspect { key: usize },
+    Advance(Duration),
+    StepBack(Duration),
+}
+
+/// A history: which quotas (indices into all of them), when it begins, what happens.
+#[derive(Clone, Debug)]
+struct History {
+    quotas: [prop::sample::Index; QUOTAS],
+    begins: Duration,
+    steps: Vec<Step>,
+}
+
+pub(super) fn answers_as_the_model_does<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    let quotas = quotas::all(options);
+    let config = Config {
+        cases: options.cases,
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    };
+    TestRunner::new(config)
+        .run(&histories(options.steps), |history| replay(executor, &make(), &quotas, &history))
+        .map_err(|error| match error {
+            TestError::Fail(reason, history) => {
+                let quotas = history.quotas.map(|index| index.get(&quotas).clone());
+                let told: Vec<String> = quotas.iter().map(describe).collect();
+                let details = format!(
+                    "{reason}\nquotas (three keys each): {told:#?}\nbegins {:?} into an hour\nsteps: {:#?}",
+                    history.begins, history.steps
+                );
+                Failure { law: LAW, details }
+            }
+            TestError::Abort(reason) => Failure { law: LAW, details: reason.to_string() },
+        })
+}
+
+fn describe(quota: &Quota) -> String {
+    format!("{} per {:?}, {:?}", quota.limit(), quota.period(), quota.algorithm())
+}
+
+fn histories(steps: usize) -> impl Strategy<Value = History> {
+    (any::<[prop::sample::Index; QUOTAS]>(), spans(), prop::collection::vec(step(), 1..=steps))
+        .prop_map(|(quotas, begins, steps)| History { quotas, begins, steps })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = || 0..KEY_BYTES.len();
+    let takes = prop::collection::vec((key(), costs()), 1..=6);
+    prop_oneof![
+        8 => (prop_oneof![Just(Charge::Each), Just(Charge::Together)], takes)
+            .prop_map(|(charge, takes)| Step::Take { charge, takes }),
+        2 => (key(), costs()).prop_map(|(key, cost)| Step::GiveBack { key, cost }),
+        1 => key().prop_map(|key| Step::Reset { key }),
+        2 => key().prop_map(|key| Step::Inspect { key }),
+        4 => spans().prop_map(Step::Advance),
+        1 => spans().prop_map(Step::StepBack),
+    ]
+}
+
+fn costs() -> impl Strategy<Value = Cost> {
+    prop_oneof![
+        2 => Just(Cost::PEEK),
+        8 => (1..=8_u64).prop_map(Cost),
+        1 => prop_oneof![Just(1_000_000_000), Just(1 << 34), Just(u64::MAX)].prop_map(Cost),
+    ]
+}
+
+/// Spans of every size that a rule or a clock step may have.
+fn spans() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        2 => (0..3_u64).prop_map(Duration::from_nanos),
+        4 => (0..1_000_000_000_u64).prop_map(Duration::from_nanos),
+        3 => (0..3_000_u64).prop_map(Duration::from_millis),
+        2 => (0..120_u64).prop_map(Duration::from_secs),
+        1 => (0..3_600_u64).prop_map(Duration::from_secs),
+    ]
+}
+
+/// Both stores, and the time.
+struct Replay<'a, S, E> {
+    executor: &'a E,
+    store: &'a S,
+    model: ModelStore,
+    quotas: [&'a Quota; QUOTAS],
+    now: Timestamp,
+    latest: Timestamp,
+}
+
+fn replay<S: Store>(
+    executor: &impl Executor,
+    store: &S,
+    quotas: &[Quota],
+    history: &History,
+) -> Result<(), TestCaseError> {
+    let now = Timestamp::from_unix_seconds(1_700_000_000) + history.begins;
+    let quotas = history.quotas.each_ref().map(|index| index.get(quotas));
+    let mut replay = Replay { executor, store, model: ModelStore::default(), quotas, now, latest: now };
+    for (index, step) in history.steps.iter().enumerate() {
+        replay.step(step).map_err(|error| match error {
+            TestCaseError::Fail(reason) => TestCaseError::fail(format!("step {index} ({step:?}): {reason}")),
+            other => other,
+        })?;
+    }
+    // At the end every key must stand as in the model, also those that no step looked at.
+    (0..KEY_BYTES.len()).try_for_each(|key| replay.step(&Step::Inspect { key }))
+}
+
+impl<S: Store, E: Executor> Replay<'_, S, E> {
+    fn quota(&self, key: usize) -> &Quota {
+        self.quotas[key % QUOTAS]
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Take { charge, takes } => self.take(*charge, takes),
+            Step::GiveBack { key, cost } => {
+                let (key, quota) = (Key(KEY_BYTES[*key]), self.quota(*key));
+                let got = self.executor.block_on(self.store.give_back(key, quota, *cost, self.now));
+                let want = self.executor.block_on(self.model.give_back(key, quota, *cost, self.now));
+                same(&got, &want)
+            }
+            Step::Reset { key } => self.reset(*key),
+            Step::Inspect { key } => self.inspect(*key),
+            Step::Advance(span) => {
+                self.now = self.now + *span;
+                self.latest = self.latest.max(self.now);
+                Ok(())
+            }
+            Step::StepBack(span) => {
+                let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+                self.now = Timestamp::from_nanos(self.now.as_nanos().saturating_sub(span));
+                self.forget_what_a_store_may_have_dropped();
+                Ok(())
+            }
+        }
+    }
+
+    fn take(&self, charge: Charge, takes: &[(usize, Cost)]) -> Result<(), TestCaseError> {
+        let batch: Vec<Take<'_>> = takes
+            .iter()
+            .map(|(key, cost)| Take { key: Key(KEY_BYTES[*key]), quota: self.quota(*key), cost: *cost })
+            .collect();
+        // What a caller already holds must stay.
+        let earlier = || StoreError::Refused { store: StoreName::new("suite"), reason: "earlier".into() };
+        let (mut got, mut want): (Verdicts, Verdicts) = (vec![Err(earlier())], vec![Err(earlier())]);
+        self.executor.block_on(self.store.take(&batch, charge, self.now, &mut got));
+        self.executor.block_on(self.model.take(&batch, charge, self.now, &mut want));
+        prop_assert_eq!(got.len(), want.len(), "answers to a batch of {}, and one earlier", batch.len());
+        let kept = matches!(&got[0], Err(StoreError::Refused { reason, .. }) if reason == "earlier");
+        prop_assert!(kept, "what the caller already had is gone");
+        for (index, (got, want)) in got.iter().zip(&want).enumerate().skip(1) {
+            same(got, want).map_err(|error| TestCaseError::fail(format!("take {}: {error}", index - 1)))?;
+        }
+        Ok(())
+    }
+
+    fn reset(&self, key: usize) -> Result<(), TestCaseError> {
+        let (bytes, quota) = (Key(KEY_BYTES[key]), self.quota(key));
+        let full =
+            self.executor.block_on(self.model.inspect(bytes, quota, self.now)).is_ok_and(|it| is_full(&it));
+        let got = self.executor.block_on(self.store.reset(bytes, quota, self.now));
+        let want = self.executor.block_on(self.model.reset(bytes, quota, self.now));
+        match (got, want) {
+            // A state that says the same as none may be kept or not.
+            (Ok(_), Ok(_)) if full => Ok(()),
+            (Ok(got), Ok(want)) => {
+                prop_assert_eq!(got, want, "was there something to forget?");
+                Ok(())
+            }
+            (got, want) => Err(TestCaseError::fail(format!("got {got:?}, the model says {want:?}"))),
+        }
+    }
+
+    fn inspect(&self, key: usize) -> Result<(), TestCaseError> {
+        let (bytes, quota) = (Key(KEY_BYTES[key]), self.quota(key));
+        let got = self.executor.block_on(self.store.inspect(bytes, quota, self.now));
+        let want = self.executor.block_on(self.model.inspect(bytes, quota, self.now));
+        match (got, want) {
+            (Ok(got), Ok(want)) => {
+                prop_assert_eq!(got.decision, want.decision, "inspecting key {}", key);
+                prop_assert!(is_full(&want) || got.is_tracked == want.is_tracked, "{:?}, {:?}", got, want);
+                Ok(())
+            }
+            (got, want) => Err(TestCaseError::fail(format!("got {got:?}, the model says {want:?}"))),
+        }
+    }
+
+    /// A state that expired at the latest time may be gone or not when the clock steps back before that: both are right,
+    /// so both stores forget it and go on alike.
+    fn forget_what_a_store_may_have_dropped(&self) {
+        for (index, bytes) in KEY_BYTES.iter().enumerate() {
+            let key = Key(bytes);
+            if self.model.expiry(key).is_some_and(|expiry| expiry.is_past(self.latest)) {
+                let quota = self.quota(index);
+                let _ = self.executor.block_on(self.store.reset(key, quota, self.now));
+                let _ = self.executor.block_on(self.model.reset(key, quota, self.now));
+            }
+        }
+    }
+}
+
+/// True for a state that cannot be told from none by asking.
+fn is_full(inspection: &Inspection) -> bool {
+    inspection.decision.reset_after().is_zero()
+}
+
+fn same(
+    got: &Result<Decision, StoreError>,
+    want: &Result<Decision, StoreError>,
+) -> Result<(), TestCaseError> {
+    match (got, want) {
+        (Ok(got), Ok(want)) if got == want => Ok(()),
+        _ => Err(TestCaseError::fail(format!("\n   store: {got:?}\n   model: {want:?}"))),
+    }
+}

@@ -1,0 +1,48 @@
+//! The quotas that histories are made of: every algorithm, small and large numbers, edges.
+
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
+
+use super::Options;
+
+/// Every quota that this build of the core makes and the store does not declare unsupported.
+pub(super) fn all(options: &Options) -> Vec<Quota> {
+    let bucket =
+        |burst, initial, overdraft, refill| Algorithm::TokenBucket { burst, initial, overdraft, refill };
+    let second = Duration::from_secs(1);
+    let minute = Duration::from_secs(60);
+    [
+        (5, second, bucket(None, None, 0, Refill::Continuous)),
+        (10, second, bucket(Some(3), None, 0, Refill::Continuous)),
+        (3, minute, bucket(Some(20), Some(2), 0, Refill::Continuous)),
+        (4, second, bucket(Some(4), None, 6, Refill::Continuous)),
+        (1_000_000_000, second, bucket(None, None, 0, Refill::Continuous)),
+        (1, Duration::from_secs(365 * 86_400), bucket(None, None, 0, Refill::Continuous)),
+        (5, second, bucket(Some(7), None, 0, Refill::Interval)),
+        (2, minute, bucket(Some(6), Some(0), 0, Refill::Interval)),
+        (4, second, Algorithm::FixedWindow { align: Align::Calendar }),
+        (4_294_967_295, minute, Algorithm::FixedWindow { align: Align::Calendar }),
+        (7, Duration::from_millis(1_500), Algorithm::FixedWindow { align: Align::FirstHit }),
+        (0, second, Algorithm::FixedWindow { align: Align::Calendar }),
+        (6, second, Algorithm::SlidingWindow { cells: 10 }),
+        (20, minute, Algorithm::SlidingWindow { cells: 3 }),
+        (6, second, Algorithm::SlidingWindowCounter),
+        (7, minute, Algorithm::SlidingWindowCounter),
+        (5, second, Algorithm::SlidingWindowLog { log_denied: false }),
+        (3, minute, Algorithm::SlidingWindowLog { log_denied: true }),
+        (5, second, Algorithm::LeakyBucket { capacity: None, form: LeakyForm::Meter }),
+        (10, second, Algorithm::LeakyBucket { capacity: Some(4), form: LeakyForm::Queue { delay_after: 1 } }),
+        (9, second, Algorithm::Total),
+    ]
+    .into_iter()
+    .filter(|(_, _, algorithm)| !options.unsupported.contains(&algorithm.name()))
+    .filter_map(|(limit, span, algorithm)| Quota::new(limit, Period::Span(span), algorithm).ok())
+    .collect()
+}
+
+/// For checks that count: a bucket of `limit` that gives nothing back within any test.
+pub(super) fn slow(limit: u64) -> Result<Quota, tollgate_core::QuotaError> {
+    let year = Duration::from_secs(365 * 86_400);
+    Quota::token_bucket(limit, year * 5)
+}
