@@ -1,1 +1,18 @@
-//! Policy, store and clock together decide; reload; what is observed
+//! Policy, store and time together decide.
+//!
+//! A transport makes a [`Request`] of what it was sent, a [`Limiter`] finds the rule of each descriptor, takes from the
+//! store's counters and answers; the transport writes its own reply from the [`Answer`].
+//! Not here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters (stores).
+
+mod answer;
+mod decide;
+mod limiter;
+mod request;
+mod scratch;
+
+pub use answer::{Answer, Degraded, DescriptorAnswer};
+pub use limiter::{Limiter, LimiterSettings, Rules};
+pub use request::{Descriptor, LimitOverride, Request, RequestError};
+pub use scratch::Scratch;
+/// What transports need of the crates below, so that they know only `limiter`.
+pub use tollgate_policy::{Domain, Entry, Limit, Policy, Rule, Unit};

@@ -1,0 +1,223 @@
+//! What a transport is told.
+
+use std::time::Duration;
+
+use arc_swap::Guard;
+use std::sync::Arc;
+use tollgate_core::{Decision, Outcome, RetryAfter};
+use tollgate_policy::{Domain, Limit, Override, Policy, Rule};
+
+use crate::limiter::Rules;
+use crate::scratch::LimitRef;
+
+/// How long a caller is told to wait when a rule denies because its store is silent.
+const RETRY_DEGRADED: Duration = Duration::from_secs(1);
+
+/// The answer to one request. Holds the rules it was decided by, so that a reload meanwhile changes nothing in it.
+pub struct Answer<'s> {
+    pub(crate) rules: Guard<Arc<Rules>>,
+    pub(crate) domain: Option<usize>,
+    pub(crate) overall: Outcome,
+    pub(crate) is_shadowed: bool,
+    pub(crate) statuses: &'s [Status],
+    pub(crate) overrides: &'s [Override],
+}
+
+/// What is remembered of one descriptor while it is decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Status {
+    /// Place of its rule in the domain.
+    pub(crate) rule: Option<u32>,
+    pub(crate) kind: Kind,
+    /// The limit that is shown, and what its counter said.
+    pub(crate) limit: Option<LimitRef>,
+    pub(crate) decision: Option<Decision>,
+    pub(crate) remaining: u64,
+    pub(crate) hits: u64,
+    pub(crate) outcome: Outcome,
+    pub(crate) is_quota: bool,
+    pub(crate) is_shadowed: bool,
+    pub(crate) is_charged: bool,
+    pub(crate) degraded: Option<Degraded>,
+}
+
+/// Why a descriptor's counters were asked or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing limits it.
+    Free,
+    /// Its rule says so.
+    Unlimited,
+    /// Another rule of the request took its rule's place.
+    Replaced,
+    /// By its rule's limits.
+    Limited,
+    /// By the limit that came with it.
+    Overridden,
+}
+
+/// How a decision was made while the store gave none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Degraded {
+    /// Denied, as the rule says for that case.
+    Denied,
+    /// Let pass, as the rule says for that case.
+    Allowed,
+    /// Counted in this node's memory.
+    Local,
+}
+
+impl Degraded {
+    /// The name in metrics and replies.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "deny",
+            Self::Allowed => "allow",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// The answer to one descriptor.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct DescriptorAnswer<'a> {
+    /// The rule it falls under; `None` when nothing limits it.
+    pub rule: Option<&'a Rule>,
+    /// The limit that binds: the rule's (or the request's own) that has denied longest, or has the least left. `None` when
+    /// no counter was asked: no rule, an unlimited or a replaced one.
+    pub limit: Option<&'a Limit>,
+    /// May it pass? A shadow rule always admits.
+    pub outcome: Outcome,
+    /// What the binding limit's counter said; `None` without one, or when the store gave no answer.
+    pub decision: Option<Decision>,
+    /// Permits asked for.
+    pub hits: u64,
+    /// Its rule counts nothing and lets everything pass.
+    pub is_unlimited: bool,
+    /// Another rule of this request took the place of its rule.
+    pub is_replaced: bool,
+    /// The limit came with the request.
+    pub is_overridden: bool,
+    /// A soft limit: the request is denied only when all its soft limits deny.
+    pub is_quota: bool,
+    /// It would have been denied, but its rule is in shadow mode.
+    pub is_shadowed: bool,
+    /// Its hits were counted. False also when another limit denied and the domain charges all together.
+    pub is_charged: bool,
+    /// The store gave no answer, and this is how the rule decides then.
+    pub degraded: Option<Degraded>,
+    remaining: u64,
+}
+
+impl DescriptorAnswer<'_> {
+    /// True when it may pass.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        matches!(self.outcome, Outcome::Admit)
+    }
+
+    /// Permits left: `u64::MAX` when unlimited, 0 when no counter was asked.
+    #[must_use]
+    pub const fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// How long until the full quota is there again; zero when no counter was asked.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.decision.as_ref().map_or(Duration::ZERO, Decision::reset_after)
+    }
+
+    /// How long until this cost fits. Says what the counter says, also when a shadow rule lets it pass.
+    #[must_use]
+    pub fn retry_after(&self) -> RetryAfter {
+        match (&self.decision, self.outcome) {
+            (Some(decision), _) => decision.retry_after(),
+            (None, Outcome::Admit) => RetryAfter::Now,
+            (None, Outcome::Deny) => RetryAfter::After(RETRY_DEGRADED),
+        }
+    }
+
+    /// How much later an admitted request should act; zero but for pacing rules.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.decision.as_ref().map_or(Duration::ZERO, Decision::delay)
+    }
+}
+
+impl Answer<'_> {
+    /// May the request pass?
+    #[must_use]
+    pub const fn overall(&self) -> Outcome {
+        self.overall
+    }
+
+    /// True when the request may pass.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        matches!(self.overall, Outcome::Admit)
+    }
+
+    /// It would have been denied as a whole, but the server is in shadow mode.
+    #[must_use]
+    pub const fn is_shadowed(&self) -> bool {
+        self.is_shadowed
+    }
+
+    /// The request's domain, where there are rules for it.
+    #[must_use]
+    pub fn domain(&self) -> Option<&Domain> {
+        self.domain.map(|index| &self.rules.policy().domains()[index])
+    }
+
+    /// The rules that it was decided by.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        self.rules.policy()
+    }
+
+    /// One answer for each descriptor, in the request's order.
+    pub fn descriptors(&self) -> impl ExactSizeIterator<Item = DescriptorAnswer<'_>> {
+        let domain = self.domain();
+        self.statuses.iter().map(move |status| {
+            let rule = domain.zip(status.rule).map(|(domain, place)| &domain.rules()[place as usize]);
+            let limit = match status.limit {
+                None => None,
+                Some(LimitRef::Rule(index)) => rule.map(|rule| &rule.limits[index as usize]),
+                Some(LimitRef::Override(index)) => Some(&self.overrides[index as usize].limit),
+            };
+            DescriptorAnswer {
+                rule,
+                limit,
+                outcome: status.outcome,
+                decision: status.decision,
+                hits: status.hits,
+                is_unlimited: status.kind == Kind::Unlimited,
+                is_replaced: status.kind == Kind::Replaced,
+                is_overridden: status.kind == Kind::Overridden,
+                is_quota: status.is_quota,
+                is_shadowed: status.is_shadowed,
+                is_charged: status.is_charged,
+                degraded: status.degraded,
+                remaining: status.remaining,
+            }
+        })
+    }
+
+    /// The answer to the descriptor at `index`.
+    #[must_use]
+    pub fn descriptor(&self, index: usize) -> Option<DescriptorAnswer<'_>> {
+        self.descriptors().nth(index)
+    }
+}
+
+impl std::fmt::Debug for Answer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer")
+            .field("overall", &self.overall)
+            .field("statuses", &self.statuses)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,83 @@
+//! The limiter: rules in force, the store, and how the two are used.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use tollgate_core::Timestamp;
+use tollgate_policy::Policy;
+use tollgate_store::Store;
+
+/// What holds for every request, whatever the rules say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimiterSettings {
+    /// Requests that would be denied pass; each descriptor still says that it is over.
+    pub shadow_mode: bool,
+    /// Every descriptor is a soft limit: a request is denied only when all its descriptors are over.
+    pub quota_mode: bool,
+    /// From this share of a limit on, hits count as near the limit (a figure for dashboards, not for decisions).
+    pub near_limit_ratio: f32,
+}
+
+impl Default for LimiterSettings {
+    /// No mode; near is 0.8.
+    fn default() -> Self {
+        Self { shadow_mode: false, quota_mode: false, near_limit_ratio: 0.8 }
+    }
+}
+
+/// The rules in force, and what was made ready for them.
+#[derive(Debug)]
+pub struct Rules {
+    policy: Policy,
+}
+
+impl Rules {
+    /// The rules.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+}
+
+/// Decides requests: policy, store, and time from the caller.
+///
+/// `L` is the node's own memory for rules that say `on_store_failure: local`.
+#[derive(Debug)]
+pub struct Limiter<S: Store, L: Store = S> {
+    pub(crate) rules: ArcSwap<Rules>,
+    pub(crate) store: S,
+    pub(crate) local: Option<L>,
+    pub(crate) settings: LimiterSettings,
+}
+
+impl<S: Store, L: Store> Limiter<S, L> {
+    /// A limiter by the rules of `policy`, with its counters in `store`.
+    #[must_use]
+    pub fn new(policy: Policy, store: S, settings: LimiterSettings) -> Self {
+        Self { rules: ArcSwap::from_pointee(Rules { policy }), store, local: None, settings }
+    }
+
+    /// With this node's memory for rules that say `on_store_failure: local`.
+    #[must_use]
+    pub fn with_local(mut self, local: L) -> Self {
+        self.local = Some(local);
+        self
+    }
+
+    /// Puts `policy` into force from `now` on; counters of rules that are in both keep their counts.
+    pub fn replace(&self, policy: Policy, now: Timestamp) {
+        let policy = policy.succeeding(self.rules.load().policy(), now);
+        self.rules.store(Arc::new(Rules { policy }));
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn rules(&self) -> Guard<Arc<Rules>> {
+        self.rules.load()
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+}

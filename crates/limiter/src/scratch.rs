@@ -1,0 +1,95 @@
+//! Buffers of one caller, used again from decision to decision, so that none allocates.
+
+use std::ops::Range;
+
+use tollgate_core::{Cost, Quota};
+use tollgate_policy::{Domain, Override};
+use tollgate_store::{Take, Verdicts};
+
+use crate::answer::Status;
+
+/// Buffers that a caller keeps and lends to [`Limiter::decide`](crate::Limiter::decide); they grow to the largest request
+/// seen. One for each request that is being decided at the same time: a thread's, a connection's or a task's.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// One for each descriptor of the request, in its order.
+    pub(crate) statuses: Vec<Status>,
+    /// What is to be taken, in the order of descriptors and their limits.
+    pub(crate) items: Vec<Item>,
+    /// The bytes of all keys.
+    pub(crate) keys: Vec<u8>,
+    /// Limits that came with the request.
+    pub(crate) overrides: Vec<Override>,
+    pub(crate) verdicts: Verdicts,
+    /// Empty between decisions; only its room is kept.
+    takes: Vec<Take<'static>>,
+}
+
+/// Which limit an item or a status is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitRef {
+    /// Of the descriptor's rule.
+    Rule(u32),
+    /// Of the request's overrides.
+    Override(u32),
+}
+
+/// One take to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) descriptor: u32,
+    /// Place of the rule in its domain; without meaning for an override.
+    pub(crate) rule: u32,
+    pub(crate) limit: LimitRef,
+    pub(crate) key: Range<u32>,
+    pub(crate) cost: Cost,
+    /// Its denial does not deny the request, so it does not keep others from being charged.
+    pub(crate) soft: bool,
+}
+
+impl Item {
+    pub(crate) fn quota<'a>(&self, domain: &'a Domain, overrides: &'a [Override]) -> &'a Quota {
+        match self.limit {
+            LimitRef::Rule(index) => &domain.rules()[self.rule as usize].limits[index as usize].quota,
+            LimitRef::Override(index) => &overrides[index as usize].limit.quota,
+        }
+    }
+
+    pub(crate) fn key<'a>(&self, keys: &'a [u8]) -> &'a [u8] {
+        &keys[self.key.start as usize..self.key.end as usize]
+    }
+}
+
+impl Scratch {
+    /// No buffer yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            statuses: Vec::new(),
+            items: Vec::new(),
+            keys: Vec::new(),
+            overrides: Vec::new(),
+            verdicts: Vec::new(),
+            takes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.statuses.clear();
+        self.items.clear();
+        self.keys.clear();
+        self.overrides.clear();
+        self.verdicts.clear();
+    }
+
+    /// An empty batch in the room kept for it.
+    pub(crate) fn lend_takes<'a>(takes: &mut Vec<Take<'static>>) -> Vec<Take<'a>> {
+        rehouse(std::mem::take(takes))
+    }
+}
+
+/// The room of an emptied vector, for takes of another lifetime: collecting in place moves it without a copy.
+pub(crate) fn rehouse<'a>(mut takes: Vec<Take<'_>>) -> Vec<Take<'a>> {
+    takes.clear();
+    takes.into_iter().map(|_| unreachable!("it is empty")).collect()
+}
