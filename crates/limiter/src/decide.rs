@@ -1,17 +1,21 @@
-//! One decision, step by step.
+//! One decision, step by step: plan what to take, take it, settle what it means.
 
-use tollgate_core::{Outcome, Timestamp};
-use tollgate_store::Store;
+use tollgate_core::{Cost, Outcome, Timestamp};
+use tollgate_policy::{Charge, Domain, OnStoreFailure, Override};
+use tollgate_store::{Charge as StoreCharge, Key, Store, StoreError, Take, Verdicts};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Kind, Status};
 use crate::limiter::Limiter;
+use crate::plan::plan;
 use crate::request::{Request, RequestError};
-use crate::scratch::Scratch;
+use crate::scratch::{Item, LimitRef, Scratch, rehouse};
+use crate::settle::{self, Said};
 
 impl<S: Store, L: Store> Limiter<S, L> {
     /// Decides `request` at `now`.
     ///
-    /// Allocates nothing once `scratch` has grown to the size of the requests that come.
+    /// Allocates nothing once `scratch` has grown to the size of the requests that come. When the future is dropped
+    /// before its end, the permits may or may not have been taken.
     ///
     /// # Errors
     /// [`RequestError`]: the request makes no sense; no permit was taken. A store that gives no answer is no error: each
@@ -19,19 +23,127 @@ impl<S: Store, L: Store> Limiter<S, L> {
     pub async fn decide<'s>(
         &self,
         request: &Request<'_>,
-        _now: Timestamp,
+        now: Timestamp,
         scratch: &'s mut Scratch,
     ) -> Result<Answer<'s>, RequestError> {
         request.check()?;
         scratch.clear();
         let rules = self.rules.load();
-        Ok(Answer {
-            rules,
-            domain: None,
-            overall: Outcome::Admit,
+        let Some(domain) = rules.policy().domain(request.domain) else {
+            scratch
+                .statuses
+                .extend(request.descriptors.iter().map(|it| Status::free(it.hits.unwrap_or(request.hits))));
+            return Ok(Answer {
+                rules,
+                domain: None,
+                overall: Outcome::Admit,
+                is_shadowed: false,
+                statuses: &scratch.statuses,
+                overrides: &scratch.overrides,
+            });
+        };
+        plan(domain, request, &self.settings, scratch)?;
+        if !scratch.items.is_empty() {
+            self.take(domain, now, scratch).await;
+        }
+        let mut overall = settle::overall(domain, &mut scratch.statuses);
+        let is_shadowed = self.settings.shadow_mode && overall == Outcome::Deny;
+        if is_shadowed {
+            overall = Outcome::Admit;
+        }
+        let domain = Some(domain.index());
+        let Scratch { statuses, overrides, .. } = scratch;
+        Ok(Answer { rules, domain, overall, is_shadowed, statuses, overrides })
+    }
+
+    /// Asks the store for every item of `scratch`, and lets the answers bind their descriptors.
+    async fn take(&self, domain: &Domain, now: Timestamp, scratch: &mut Scratch) {
+        let Scratch { items, keys, overrides, verdicts, statuses, takes: room } = scratch;
+        let mut takes = rehouse(std::mem::take(room));
+        takes.extend(items.iter().map(|item| item.take(domain, overrides, keys)));
+        let mut is_charged = true;
+        match domain.charge() {
+            Charge::Each => self.ask(&takes, StoreCharge::Each, now, verdicts).await,
+            Charge::Together => {
+                let hard = items.partition_point(|item| !item.soft);
+                if hard > 0 {
+                    self.ask(&takes[..hard], StoreCharge::Together, now, verdicts).await;
+                    is_charged = verdicts.iter().flatten().all(|decision| decision.is_admitted());
+                }
+                if hard < takes.len() {
+                    // What cannot deny the request is charged on its own, and only when the request is.
+                    let soft = &mut takes[hard..];
+                    if !is_charged {
+                        soft.iter_mut().for_each(|take| take.cost = Cost::PEEK);
+                    }
+                    self.ask(soft, StoreCharge::Each, now, verdicts).await;
+                }
+            }
+        }
+        for (item, verdict) in items.iter().zip(verdicts.iter()) {
+            let said = match verdict {
+                Ok(decision) => Said::Decided(*decision),
+                Err(error) => self.without_the_store(domain, item, overrides, keys, now, error).await,
+            };
+            settle::bind(&mut statuses[item.descriptor as usize], item, said, is_charged);
+        }
+        *room = rehouse(takes);
+    }
+
+    async fn ask(&self, takes: &[Take<'_>], charge: StoreCharge, now: Timestamp, verdicts: &mut Verdicts) {
+        let before = verdicts.len();
+        self.store.take(takes, charge, now, verdicts).await;
+        debug_assert_eq!(verdicts.len() - before, takes.len(), "one answer for each take");
+    }
+
+    /// What becomes of `item` when the store gave no answer.
+    #[cold]
+    async fn without_the_store(
+        &self,
+        domain: &Domain,
+        item: &Item,
+        overrides: &[Override],
+        keys: &[u8],
+        now: Timestamp,
+        error: &StoreError,
+    ) -> Said {
+        tracing::debug!(%error, "the store gave no answer");
+        let way = match item.limit {
+            LimitRef::Rule(_) => domain.rules()[item.rule as usize].on_store_failure,
+            LimitRef::Override(_) => OnStoreFailure::default(),
+        };
+        if let (OnStoreFailure::Local, Some(local)) = (way, &self.local) {
+            let mut verdicts = Verdicts::new();
+            local.take(&[item.take(domain, overrides, keys)], StoreCharge::Each, now, &mut verdicts).await;
+            if let Some(Ok(decision)) = verdicts.pop() {
+                return Said::Locally(decision);
+            }
+        }
+        Said::Nothing(way)
+    }
+}
+
+impl Item {
+    fn take<'a>(&self, domain: &'a Domain, overrides: &'a [Override], keys: &'a [u8]) -> Take<'a> {
+        Take { key: Key(self.key(keys)), quota: self.quota(domain, overrides), cost: self.cost }
+    }
+}
+
+impl Status {
+    /// Nothing limits it.
+    pub(crate) const fn free(hits: u64) -> Self {
+        Self {
+            rule: None,
+            kind: Kind::Free,
+            limit: None,
+            decision: None,
+            remaining: 0,
+            hits,
+            outcome: Outcome::Admit,
+            is_quota: false,
             is_shadowed: false,
-            statuses: &scratch.statuses,
-            overrides: &scratch.overrides,
-        })
+            is_charged: false,
+            degraded: None,
+        }
     }
 }

@@ -7,8 +7,10 @@
 mod answer;
 mod decide;
 mod limiter;
+mod plan;
 mod request;
 mod scratch;
+mod settle;
 
 pub use answer::{Answer, Degraded, DescriptorAnswer};
 pub use limiter::{Limiter, LimiterSettings, Rules};

@@ -1,5 +1,6 @@
 //! What a transport asks.
 
+use tollgate_core::QuotaError;
 use tollgate_policy::{Entry, Unit};
 
 /// One question: may this request pass, by the rules of `domain` for each of its descriptors?
@@ -70,6 +71,9 @@ pub enum RequestError {
         /// What it says.
         hits: u64,
     },
+    /// A limit that came with the request and cannot be counted.
+    #[error("the limit that came with it cannot be counted: {0}")]
+    Override(QuotaError),
 }
 
 /// The first number of hits that is refused.

@@ -22,7 +22,7 @@ pub struct Scratch {
     pub(crate) overrides: Vec<Override>,
     pub(crate) verdicts: Verdicts,
     /// Empty between decisions; only its room is kept.
-    takes: Vec<Take<'static>>,
+    pub(crate) takes: Vec<Take<'static>>,
 }
 
 /// Which limit an item or a status is about.
@@ -80,11 +80,6 @@ impl Scratch {
         self.keys.clear();
         self.overrides.clear();
         self.verdicts.clear();
-    }
-
-    /// An empty batch in the room kept for it.
-    pub(crate) fn lend_takes<'a>(takes: &mut Vec<Take<'static>>) -> Vec<Take<'a>> {
-        rehouse(std::mem::take(takes))
     }
 }
 

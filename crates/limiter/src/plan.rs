@@ -1,0 +1,144 @@
+//! From a request to the takes that it asks for: which rule, which limits, whose counters.
+
+use tollgate_core::{Cost, Outcome};
+use tollgate_policy::{Charge, Domain, Override, Rule};
+
+use crate::answer::{Kind, Status};
+use crate::limiter::LimiterSettings;
+use crate::request::{Descriptor, Request, RequestError};
+use crate::scratch::{Item, LimitRef, Scratch};
+
+/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked.
+pub(crate) fn plan(
+    domain: &Domain,
+    request: &Request<'_>,
+    settings: &LimiterSettings,
+    scratch: &mut Scratch,
+) -> Result<(), RequestError> {
+    let first = domain.rules().first().map_or(0, |rule| rule.index);
+    let mut quotas = 0;
+    let mut any_replaces = false;
+    for descriptor in request.descriptors {
+        let rule = domain.find(descriptor.entries);
+        let status = status(rule, first, descriptor, request.hits, settings);
+        if status.kind == Kind::Limited || status.kind == Kind::Unlimited {
+            any_replaces |= rule.is_some_and(|rule| !rule.replaces.is_empty());
+        }
+        quotas += u32::from(status.is_quota);
+        scratch.statuses.push(status);
+    }
+    if any_replaces {
+        replace(domain, settings, &mut scratch.statuses);
+    }
+    let softens = domain.charge() == Charge::Together;
+    for (index, descriptor) in request.descriptors.iter().enumerate() {
+        let status = scratch.statuses[index];
+        let rule = status.rule.map(|place| &domain.rules()[place as usize]);
+        let is_shadow = status.kind == Kind::Limited && rule.is_some_and(|rule| rule.shadow_mode);
+        // The only soft limit of a request denies it as a hard one does.
+        let soft = softens && (is_shadow || (status.is_quota && quotas > 1));
+        let next =
+            Next { descriptor: index as u32, rule: status.rule.unwrap_or(0), cost: Cost(status.hits), soft };
+        match (status.kind, rule) {
+            (Kind::Limited, Some(rule)) => {
+                for limit in 0..rule.limits.len() {
+                    next.push(LimitRef::Rule(limit as u32), scratch, |keys| {
+                        rule.write_key(limit, domain.name(), descriptor.entries, keys);
+                    });
+                }
+            }
+            (Kind::Overridden, _) => override_limit(&next, domain, rule, descriptor, scratch)?,
+            _ => {}
+        }
+    }
+    if softens {
+        scratch.items.sort_by_key(|item| item.soft);
+    }
+    Ok(())
+}
+
+fn status(
+    rule: Option<&Rule>,
+    first: usize,
+    descriptor: &Descriptor<'_>,
+    hits: u64,
+    settings: &LimiterSettings,
+) -> Status {
+    let kind = match rule {
+        _ if descriptor.limit.is_some() => Kind::Overridden,
+        None => Kind::Free,
+        Some(rule) if rule.unlimited => Kind::Unlimited,
+        Some(rule) if rule.limits.is_empty() => Kind::Free,
+        Some(_) => Kind::Limited,
+    };
+    let is_soft = kind != Kind::Overridden && rule.is_some_and(|rule| rule.quota_mode);
+    Status {
+        rule: rule.map(|rule| (rule.index - first) as u32),
+        kind,
+        limit: None,
+        decision: None,
+        remaining: if kind == Kind::Unlimited { u64::MAX } else { 0 },
+        hits: descriptor.hits.unwrap_or(hits),
+        outcome: Outcome::Admit,
+        is_quota: is_soft || settings.quota_mode,
+        is_shadowed: false,
+        is_charged: false,
+        degraded: None,
+    }
+}
+
+/// Drops the rules whose name another rule of the request replaces; one that is dropped itself still replaces.
+fn replace(domain: &Domain, settings: &LimiterSettings, statuses: &mut [Status]) {
+    let rule_of = |status: &Status| match (status.kind, status.rule) {
+        (Kind::Limited | Kind::Unlimited | Kind::Replaced, Some(place)) => {
+            Some(&domain.rules()[place as usize])
+        }
+        _ => None,
+    };
+    for index in 0..statuses.len() {
+        let Some(rule) = rule_of(&statuses[index]).filter(|rule| !rule.name.is_empty()) else { continue };
+        let is_replaced = statuses.iter().enumerate().any(|(other, status)| {
+            other != index && rule_of(status).is_some_and(|other| other.replaces.contains(&rule.name))
+        });
+        if is_replaced {
+            statuses[index].kind = Kind::Replaced;
+            statuses[index].remaining = 0;
+            statuses[index].is_quota = settings.quota_mode;
+        }
+    }
+}
+
+/// What the items of one descriptor share.
+struct Next {
+    descriptor: u32,
+    rule: u32,
+    cost: Cost,
+    soft: bool,
+}
+
+impl Next {
+    #[inline]
+    fn push(&self, limit: LimitRef, scratch: &mut Scratch, write_key: impl FnOnce(&mut Vec<u8>)) {
+        let start = scratch.keys.len() as u32;
+        write_key(&mut scratch.keys);
+        let key = start..scratch.keys.len() as u32;
+        let Self { descriptor, rule, cost, soft } = *self;
+        scratch.items.push(Item { descriptor, rule, limit, key, cost, soft });
+    }
+}
+
+fn override_limit(
+    next: &Next,
+    domain: &Domain,
+    rule: Option<&Rule>,
+    descriptor: &Descriptor<'_>,
+    scratch: &mut Scratch,
+) -> Result<(), RequestError> {
+    let Some(given) = descriptor.limit else { return Ok(()) };
+    let given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
+    next.push(LimitRef::Override(scratch.overrides.len() as u32), scratch, |keys| {
+        given.write_key(rule, domain.name(), descriptor.entries, keys);
+    });
+    scratch.overrides.push(given);
+    Ok(())
+}
