@@ -2,7 +2,13 @@
 //! new state and answer out.
 
 pub(crate) mod fixed_window;
+pub(crate) mod interval_bucket;
+pub(crate) mod leaky_queue;
+pub(crate) mod sliding_window;
+pub(crate) mod sliding_window_counter;
+pub(crate) mod sliding_window_log;
 pub(crate) mod token_bucket;
+pub(crate) mod total;
 
 /// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at most stand
 /// in the module of the same name.
@@ -46,6 +52,8 @@ pub enum Algorithm {
     },
     /// A quota that never refills by itself.
     Total,
+    /// No limit: everything passes, nothing is counted.
+    Unlimited,
 }
 
 impl Algorithm {
@@ -60,6 +68,7 @@ impl Algorithm {
             Self::TokenBucket { .. } => "token_bucket",
             Self::LeakyBucket { .. } => "leaky_bucket",
             Self::Total => "total",
+            Self::Unlimited => "unlimited",
         }
     }
 }

@@ -46,7 +46,11 @@ impl Decision {
 
     /// A denial that ends after `retry_ns`, which is made at least 1: a denied caller never hears 0.
     pub(crate) const fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
-        let retry_ns = if retry_ns == 0 { 1 } else { retry_ns };
+        let retry_ns = match retry_ns {
+            0 => 1,
+            Self::NEVER => Self::NEVER - 1,
+            ns => ns,
+        };
         Self { outcome: Outcome::Deny, limit, remaining, delay_ns: 0, retry_ns, reset_ns }
     }
 
@@ -83,7 +87,8 @@ impl Decision {
         self.remaining
     }
 
-    /// How much later an admitted request should act (pacing); zero in every algorithm but the queue form.
+    /// How much later an admitted request should act (pacing); zero in every algorithm but the queue form. There, a
+    /// denied request hears the delay that it would have had.
     #[must_use]
     pub const fn delay(&self) -> Duration {
         Duration::from_nanos(self.delay_ns)
@@ -105,7 +110,8 @@ impl Decision {
         self.retry_ns == Self::NEVER
     }
 
-    /// How long until the full quota is there again, if nobody takes anything.
+    /// How long until the full quota is there again, if nobody takes anything; [`u64::MAX`] ns (584 years) when that
+    /// is never.
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.reset_ns)

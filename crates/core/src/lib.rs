@@ -9,12 +9,14 @@ mod cost;
 mod decision;
 mod quota;
 mod rational;
+mod reservation;
 mod state;
 mod time;
 
+pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
 pub use cost::Cost;
 pub use decision::{Decision, Outcome, RetryAfter};
-pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
 pub use quota::{CivilUnit, Period, Quota, QuotaError};
+pub use reservation::Reservation;
 pub use state::{Expiry, Shape, State, Wide, Word, WordStep};
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp};

@@ -1,87 +1,26 @@
 //! A quota: how much, over what period, counted how. Checked once when it is made, so that no step can fail.
+//!
+//! A state belongs to the algorithm that wrote it. Reading it by a quota of another algorithm is safe, but what was
+//! counted means nothing there: name the algorithm in the key.
+
+mod build;
+mod error;
+mod period;
 
 use std::time::Duration;
 
+pub use self::error::QuotaError;
+pub use self::period::{CivilUnit, Period};
+use crate::algorithm::Algorithm;
 use crate::algorithm::fixed_window::FixedWindow;
+use crate::algorithm::interval_bucket::IntervalBucket;
+use crate::algorithm::leaky_queue::LeakyQueue;
+use crate::algorithm::sliding_window::SlidingWindow;
+use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
+use crate::algorithm::sliding_window_log::SlidingWindowLog;
 use crate::algorithm::token_bucket::TokenBucket;
-use crate::algorithm::{Algorithm, Align, Refill};
-use crate::{Cost, Decision, Shape, State, Timestamp, Wide, Word, WordStep};
-
-/// The span over which a limit counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Period {
-    /// A length of time; windows stand on its multiples since the Unix epoch.
-    Span(Duration),
-    /// A unit of a time zone's calendar: days begin at local midnight, weeks on Monday, months on the first.
-    Civil {
-        /// Which unit.
-        unit: CivilUnit,
-        /// IANA name, such as `Asia/Shanghai`.
-        time_zone: jiff::tz::TimeZone,
-    },
-}
-
-/// Units of a civil calendar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CivilUnit {
-    /// From midnight to midnight.
-    Day,
-    /// From Monday to Monday.
-    Week,
-    /// From the first to the first.
-    Month,
-    /// From 1 January to 1 January.
-    Year,
-}
-
-/// Why a quota cannot be made. Nothing was counted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum QuotaError {
-    /// A period of zero.
-    #[error("a period of zero has no rate; the shortest is 1 ns")]
-    EmptyPeriod,
-    /// A period above [`Quota::LONGEST_PERIOD`].
-    #[error("a period of {0:?} is too long; the longest is ten years")]
-    LongPeriod(Duration),
-    /// A limit above [`Quota::LARGEST_LIMIT`].
-    #[error("a limit of {0} is too large; the largest is {max}", max = Quota::LARGEST_LIMIT)]
-    LargeLimit(u64),
-    /// A burst or capacity that admits nothing.
-    #[error("{0} 0 admits nothing; the smallest is 1")]
-    Empty(&'static str),
-    /// A burst that would take too long to fill to be counted exactly.
-    #[error("a bucket of {capacity} at this rate takes more than thirty years to fill; make it smaller")]
-    SlowBucket {
-        /// Burst plus overdraft, or capacity.
-        capacity: u64,
-    },
-    /// An initial fill above the burst.
-    #[error("initial {initial} is above the burst of {burst}")]
-    InitialAboveBurst {
-        /// What was asked for.
-        initial: u64,
-        /// The most that fits.
-        burst: u64,
-    },
-    /// A window that does not divide into its cells.
-    #[error("a window of {window:?} does not divide into {cells} cells of whole nanoseconds")]
-    UnevenCells {
-        /// The window.
-        window: Duration,
-        /// The cells asked for.
-        cells: u32,
-    },
-    /// The algorithm has no meaning with this period.
-    #[error("{algorithm} does not work with {what}")]
-    Unsupported {
-        /// Name of the algorithm.
-        algorithm: &'static str,
-        /// What it does not work with.
-        what: &'static str,
-    },
-}
+use crate::algorithm::total::{Total, reserve_now};
+use crate::{Cost, Decision, Expiry, Reservation, Shape, State, Timestamp, Wide, Word, WordStep};
 
 /// How much, over what period, counted how.
 ///
@@ -108,66 +47,19 @@ pub struct Quota {
 /// The algorithm with its numbers worked out.
 #[derive(Clone, Debug)]
 enum Step {
-    FixedWindow(FixedWindow),
     TokenBucket(TokenBucket),
+    FixedWindow(FixedWindow),
+    LeakyQueue(LeakyQueue),
+    Total(Total),
+    Unlimited,
+    IntervalBucket(IntervalBucket),
+    SlidingWindow(SlidingWindow),
+    SlidingWindowCounter(SlidingWindowCounter),
+    SlidingWindowLog(SlidingWindowLog),
 }
 
 impl Quota {
-    /// Ten years of 365 days.
-    pub const LONGEST_PERIOD: Duration = Duration::from_secs(10 * 365 * 86_400);
-    /// The largest limit and burst: 2^34 - 2, above the 2^32 - 1 of rule files.
-    pub const LARGEST_LIMIT: u64 = (1 << 34) - 2;
-
-    /// `limit` permits per `period`, counted by `algorithm`.
-    ///
-    /// # Errors
-    /// [`QuotaError`] says which number is out of its bounds, and the bound.
-    pub fn new(limit: u64, period: Period, algorithm: Algorithm) -> Result<Self, QuotaError> {
-        if limit > Self::LARGEST_LIMIT {
-            return Err(QuotaError::LargeLimit(limit));
-        }
-        if let Period::Span(span) = period {
-            if span.is_zero() {
-                return Err(QuotaError::EmptyPeriod);
-            }
-            if span > Self::LONGEST_PERIOD {
-                return Err(QuotaError::LongPeriod(span));
-            }
-        }
-        let step = match &algorithm {
-            Algorithm::FixedWindow { align } => Step::FixedWindow(FixedWindow::new(limit, &period, *align)?),
-            Algorithm::TokenBucket { burst, initial, overdraft, refill: Refill::Continuous } => {
-                let Period::Span(span) = period else {
-                    return Err(QuotaError::Unsupported { algorithm: "token_bucket", what: "a time zone" });
-                };
-                Step::TokenBucket(TokenBucket::new(limit, span, burst.unwrap_or(limit), *initial, *overdraft)?)
-            }
-            other => {
-                return Err(QuotaError::Unsupported { algorithm: other.name(), what: "this build" });
-            }
-        };
-        Ok(Self { limit, period, algorithm, step })
-    }
-
-    /// A token bucket of `limit` permits per `span`, full at first, `limit` at once.
-    ///
-    /// # Errors
-    /// As [`Quota::new`].
-    pub fn token_bucket(limit: u64, span: Duration) -> Result<Self, QuotaError> {
-        let algorithm =
-            Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill: Refill::Continuous };
-        Self::new(limit, Period::Span(span), algorithm)
-    }
-
-    /// `limit` hits per calendar window of `span`, on the grid of the Unix epoch.
-    ///
-    /// # Errors
-    /// As [`Quota::new`].
-    pub fn fixed_window(limit: u64, span: Duration) -> Result<Self, QuotaError> {
-        Self::new(limit, Period::Span(span), Algorithm::FixedWindow { align: Align::Calendar })
-    }
-
-    /// Permits per period.
+    /// Permits per period; [`u64::MAX`] where there is no limit.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
@@ -189,7 +81,15 @@ impl Quota {
     #[must_use]
     pub const fn shape(&self) -> Shape {
         match self.step {
-            Step::FixedWindow(_) | Step::TokenBucket(_) => Shape::Word,
+            Step::TokenBucket(_)
+            | Step::FixedWindow(_)
+            | Step::LeakyQueue(_)
+            | Step::Total(_)
+            | Step::Unlimited => Shape::Word,
+            Step::IntervalBucket(_)
+            | Step::SlidingWindow(_)
+            | Step::SlidingWindowCounter(_)
+            | Step::SlidingWindowLog(_) => Shape::Wide,
         }
     }
 
@@ -198,15 +98,17 @@ impl Quota {
     pub const fn fresh(&self) -> State {
         match self.shape() {
             Shape::Word => State::Word(Word::FRESH),
-            Shape::Wide => State::Wide(Wide { cells: Vec::new(), expires: crate::Expiry::PAST }),
+            Shape::Wide => State::Wide(Wide { cells: Vec::new(), expires: Expiry::PAST }),
         }
     }
 
     /// This quota as the successor of `old` from `at` on: states that `old` wrote keep their counts, in permits.
     #[must_use]
     pub fn succeeding(mut self, old: &Self, at: Timestamp) -> Self {
-        if let (Step::TokenBucket(new), Step::TokenBucket(old)) = (&mut self.step, &old.step) {
-            new.succeed(old, at);
+        match (&mut self.step, &old.step) {
+            (Step::TokenBucket(new), Step::TokenBucket(old)) => new.succeed(old, at),
+            (Step::LeakyQueue(new), Step::LeakyQueue(old)) => new.succeed(old, at),
+            _ => {} // the states of the others hold permits and instants, whatever the rate
         }
         self
     }
@@ -219,6 +121,10 @@ impl Quota {
         match &self.step {
             Step::TokenBucket(bucket) => bucket.take(word, cost, now),
             Step::FixedWindow(window) => window.take(word, cost, now),
+            Step::LeakyQueue(queue) => queue.take(word, cost, now),
+            Step::Total(total) => total.take(word, cost, now),
+            Step::Unlimited => WordStep { word, decision: Self::no_limit() },
+            _ => WordStep { word, decision: self.misused() },
         }
     }
 
@@ -227,27 +133,88 @@ impl Quota {
         match &self.step {
             Step::TokenBucket(bucket) => bucket.give_back(word, cost, now),
             Step::FixedWindow(window) => window.give_back(word, cost, now),
+            Step::LeakyQueue(queue) => queue.give_back(word, cost, now),
+            Step::Total(total) => total.give_back(word, cost),
+            Step::Unlimited => WordStep { word, decision: Self::no_limit() },
+            _ => WordStep { word, decision: self.misused() },
+        }
+    }
+
+    /// Takes `cost` permits from a one-word state whether they fit or not: what was used turned out to be more than what
+    /// was asked for. Later permits repay the debt before anything else is granted.
+    pub fn charge_word(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        match &self.step {
+            Step::TokenBucket(bucket) => bucket.charge(word, cost, now),
+            Step::FixedWindow(window) => window.charge(word, cost, now),
+            Step::LeakyQueue(queue) => queue.charge(word, cost, now),
+            Step::Total(total) => total.charge(word, cost),
+            Step::Unlimited => WordStep { word, decision: Self::no_limit() },
+            _ => WordStep { word, decision: self.misused() },
+        }
+    }
+
+    /// Reserves `cost` permits of a one-word state for the first instant at which they are there, if that is at most
+    /// `max_wait` away. Permits of a token bucket may be reserved ahead of time, those of a queue in its order; any other
+    /// quota grants what it has now. Never granted above the burst; without a limit, always.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
+    /// let noon = Timestamp::from_unix_seconds(1_700_000_000);
+    /// let first = quota.reserve_word(Word::FRESH, Cost(10), Duration::ZERO, noon);
+    /// assert!(first.granted && first.act_at == noon);
+    /// let second = quota.reserve_word(first.word, Cost(1), Duration::from_secs(1), noon);
+    /// assert!(second.granted && second.act_at == noon + Duration::from_millis(100));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    pub fn reserve_word(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Reservation {
+        let max_wait_ns = u64::try_from(max_wait.as_nanos()).unwrap_or(u64::MAX);
+        match &self.step {
+            Step::TokenBucket(bucket) => bucket.reserve(word, cost, max_wait_ns, now),
+            Step::LeakyQueue(queue) => queue.reserve(word, cost, max_wait_ns, now),
+            _ => reserve_now(self.take_word(word, cost, now), word, cost, now),
         }
     }
 
     /// As [`Quota::take_word`], for quotas whose shape is [`Shape::Wide`], in place.
-    pub fn take_wide(&self, _state: &mut Wide, _cost: Cost, _now: Timestamp) -> Decision {
-        Decision::never(self.limit, 0, 0)
+    pub fn take_wide(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        match &self.step {
+            Step::IntervalBucket(bucket) => bucket.take(state, cost, now),
+            Step::SlidingWindow(window) => window.take(state, cost, now),
+            Step::SlidingWindowCounter(counter) => counter.take(state, cost, now),
+            Step::SlidingWindowLog(log) => log.take(state, cost, now),
+            _ => self.misused(),
+        }
     }
 
     /// As [`Quota::give_back_word`], for quotas whose shape is [`Shape::Wide`], in place.
-    pub fn give_back_wide(&self, _state: &mut Wide, _cost: Cost, _now: Timestamp) -> Decision {
-        Decision::never(self.limit, 0, 0)
+    pub fn give_back_wide(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        match &self.step {
+            Step::IntervalBucket(bucket) => bucket.give_back(state, cost, now),
+            Step::SlidingWindow(window) => window.give_back(state, cost, now),
+            Step::SlidingWindowCounter(counter) => counter.give_back(state, cost, now),
+            Step::SlidingWindowLog(log) => log.give_back(state, cost, now),
+            _ => self.misused(),
+        }
+    }
+
+    /// As [`Quota::charge_word`], for quotas whose shape is [`Shape::Wide`], in place.
+    pub fn charge_wide(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        match &self.step {
+            Step::IntervalBucket(bucket) => bucket.charge(state, cost, now),
+            Step::SlidingWindow(window) => window.charge(state, cost, now),
+            Step::SlidingWindowCounter(counter) => counter.charge(state, cost, now),
+            Step::SlidingWindowLog(log) => log.charge(state, cost, now),
+            _ => self.misused(),
+        }
     }
 
     /// Takes from a state of either shape, in place.
     pub fn take(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
         match state {
-            State::Word(word) => {
-                let step = self.take_word(*word, cost, now);
-                *word = step.word;
-                step.decision
-            }
+            State::Word(word) => settle(word, self.take_word(*word, cost, now)),
             State::Wide(wide) => self.take_wide(wide, cost, now),
         }
     }
@@ -255,12 +222,30 @@ impl Quota {
     /// Gives back to a state of either shape, in place.
     pub fn give_back(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
         match state {
-            State::Word(word) => {
-                let step = self.give_back_word(*word, cost, now);
-                *word = step.word;
-                step.decision
-            }
+            State::Word(word) => settle(word, self.give_back_word(*word, cost, now)),
             State::Wide(wide) => self.give_back_wide(wide, cost, now),
         }
     }
+
+    /// Charges a state of either shape, in place; see [`Quota::charge_word`].
+    pub fn charge(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
+        match state {
+            State::Word(word) => settle(word, self.charge_word(*word, cost, now)),
+            State::Wide(wide) => self.charge_wide(wide, cost, now),
+        }
+    }
+
+    const fn no_limit() -> Decision {
+        Decision::admit(u64::MAX, u64::MAX, 0)
+    }
+
+    /// A state of the wrong shape: denied, so that the mistake is seen.
+    const fn misused(&self) -> Decision {
+        Decision::never(self.limit, 0, 0)
+    }
+}
+
+fn settle(word: &mut Word, step: WordStep) -> Decision {
+    *word = step.word;
+    step.decision
 }

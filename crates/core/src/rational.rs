@@ -5,58 +5,71 @@
 //! numbers and never drifts. Units are kept modulo 2^62: what matters is the distance between two instants, and
 //! [`Expiry`](crate::Expiry) tells an old state from a young one.
 
-/// The longest distance that may have to be told apart, in units: half of the modulus, less a margin for clock steps.
+use crate::time::NANOS_PER_SECOND;
+
+/// The longest span that one quota may have to tell apart, in units: a quarter of the modulus, so that an instant known
+/// to a few seconds is never mistaken for another.
 pub(crate) const MAX_UNITS: u64 = 1 << 60;
+
+/// The most units in a nanosecond: six seconds' worth of them stay below [`MAX_UNITS`].
+const MAX_SCALE: u64 = 1 << 27;
+
+/// The least units in an interval that is not exact: rounding it up is then less than 1 ppm.
+const MIN_ROUNDED_INTERVAL: u64 = 1_000_000;
 
 /// How one quota counts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
     /// Units in a nanosecond, at least 1.
-    pub(crate) scale: u64,
+    scale: Divisor,
     /// Units in the interval of one permit, at least 1.
-    pub(crate) interval: u64,
-    /// floor(2^64 / interval), for dividing by a multiplication (0 stands for 2^64, when the interval is 1).
-    interval_inverse: u64,
+    interval: Divisor,
 }
 
 impl Units {
     /// Units for `limit` permits per `period_ns`, where up to `capacity` permits' worth of time must stay below
-    /// [`MAX_UNITS`]. Exact where that fits; else the nearest ratio with the largest scale that fits, which is off by
-    /// less than 2^-21 (0.5 ppm) for capacities up to 2^39. `None` when the capacity does not fit even in whole nanoseconds.
+    /// [`MAX_UNITS`]. Exact where that fits; else the interval is rounded up by less than 1 ppm, so that the rate is
+    /// never above what was asked for. `None` when neither can be had.
     pub(crate) fn new(limit: u64, period_ns: u64, capacity: u64) -> Option<Self> {
         let divisor = gcd(limit, period_ns);
         let (scale, interval) = (limit / divisor, period_ns / divisor);
-        if u128::from(interval) * u128::from(capacity.max(1)) <= u128::from(MAX_UNITS)
-            && scale <= u64::from(u32::MAX)
-        {
-            return Some(Self::from_parts(scale, interval));
+        let capacity = u128::from(capacity.max(1));
+        if u128::from(interval) * capacity <= u128::from(MAX_UNITS) && scale <= MAX_SCALE {
+            return Some(Self { scale: Divisor::new(scale), interval: Divisor::new(interval) });
         }
-        // capacity × interval ≤ MAX_UNITS with interval = scale × period / limit.
-        let room = u128::from(MAX_UNITS) / u128::from(capacity.max(1));
-        let scale = (room * u128::from(limit) / u128::from(period_ns)).min(u128::from(u32::MAX)) as u64;
-        if scale == 0 {
-            return None;
-        }
-        let exact = u128::from(scale) * u128::from(period_ns);
-        let interval = (exact + u128::from(limit) / 2) / u128::from(limit);
-        (interval > 0).then(|| Self::from_parts(scale, interval as u64))
+        // capacity × interval ≤ MAX_UNITS with interval = scale × period / limit, rounded up.
+        let room = (u128::from(MAX_UNITS) / capacity).saturating_sub(1);
+        let scale = (room * u128::from(limit) / u128::from(period_ns)).min(u128::from(MAX_SCALE)) as u64;
+        let interval = (u128::from(scale) * u128::from(period_ns)).div_ceil(u128::from(limit)) as u64;
+        (scale > 0 && interval >= MIN_ROUNDED_INTERVAL)
+            .then(|| Self { scale: Divisor::new(scale), interval: Divisor::new(interval) })
     }
 
-    fn from_parts(scale: u64, interval: u64) -> Self {
-        let interval_inverse = ((1_u128 << 64) / u128::from(interval)) as u64;
-        Self { scale, interval, interval_inverse }
+    /// Units in a nanosecond.
+    pub(crate) const fn scale(&self) -> u64 {
+        self.scale.by
+    }
+
+    /// Units in the interval of one permit.
+    pub(crate) const fn interval(&self) -> u64 {
+        self.interval.by
+    }
+
+    /// Units in a second.
+    pub(crate) const fn per_second(&self) -> u64 {
+        self.scale.by * NANOS_PER_SECOND
     }
 
     /// `nanos` in units, modulo 2^64.
     #[inline]
-    pub(crate) const fn of_nanos(self, nanos: u64) -> u64 {
-        nanos.wrapping_mul(self.scale)
+    pub(crate) const fn of_nanos(&self, nanos: u64) -> u64 {
+        nanos.wrapping_mul(self.scale.by)
     }
 
     /// `permits` in units, saturating above [`MAX_UNITS`].
     #[inline]
-    pub(crate) const fn of_permits(self, permits: u64) -> u64 {
-        match permits.checked_mul(self.interval) {
+    pub(crate) const fn of_permits(&self, permits: u64) -> u64 {
+        match permits.checked_mul(self.interval.by) {
             Some(units) if units <= MAX_UNITS => units,
             _ => MAX_UNITS + 1,
         }
@@ -64,19 +77,38 @@ impl Units {
 
     /// Whole permits in `units`, rounded down.
     #[inline]
-    pub(crate) const fn to_permits(self, units: u64) -> u64 {
-        if self.interval == 1 {
-            return units;
-        }
-        // The inverse is too small by less than 1, so the estimate is short by at most one.
-        let estimate = ((units as u128 * self.interval_inverse as u128) >> 64) as u64;
-        if units - estimate * self.interval >= self.interval { estimate + 1 } else { estimate }
+    pub(crate) const fn to_permits(&self, units: u64) -> u64 {
+        self.interval.quotient(units).0
     }
 
     /// Nanoseconds in `units`, rounded up.
     #[inline]
-    pub(crate) const fn to_nanos(self, units: u64) -> u64 {
-        if self.scale == 1 { units } else { units.div_ceil(self.scale) }
+    pub(crate) const fn to_nanos(&self, units: u64) -> u64 {
+        let (quotient, rest) = self.scale.quotient(units);
+        quotient + (rest > 0) as u64
+    }
+}
+
+/// A number to divide by, with its inverse: a division becomes a multiplication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Divisor {
+    by: u64,
+    /// floor((2^64 - 1) / by).
+    inverse: u64,
+}
+
+impl Divisor {
+    const fn new(by: u64) -> Self {
+        Self { by, inverse: u64::MAX / by }
+    }
+
+    /// Quotient and rest of `units` / `by`.
+    #[inline]
+    const fn quotient(&self, units: u64) -> (u64, u64) {
+        // 2^64/by is above the inverse by at most 1, so the estimate is short by at most one.
+        let estimate = ((units as u128 * self.inverse as u128) >> 64) as u64;
+        let rest = units - estimate * self.by;
+        if rest >= self.by { (estimate + 1, rest - self.by) } else { (estimate, rest) }
     }
 }
 
@@ -85,4 +117,39 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn dividing_by_the_inverse_is_exact(units: u64, by in 1_u64.., shift in 0_u32..64) {
+            let by = (by >> shift).max(1);
+            prop_assert_eq!(Divisor::new(by).quotient(units), (units / by, units % by));
+        }
+
+        #[test]
+        fn a_rate_is_exact_to_one_ppm_and_never_too_fast(
+            limit in 1_u64..=1_000_000_000,
+            period_ns in 1_u64..=(365 * 86_400 * NANOS_PER_SECOND),
+            burst in 1_u64..=u64::from(u32::MAX),
+        ) {
+            prop_assume!(limit <= period_ns); // up to 10^9 a second
+            let Some(units) = Units::new(limit, period_ns, burst) else {
+                // Only a bucket that takes decades to fill is refused.
+                let fill_ns = u128::from(period_ns) * u128::from(burst) / u128::from(limit);
+                prop_assert!(fill_ns > u128::from(30 * 365 * 86_400 * NANOS_PER_SECOND));
+                return Ok(());
+            };
+            // interval / scale is the interval in ns; period / limit what it should be.
+            let ours = u128::from(units.interval()) * u128::from(limit);
+            let asked = u128::from(units.scale()) * u128::from(period_ns);
+            prop_assert!(ours >= asked, "too fast");
+            prop_assert!((ours - asked) * 1_000_000 <= asked, "{ours} is off {asked} by more than 1 ppm");
+        }
+    }
 }

@@ -70,7 +70,11 @@ impl Expiry {
     /// The instant, in seconds since the Unix epoch; what to order by when a store at its cap must drop something.
     #[must_use]
     pub const fn seconds(self) -> u64 {
-        if self.is_sticky() { (self.0 - Self::STICKY) as u64 * Self::STICKY_STEP as u64 } else { self.0 as u64 }
+        if self.is_sticky() {
+            (self.0 - Self::STICKY) as u64 * Self::STICKY_STEP as u64
+        } else {
+            self.0 as u64
+        }
     }
 
     /// The bits, for a store to keep.

@@ -5,154 +5,191 @@
 //! stays within `burst` intervals. Over any span t at most burst + overdraft + limit·t/period are admitted.
 //!
 //! The word: TAT in the quota's [units](crate::rational) modulo 2^62, then two bits that say which generation of the
-//! rule wrote it, so that counts survive a change of the rate.
+//! rule wrote it, so that counts survive a change of the rate. The word's expiry is the TAT rounded up to a second (a
+//! sticky one to four), which makes the whole of it known: [`history`] reads words that are odd in any way.
+//!
+//! Not here: refill by the period ([`interval_bucket`](super::interval_bucket)), delays
+//! ([`leaky_queue`](super::leaky_queue)).
+
+mod history;
 
 use std::time::Duration;
 
+use self::history::Past;
 use crate::rational::{MAX_UNITS, Units};
-use crate::{Cost, Decision, Expiry, QuotaError, Timestamp, Word, WordStep};
+use crate::time::NANOS_PER_SECOND;
+use crate::{Cost, Decision, Expiry, QuotaError, Reservation, Timestamp, Word, WordStep};
 
 const GENERATION_BITS: u32 = 2;
 const GENERATIONS: u64 = 1 << GENERATION_BITS;
+
+/// The deepest debt that is written: what a reservation or a charge beyond the burst may reach.
+const DEEPEST: u64 = 2 * MAX_UNITS;
 
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     limit: u64,
     units: Units,
-    burst: u64,
     /// Burst in units.
     full: u64,
-    /// Overdraft in units.
-    overdraft: u64,
+    /// Burst and overdraft in units.
+    deepest: u64,
     /// Debt of an unseen key, in units: what it lacks of a full bucket.
     initial_debt: u64,
     generation: u64,
+    /// No take makes a word that expires later than this many seconds from now.
+    horizon: u64,
+    /// How far a word's expiry may lie behind its TAT, seen from the beginning of a second, in units.
+    slack: u64,
     /// The rates that this rule had before, youngest first.
     past: Vec<Past>,
 }
 
-/// A rate that was in force until `until`.
-#[derive(Clone, Copy, Debug)]
-struct Past {
-    generation: u64,
-    units: Units,
-    until: Timestamp,
-}
-
 impl TokenBucket {
+    /// `limit` and `burst` are at least 1.
     pub(crate) fn new(
         limit: u64,
         period: Duration,
         burst: u64,
-        initial: Option<u64>,
+        initial: u64,
         overdraft: u64,
     ) -> Result<Self, QuotaError> {
-        let initial = initial.unwrap_or(burst);
-        if initial > burst {
-            return Err(QuotaError::InitialAboveBurst { initial, burst });
-        }
         let capacity = burst.saturating_add(overdraft);
         let period_ns = u64::try_from(period.as_nanos()).map_err(|_| QuotaError::LongPeriod(period))?;
-        // A limit of zero admits nothing; its units do not matter.
-        let units = Units::new(limit.max(1), period_ns, capacity).ok_or(QuotaError::SlowBucket { capacity })?;
+        let units = Units::new(limit, period_ns, capacity).ok_or(
+            if u128::from(limit) > u128::from(period_ns) * 100 {
+                QuotaError::FastRate { limit, period }
+            } else {
+                QuotaError::SlowBucket { capacity }
+            },
+        )?;
+        let deepest = units.of_permits(capacity);
         Ok(Self {
             limit,
             units,
-            burst,
             full: units.of_permits(burst),
-            overdraft: units.of_permits(overdraft),
+            deepest,
             initial_debt: units.of_permits(burst - initial),
             generation: 0,
+            // Two roundings up to a second, and one to four where words are sticky.
+            horizon: deepest / units.per_second() + 6,
+            slack: 6 * units.per_second(),
             past: Vec::new(),
         })
     }
 
-    /// Goes on from `old`: its states keep the permits they owed at `at`.
-    pub(crate) fn succeed(&mut self, old: &Self, at: Timestamp) {
-        self.past.clone_from(&old.past);
-        self.generation = old.generation;
-        if old.units != self.units {
-            self.past.insert(0, Past { generation: old.generation, units: old.units, until: at });
-            self.past.truncate(GENERATIONS as usize - 1);
-            self.generation = (old.generation + 1) % GENERATIONS;
+    #[inline]
+    pub(crate) fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        match self.debt(word, now) {
+            Some(debt) => self.decide(word, debt, cost, now),
+            None => self.take_odd(word, cost, now),
         }
     }
 
-    #[inline]
-    pub(crate) fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        let debt = self.debt(word, now);
+    /// Adds `cost` to the debt without asking: what was used turned out to be more than what was asked for.
+    pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        let owed = self
+            .debt_or_deepest(word, now)
+            .saturating_add(self.units.of_permits(cost.permits()))
+            .min(DEEPEST);
+        self.settle(owed, now)
+    }
+
+    pub(crate) fn give_back(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        let debt = self.debt_or_deepest(word, now);
+        let owed = debt.saturating_sub(self.units.of_permits(cost.permits()));
+        if owed == debt {
+            return self.decide(word, debt, Cost::PEEK, now);
+        }
+        self.settle(owed, now)
+    }
+
+    /// `cost` permits for the first instant at which they are all there, if that is within `max_wait_ns`.
+    pub(crate) fn reserve(&self, word: Word, cost: Cost, max_wait_ns: u64, now: Timestamp) -> Reservation {
         let asked = self.units.of_permits(cost.permits());
-        let Some(room) = (self.full + self.overdraft).checked_sub(asked) else {
-            return WordStep {
-                word: self.remember_birth(word, debt, now),
-                decision: Decision::never(self.limit, self.remaining(debt), self.units.to_nanos(debt)),
-            };
-        };
-        // Going into overdraft needs a level of at least zero first; without overdraft `room` is the smaller anyway.
-        let highest = room.min(self.full);
-        if debt > highest {
-            return WordStep {
-                word: self.remember_birth(word, debt, now),
-                decision: Decision::deny(
-                    self.limit,
-                    self.remaining(debt),
-                    self.units.to_nanos(debt - highest),
-                    self.units.to_nanos(debt),
-                ),
-            };
+        let debt = self.debt_or_deepest(word, now);
+        if asked > self.full || debt.saturating_add(asked) > DEEPEST {
+            return Reservation::refused(word, cost, Timestamp::from_nanos(u64::MAX));
+        }
+        let owed = debt + asked;
+        let wait_ns = self.units.to_nanos(owed.saturating_sub(self.full));
+        self.reserve_at(word, cost, owed, wait_ns, max_wait_ns, now)
+    }
+
+    /// The end of every reservation: `wait_ns` from now, owing `owed` units, unless that is too long.
+    pub(crate) fn reserve_at(
+        &self,
+        word: Word,
+        cost: Cost,
+        owed: u64,
+        wait_ns: u64,
+        max_wait_ns: u64,
+        now: Timestamp,
+    ) -> Reservation {
+        let act_at = Timestamp::from_nanos(now.as_nanos().saturating_add(wait_ns));
+        if wait_ns > max_wait_ns {
+            return Reservation::refused(word, cost, act_at);
+        }
+        let word = if cost.is_peek() { word } else { self.word(owed, self.units.to_nanos(owed), now) };
+        Reservation { granted: true, permits: cost.permits(), act_at, word }
+    }
+
+    /// Units by which the key is short of a full bucket at `now`; `None` for a word that is odd: written at another
+    /// rate, or when the clock showed a much later time.
+    #[inline]
+    pub(crate) fn debt(&self, word: Word, now: Timestamp) -> Option<u64> {
+        let ahead = word.expires.seconds().saturating_sub(now.unix_seconds());
+        if ahead == 0 {
+            return Some(if word.expires.is_sticky() { 0 } else { self.initial_debt });
+        }
+        let tat = word.value & !(GENERATIONS - 1);
+        let distance = tat.wrapping_sub(self.units.of_nanos(now.as_nanos()) << GENERATION_BITS).cast_signed()
+            >> GENERATION_BITS;
+        // The expiry names the TAT a second time; where the two disagree, another rate has written the word.
+        let behind = ahead.wrapping_mul(self.units.per_second()).wrapping_sub(distance.cast_unsigned());
+        if word.value % GENERATIONS != self.generation || ahead > self.horizon || behind > self.slack {
+            return None;
+        }
+        Some(distance.max(0).cast_unsigned())
+    }
+
+    /// As [`Self::debt`] for any word, at most [`DEEPEST`].
+    pub(crate) fn debt_or_deepest(&self, word: Word, now: Timestamp) -> u64 {
+        self.debt(word, now)
+            .unwrap_or_else(|| u64::try_from(self.debt_of_odd(word, now)).unwrap_or(DEEPEST).min(DEEPEST))
+    }
+
+    #[inline]
+    fn decide(&self, word: Word, debt: u64, cost: Cost, now: Timestamp) -> WordStep {
+        let asked = self.units.of_permits(cost.permits());
+        // Going into overdraft needs a level of at least zero first; without overdraft the room is the smaller anyway.
+        let highest = self.deepest.saturating_sub(asked).min(self.full);
+        if debt > highest || asked > self.deepest {
+            return self.deny(word, debt, highest, asked, now);
         }
         let owed = debt + asked;
         let reset_ns = self.units.to_nanos(owed);
         let decision = Decision::admit(self.limit, self.remaining(owed), reset_ns);
-        let word = if asked == 0 { self.remember_birth(word, debt, now) } else { self.word(owed, reset_ns, now) };
-        WordStep { word, decision }
+        WordStep { word: if asked == 0 { word } else { self.word(owed, reset_ns, now) }, decision }
     }
 
-    pub(crate) fn give_back(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        let debt = self.debt(word, now).saturating_sub(self.units.of_permits(cost.permits()));
-        let reset_ns = self.units.to_nanos(debt);
-        WordStep {
-            word: self.word(debt, reset_ns, now),
-            decision: Decision::admit(self.limit, self.remaining(debt), reset_ns),
-        }
-    }
-
-    /// Units by which the key is short of a full bucket at `now`.
-    #[inline]
-    fn debt(&self, word: Word, now: Timestamp) -> u64 {
-        if word.value & (GENERATIONS - 1) != self.generation && !word.is_fresh() {
-            return self.debt_from_the_past(word, now);
-        }
-        if word.expires.is_past(now) {
-            return self.initial_debt;
-        }
-        distance(word.value >> GENERATION_BITS, self.units.of_nanos(now.as_nanos()))
-    }
-
-    /// The word was written at an older rate: what it owed when that rate ended is owed in permits, at the new rate.
-    #[cold]
-    fn debt_from_the_past(&self, word: Word, now: Timestamp) -> u64 {
-        let written = word.value & (GENERATIONS - 1);
-        let Some(first) = self.past.iter().position(|past| past.generation == written) else {
-            return self.initial_debt; // older than we remember
+    fn deny(&self, word: Word, debt: u64, highest: u64, asked: u64, now: Timestamp) -> WordStep {
+        let (remaining, reset_ns) = (self.remaining(debt), self.units.to_nanos(debt));
+        let decision = if asked > self.deepest {
+            Decision::never(self.limit, remaining, reset_ns)
+        } else {
+            Decision::deny(self.limit, remaining, self.units.to_nanos(debt - highest), reset_ns)
         };
-        let mut units = self.past[first].units;
-        let mut tat_debt = distance(word.value >> GENERATION_BITS, units.of_nanos(self.past[first].until.as_nanos()));
-        let mut at = self.past[first].until;
-        // Through the generations between, oldest first; the last leg is at the rate in force.
-        for (next, ends) in self.past[..first]
-            .iter()
-            .rev()
-            .map(|past| (past.units, past.until))
-            .chain(std::iter::once((self.units, now)))
-        {
-            let owed = u128::from(tat_debt) * u128::from(next.interval);
-            let owed = owed.div_ceil(u128::from(units.interval)).min(u128::from(MAX_UNITS)) as u64;
-            let elapsed = u128::from(ends.as_nanos().saturating_sub(at.as_nanos())) * u128::from(next.scale);
-            tat_debt = owed.saturating_sub(u64::try_from(elapsed).unwrap_or(u64::MAX));
-            (units, at) = (next, ends);
-        }
-        tat_debt
+        // A key that does not start full begins to fill at its first take, also when that is denied.
+        let is_born = self.initial_debt != 0 && asked != 0 && !word.expires.is_sticky();
+        WordStep { word: if is_born { self.word(debt, reset_ns, now) } else { word }, decision }
+    }
+
+    /// Owes `owed` units from now on.
+    fn settle(&self, owed: u64, now: Timestamp) -> WordStep {
+        let reset_ns = self.units.to_nanos(owed);
+        let decision = Decision::admit(self.limit, self.remaining(owed), reset_ns);
+        WordStep { word: self.word(owed, reset_ns, now), decision }
     }
 
     #[inline]
@@ -170,25 +207,14 @@ impl TokenBucket {
         }
     }
 
-    /// A key that does not start full begins to fill at its first take, also when that is denied or a peek.
-    #[inline]
-    fn remember_birth(&self, word: Word, debt: u64, now: Timestamp) -> Word {
-        if self.initial_debt != 0 && word.is_fresh() {
-            self.word(debt, self.units.to_nanos(debt), now)
-        } else {
-            word
-        }
+    pub(crate) const fn units(&self) -> &Units {
+        &self.units
     }
 
-    /// Most at once.
-    pub(crate) const fn burst(&self) -> u64 {
-        self.burst
+    /// What the bucket holds, in units.
+    pub(crate) const fn full(&self) -> u64 {
+        self.full
     }
 }
 
-/// How far `later` is ahead of `now`, both modulo 2^62; zero when it is not ahead.
-#[inline]
-fn distance(later: u64, now: u64) -> u64 {
-    let signed = (later.wrapping_sub(now) << GENERATION_BITS).cast_signed() >> GENERATION_BITS;
-    if signed > 0 { signed.cast_unsigned() } else { 0 }
-}
+const _: () = assert!(MAX_UNITS.is_power_of_two() && NANOS_PER_SECOND < 1 << 30);

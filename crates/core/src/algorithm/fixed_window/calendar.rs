@@ -1,0 +1,124 @@
+//! Which window an instant lies in: on the grid of the Unix epoch, or in the units of a time zone.
+//!
+//! A day of a time zone has 23 or 25 hours where its clocks are set. Working that out takes microseconds, so the window
+//! asked for last is kept: a memo of a pure function of the instant.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::quota::{CivilUnit, Period};
+use crate::time::NANOS_PER_SECOND;
+use crate::{QuotaError, Timestamp};
+
+#[derive(Debug)]
+pub(super) struct Calendar {
+    windows: Windows,
+    memo: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+enum Windows {
+    /// On the multiples of so many ns; the memo is the end in ns.
+    Grid(u64),
+    /// Units of a time zone; the memo is the end in s, then 32 bits of length in s.
+    Civil(CivilUnit, TimeZone),
+}
+
+impl Clone for Calendar {
+    fn clone(&self) -> Self {
+        Self { windows: self.windows.clone(), memo: AtomicU64::new(self.memo.load(Ordering::Relaxed)) }
+    }
+}
+
+impl Calendar {
+    pub(super) fn new(period: &Period) -> Result<Self, QuotaError> {
+        let windows = match period {
+            Period::Span(span) => Windows::Grid(nanos(*span)?),
+            Period::Civil { unit, time_zone } => Windows::Civil(*unit, time_zone.clone()),
+        };
+        Ok(Self { windows, memo: AtomicU64::new(0) })
+    }
+
+    /// End of the window that `now_ns` lies in, in ns; later than now (but at the end of time).
+    #[inline]
+    pub(super) fn end_ns(&self, now_ns: u64) -> u64 {
+        let memo = self.memo.load(Ordering::Relaxed);
+        match &self.windows {
+            Windows::Grid(period_ns) => {
+                if memo > now_ns && memo - now_ns <= *period_ns {
+                    return memo;
+                }
+                let end = (now_ns - now_ns % period_ns).saturating_add(*period_ns);
+                self.memo.store(end, Ordering::Relaxed);
+                end
+            }
+            Windows::Civil(unit, zone) => {
+                let (end, length) = (memo >> 32, memo & u64::from(u32::MAX));
+                let now = now_ns / NANOS_PER_SECOND;
+                if end > now && end - now <= length {
+                    return end * NANOS_PER_SECOND;
+                }
+                self.work_out(*unit, zone, now)
+            }
+        }
+    }
+
+    #[cold]
+    fn work_out(&self, unit: CivilUnit, zone: &TimeZone, now: u64) -> u64 {
+        let Some((begins, ends)) = civil_window(unit, zone, now) else {
+            return u64::MAX; // centuries away: no calendar reaches there
+        };
+        let length = ends - begins;
+        if ends <= u64::from(u32::MAX) && length <= u64::from(u32::MAX) {
+            self.memo.store(ends << 32 | length, Ordering::Relaxed);
+        }
+        Timestamp::from_unix_seconds(ends).as_nanos()
+    }
+}
+
+pub(super) fn nanos(span: Duration) -> Result<u64, QuotaError> {
+    u64::try_from(span.as_nanos()).map_err(|_| QuotaError::LongPeriod(span))
+}
+
+/// First second of the unit that `now` lies in, and of the next one.
+fn civil_window(unit: CivilUnit, zone: &TimeZone, now: u64) -> Option<(u64, u64)> {
+    let begins = |date: Date| {
+        let instant = date.to_zoned(zone.clone()).ok()?.timestamp();
+        Some(u64::try_from(instant.as_second()).unwrap_or(0))
+    };
+    let now_there = jiff::Timestamp::from_second(i64::try_from(now).ok()?).ok()?.to_zoned(zone.clone());
+    let mut first = first_of(unit, now_there.date())?;
+    loop {
+        let next = next_of(unit, first)?;
+        // Clocks that are set back over midnight show yesterday's date again: that hour belongs to today.
+        if begins(next)? > now {
+            return Some((begins(first)?.min(now), begins(next)?));
+        }
+        first = next;
+    }
+}
+
+fn first_of(unit: CivilUnit, date: Date) -> Option<Date> {
+    match unit {
+        CivilUnit::Day => Some(date),
+        CivilUnit::Week => {
+            let days = i64::from(date.weekday().to_monday_zero_offset());
+            date.checked_sub(jiff::Span::new().days(days)).ok()
+        }
+        CivilUnit::Month => Some(date.first_of_month()),
+        CivilUnit::Year => Some(date.first_of_year()),
+    }
+}
+
+fn next_of(unit: CivilUnit, first: Date) -> Option<Date> {
+    let span = match unit {
+        CivilUnit::Day => jiff::Span::new().days(1),
+        CivilUnit::Week => jiff::Span::new().days(7),
+        CivilUnit::Month => jiff::Span::new().months(1),
+        CivilUnit::Year => jiff::Span::new().years(1),
+    };
+    first.checked_add(span).ok()
+}

@@ -1,0 +1,104 @@
+//! Token bucket that gets a period's worth back at the end of each period, counted from the key's first take.
+//!
+//! Over any span t at most burst + overdraft + limit·(whole periods in t, plus one) are admitted. A key that is full
+//! again is as one never seen: its next take begins a new count of periods. So a state may be dropped once it is full.
+//!
+//! The cells: the instant at which the period under way began, in ns; permits that are missing from a full bucket.
+
+use crate::{Cost, Decision, Expiry, Timestamp, Wide};
+
+#[derive(Clone, Debug)]
+pub(crate) struct IntervalBucket {
+    pub(crate) limit: u64,
+    pub(crate) period_ns: u64,
+    pub(crate) burst: u64,
+    pub(crate) initial: u64,
+    pub(crate) overdraft: u64,
+}
+
+impl IntervalBucket {
+    pub(crate) fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        let (began, missing) = self.refilled(state, now);
+        let deepest = self.burst + self.overdraft;
+        if cost.permits() > deepest {
+            self.remember_birth(state, began, missing, cost);
+            return Decision::never(self.limit, self.left(missing), self.wait_ns(began, missing, now));
+        }
+        let highest = (deepest - cost.permits()).min(self.burst);
+        if missing > highest {
+            self.remember_birth(state, began, missing, cost);
+            let retry_ns = self.wait_ns(began, missing - highest, now);
+            return Decision::deny(
+                self.limit,
+                self.left(missing),
+                retry_ns,
+                self.wait_ns(began, missing, now),
+            );
+        }
+        self.settle(state, began, missing, missing + cost.permits(), now)
+    }
+
+    pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        let (began, missing) = self.refilled(state, now);
+        self.settle(state, began, missing, missing.saturating_sub(cost.permits()), now)
+    }
+
+    pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        let (began, missing) = self.refilled(state, now);
+        self.settle(state, began, missing, missing.saturating_add(cost.permits()), now)
+    }
+
+    /// When the period under way began, and what is missing at `now`.
+    fn refilled(&self, state: &Wide, now: Timestamp) -> (u64, u64) {
+        let [began, missing] = state.cells[..] else {
+            return (now.as_nanos(), self.burst - self.initial);
+        };
+        let periods = now.as_nanos().saturating_sub(began) / self.period_ns;
+        let missing = missing.saturating_sub(periods.saturating_mul(self.limit));
+        if missing == 0 {
+            (now.as_nanos().max(began), 0)
+        } else {
+            (began + periods * self.period_ns, missing)
+        }
+    }
+
+    fn settle(&self, state: &mut Wide, began: u64, was: u64, missing: u64, now: Timestamp) -> Decision {
+        let reset_ns = self.wait_ns(began, missing, now);
+        if missing != was {
+            self.write(state, began, missing);
+        }
+        Decision::admit(self.limit, self.left(missing), reset_ns)
+    }
+
+    /// A key that does not start full begins to fill at its first take, also when that is denied.
+    fn remember_birth(&self, state: &mut Wide, began: u64, missing: u64, cost: Cost) {
+        if state.cells.is_empty() && self.initial < self.burst && !cost.is_peek() {
+            self.write(state, began, missing);
+        }
+    }
+
+    fn write(&self, state: &mut Wide, began: u64, missing: u64) {
+        state.cells.clear();
+        state.cells.extend([began, missing]);
+        let full_again = Timestamp::from_nanos(began.saturating_add(self.span_ns(missing)));
+        let expires = Expiry::at(full_again);
+        state.expires = if self.initial < self.burst { expires.sticky() } else { expires };
+    }
+
+    /// From the beginning of the period until `permits` have come back.
+    fn span_ns(&self, permits: u64) -> u64 {
+        permits.div_ceil(self.limit).saturating_mul(self.period_ns)
+    }
+
+    fn wait_ns(&self, began: u64, permits: u64, now: Timestamp) -> u64 {
+        if permits == 0 {
+            0
+        } else {
+            began.saturating_add(self.span_ns(permits)).saturating_sub(now.as_nanos())
+        }
+    }
+
+    const fn left(&self, missing: u64) -> u64 {
+        self.burst.saturating_sub(missing)
+    }
+}

@@ -1,0 +1,170 @@
+//! Sliding window of cells, strict: never more than the limit in any window, wherever it begins.
+//!
+//! The window has N cells. Counted are the cell of now, the N - 1 before it and the one that is leaving, whole until all
+//! of it is outside. That is what makes it strict; the price is a sustained throughput of at least N/(N+1) of the limit.
+//! A denied take changes nothing. Giving back empties the oldest cells first: the bound then holds whichever take is
+//! undone.
+//!
+//! The cells of the state: number of the newest cell since the Unix epoch, sum of the ring, then a ring of N + 1 counters.
+
+use std::time::Duration;
+
+use crate::{Cost, Decision, Expiry, QuotaError, Timestamp, Wide};
+
+/// The most cells that a window may have.
+pub(crate) const MOST_CELLS: u32 = 3600;
+const NEWEST: usize = 0;
+const SUM: usize = 1;
+const RING: usize = 2;
+
+#[derive(Clone, Debug)]
+pub(crate) struct SlidingWindow {
+    limit: u64,
+    cell_ns: u64,
+    /// Counters in the ring: the window's cells and the one that is leaving.
+    ring: u64,
+}
+
+impl SlidingWindow {
+    pub(crate) fn new(limit: u64, window: Duration, cells: u32) -> Result<Self, QuotaError> {
+        let window_ns = u64::try_from(window.as_nanos()).map_err(|_| QuotaError::LongPeriod(window))?;
+        if cells > MOST_CELLS {
+            return Err(QuotaError::ManyCells { cells });
+        }
+        if cells == 0 {
+            return Err(QuotaError::Empty("cells"));
+        }
+        if window_ns % u64::from(cells) != 0 {
+            return Err(QuotaError::UnevenCells { window, cells });
+        }
+        Ok(Self { limit, cell_ns: window_ns / u64::from(cells), ring: u64::from(cells) + 1 })
+    }
+
+    pub(crate) fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        let sum = self.advance(state, now);
+        let after = sum.saturating_add(cost.permits());
+        if after <= self.limit {
+            return self.add(state, cost.permits(), now);
+        }
+        let left = self.limit.saturating_sub(sum);
+        let reset_ns = self.reset_ns(state, now);
+        if cost.permits() > self.limit {
+            return Decision::never(self.limit, left, reset_ns);
+        }
+        let retry_ns = self.wait_ns(state, after - self.limit, now);
+        Decision::deny(self.limit, left, retry_ns, reset_ns)
+    }
+
+    pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        self.advance(state, now);
+        self.add(state, cost.permits(), now)
+    }
+
+    pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        let sum = self.advance(state, now);
+        let mut left = cost.permits().min(sum);
+        if left > 0 {
+            state.cells[SUM] -= left;
+            for number in self.oldest(state)..=state.cells[NEWEST] {
+                let cell = &mut state.cells[self.place(number)];
+                let taken = left.min(*cell);
+                *cell -= taken;
+                left -= taken;
+            }
+        }
+        let sum = sum.saturating_sub(cost.permits());
+        Decision::admit(self.limit, self.limit.saturating_sub(sum), self.reset_ns(state, now))
+    }
+
+    /// Empties the cells that have left by `now`; gives the sum of the others.
+    fn advance(&self, state: &mut Wide, now: Timestamp) -> u64 {
+        if state.cells.is_empty() {
+            return 0;
+        }
+        if state.cells.len() != RING + self.ring as usize {
+            self.recut(state);
+        }
+        let number = now.as_nanos() / self.cell_ns;
+        let newest = state.cells[NEWEST];
+        // A clock that stepped back stands still here.
+        if number > newest {
+            if number - newest >= self.ring {
+                state.cells[SUM..].fill(0);
+            } else {
+                for passed in newest + 1..=number {
+                    let place = self.place(passed);
+                    state.cells[SUM] = state.cells[SUM].saturating_sub(state.cells[place]);
+                    state.cells[place] = 0;
+                }
+            }
+            state.cells[NEWEST] = number;
+        }
+        state.cells[SUM]
+    }
+
+    /// The rule had another number of cells: all that was counted goes on as counted in the newest cell.
+    #[cold]
+    fn recut(&self, state: &mut Wide) {
+        let sum = state.cells.get(SUM).copied().unwrap_or(0);
+        let instant = state.expires.seconds().saturating_mul(crate::NANOS_PER_SECOND);
+        let newest = (instant / self.cell_ns).saturating_sub(self.ring);
+        state.cells.clear();
+        state.cells.resize(RING + self.ring as usize, 0);
+        state.cells[NEWEST] = newest;
+        state.cells[SUM] = sum;
+        let place = self.place(newest);
+        state.cells[place] = sum;
+    }
+
+    fn add(&self, state: &mut Wide, permits: u64, now: Timestamp) -> Decision {
+        if permits > 0 {
+            if state.cells.is_empty() {
+                state.cells.resize(RING + self.ring as usize, 0);
+                state.cells[NEWEST] = now.as_nanos() / self.cell_ns;
+            }
+            let place = self.place(state.cells[NEWEST]);
+            state.cells[place] = state.cells[place].saturating_add(permits);
+            state.cells[SUM] = state.cells[SUM].saturating_add(permits);
+        }
+        let reset_ns = self.reset_ns(state, now);
+        if permits > 0 {
+            state.expires = Expiry::at(Timestamp::from_nanos(now.as_nanos().saturating_add(reset_ns)));
+        }
+        let sum = state.cells.get(SUM).copied().unwrap_or(0);
+        Decision::admit(self.limit, self.limit.saturating_sub(sum), reset_ns)
+    }
+
+    /// Until `permits` have left the window.
+    fn wait_ns(&self, state: &Wide, permits: u64, now: Timestamp) -> u64 {
+        let mut left = 0_u64;
+        for number in self.oldest(state)..=state.cells[NEWEST] {
+            left = left.saturating_add(state.cells[self.place(number)]);
+            if left >= permits {
+                return self.gone_ns(number, now);
+            }
+        }
+        self.gone_ns(state.cells[NEWEST], now)
+    }
+
+    fn reset_ns(&self, state: &Wide, now: Timestamp) -> u64 {
+        if state.cells.is_empty() || state.cells[SUM] == 0 {
+            return 0;
+        }
+        let mut cells = (self.oldest(state)..=state.cells[NEWEST]).rev();
+        let newest = cells.find(|&number| state.cells[self.place(number)] > 0);
+        newest.map_or(0, |number| self.gone_ns(number, now))
+    }
+
+    /// Until all of the cell with this number is outside the window.
+    fn gone_ns(&self, number: u64, now: Timestamp) -> u64 {
+        number.saturating_add(self.ring).saturating_mul(self.cell_ns).saturating_sub(now.as_nanos())
+    }
+
+    fn oldest(&self, state: &Wide) -> u64 {
+        (state.cells[NEWEST] + 1).saturating_sub(self.ring)
+    }
+
+    const fn place(&self, number: u64) -> usize {
+        RING + (number % self.ring) as usize
+    }
+}

@@ -1,0 +1,152 @@
+//! Sliding window log: every admitted instant, so exactly the limit in any window (now - window, now].
+//!
+//! A take exactly one window after another no longer sees it. Takes of one instant share an entry; there are never more
+//! entries than the limit (plus one where refused takes are logged too). A denied take changes nothing, but with
+//! `log_denied`, where a client that does not back off stays refused. Giving back empties the oldest entries first: the
+//! bound then holds whichever take is undone.
+//!
+//! The cells: where the first entry stands, the sum of all entries, then pairs of instant in ns and permits, oldest
+//! first.
+
+use crate::{Cost, Decision, Expiry, Timestamp, Wide};
+
+/// The largest limit of a log: it may have to keep as many entries of 16 bytes for one key.
+pub(crate) const LARGEST_LIMIT: u64 = 1 << 20;
+const HEAD: usize = 0;
+const SUM: usize = 1;
+const FIRST: usize = 2;
+
+#[derive(Clone, Debug)]
+pub(crate) struct SlidingWindowLog {
+    pub(crate) limit: u64,
+    pub(crate) window_ns: u64,
+    pub(crate) log_denied: bool,
+}
+
+impl SlidingWindowLog {
+    pub(crate) fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        let sum = self.expire(state, now);
+        let after = sum.saturating_add(cost.permits());
+        if after <= self.limit {
+            self.log(state, cost.permits(), now);
+            return Decision::admit(self.limit, self.limit - after, self.reset_ns(state, now));
+        }
+        let left = self.limit.saturating_sub(sum);
+        if self.log_denied {
+            // More than this says no more about whether anything fits.
+            self.log(state, cost.permits().min(self.limit + 1), now);
+            self.forget_what_says_nothing(state);
+        }
+        let reset_ns = self.reset_ns(state, now);
+        if cost.permits() > self.limit {
+            return Decision::never(self.limit, left, reset_ns);
+        }
+        let too_many = state.cells[SUM] - (self.limit - cost.permits());
+        Decision::deny(self.limit, left, self.wait_ns(state, too_many, now), reset_ns)
+    }
+
+    pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        self.expire(state, now);
+        self.log(state, cost.permits().min(self.limit + 1), now);
+        self.forget_what_says_nothing(state);
+        Decision::admit(self.limit, self.limit.saturating_sub(state.cells[SUM]), self.reset_ns(state, now))
+    }
+
+    pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        let sum = self.expire(state, now);
+        let mut left = cost.permits().min(sum);
+        while left > 0 {
+            let head = state.cells[HEAD] as usize;
+            let taken = left.min(state.cells[head + 1]);
+            state.cells[head + 1] -= taken;
+            state.cells[SUM] -= taken;
+            left -= taken;
+            if state.cells[head + 1] == 0 {
+                state.cells[HEAD] += 2;
+            }
+        }
+        let sum = sum.saturating_sub(cost.permits());
+        Decision::admit(self.limit, self.limit.saturating_sub(sum), self.reset_ns(state, now))
+    }
+
+    /// Drops what has left the window by `now`; gives the sum of the rest.
+    fn expire(&self, state: &mut Wide, now: Timestamp) -> u64 {
+        if state.cells.len() < FIRST {
+            state.cells.clear();
+            state.cells.extend([FIRST as u64, 0]);
+        }
+        let mut head = state.cells[HEAD] as usize;
+        while head < state.cells.len() && now.as_nanos().saturating_sub(state.cells[head]) >= self.window_ns {
+            state.cells[SUM] -= state.cells[head + 1];
+            head += 2;
+        }
+        self.compact(state, head);
+        state.cells[SUM]
+    }
+
+    /// Closes the gap before the first entry once it is as long as the entries: each is moved once on average.
+    fn compact(&self, state: &mut Wide, head: usize) {
+        let (gap, entries) = (head - FIRST, state.cells.len() - head);
+        if gap > 0 && gap >= entries {
+            state.cells.copy_within(head.., FIRST);
+            state.cells.truncate(FIRST + entries);
+            state.cells[HEAD] = FIRST as u64;
+        } else {
+            state.cells[HEAD] = head as u64;
+        }
+    }
+
+    fn log(&self, state: &mut Wide, permits: u64, now: Timestamp) {
+        if permits == 0 {
+            return;
+        }
+        let end = state.cells.len();
+        let has_entries = state.cells[HEAD] < end as u64;
+        // A clock that stepped back stands still at the newest entry.
+        let at = if has_entries { now.as_nanos().max(state.cells[end - 2]) } else { now.as_nanos() };
+        if has_entries && state.cells[end - 2] == at {
+            state.cells[end - 1] += permits;
+        } else {
+            state.cells.extend([at, permits]);
+        }
+        state.cells[SUM] += permits;
+        state.expires = Expiry::at(Timestamp::from_nanos(at.saturating_add(self.window_ns)));
+    }
+
+    /// While the younger entries alone are above the limit, nothing fits whatever the oldest says.
+    fn forget_what_says_nothing(&self, state: &mut Wide) {
+        let mut head = state.cells[HEAD] as usize;
+        while head + 2 < state.cells.len() && state.cells[SUM] - state.cells[head + 1] > self.limit {
+            state.cells[SUM] -= state.cells[head + 1];
+            head += 2;
+        }
+        self.compact(state, head);
+        let newest = state.cells.len() - 1;
+        let most = self.limit + 1;
+        if state.cells[newest] > most && newest > FIRST {
+            state.cells[SUM] -= state.cells[newest] - most;
+            state.cells[newest] = most;
+        }
+    }
+
+    /// Until `permits` have left the window.
+    fn wait_ns(&self, state: &Wide, permits: u64, now: Timestamp) -> u64 {
+        let mut left = 0;
+        for entry in state.cells[state.cells[HEAD] as usize..].chunks_exact(2) {
+            left += entry[1];
+            if left >= permits {
+                return entry[0].saturating_add(self.window_ns).saturating_sub(now.as_nanos());
+            }
+        }
+        self.reset_ns(state, now)
+    }
+
+    /// Until the newest entry has left the window.
+    fn reset_ns(&self, state: &Wide, now: Timestamp) -> u64 {
+        let end = state.cells.len();
+        if state.cells[HEAD] >= end as u64 {
+            return 0;
+        }
+        state.cells[end - 2].saturating_add(self.window_ns).saturating_sub(now.as_nanos())
+    }
+}

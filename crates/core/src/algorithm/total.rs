@@ -1,0 +1,68 @@
+//! A quota that never refills by itself: the word counts what was taken, and never expires.
+//!
+//! At most the limit is admitted, ever. A denied take changes nothing; only giving back makes room.
+
+use crate::{Cost, Decision, Expiry, Reservation, Timestamp, Word, WordStep};
+
+/// What stands for "never" where a span is asked for.
+const NEVER_NS: u64 = u64::MAX;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Total {
+    /// What decisions state as the limit.
+    limit: u64,
+    stock: u64,
+}
+
+impl Total {
+    pub(crate) const fn new(limit: u64, stock: u64) -> Self {
+        Self { limit, stock }
+    }
+
+    pub(crate) fn take(&self, word: Word, cost: Cost, _now: Timestamp) -> WordStep {
+        let used = used(word);
+        let after = used.saturating_add(cost.permits());
+        if after > self.stock {
+            let decision = Decision::never(self.limit, self.stock.saturating_sub(used), reset_ns(used));
+            return WordStep { word, decision };
+        }
+        self.settle(word, used, after)
+    }
+
+    pub(crate) fn give_back(&self, word: Word, cost: Cost) -> WordStep {
+        let used = used(word);
+        self.settle(word, used, used.saturating_sub(cost.permits()))
+    }
+
+    pub(crate) fn charge(&self, word: Word, cost: Cost) -> WordStep {
+        let used = used(word);
+        self.settle(word, used, used.saturating_add(cost.permits()))
+    }
+
+    fn settle(&self, word: Word, used: u64, after: u64) -> WordStep {
+        let word = if after == used { word } else { Word { value: after, expires: Expiry::NEVER } };
+        let decision = Decision::admit(self.limit, self.stock.saturating_sub(after), reset_ns(after));
+        WordStep { word, decision }
+    }
+}
+
+/// A take at once or never, as a reservation: for quotas that make no promises.
+pub(crate) fn reserve_now(step: WordStep, old: Word, cost: Cost, now: Timestamp) -> Reservation {
+    if step.decision.is_admitted() {
+        return Reservation { granted: true, permits: cost.permits(), act_at: now, word: step.word };
+    }
+    let act_at = match step.decision.retry_after() {
+        crate::RetryAfter::After(wait) => now + wait,
+        _ => Timestamp::from_nanos(u64::MAX),
+    };
+    Reservation::refused(old, cost, act_at)
+}
+
+/// A word that another algorithm wrote (its rule was changed to `total`) counts nothing here.
+const fn used(word: Word) -> u64 {
+    if word.expires.to_bits() == Expiry::NEVER.to_bits() { word.value } else { 0 }
+}
+
+const fn reset_ns(used: u64) -> u64 {
+    if used == 0 { 0 } else { NEVER_NS }
+}
