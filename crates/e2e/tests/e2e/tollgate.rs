@@ -1,0 +1,235 @@
+//! The process under test: the release binary on ports it chooses itself, ended by its id when dropped.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+/// Longer than any start takes on a busy machine; only a hang reaches it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server.
+pub(crate) struct Tollgate {
+    child: Child,
+    printed: Arc<Mutex<String>>,
+    /// Where the gRPC service listens.
+    pub(crate) grpc: SocketAddr,
+    /// Where the small HTTP port listens.
+    pub(crate) http: SocketAddr,
+}
+
+/// What is left of a server that ended before it listened.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) printed: String,
+}
+
+/// How to start a server: `Start::new(rules)`, more flags and environment, then `go`.
+pub(crate) struct Start {
+    command: Command,
+    grpc: String,
+}
+
+impl Start {
+    /// A server with the rules of one folder or file.
+    pub(crate) fn new(rules: &Path) -> Self {
+        let mut command = Command::new(binary());
+        command.env_clear().arg("serve").arg("--rules").arg(rules);
+        Start { command, grpc: "127.0.0.1:0".to_owned() }
+    }
+
+    /// More flags.
+    pub(crate) fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// A variable of its environment, which is empty otherwise.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// The gRPC port of a server that went before.
+    pub(crate) fn grpc(mut self, at: SocketAddr) -> Self {
+        self.grpc = at.to_string();
+        self
+    }
+
+    /// Starts and waits until both ports are printed.
+    pub(crate) fn go(self) -> Tollgate {
+        self.try_go().unwrap_or_else(|ended| panic!("the server did not start: {ended:?}"))
+    }
+
+    /// Starts and waits until both ports are printed, or the process has ended.
+    pub(crate) fn try_go(mut self) -> Result<Tollgate, Ended> {
+        self.command.args(["--grpc", &self.grpc, "--http", "127.0.0.1:0"]).stdin(Stdio::null());
+        let mut child = self
+            .command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary can be started");
+        let printed = Arc::new(Mutex::new(String::new()));
+        let (ports, seen) = mpsc::channel();
+        let pipes: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
+        for pipe in pipes {
+            let (printed, ports) = (printed.clone(), ports.clone());
+            std::thread::spawn(move || keep_reading(pipe, &printed, &ports));
+        }
+        drop(ports);
+
+        let (mut grpc, mut http) = (None, None);
+        while grpc.is_none() || http.is_none() {
+            match seen.recv_timeout(PATIENCE) {
+                Ok((Surface::Grpc, at)) => grpc = grpc.or(Some(at)),
+                Ok((Surface::Http, at)) => http = http.or(Some(at)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let status = child.wait().expect("it was started");
+                    return Err(Ended { status, printed: text(&printed) });
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    child.kill().ok();
+                    panic!("neither ports nor an end; it printed:\n{}", text(&printed));
+                }
+            }
+        }
+        Ok(Tollgate { child, printed, grpc: grpc.expect("seen"), http: http.expect("seen") })
+    }
+}
+
+impl Tollgate {
+    /// A server with these rules and no more settings.
+    pub(crate) fn start(rules: &Path) -> Self {
+        Start::new(rules).go()
+    }
+
+    /// All that it has printed so far, to stdout and stderr.
+    pub(crate) fn printed(&self) -> String {
+        text(&self.printed)
+    }
+
+    /// Sends a signal, `"TERM"` or `"HUP"`.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), pid.as_str()]).status().expect("kill");
+        assert!(sent.success(), "kill -{name} {pid}");
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it was started") {
+                return status;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("it was started").is_none()
+    }
+
+    /// Bytes of memory resident now.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("VmRSS").trim();
+        kib.trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+
+    /// A value of `/metrics`, the sum of the series of that name whose labels hold `labels`.
+    pub(crate) async fn metric(&self, name: &str, labels: &str) -> Option<f64> {
+        let text = crate::http::get(self.http, "/metrics", &[]).await.ok()?.body;
+        let series = text.lines().filter(|l| l.starts_with(name) && l.contains(labels));
+        series.filter_map(|l| l.rsplit(' ').next()?.parse::<f64>().ok()).reduce(|a, b| a + b)
+    }
+}
+
+impl Drop for Tollgate {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if std::thread::panicking() {
+            println!("the server printed:\n{}", self.printed());
+        }
+    }
+}
+
+/// The binary under test: `TOLLGATE_BIN`, or the release build of this workspace, made first where it is missing.
+pub(crate) fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(given) = std::env::var_os("TOLLGATE_BIN") {
+            return given.into();
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let built = target.join("release/tollgate");
+        if !built.exists() {
+            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            let cargo = cargo.current_dir(&root).args(["build", "--release", "--package", "tollgate-server"]);
+            assert!(cargo.status().expect("cargo").success(), "the release build failed");
+        }
+        built
+    })
+}
+
+/// Runs the binary to its end; for commands that do not serve.
+pub(crate) fn run(args: &[&str]) -> (ExitStatus, String, String) {
+    let ended = Command::new(binary())
+        .env_clear()
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it can be started");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (ended.status, text(&ended.stdout), text(&ended.stderr))
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Surface {
+    Grpc,
+    Http,
+}
+
+fn text(printed: &Mutex<String>) -> String {
+    printed.lock().expect("no reader panics").clone()
+}
+
+fn keep_reading(pipe: impl Read, printed: &Mutex<String>, ports: &Sender<(Surface, SocketAddr)>) {
+    for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if let Some(port) = listening(&line) {
+            ports.send(port).ok(); // the first of each is taken
+        }
+        let mut printed = printed.lock().expect("no reader panics");
+        printed.push_str(&line);
+        printed.push('\n');
+    }
+}
+
+/// What a printed line says about where the server listens.
+fn listening(line: &str) -> Option<(Surface, SocketAddr)> {
+    let lower = line.to_ascii_lowercase();
+    let first = lower.split_whitespace().next()?;
+    let surface = match first.trim_end_matches(':') {
+        "grpc" => Surface::Grpc,
+        "http" => Surface::Http,
+        _ => return None,
+    };
+    let address =
+        lower.split_whitespace().find_map(|word| word.trim_start_matches("http://").parse().ok())?;
+    Some((surface, address))
+}
