@@ -1,13 +1,17 @@
 //! One decision, step by step: plan what to take, take it, settle what it means.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use tollgate_core::{Cost, Outcome, Timestamp};
 use tollgate_policy::{Charge, Domain, OnStoreFailure, Override};
 use tollgate_store::{Charge as StoreCharge, Key, Store, StoreError, Take, Verdicts};
 
 use crate::answer::{Answer, Kind, Status};
 use crate::limiter::Limiter;
+use crate::observe::Global;
+use crate::observe::lanes::Seat;
 use crate::plan::plan;
-use crate::request::{Request, RequestError};
+use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, LimitRef, Scratch, rehouse};
 use crate::settle::{self, Said};
 
@@ -26,13 +30,16 @@ impl<S: Store, L: Store> Limiter<S, L> {
         now: Timestamp,
         scratch: &'s mut Scratch,
     ) -> Result<Answer<'s>, RequestError> {
-        request.check()?;
+        if let Err(error) = request.check() {
+            self.metrics.count(Seat::here(), Global::BadRequest, 1);
+            return Err(error);
+        }
         scratch.clear();
         let rules = self.rules.load();
         let Some(domain) = rules.policy().domain(request.domain) else {
-            scratch
-                .statuses
-                .extend(request.descriptors.iter().map(|it| Status::free(it.hits.unwrap_or(request.hits))));
+            self.metrics.count(Seat::here(), Global::UnknownDomain, 1);
+            let hits = |it: &Descriptor<'_>| it.hits.unwrap_or(request.hits);
+            scratch.statuses.extend(request.descriptors.iter().map(|it| Status::free(hits(it))));
             return Ok(Answer {
                 rules,
                 domain: None,
@@ -47,10 +54,13 @@ impl<S: Store, L: Store> Limiter<S, L> {
             self.take(domain, now, scratch).await;
         }
         let mut overall = settle::overall(domain, &mut scratch.statuses);
+        let seat = Seat::here();
         let is_shadowed = self.settings.shadow_mode && overall == Outcome::Deny;
         if is_shadowed {
             overall = Outcome::Admit;
+            self.metrics.count(seat, Global::Shadowed, 1);
         }
+        rules.meters.count(seat, domain.index(), &scratch.statuses, self.settings.near_limit_ratio);
         let domain = Some(domain.index());
         let Scratch { statuses, overrides, .. } = scratch;
         Ok(Answer { rules, domain, overall, is_shadowed, statuses, overrides })
@@ -80,6 +90,10 @@ impl<S: Store, L: Store> Limiter<S, L> {
                 }
             }
         }
+        if self.store_fails.load(Relaxed) && verdicts.iter().all(Result::is_ok) {
+            self.store_fails.store(false, Relaxed);
+            tracing::info!(store = %self.store.name(), "the store answers again");
+        }
         for (item, verdict) in items.iter().zip(verdicts.iter()) {
             let said = match verdict {
                 Ok(decision) => Said::Decided(*decision),
@@ -91,9 +105,8 @@ impl<S: Store, L: Store> Limiter<S, L> {
     }
 
     async fn ask(&self, takes: &[Take<'_>], charge: StoreCharge, now: Timestamp, verdicts: &mut Verdicts) {
-        let before = verdicts.len();
         self.store.take(takes, charge, now, verdicts).await;
-        debug_assert_eq!(verdicts.len() - before, takes.len(), "one answer for each take");
+        self.metrics.count_batch(Seat::here(), takes.len());
     }
 
     /// What becomes of `item` when the store gave no answer.
@@ -107,7 +120,10 @@ impl<S: Store, L: Store> Limiter<S, L> {
         now: Timestamp,
         error: &StoreError,
     ) -> Said {
-        tracing::debug!(%error, "the store gave no answer");
+        self.metrics.count(Seat::here(), Global::StoreErrors, 1);
+        if !self.store_fails.swap(true, Relaxed) {
+            tracing::warn!(%error, "the store gives no answer; each rule decides as its on_store_failure says");
+        }
         let way = match item.limit {
             LimitRef::Rule(_) => domain.rules()[item.rule as usize].on_store_failure,
             LimitRef::Override(_) => OnStoreFailure::default(),

@@ -7,6 +7,7 @@
 mod answer;
 mod decide;
 mod limiter;
+pub mod observe;
 mod plan;
 mod request;
 mod scratch;

@@ -1,0 +1,222 @@
+//! The counters as Prometheus series: ours (`tollgate_…`), and those that dashboards of envoyproxy/ratelimit read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+use super::meters::{OVERRIDDEN, Of, RuleMeter, UNMATCHED};
+use super::{BATCH_SIZES, Global, LATENCY_NS, Shared};
+
+/// Writes one limiter's counters at every scrape.
+pub(super) struct Exposition(pub(super) Arc<Shared>);
+
+impl fmt::Debug for Exposition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exposition")
+    }
+}
+
+impl Collector for Exposition {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        self.rules(&mut to)?;
+        self.domains(&mut to)?;
+        self.calls(&mut to)?;
+        self.stores(&mut to)?;
+        self.loads(&mut to)?;
+        self.peer(&mut to)
+    }
+}
+
+impl Exposition {
+    fn rules(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let rules = &meters.rules[..meters.distinct];
+        let outcomes = [(Of::Admitted, "admit"), (Of::Denied, "deny"), (Of::ShadowDenied, "shadow_deny")];
+        let help = "Decisions by domain, rule and outcome";
+        let mut family = to.encode_descriptor("tollgate_decisions", help, None, MetricType::Counter)?;
+        for meter in rules {
+            for (of, outcome) in outcomes {
+                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule), ("outcome", outcome)];
+                count(&mut family.encode_family(&labels)?, meter.lanes.sum(of as usize))?;
+            }
+        }
+        drop(family);
+        let hits = [
+            ("tollgate_hits", "Hits asked for, by domain and rule", &[Of::WithinHits, Of::OverHits][..]),
+            ("tollgate_denied_hits", "Hits of requests that were over a limit", &[Of::OverHits]),
+            ("tollgate_degraded_decisions", "Decisions made while the store gave no answer", &[Of::Degraded]),
+        ];
+        for (name, help, of) in hits {
+            let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for meter in rules {
+                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
+                count(&mut family.encode_family(&labels)?, sum(meter, of))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn domains(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let families = [
+            ("tollgate_unmatched_descriptors", "Descriptors that no rule limits", UNMATCHED),
+            (
+                "tollgate_unmatched_overrides",
+                "Limits that came with a request where no rule matches",
+                OVERRIDDEN,
+            ),
+        ];
+        for (name, help, index) in families {
+            let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for meter in &meters.domains {
+                let labels = [("domain", meter.name.as_str())];
+                count(&mut family.encode_family(&labels)?, meter.lanes.sum(index))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn calls(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let globals = [
+            (
+                "tollgate_unknown_domains",
+                "Requests for a domain that no file is about",
+                Global::UnknownDomain,
+            ),
+            ("tollgate_shadowed_requests", "Requests let pass by the server's shadow mode", Global::Shadowed),
+            ("tollgate_bad_requests", "Requests that make no sense", Global::BadRequest),
+            ("tollgate_store_errors", "Takes that the store gave no answer to", Global::StoreErrors),
+        ];
+        for (name, help, which) in globals {
+            let mut counter = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+            count(&mut counter, self.0.globals.sum(which as usize))?;
+        }
+        let seconds = LATENCY_NS.map(|nanos| nanos as f64 / 1e9);
+        let buckets = buckets(&seconds, |index| self.0.latency.sum(index));
+        let sum = self.0.latency.sum(LATENCY_NS.len() + 1) as f64 / 1e9;
+        let help = "Time from a request read to its answer";
+        histogram(to, "tollgate_decision_latency_seconds", help, sum, &buckets)?;
+        let sizes = BATCH_SIZES.map(|size| size as f64);
+        let buckets = self::buckets(&sizes, |index| self.0.globals.sum(Global::Batches as usize + index));
+        let sum = self.0.globals.sum(Global::Takes as usize) as f64;
+        histogram(to, "tollgate_store_batch_takes", "Takes of each call to the store", sum, &buckets)
+    }
+
+    fn stores(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let figures: Vec<_> = stores.iter().map(|(name, figures)| (name.as_str(), figures())).collect();
+        type Pick = fn(&super::StoreFigures) -> u64;
+        let gauges: [(&str, &str, MetricType, Pick); 4] = [
+            ("tollgate_tracked_keys", "Keys that have a counter", MetricType::Gauge, |it| it.tracked_keys),
+            ("tollgate_table_bytes", "Bytes that the counters take", MetricType::Gauge, |it| it.bytes),
+            ("tollgate_table_capacity_bytes", "Bytes that they may take", MetricType::Gauge, |it| {
+                it.capacity_bytes
+            }),
+            ("tollgate_evictions", "Counters dropped for want of room", MetricType::Counter, |it| {
+                it.evictions
+            }),
+        ];
+        for (name, help, kind, pick) in gauges {
+            let mut family = to.encode_descriptor(name, help, None, kind)?;
+            for (store, figures) in &figures {
+                let labels = [("store", *store)];
+                let mut series = family.encode_family(&labels)?;
+                match kind {
+                    MetricType::Counter => count(&mut series, pick(figures))?,
+                    _ => series.encode_gauge(&pick(figures))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn loads(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let help = "Version of the rules in force";
+        to.encode_descriptor("tollgate_rules", help, None, MetricType::Info)?
+            .encode_info(&[("version", loads.version.as_str())])?;
+        let help = "Attempts to load rules, by result";
+        let mut family = to.encode_descriptor("tollgate_rule_loads", help, None, MetricType::Counter)?;
+        for (result, number) in [("ok", loads.successes), ("faulty", loads.failures)] {
+            let labels = [("result", result)];
+            count(&mut family.encode_family(&labels)?, number)?;
+        }
+        drop(family);
+        let help = "1 when the last attempt to load rules succeeded, else 0";
+        to.encode_descriptor("tollgate_last_rule_load_ok", help, None, MetricType::Gauge)?
+            .encode_gauge(&u64::from(loads.is_last_good))?;
+        let help = "When rules were last loaded or refused, Unix time";
+        to.encode_descriptor("tollgate_last_rule_load_timestamp_seconds", help, None, MetricType::Gauge)?
+            .encode_gauge(&loads.last.unix_seconds())
+    }
+
+    /// The names and labels that the Prometheus exporter of envoyproxy/ratelimit gives; they have no `_total` at their end,
+    /// so their type is unknown to OpenMetrics.
+    fn peer(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let rules = &meters.rules[..meters.distinct];
+        let families = [
+            ("total_hits", &[Of::WithinHits, Of::OverHits][..]),
+            ("over_limit", &[Of::OverHits]),
+            ("near_limit", &[Of::NearHits]),
+            ("within_limit", &[Of::WithinHits]),
+            ("shadow_mode", &[Of::ShadowHits]),
+        ];
+        for (name, of) in families {
+            let name = format!("ratelimit_service_rate_limit_{name}");
+            let help = "Hits, as envoyproxy/ratelimit names them";
+            let mut family = to.encode_descriptor(&name, help, None, MetricType::Unknown)?;
+            // Levels are joined without escaping, so two rules may share a series.
+            let mut series = BTreeMap::<_, u64>::new();
+            for meter in rules {
+                *series.entry((&meter.domain, &meter.keys)).or_default() += sum(meter, of);
+            }
+            for ((domain, [key1, key2]), value) in series {
+                let labels = [("domain", domain.as_str()), ("key1", key1), ("key2", key2)];
+                // An absent level has no label.
+                let labels = if key2.is_empty() { &labels[..2] } else { &labels[..] };
+                family.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+        }
+        let loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, value) in [
+            ("ratelimit_service_config_load_success", loads.successes),
+            ("ratelimit_service_config_load_error", loads.failures),
+            ("ratelimit_service_global_shadow_mode", self.0.globals.sum(Global::Shadowed as usize)),
+        ] {
+            let help = "As envoyproxy/ratelimit counts it";
+            to.encode_descriptor(name, help, None, MetricType::Unknown)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+}
+
+fn sum(meter: &RuleMeter, of: &[Of]) -> u64 {
+    of.iter().map(|&of| meter.lanes.sum(of as usize)).sum()
+}
+
+fn count(series: &mut prometheus_client::encoding::MetricEncoder<'_>, value: u64) -> fmt::Result {
+    series.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+/// Bounds with their own counts, and the bucket without bound.
+fn buckets(bounds: &[f64], count: impl Fn(usize) -> u64) -> Vec<(f64, u64)> {
+    let bounds = bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
+    bounds.enumerate().map(|(index, bound)| (bound, count(index))).collect()
+}
+
+fn histogram(
+    to: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    sum: f64,
+    buckets: &[(f64, u64)],
+) -> fmt::Result {
+    let number = buckets.iter().map(|(_, count)| count).sum();
+    to.encode_descriptor(name, help, None, MetricType::Histogram)?
+        .encode_histogram::<NoLabelSet>(sum, number, buckets, None)
+}

@@ -1,0 +1,153 @@
+//! What is counted for each rule and domain, with handles that are resolved when rules are loaded.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tollgate_core::Outcome;
+use tollgate_policy::Policy;
+
+use super::lanes::{Lanes, Seat};
+use crate::answer::{Kind, Status};
+
+/// What is counted of a rule: decisions by outcome, and hits by where they fell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of {
+    Admitted,
+    Denied,
+    ShadowDenied,
+    Degraded,
+    WithinHits,
+    NearHits,
+    OverHits,
+    ShadowHits,
+}
+
+/// Counters of one rule.
+pub(crate) type RuleLanes = Lanes<8>;
+/// Counters of one domain: descriptors that no rule limits, and limits that came with a request where no rule matches.
+pub(crate) type DomainLanes = Lanes<2>;
+
+/// One rule's counters and labels.
+#[derive(Debug)]
+pub(crate) struct RuleMeter {
+    pub(crate) domain: String,
+    pub(crate) rule: String,
+    /// The first level of its path, and the rest of it, as dashboards of envoyproxy/ratelimit label them.
+    pub(crate) keys: [String; 2],
+    pub(crate) lanes: Arc<RuleLanes>,
+}
+
+/// One domain's counters.
+#[derive(Debug)]
+pub(crate) struct DomainMeter {
+    pub(crate) name: String,
+    /// Position of its first rule among all.
+    first_rule: usize,
+    pub(crate) lanes: Arc<DomainLanes>,
+}
+
+/// The counters of all rules in force.
+#[derive(Debug, Default)]
+pub(crate) struct Meters {
+    pub(crate) domains: Vec<DomainMeter>,
+    /// By rule index; those from `distinct` on share their counters with the last.
+    pub(crate) rules: Vec<RuleMeter>,
+    pub(crate) distinct: usize,
+}
+
+pub(crate) const UNMATCHED: usize = 0;
+pub(crate) const OVERRIDDEN: usize = 1;
+/// What rules above the cap are called together.
+const OTHERS: &str = "(others)";
+
+impl Meters {
+    /// Meters for `policy`, going on from `old` for rules that are in both. At most `most` rules get series of their own.
+    pub(crate) fn new(policy: &Policy, old: &Self, most: usize) -> Self {
+        let old_rules: HashMap<(&str, &str), &Arc<RuleLanes>> = old.rules[..old.distinct]
+            .iter()
+            .map(|meter| ((meter.domain.as_str(), meter.rule.as_str()), &meter.lanes))
+            .collect();
+        let old_domains: HashMap<&str, &Arc<DomainLanes>> =
+            old.domains.iter().map(|meter| (meter.name.as_str(), &meter.lanes)).collect();
+        let go_on = |domain: &str, rule: &str| {
+            old_rules.get(&(domain, rule)).map_or_else(Arc::default, |lanes| Arc::clone(lanes))
+        };
+        let mut meters = Self::default();
+        for domain in policy.domains() {
+            meters.domains.push(DomainMeter {
+                name: domain.name().to_owned(),
+                first_rule: meters.rules.len(),
+                lanes: old_domains.get(domain.name()).map_or_else(Arc::default, |lanes| Arc::clone(lanes)),
+            });
+            for rule in domain.rules() {
+                let (name, path, lanes) = if meters.rules.len() < most {
+                    (domain.name(), rule.path.as_str(), go_on(domain.name(), &rule.path))
+                } else if meters.rules.len() == most {
+                    ("", OTHERS, go_on("", OTHERS))
+                } else {
+                    ("", OTHERS, Arc::clone(&meters.rules[most].lanes))
+                };
+                meters.rules.push(RuleMeter {
+                    domain: name.to_owned(),
+                    rule: path.to_owned(),
+                    keys: stat_keys(path),
+                    lanes,
+                });
+            }
+        }
+        meters.distinct = meters.rules.len().min(most + 1);
+        meters
+    }
+
+    /// Counts what became of a request's descriptors.
+    #[inline]
+    pub(crate) fn count(&self, seat: Seat, domain: usize, statuses: &[Status], near_ratio: f32) {
+        let domain = &self.domains[domain];
+        for status in statuses {
+            let lanes = match (status.kind, status.rule) {
+                (Kind::Replaced, _) => continue,
+                (Kind::Free, _) | (_, None) => {
+                    let index = if status.kind == Kind::Overridden { OVERRIDDEN } else { UNMATCHED };
+                    domain.lanes.add(seat, index, 1);
+                    continue;
+                }
+                (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].lanes,
+            };
+            count(lanes, seat, status, near_ratio);
+        }
+    }
+}
+
+/// `key=value` of the levels as `key_value`: the first, and the others joined by dots.
+fn stat_keys(path: &str) -> [String; 2] {
+    let mut levels = path.split(" → ").map(|level| level.replacen('=', "_", 1));
+    let first = levels.next().unwrap_or_default();
+    [first, levels.collect::<Vec<_>>().join(".")]
+}
+
+#[inline]
+fn count(lanes: &RuleLanes, seat: Seat, status: &Status, near_ratio: f32) {
+    let add = |of: Of, more| lanes.add(seat, of as usize, more);
+    if status.degraded.is_some() {
+        add(Of::Degraded, 1);
+    }
+    if status.is_shadowed || status.outcome == Outcome::Deny {
+        add(Of::OverHits, status.hits);
+        if status.is_shadowed {
+            add(Of::ShadowDenied, 1);
+            add(Of::ShadowHits, status.hits);
+        } else {
+            add(Of::Denied, 1);
+        }
+        return;
+    }
+    add(Of::Admitted, 1);
+    add(Of::WithinHits, status.hits);
+    if let Some(decision) = &status.decision {
+        let after = decision.limit().saturating_sub(status.remaining);
+        let near_from = (decision.limit() as f32 * near_ratio) as u64;
+        if after > near_from {
+            add(Of::NearHits, status.hits.min(after - near_from));
+        }
+    }
+}
