@@ -14,8 +14,9 @@ const LAW: &str = "every_store_answers_as_the_model_does";
 const QUOTAS: usize = 3;
 /// Keys of each of them.
 const KEYS: usize = 3;
+/// Key `k` goes with quota `k % QUOTAS`; those that a careless store takes for one have the same quota.
 const KEY_BYTES: [&[u8]; QUOTAS * KEYS] =
-    [b"", b"a", b"a\0", &[b'x'; 300], &[b'x'; 301], b"client=10.0.0.1", b"client=10.0.0.2", &[0], &[0xff; 8]];
+    [b"", b"a", &[b'x'; 300], &[0], b"a\0", &[b'x'; 301], &[0xff; 8], b"client=10.0.0.1", b"client=10.0.0.2"];
 
 /// One step of a history; `key` indexes [`KEY_BYTES`].
 #[derive(Clone, Debug)]

@@ -46,3 +46,16 @@ pub(super) fn slow(limit: u64) -> Result<Quota, tollgate_core::QuotaError> {
     let year = Duration::from_secs(365 * 86_400);
     Quota::token_bucket(limit, year * 5)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_of_the_core_is_there_unless_the_store_cannot_count_it() {
+        let quotas = all(&Options::default());
+        assert_eq!(quotas.len(), 21, "all of them can be made");
+        let without = Options { unsupported: &["sliding_window_log"], ..Options::default() };
+        assert_eq!(all(&without).len(), 19);
+    }
+}

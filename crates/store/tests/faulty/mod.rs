@@ -1,0 +1,239 @@
+//! The model with one fault of the kinds that real stores have had.
+
+use std::sync::Mutex;
+
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    DeniedIsCharged,
+    PeekCharges,
+    GivesBackAboveFull,
+    GivesBackNothing,
+    BatchIsReversed,
+    RepeatedKeysAreBlind,
+    TogetherIsEach,
+    TogetherKeepsTheFirst,
+    TogetherStopsAtADenial,
+    TimeNeverGoesBack,
+    StepBackForgets,
+    LongKeysAreCut,
+    NulEndsAKey,
+    ResetDoesNothing,
+    ResetForgetsAll,
+    InspectIsATake,
+    EverythingIsTracked,
+    VerdictsAreCleared,
+    OneAnswerIsMissing,
+    ReadThenWrite,
+    TogetherIsNotAtomic,
+}
+
+pub(crate) struct Faulty {
+    fault: Fault,
+    model: Mutex<ModelStore>,
+    /// Latest time seen, and permits given back beyond full.
+    memory: Mutex<(Timestamp, u64)>,
+}
+
+impl Faulty {
+    pub(crate) fn new(fault: Fault) -> Self {
+        Self { fault, model: Mutex::default(), memory: Mutex::default() }
+    }
+
+    fn is(&self, fault: Fault) -> bool {
+        self.fault == fault
+    }
+
+    /// The time that it believes in.
+    fn time(&self, now: Timestamp) -> Timestamp {
+        let mut memory = self.memory.lock().expect("no panic");
+        let latest = memory.0;
+        memory.0 = latest.max(now);
+        if now < latest && self.is(Fault::StepBackForgets) {
+            *self.model.lock().expect("no panic") = ModelStore::default();
+        }
+        if self.is(Fault::TimeNeverGoesBack) { memory.0 } else { now }
+    }
+
+    fn key<'a>(&self, key: Key<'a>) -> Key<'a> {
+        match self.fault {
+            Fault::LongKeysAreCut => Key(&key.0[..key.0.len().min(256)]),
+            Fault::NulEndsAKey => Key(key.0.split(|&byte| byte == 0).next().unwrap_or_default()),
+            _ => key,
+        }
+    }
+
+    fn one(&self, model: &ModelStore, take: Take<'_>, charge: Charge, now: Timestamp) -> Decision {
+        let mut verdicts = Verdicts::new();
+        tollgate_store::block_on(model.take(&[take], charge, now, &mut verdicts));
+        verdicts.remove(0).expect("the model has no errors")
+    }
+
+    fn take_now(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp) -> Verdicts {
+        let mut batch: Vec<Take<'_>> =
+            batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
+        let model = self.model.lock().expect("no panic");
+        let mut verdicts = Verdicts::new();
+        let mut run = |batch: &[Take<'_>], charge| {
+            tollgate_store::block_on(model.take(batch, charge, now, &mut verdicts));
+        };
+        match self.fault {
+            Fault::PeekCharges => {
+                batch.iter_mut().for_each(|take| take.cost = take.cost.max(Cost::ONE));
+                run(&batch, charge);
+            }
+            Fault::BatchIsReversed => {
+                batch.reverse();
+                run(&batch, charge);
+                verdicts.reverse();
+            }
+            Fault::TogetherIsEach => run(&batch, Charge::Each),
+            Fault::TogetherKeepsTheFirst => {
+                run(&batch, charge);
+                if charge == Charge::Together && verdicts.iter().flatten().any(|it| !it.is_admitted()) {
+                    let _ = self.one(&model, batch[0], Charge::Each, now);
+                }
+            }
+            Fault::TogetherStopsAtADenial => {
+                run(&batch, charge);
+                let denied = verdicts.iter().position(|it| it.as_ref().is_ok_and(|it| !it.is_admitted()));
+                if let (Charge::Together, Some(index)) = (charge, denied) {
+                    let answer = *verdicts[index].as_ref().expect("the model has no errors");
+                    verdicts[index..].iter_mut().for_each(|it| *it = Ok(answer));
+                }
+            }
+            Fault::DeniedIsCharged => {
+                run(&batch, charge);
+                for (take, verdict) in batch.iter().zip(&verdicts) {
+                    let decision = verdict.as_ref().expect("the model has no errors");
+                    if charge == Charge::Each && !decision.is_admitted() && decision.remaining() > 0 {
+                        let cost = Cost(decision.remaining());
+                        let _ = self.one(&model, Take { cost, ..*take }, Charge::Each, now);
+                    }
+                }
+            }
+            Fault::RepeatedKeysAreBlind => {
+                let alone: Vec<_> = batch
+                    .iter()
+                    .map(|take| self.one(&model, Take { cost: Cost::PEEK, ..*take }, Charge::Each, now))
+                    .collect();
+                run(&batch, charge);
+                for index in 1..batch.len() {
+                    let is_repeated = batch[..index].iter().any(|take| take.key == batch[index].key);
+                    if is_repeated && batch[index].cost.is_peek() {
+                        verdicts[index] = Ok(alone[index]);
+                    }
+                }
+            }
+            _ => run(&batch, charge),
+        }
+        verdicts
+    }
+
+    /// Asks first, and takes in a second step that another caller may come before.
+    fn take_in_two_steps(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp) -> Verdicts {
+        let mut peeks = batch.to_vec();
+        peeks.iter_mut().for_each(|take| take.cost = Cost::PEEK);
+        let seen = self.take_now(&peeks, Charge::Each, now);
+        let enough = |(take, seen): (&Take<'_>, &Result<Decision, StoreError>)| {
+            seen.as_ref().is_ok_and(|seen| seen.remaining() >= take.cost.permits())
+        };
+        std::thread::yield_now();
+        if !batch.iter().zip(&seen).all(enough) {
+            return self.take_now(batch, charge, now);
+        }
+        let mut got = self.take_now(batch, Charge::Each, now);
+        for (got, seen) in got.iter_mut().zip(seen) {
+            if got.as_ref().is_ok_and(|got| !got.is_admitted()) {
+                *got = seen;
+            }
+        }
+        got
+    }
+}
+
+impl Store for Faulty {
+    fn name(&self) -> StoreName {
+        StoreName::new("faulty")
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        let now = self.time(now);
+        // Right while nobody else is there: only the checks with many callers are to find it.
+        let is_checked = |key: Key<'_>| matches!(key.0, b"hot" | b"narrow" | b"wide");
+        let races = match self.fault {
+            Fault::ReadThenWrite => charge == Charge::Each,
+            Fault::TogetherIsNotAtomic => charge == Charge::Together,
+            _ => false,
+        };
+        let mut got = if races && is_checked(batch[0].key) {
+            self.take_in_two_steps(batch, charge, now)
+        } else {
+            self.take_now(batch, charge, now)
+        };
+        match self.fault {
+            Fault::VerdictsAreCleared => verdicts.clear(),
+            Fault::OneAnswerIsMissing if got.len() > 1 => drop(got.pop()),
+            Fault::GivesBackAboveFull => {
+                let mut memory = self.memory.lock().expect("no panic");
+                for verdict in &mut got {
+                    if memory.1 > 0 && verdict.as_ref().is_ok_and(|it| !it.is_admitted()) {
+                        memory.1 -= 1;
+                        let quota =
+                            Quota::token_bucket(1, std::time::Duration::from_secs(1)).expect("in bounds");
+                        let take = Take { key: Key(b"spare"), quota: &quota, cost: Cost::PEEK };
+                        *verdict = Ok(self.one(&ModelStore::default(), take, Charge::Each, now));
+                    }
+                }
+            }
+            _ => {}
+        }
+        verdicts.append(&mut got);
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let (key, now) = (self.key(key), self.time(now));
+        let model = self.model.lock().expect("no panic");
+        if self.is(Fault::GivesBackNothing) {
+            return tollgate_store::block_on(model.give_back(key, quota, Cost(0), now));
+        }
+        let decision = tollgate_store::block_on(model.give_back(key, quota, cost, now))?;
+        if decision.reset_after().is_zero() {
+            self.memory.lock().expect("no panic").1 += 1;
+        }
+        Ok(decision)
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        let (key, now) = (self.key(key), self.time(now));
+        let mut model = self.model.lock().expect("no panic");
+        if self.is(Fault::ResetDoesNothing) {
+            return Ok(tollgate_store::block_on(model.inspect(key, quota, now))?.is_tracked);
+        }
+        let answer = tollgate_store::block_on(model.reset(key, quota, now));
+        if self.is(Fault::ResetForgetsAll) {
+            *model = ModelStore::default();
+        }
+        answer
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        let (key, now) = (self.key(key), self.time(now));
+        let model = self.model.lock().expect("no panic");
+        let mut inspection = tollgate_store::block_on(model.inspect(key, quota, now))?;
+        if self.is(Fault::InspectIsATake) {
+            let _ = self.one(&model, Take { key, quota, cost: Cost::ONE }, Charge::Each, now);
+        }
+        inspection.is_tracked |= self.is(Fault::EverythingIsTracked);
+        Ok(inspection)
+    }
+}

@@ -1,0 +1,56 @@
+//! The suite itself is tested: the model passes, and each known fault turns it red, by the law that it breaks.
+
+mod faulty;
+
+use faulty::{Fault, Faulty};
+use tollgate_store::{ModelStore, suite};
+
+const HISTORIES: &str = "every_store_answers_as_the_model_does";
+
+fn options() -> suite::Options {
+    suite::Options { cases: 400, takes: 200, ..Default::default() }
+}
+
+#[test]
+fn the_model_passes() {
+    suite::run(&suite::Parked, ModelStore::default, &options());
+}
+
+#[test]
+fn each_known_fault_turns_the_suite_red() {
+    for (fault, law) in [
+        (Fault::DeniedIsCharged, HISTORIES),
+        (Fault::PeekCharges, HISTORIES),
+        (Fault::GivesBackAboveFull, HISTORIES),
+        (Fault::GivesBackNothing, HISTORIES),
+        (Fault::BatchIsReversed, HISTORIES),
+        (Fault::RepeatedKeysAreBlind, HISTORIES),
+        (Fault::TogetherIsEach, HISTORIES),
+        (Fault::TogetherKeepsTheFirst, HISTORIES),
+        (Fault::TogetherStopsAtADenial, HISTORIES),
+        (Fault::TimeNeverGoesBack, HISTORIES),
+        (Fault::StepBackForgets, HISTORIES),
+        (Fault::LongKeysAreCut, HISTORIES),
+        (Fault::NulEndsAKey, HISTORIES),
+        (Fault::ResetDoesNothing, HISTORIES),
+        (Fault::ResetForgetsAll, HISTORIES),
+        (Fault::InspectIsATake, HISTORIES),
+        (Fault::EverythingIsTracked, HISTORIES),
+        (Fault::VerdictsAreCleared, HISTORIES),
+        (Fault::OneAnswerIsMissing, HISTORIES),
+        (Fault::ReadThenWrite, "callers_at_once_admit_exactly_the_limit"),
+        (Fault::TogetherIsNotAtomic, "together_charges_all_or_nobody"),
+    ] {
+        let found = suite::check(&suite::Parked, || Faulty::new(fault), &options());
+        let failure = found.expect_err(&format!("{fault:?} must turn the suite red"));
+        assert_eq!(failure.law, law, "{fault:?} is found by {failure}");
+    }
+}
+
+#[test]
+fn a_failing_history_is_shrunk_to_a_few_steps() {
+    let failure = suite::check(&suite::Parked, || Faulty::new(Fault::PeekCharges), &options())
+        .expect_err("peeks that charge are found");
+    let steps = failure.details.matches("Take {").count();
+    assert!((1..=2).contains(&steps), "a peek, and a look at it: {failure}");
+}
