@@ -1,0 +1,151 @@
+//! gRPC messages in HTTP/2 bodies: a flag, a length, the bytes. Not here: what the bytes say.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use h2::RecvStream;
+use prost::Message;
+
+use crate::status::{Code, Status};
+
+/// Bytes before each message: one flag and four of length.
+pub(crate) const PREFIX: usize = 5;
+
+/// Bytes of half-arrived messages over all connections of a listener, with their cap.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    used: AtomicUsize,
+    max: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { used: AtomicUsize::new(0), max })
+    }
+}
+
+/// The messages of one request body.
+pub(crate) struct Incoming {
+    stream: RecvStream,
+    held: BytesMut,
+    /// The message of a unary call, while the end of the body is waited for.
+    first: Option<Bytes>,
+    charged: usize,
+    budget: Arc<Budget>,
+    max_message: usize,
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.charged, Ordering::Relaxed);
+    }
+}
+
+impl Incoming {
+    pub(crate) fn new(stream: RecvStream, max_message: usize, budget: Arc<Budget>) -> Self {
+        Self { stream, held: BytesMut::new(), first: None, charged: 0, budget, max_message }
+    }
+
+    /// The only message of a unary call, without its prefix. Copies nothing when it came in one piece.
+    ///
+    /// May be dropped and called again: what has come stays.
+    pub(crate) async fn only(&mut self) -> Result<Bytes, Status> {
+        if self.first.is_none() && self.held.is_empty() {
+            let Some(chunk) = self.chunk().await? else { return Err(nothing()) };
+            if let Some(length) = self.length(&chunk)? {
+                if chunk.len() == PREFIX + length && self.stream.is_end_stream() {
+                    return Ok(chunk.slice(PREFIX..));
+                }
+            }
+            self.hold(&chunk)?;
+        }
+        if self.first.is_none() {
+            self.first = Some(self.next().await?.ok_or_else(nothing)?);
+        }
+        if self.next().await?.is_some() {
+            return Err(Status::invalid("the call holds more than one message"));
+        }
+        self.first.take().ok_or_else(nothing)
+    }
+
+    /// The next message, without its prefix; `None` at the end of the body.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        loop {
+            if let Some(length) = self.length(&self.held)? {
+                if self.held.len() >= PREFIX + length {
+                    self.held.advance(PREFIX);
+                    return Ok(Some(self.held.split_to(length).freeze()));
+                }
+            }
+            match self.chunk().await? {
+                Some(chunk) => self.hold(&chunk)?,
+                None if self.held.is_empty() => return Ok(None),
+                None => return Err(Status::invalid("the body ends in the middle of a message")),
+            }
+        }
+    }
+
+    /// Length of the message that `bytes` begin with, once its prefix is there.
+    fn length(&self, bytes: &[u8]) -> Result<Option<usize>, Status> {
+        let Some((&[flag, a, b, c, d], _)) = bytes.split_first_chunk::<PREFIX>() else { return Ok(None) };
+        if flag != 0 {
+            return Err(match flag {
+                1 => Status::new(Code::Internal, "the message is compressed, and no grpc-encoding was named"),
+                _ => Status::new(Code::Internal, "the message's first byte is neither 0 nor 1"),
+            });
+        }
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        if length > self.max_message {
+            let message = format!("a message of {length} bytes; the largest allowed is {}", self.max_message);
+            return Err(Status::new(Code::ResourceExhausted, message));
+        }
+        Ok(Some(length))
+    }
+
+    fn hold(&mut self, chunk: &[u8]) -> Result<(), Status> {
+        self.charged += chunk.len();
+        if self.budget.used.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len() > self.budget.max {
+            return Err(Status::new(Code::ResourceExhausted, "too many bytes of unfinished calls"));
+        }
+        self.held.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    /// What has come next; the peer may send as much again.
+    async fn chunk(&mut self) -> Result<Option<Bytes>, Status> {
+        loop {
+            match self.stream.data().await {
+                None => return Ok(None),
+                Some(Err(_)) => return Err(Status::new(Code::Internal, "the call was cut off")),
+                Some(Ok(chunk)) => {
+                    // Fails only when the stream is gone, which the next read says.
+                    let _ = self.stream.flow_control().release_capacity(chunk.len());
+                    if !chunk.is_empty() {
+                        return Ok(Some(chunk));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn nothing() -> Status {
+    Status::invalid("the call holds no message")
+}
+
+/// A message with its prefix.
+pub(crate) fn framed(message: &impl Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut out = BytesMut::with_capacity(PREFIX + length);
+    out.put_u8(0);
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    // Fails only where the buffer cannot grow; this one can.
+    let _ = message.encode(&mut out);
+    out.freeze()
+}
+
+/// Reads a message of a cold call.
+pub(crate) fn parsed<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
+    M::decode(bytes).map_err(|error| Status::invalid(format!("the message cannot be read: {error}")))
+}

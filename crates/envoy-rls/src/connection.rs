@@ -1,0 +1,299 @@
+//! One HTTP/2 connection: takes calls, answers them, goes away in time.
+//!
+//! One task drives a connection. It takes every call that has arrived, then decides them one after the other where they
+//! are, and lets all replies out in one write: no task, no lock and no write for each call. After [`TURN`] calls
+//! it lets the other connections have theirs, so none starves. What cannot be answered at once (a message still on its
+//! way, a store that must be waited for, a watched health) goes on in a task of its own.
+//!
+//! Not here: accepting connections (`listener`), the answers themselves (`service`, `health`, `reflection`).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tollgate_core::Timestamp;
+use tollgate_store::Store;
+
+use crate::body::Incoming;
+use crate::clocks::{Busy, Clocks, Dead, Due};
+use crate::head::{Refusal, admit};
+use crate::health::{self, Signs};
+use crate::outgoing::{self, Outgoing};
+use crate::reflection;
+use crate::service::{Desk, RateLimitService};
+use crate::status::{Code, Status};
+
+/// Calls answered before the other connections have their turn.
+const TURN: usize = 256;
+
+/// Why a connection did not end well. Calls that were answered stay answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The peer sent no HTTP/2 in time.
+    #[error("no HTTP/2 within {0:?}")]
+    Handshake(Duration),
+    /// The peer broke the protocol, or the connection broke.
+    #[error(transparent)]
+    Http2(#[from] h2::Error),
+    /// A ping had no answer, or replies were not taken, for so long.
+    #[error("the peer gave no sign of life")]
+    Dead,
+}
+
+/// Serves one connection until it ends; when `drain` turns true, asks the peer to go away and lets calls finish.
+///
+/// `io` is a plain or an encrypted stream; HTTP/2 is spoken without being asked for ("prior knowledge").
+///
+/// # Errors
+/// [`ConnectionError`]: the connection did not end well. Nothing needs to be done about it.
+pub async fn serve_connection<IO, S, L>(
+    service: Arc<RateLimitService<S, L>>,
+    io: IO,
+    drain: watch::Receiver<bool>,
+) -> Result<(), ConnectionError>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: Store,
+    L: Store,
+{
+    let limits = &service.limits;
+    let handshake = h2::server::Builder::new()
+        .max_concurrent_streams(limits.max_concurrent_streams)
+        .max_header_list_size(limits.max_header_list_bytes)
+        .initial_connection_window_size(1 << 20)
+        .handshake(io);
+    let mut h2 = timeout(limits.handshake_timeout, handshake)
+        .await
+        .map_err(|_| ConnectionError::Handshake(limits.handshake_timeout))??;
+    let mut leave = drain.clone();
+    let mut leaving = pin!(async move {
+        // Without a sender nobody asks; then wait for ever.
+        if leave.wait_for(|&drain| drain).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    });
+    let pings = h2.ping_pong();
+    let mut connection = Connection {
+        clocks: Clocks::new(limits, pings),
+        h2,
+        service,
+        drain,
+        is_draining: false,
+        arrived: Vec::new(),
+        answered: 0,
+        desk: Desk::default(),
+        elsewhere: JoinSet::new(),
+    };
+    std::future::poll_fn(|cx| connection.poll(cx, leaving.as_mut())).await
+}
+
+struct Connection<IO, S: Store, L: Store> {
+    h2: h2::server::Connection<IO, Bytes>,
+    service: Arc<RateLimitService<S, L>>,
+    drain: watch::Receiver<bool>,
+    is_draining: bool,
+    /// Calls taken and not yet looked at.
+    arrived: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
+    /// Calls so far.
+    answered: u64,
+    desk: Desk,
+    /// Calls that are answered in tasks of their own.
+    elsewhere: JoinSet<()>,
+    clocks: Clocks,
+}
+
+impl<IO, S, L> Connection<IO, S, L>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: Store,
+    L: Store,
+{
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        leaving: Pin<&mut impl Future<Output = ()>>,
+    ) -> Poll<Result<(), ConnectionError>> {
+        if !self.is_draining && leaving.poll(cx).is_ready() {
+            self.is_draining = true;
+            self.leave(self.service.limits.drain_timeout);
+        }
+        let mut turn = 0;
+        loop {
+            // Takes what has come, and lets out what was answered.
+            loop {
+                match self.h2.poll_accept(cx) {
+                    Poll::Ready(Some(Ok(call))) => self.arrived.push(call),
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error.into())),
+                    Poll::Ready(None) => return Poll::Ready(Ok(())),
+                    Poll::Pending => break,
+                }
+            }
+            if self.arrived.is_empty() {
+                break;
+            }
+            if turn >= TURN {
+                cx.waker().wake_by_ref();
+                break;
+            }
+            turn += self.arrived.len();
+            self.answer_all(cx);
+        }
+        while let Poll::Ready(Some(_)) = self.elsewhere.poll_join_next(cx) {}
+        self.poll_clocks(cx)
+    }
+
+    /// Answers all calls that have arrived, at one reading of the clock.
+    fn answer_all(&mut self, cx: &mut Context<'_>) {
+        let now = self.service.now();
+        self.answered += self.arrived.len() as u64;
+        let mut arrived = std::mem::take(&mut self.arrived);
+        for (request, respond) in arrived.drain(..) {
+            self.answer(cx, request, respond, now);
+        }
+        self.arrived = arrived;
+    }
+
+    fn answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+        now: Timestamp,
+    ) {
+        let (head, body) = request.into_parts();
+        let within = match admit(&head.method, &head.headers) {
+            Ok(within) => within.unwrap_or(Duration::MAX).min(self.service.limits.request_timeout),
+            Err(Refusal::NotGrpc(code)) => return outgoing::refuse(&mut respond, code),
+            Err(Refusal::Status(status)) => return outgoing::fail(&mut respond, &status),
+        };
+        let limits = &self.service.limits;
+        let mut incoming = Incoming::new(body, limits.max_message_bytes, Arc::clone(&self.service.budget));
+        let method = match head.uri.path() {
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => {
+                return self.should_rate_limit(cx, incoming, respond, within, now);
+            }
+            "/grpc.health.v1.Health/Check" => health::Method::Check,
+            "/grpc.health.v1.Health/List" => health::Method::List,
+            "/grpc.health.v1.Health/Watch" => health::Method::Watch,
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+            | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
+                self.elsewhere.spawn(async move {
+                    let _ = timeout(within, reflection::serve(incoming, Outgoing::new(respond))).await;
+                });
+                return;
+            }
+            _ => {
+                let status = Status::new(Code::Unimplemented, "no such service or method");
+                return outgoing::fail(&mut respond, &status);
+            }
+        };
+        let signs = Signs { ready: self.service.ready.clone(), drain: self.drain.clone() };
+        self.elsewhere.spawn(async move {
+            let outgoing = Outgoing::new(respond);
+            match timeout(within, incoming.only()).await.unwrap_or_else(|_| Err(late())) {
+                Err(status) => outgoing.finish(Err(status)),
+                // A watch lasts as long as the peer wants.
+                Ok(message) if method == health::Method::Watch => {
+                    health::serve(method, message, outgoing, signs).await;
+                }
+                Ok(message) => {
+                    let _ = timeout(within, health::serve(method, message, outgoing, signs)).await;
+                }
+            }
+        });
+    }
+
+    fn should_rate_limit(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut incoming: Incoming,
+        mut respond: SendResponse<Bytes>,
+        within: Duration,
+        now: Timestamp,
+    ) {
+        let arrived = {
+            let only = pin!(incoming.only());
+            only.poll(cx)
+        };
+        let message = match arrived {
+            Poll::Ready(Ok(message)) => message,
+            Poll::Ready(Err(status)) => return outgoing::fail(&mut respond, &status),
+            Poll::Pending => {
+                let service = Arc::clone(&self.service);
+                self.elsewhere.spawn(async move {
+                    let answer = async {
+                        let message = incoming.only().await?;
+                        service.answer(&message, service.now(), &mut Desk::default()).await
+                    };
+                    let result = timeout(within, answer).await.unwrap_or_else(|_| Err(late()));
+                    outgoing::reply(&mut respond, result);
+                });
+                return;
+            }
+        };
+        let mut desk = std::mem::take(&mut self.desk);
+        let service = Arc::clone(&self.service);
+        let mut answer = Box::pin(async move {
+            let result = service.answer(&message, now, &mut desk).await;
+            (result, desk)
+        });
+        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
+            Ok(Poll::Ready((result, desk))) => {
+                self.desk = desk;
+                outgoing::reply(&mut respond, result);
+            }
+            Ok(Poll::Pending) => {
+                self.elsewhere.spawn(async move {
+                    let result =
+                        timeout(within, answer).await.map_or_else(|_| Err(late()), |(result, _)| result);
+                    outgoing::reply(&mut respond, result);
+                });
+            }
+            Err(_) => {
+                tracing::error!("a decision panicked; its call is answered with INTERNAL");
+                outgoing::fail(&mut respond, &Status::new(Code::Internal, "a fault of this server"));
+            }
+        }
+    }
+
+    /// Asks the peer to go away; calls get `grace` to finish.
+    fn leave(&mut self, grace: Duration) {
+        self.h2.graceful_shutdown();
+        self.clocks.leave(grace);
+    }
+
+    fn poll_clocks(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        loop {
+            let busy = Busy {
+                calls: self.answered,
+                has_streams: self.h2.has_streams(),
+                has_answers_due: !self.elsewhere.is_empty(),
+            };
+            match ready!(self.clocks.poll(cx, &self.service.limits, busy)) {
+                Err(Dead) => return Poll::Ready(Err(ConnectionError::Dead)),
+                Ok(Due::Nothing) => {}
+                Ok(Due::Leave) => {
+                    self.leave(self.service.limits.max_connection_age_grace);
+                    // Lets the farewell out.
+                    cx.waker().wake_by_ref();
+                }
+                Ok(Due::End) => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+fn late() -> Status {
+    Status::new(Code::DeadlineExceeded, "no answer within the deadline; permits may have been taken")
+}

@@ -1,0 +1,68 @@
+//! What one listener bears: everything that a peer can make grow has a cap here. Not here: limits that rules state.
+
+use std::time::Duration;
+
+/// Caps and timeouts of the gRPC surface. The defaults suit a fleet of Envoys on a private network.
+///
+/// # Example
+/// ```
+/// # use tollgate_envoy_rls::Limits;
+/// let limits = Limits { max_connections: 500, ..Limits::default() };
+/// assert_eq!(limits.max_message_bytes, 65_536);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of one listener at once; a further one is closed at once and counted.
+    pub max_connections: usize,
+    /// Calls of one connection at once; the peer is told, and a further one is refused.
+    pub max_concurrent_streams: u32,
+    /// Header bytes of one call, decoded.
+    pub max_header_list_bytes: u32,
+    /// Bytes of one request message. A larger one ends with `RESOURCE_EXHAUSTED` before it is read.
+    pub max_message_bytes: usize,
+    /// Bytes of half-arrived messages over all connections of the listener; past it calls end with
+    /// `RESOURCE_EXHAUSTED`.
+    pub max_buffered_bytes: usize,
+    /// Descriptors of one request.
+    pub max_descriptors: usize,
+    /// Entries of one request, over all its descriptors.
+    pub max_entries: usize,
+    /// From the accepted connection to HTTP/2's first bytes (and through TLS, where there is TLS).
+    pub handshake_timeout: Duration,
+    /// From the header of a call to its answer, where the caller sets no shorter `grpc-timeout`.
+    pub request_timeout: Duration,
+    /// A connection without a call for so long is asked to go away; [`Duration::MAX`] for never.
+    pub idle_timeout: Duration,
+    /// A connection without a call for so long is pinged.
+    pub keep_alive_interval: Duration,
+    /// A ping without an answer for so long ends the connection.
+    pub keep_alive_timeout: Duration,
+    /// A connection of that age is asked to go away, so that new servers get their share.
+    pub max_connection_age: Duration,
+    /// What calls get to finish after that.
+    pub max_connection_age_grace: Duration,
+    /// What calls get to finish when the server drains.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_connections: 10_000,
+            max_concurrent_streams: 1_000,
+            max_header_list_bytes: 16 * 1024,
+            max_message_bytes: 64 * 1024,
+            max_buffered_bytes: 64 * 1024 * 1024,
+            max_descriptors: 1_000,
+            max_entries: 10_000,
+            handshake_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::MAX,
+            keep_alive_interval: Duration::from_secs(60),
+            keep_alive_timeout: Duration::from_secs(20),
+            max_connection_age: Duration::from_secs(24 * 3_600),
+            max_connection_age_grace: Duration::from_secs(3_600),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}

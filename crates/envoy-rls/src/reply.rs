@@ -1,0 +1,315 @@
+//! Writes a `RateLimitResponse` straight into its buffer: one pass, no message structs. Held byte for byte to what a
+//! general protobuf writer makes of the same answer.
+//!
+//! What a status says, where the rules leave room:
+//! - `limit_remaining` and the header values are cut at 2^32 - 1; unlimited is that number.
+//! - `duration_until_reset` is whole seconds, rounded up. A fixed window that nothing was taken from still says when it
+//!   ends; any other full quota says 0.
+//! - A limit whose period is not exactly one unit (`period: 10s`) has unit `UNKNOWN`; where it has no name of its own
+//!   its `name` says the period (`100 per 10s`).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
+use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
+use tollgate_limiter::{Answer, DescriptorAnswer, Limit, Request};
+
+use crate::body::PREFIX;
+use crate::proto::rls;
+use crate::wire::unit_number;
+
+/// What goes into replies besides statuses. Nothing does by default.
+///
+/// # Example
+/// ```
+/// # use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
+/// let options = ReplyOptions { headers: Some(HeaderNames::default()), ..ReplyOptions::default() };
+/// assert_eq!(options.headers.unwrap().limit, "RateLimit-Limit");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplyOptions {
+    /// Header fields for the response to the client, under these names.
+    pub headers: Option<HeaderNames>,
+    /// The request, and the metadata of the rules that it passed, as dynamic metadata.
+    pub dynamic_metadata: bool,
+}
+
+/// Names of the header fields that tell a client of the limit nearest to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderNames {
+    /// Its number of requests.
+    pub limit: String,
+    /// What is left of it.
+    pub remaining: String,
+    /// Seconds until all of it is there again.
+    pub reset: String,
+}
+
+impl Default for HeaderNames {
+    fn default() -> Self {
+        Self {
+            limit: "RateLimit-Limit".into(),
+            remaining: "RateLimit-Remaining".into(),
+            reset: "RateLimit-Reset".into(),
+        }
+    }
+}
+
+/// Appends the framed reply to `out`, which may hold room from earlier replies, and takes it out.
+pub(crate) fn write(
+    answer: &Answer<'_>,
+    request: &Request<'_>,
+    options: &ReplyOptions,
+    now: Timestamp,
+    out: &mut BytesMut,
+) -> Bytes {
+    out.clear();
+    out.put_bytes(0, PREFIX);
+    tag_varint(out, 0x08, code(answer.is_admitted()));
+    for descriptor in answer.descriptors() {
+        Line::new(&descriptor, now).write(out);
+    }
+    if let Some(names) = &options.headers {
+        if let Some(nearest) = nearest(answer, now) {
+            nearest.write_headers(names, out);
+        }
+    }
+    if options.dynamic_metadata {
+        let metadata = metadata(answer, request);
+        out.put_u8(0x32);
+        varint(out, metadata.encoded_len() as u64);
+        metadata.encode_raw(out);
+    }
+    let length = u32::try_from(out.len() - PREFIX).unwrap_or(u32::MAX);
+    out[1..PREFIX].copy_from_slice(&length.to_be_bytes());
+    out.split().freeze()
+}
+
+/// One descriptor's answer as the wire says it.
+struct Line<'a> {
+    is_admitted: bool,
+    is_quota: bool,
+    remaining: u32,
+    limit: Option<Shown<'a>>,
+}
+
+struct Shown<'a> {
+    requests_per_unit: u32,
+    unit: u8,
+    name: Cow<'a, str>,
+    reset_s: Option<u64>,
+}
+
+impl<'a> Line<'a> {
+    fn new(descriptor: &DescriptorAnswer<'a>, now: Timestamp) -> Self {
+        Line {
+            is_admitted: descriptor.is_admitted(),
+            is_quota: descriptor.is_quota,
+            remaining: u32::try_from(descriptor.remaining()).unwrap_or(u32::MAX),
+            limit: descriptor.limit.map(|limit| Shown {
+                requests_per_unit: limit.requests_per_unit,
+                unit: unit_number(limit.unit),
+                name: name(limit),
+                reset_s: descriptor.decision.map(|decision| reset_seconds(limit, &decision, now)),
+            }),
+        }
+    }
+
+    fn write(&self, out: &mut BytesMut) {
+        let limit = self.limit.as_ref().map(|limit| {
+            let name = limit.name.len() as u64;
+            let length = tagged(u64::from(limit.requests_per_unit))
+                + tagged(u64::from(limit.unit))
+                + if name == 0 { 0 } else { 1 + width(name) + name };
+            (limit, name, length)
+        });
+        let duration = self.limit.as_ref().and_then(|limit| limit.reset_s);
+        let length = 2
+            + limit.as_ref().map_or(0, |(_, _, length)| 1 + width(*length) + length)
+            + tagged(u64::from(self.remaining))
+            + duration.map_or(0, |seconds| 2 + tagged(seconds));
+
+        out.reserve(length as usize + 6);
+        out.put_u8(0x12);
+        varint(out, length);
+        tag_varint(out, 0x08, code(self.is_admitted));
+        if let Some((limit, name, length)) = limit {
+            out.put_u8(0x12);
+            varint(out, length);
+            tag_varint(out, 0x08, u64::from(limit.requests_per_unit));
+            tag_varint(out, 0x10, u64::from(limit.unit));
+            if name > 0 {
+                out.put_u8(0x1a);
+                varint(out, name);
+                out.put_slice(limit.name.as_bytes());
+            }
+        }
+        tag_varint(out, 0x18, u64::from(self.remaining));
+        if let Some(seconds) = duration {
+            out.put_u8(0x22);
+            varint(out, tagged(seconds));
+            tag_varint(out, 0x08, seconds);
+        }
+    }
+
+    fn write_headers(&self, names: &HeaderNames, out: &mut BytesMut) {
+        let Some(limit) = &self.limit else { return };
+        for (name, value) in [
+            (&names.limit, u64::from(limit.requests_per_unit)),
+            (&names.remaining, u64::from(self.remaining)),
+            (&names.reset, limit.reset_s.unwrap_or(0)),
+        ] {
+            let header = rls::HeaderValue { key: name.clone(), value: value.to_string() };
+            out.put_u8(0x1a);
+            varint(out, header.encoded_len() as u64);
+            header.encode_raw(out);
+        }
+    }
+}
+
+/// The descriptor that the header fields tell of: the last hard limit that is over, else the one with the least left,
+/// the first of equals. `None` when no limit applies.
+fn nearest<'a>(answer: &'a Answer<'_>, now: Timestamp) -> Option<Line<'a>> {
+    let mut least: Option<Line<'a>> = None;
+    for descriptor in answer.descriptors() {
+        let line = Line::new(&descriptor, now);
+        let is_over = !line.is_admitted && !line.is_quota;
+        let is_less = least.as_ref().is_none_or(|least| line.remaining < least.remaining);
+        if is_over || line.limit.is_some() && is_less {
+            least = Some(line);
+        }
+    }
+    least
+}
+
+fn code(is_admitted: bool) -> u64 {
+    if is_admitted { rls::Code::Ok as u64 } else { rls::Code::OverLimit as u64 }
+}
+
+fn name(limit: &Limit) -> Cow<'_, str> {
+    if limit.unit.is_none() && limit.name.is_empty() {
+        Cow::Owned(format!("{} per {:?}", limit.requests_per_unit, limit.period))
+    } else {
+        Cow::Borrowed(&limit.name)
+    }
+}
+
+fn reset_seconds(limit: &Limit, decision: &Decision, now: Timestamp) -> u64 {
+    let mut reset = decision.reset_after();
+    if reset.is_zero() && matches!(limit.quota.algorithm(), Algorithm::FixedWindow { .. }) {
+        // Nothing was taken, so nothing comes back; but the window has an end, and a hit now would show it.
+        reset = limit.quota.take(&mut limit.quota.fresh(), Cost::ONE, now).reset_after();
+    }
+    reset.as_secs() + u64::from(reset.subsec_nanos() > 0)
+}
+
+/// The request in a map, with the metadata of the rules that it passed.
+fn metadata(answer: &Answer<'_>, request: &Request<'_>) -> rls::Struct {
+    let mut passed = BTreeMap::new();
+    let mut descriptors = Vec::with_capacity(request.descriptors.len());
+    for (asked, told) in request.descriptors.iter().zip(answer.descriptors()) {
+        let entries =
+            asked.entries.iter().map(|entry| text(format!("{}={}", entry.key, entry.value))).collect();
+        let mut fields = BTreeMap::from([("entries".to_owned(), list(entries))]);
+        if let Some(limit) = asked.limit {
+            let unit = limit.unit.name().to_ascii_uppercase();
+            let limit = format!("requests_per_unit:{} unit:{unit}", limit.requests_per_unit);
+            fields.insert("limit".into(), text(limit));
+        }
+        if let Some(hits) = asked.hits.filter(|&hits| hits > 0) {
+            fields.insert("hitsAddend".into(), number(hits as f64));
+        }
+        if let Some(degraded) = told.degraded {
+            fields.insert("degraded".into(), text(degraded.name().to_owned()));
+        }
+        descriptors.push(map(fields));
+        if told.is_admitted() && !told.is_replaced {
+            if let Some(serde_json::Value::Object(object)) = told.rule.and_then(|rule| rule.metadata.as_ref())
+            {
+                merge(&mut passed, object);
+            }
+        }
+    }
+    let mut fields = BTreeMap::from([
+        ("domain".to_owned(), text(request.domain.to_owned())),
+        ("descriptors".to_owned(), list(descriptors)),
+    ]);
+    if !passed.is_empty() {
+        fields.insert("metadata".into(), map(passed));
+    }
+    rls::Struct { fields }
+}
+
+/// Adds what is new in `from`; a value that is there stays, maps are merged.
+fn merge(into: &mut BTreeMap<String, rls::Value>, from: &serde_json::Map<String, serde_json::Value>) {
+    for (key, value) in from {
+        match into.get_mut(key) {
+            None => {
+                into.insert(key.clone(), value_of(value));
+            }
+            Some(rls::Value { kind: Some(rls::Kind::Struct(inner)) }) => {
+                if let serde_json::Value::Object(value) = value {
+                    merge(&mut inner.fields, value);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn value_of(value: &serde_json::Value) -> rls::Value {
+    use serde_json::Value as Json;
+    match value {
+        Json::Null => rls::Value { kind: Some(rls::Kind::Null(0)) },
+        Json::Bool(bool) => rls::Value { kind: Some(rls::Kind::Bool(*bool)) },
+        Json::Number(n) => number(n.as_f64().unwrap_or(f64::NAN)),
+        Json::String(string) => text(string.clone()),
+        Json::Array(items) => list(items.iter().map(value_of).collect()),
+        Json::Object(members) => {
+            map(members.iter().map(|(key, value)| (key.clone(), value_of(value))).collect())
+        }
+    }
+}
+
+fn text(text: String) -> rls::Value {
+    rls::Value { kind: Some(rls::Kind::String(text)) }
+}
+
+fn number(number: f64) -> rls::Value {
+    rls::Value { kind: Some(rls::Kind::Number(number)) }
+}
+
+fn list(values: Vec<rls::Value>) -> rls::Value {
+    rls::Value { kind: Some(rls::Kind::List(rls::List { values })) }
+}
+
+fn map(fields: BTreeMap<String, rls::Value>) -> rls::Value {
+    rls::Value { kind: Some(rls::Kind::Struct(rls::Struct { fields })) }
+}
+
+/// Bytes of a varint.
+const fn width(value: u64) -> u64 {
+    (63 - (value | 1).leading_zeros() as u64) / 7 + 1
+}
+
+/// Bytes of a number field with its key; a zero is not written.
+const fn tagged(value: u64) -> u64 {
+    if value == 0 { 0 } else { 1 + width(value) }
+}
+
+fn varint(out: &mut BytesMut, mut value: u64) {
+    while value >= 0x80 {
+        out.put_u8(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value as u8);
+}
+
+fn tag_varint(out: &mut BytesMut, tag: u8, value: u64) {
+    if value != 0 {
+        out.put_u8(tag);
+        varint(out, value);
+    }
+}

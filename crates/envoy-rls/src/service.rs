@@ -1,0 +1,102 @@
+//! One `ShouldRateLimit` call, from the bytes of its message to the bytes of its reply. Not here: how bytes come and go.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::watch;
+use tollgate_core::{Clock, Timestamp};
+use tollgate_limiter::{Limiter, RequestError, Scratch};
+use tollgate_store::Store;
+
+use crate::body::Budget;
+use crate::figures::Figures;
+use crate::limits::Limits;
+use crate::reply::{self, ReplyOptions};
+use crate::status::Status;
+use crate::wire::{Caps, Parsed, Room, WireError};
+
+/// What the connections of a listener share: the limiter, and how it is spoken for. Make one for each listener.
+#[derive(Debug)]
+pub struct RateLimitService<S: Store, L: Store = S> {
+    limiter: Arc<Limiter<S, L>>,
+    clock: Clocked,
+    options: ReplyOptions,
+    pub(crate) limits: Limits,
+    pub(crate) ready: watch::Receiver<bool>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) figures: Figures,
+}
+
+/// A clock that a debug print does not ask.
+struct Clocked(Arc<dyn Clock>);
+
+impl std::fmt::Debug for Clocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+/// Buffers of one call, used again by the next.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    room: Room,
+    scratch: Scratch,
+    out: BytesMut,
+}
+
+impl From<WireError> for Status {
+    fn from(error: WireError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<RequestError> for Status {
+    fn from(error: RequestError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl<S: Store, L: Store> RateLimitService<S, L> {
+    /// A service that asks `limiter` at the time of `clock`. Health says `SERVING` while `ready` holds true.
+    #[must_use]
+    pub fn new(
+        limiter: Arc<Limiter<S, L>>,
+        clock: Arc<dyn Clock>,
+        ready: watch::Receiver<bool>,
+        options: ReplyOptions,
+        limits: Limits,
+    ) -> Self {
+        let budget = Budget::new(limits.max_buffered_bytes);
+        Self { limiter, clock: Clocked(clock), options, limits, ready, budget, figures: Figures::default() }
+    }
+
+    /// What this service's listener counts.
+    #[must_use]
+    pub const fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// The time. One reading serves all calls that came together.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.0.now()
+    }
+
+    /// Answers an encoded `RateLimitRequest` with a `RateLimitResponse`, encoded and framed.
+    pub(crate) async fn answer(
+        &self,
+        message: &[u8],
+        now: Timestamp,
+        desk: &mut Desk,
+    ) -> Result<Bytes, Status> {
+        let caps = Caps { descriptors: self.limits.max_descriptors, entries: self.limits.max_entries };
+        let parsed = Parsed::read(message, &mut desk.room, caps)?;
+        let descriptors = parsed.descriptors(&mut desk.room)?;
+        let request = parsed.request(&descriptors);
+        let answer = self.limiter.decide(&request, now, &mut desk.scratch).await?;
+        let reply = reply::write(&answer, &request, &self.options, now, &mut desk.out);
+        drop(answer);
+        desk.room.keep(descriptors);
+        parsed.give_back(&mut desk.room);
+        Ok(reply)
+    }
+}
