@@ -1,0 +1,100 @@
+//! Ours: the memory store under one quota, the machine's clock read once a call.
+
+use crate::temp_clock::SystemClock;
+use parking_lot::Mutex;
+use tollgate_core::{Algorithm, Clock as _, Cost, Decision, Period, Quota, Refill, Word};
+use tollgate_store::{Charge, Key, Take, Verdicts};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
+
+use super::{Allowance, Contender};
+
+const BATCH: usize = 16;
+
+pub(crate) struct Tollgate {
+    store: MemoryStore,
+    quota: Quota,
+    clock: SystemClock,
+}
+
+fn token_bucket(allowance: Allowance) -> Option<Quota> {
+    let (burst, refill) = (Some(u64::from(allowance.burst)), Refill::Continuous);
+    let algorithm = Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill };
+    Quota::new(1, Period::Span(allowance.every), algorithm).ok()
+}
+
+impl Tollgate {
+    pub(crate) fn token_bucket(allowance: Allowance) -> Option<Self> {
+        Some(Self::under(token_bucket(allowance)?))
+    }
+
+    pub(crate) fn fixed_window(allowance: Allowance) -> Option<Self> {
+        Some(Self::under(Quota::fixed_window(u64::from(allowance.burst), allowance.every).ok()?))
+    }
+
+    fn under(quota: Quota) -> Self {
+        Self { store: MemoryStore::new(MemoryConfig::default()), quota, clock: SystemClock::new() }
+    }
+}
+
+impl Contender for Tollgate {
+    fn pass(&self, keys: &[String]) -> u64 {
+        let decide = |key: &String| {
+            let decision = self.store.take_one(Key(key.as_bytes()), &self.quota, Cost::ONE, self.clock.now());
+            decision.is_admitted()
+        };
+        keys.iter().map(|key| u64::from(decide(key))).sum()
+    }
+}
+
+/// Sixteen takes a call.
+pub(crate) struct Batches(pub(crate) Tollgate);
+
+impl Contender for Batches {
+    fn pass(&self, keys: &[String]) -> u64 {
+        let Tollgate { store, quota, clock } = &self.0;
+        let (batches, rest) = keys.as_chunks::<BATCH>();
+        let mut verdicts = Verdicts::with_capacity(BATCH);
+        let mut admitted = self.0.pass(rest);
+        for batch in batches {
+            let takes = batch.each_ref().map(|key| take(key, quota));
+            store.take_now(&takes, Charge::Each, clock.now(), &mut verdicts);
+            let passed = verdicts.drain(..).flatten().filter(Decision::is_admitted);
+            admitted += passed.count() as u64;
+        }
+        admitted
+    }
+}
+
+fn take<'a>(key: &'a str, quota: &'a Quota) -> Take<'a> {
+    Take { key: Key(key.as_bytes()), quota, cost: Cost::ONE }
+}
+
+/// No key and no store: one quota and its word, as a program would keep them that limits itself.
+pub(crate) struct Unkeyed {
+    word: Mutex<Word>,
+    quota: Quota,
+    clock: SystemClock,
+}
+
+impl Unkeyed {
+    pub(crate) fn new(allowance: Allowance) -> Option<Self> {
+        Some(Self {
+            word: Mutex::new(Word::FRESH),
+            quota: token_bucket(allowance)?,
+            clock: SystemClock::new(),
+        })
+    }
+}
+
+impl Contender for Unkeyed {
+    fn pass(&self, keys: &[String]) -> u64 {
+        let decide = || {
+            let now = self.clock.now();
+            let mut word = self.word.lock();
+            let step = self.quota.take_word(*word, Cost::ONE, now);
+            *word = step.word;
+            step.decision.is_admitted()
+        };
+        keys.iter().map(|_| u64::from(decide())).sum()
+    }
+}

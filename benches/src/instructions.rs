@@ -1,0 +1,117 @@
+//! Instructions a decision, counted by valgrind: the same on a busy machine as on a quiet one.
+//!
+//! The program runs itself under callgrind, which counts within [`counted`] alone: what goes before, such as finding out
+//! how fast the clock's counter runs, takes more or less from run to run.
+
+use std::io::Write;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use crate::contender::{Allowance, Contender, Kind, make};
+use crate::in_process::prepare;
+use crate::machine;
+use crate::report::{Table, figure};
+use crate::requests::{Requests, Spread};
+use crate::settings::Settings;
+
+const KINDS: [Kind; 10] = [
+    Kind::Governor,
+    Kind::Throttlecrab,
+    Kind::Limitador,
+    Kind::Floor,
+    Kind::FloorBatch,
+    Kind::Tollgate,
+    Kind::TollgateFixedWindow,
+    Kind::TollgateBatch,
+    Kind::GovernorUnkeyed,
+    Kind::TollgateUnkeyed,
+];
+const KEYS: u64 = 1_000;
+
+/// One contender, so many passes over 1,024 requests for 1,000 keys.
+#[derive(clap::Args)]
+pub(crate) struct Decide {
+    /// Who.
+    kind: Kind,
+    /// How many passes.
+    passes: u64,
+    /// With nothing left to admit.
+    #[arg(long)]
+    denied: bool,
+}
+
+impl Decide {
+    const PASS: usize = 1_024;
+
+    /// Writes how many were admitted.
+    pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let allowance = if self.denied { Allowance::NONE } else { Allowance::MANY };
+        let contender = make(self.kind, allowance, KEYS).context("not in this build")?;
+        prepare(contender.as_ref(), KEYS, allowance);
+        let requests = Requests::new(Self::PASS, KEYS, Spread::Uniform, 1);
+        let admitted = counted(contender.as_ref(), requests.keys(), self.passes);
+        ensure!(
+            (admitted == 0) == self.denied,
+            "{} admitted {admitted}: not what was to be counted",
+            self.kind.name()
+        );
+        writeln!(out, "{admitted}")?;
+        Ok(())
+    }
+
+    /// Instructions of one decision.
+    fn count(&self) -> anyhow::Result<f64> {
+        let mut child = Command::new("valgrind");
+        child.args([
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            "--toggle-collect=*instructions::counted*",
+        ]);
+        child.arg(std::env::current_exe()?).arg("decide").arg(self.kind.word()).arg(self.passes.to_string());
+        if self.denied {
+            child.arg("--denied");
+        }
+        let output = child.output().context("valgrind is not installed")?;
+        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "{talk}");
+        let line = talk
+            .lines()
+            .find_map(|line| line.split_once("Collected : "))
+            .context("no count from valgrind")?;
+        let collected: f64 = line.1.trim().parse()?;
+        ensure!(collected > 0.0, "valgrind did not see the loop");
+        Ok(collected / (self.passes * Self::PASS as u64) as f64)
+    }
+}
+
+/// The loop that callgrind counts; it goes by this name.
+#[inline(never)]
+fn counted(contender: &dyn Contender, keys: &[String], passes: u64) -> u64 {
+    (0..passes).map(|_| contender.pass(keys)).sum()
+}
+
+/// Counts everybody, admitting and denying.
+pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
+    let mut rows = Vec::new();
+    for kind in KINDS.into_iter().filter(|kind| settings.wants(*kind)) {
+        let mut row = vec![kind.name().to_owned()];
+        for denied in [false, true] {
+            settings.say(&format!("instructions: {}{}", kind.word(), if denied { ", denied" } else { "" }));
+            let passes = if kind == Kind::Limitador { 2 } else { 50 };
+            row.push(figure(Decide { kind, passes, denied }.count()?));
+        }
+        rows.push(row);
+    }
+    let mut notes = vec!["Instructions a decision, 1,000 keys of 20 bytes, clock read included.".to_owned()];
+    notes.extend(machine::first_line_of("valgrind", &["--version"]));
+    notes.extend(settings.notes());
+    Ok(Table {
+        name: "instructions",
+        title: "Instructions a decision".to_owned(),
+        command: settings.command("instructions"),
+        columns: ["instructions a decision", "admitted", "denied"].map(str::to_owned).to_vec(),
+        rows,
+        notes,
+    })
+}

@@ -1,1 +1,0 @@
-//! Our numbers beside the peers', one command.

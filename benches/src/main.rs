@@ -1,0 +1,102 @@
+//! `tollgate-bench`: our numbers beside the peers', one command.
+//!
+//! Every comparison runs peer and ours in turns within one run, because figures of two runs, let alone of two machines,
+//! do not compare. Not here: benches of single functions, which stand beside the crates they belong to.
+
+mod contender;
+#[cfg(feature = "peers")]
+mod grpc;
+mod in_process;
+mod instructions;
+mod machine;
+mod memory;
+mod report;
+mod requests;
+mod settings;
+mod stopwatch;
+mod temp_clock;
+
+use std::io::Write as _;
+
+use clap::{Parser, Subcommand};
+
+use crate::report::Table;
+use crate::settings::Settings;
+
+/// Our numbers beside the peers', in one command.
+#[derive(Parser)]
+struct Bench {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Nanoseconds a decision, in this process.
+    InProcess,
+    /// Bytes a key, and the slowest decision while the table grows.
+    Memory,
+    /// Instructions a decision, counted by valgrind.
+    Instructions,
+    /// gRPC servers under h2load: rate, latency, CPU a request.
+    Grpc,
+    /// All of them.
+    All,
+    /// One contender growing, in a process of its own.
+    #[command(hide = true)]
+    Grow(memory::Grow),
+    /// One contender deciding, to be counted.
+    #[command(hide = true)]
+    Decide(instructions::Decide),
+    /// A server that only answers, for the comparison.
+    #[cfg(feature = "peers")]
+    #[command(hide = true)]
+    Serve(grpc::Serve),
+}
+
+fn main() -> anyhow::Result<()> {
+    let bench = Bench::parse();
+    let settings = &bench.settings;
+    match bench.what {
+        What::Grow(grow) => grow.run(&mut std::io::stdout()),
+        What::Decide(decide) => decide.run(&mut std::io::stdout()),
+        _ if !cfg!(feature = "peers") => with_peers(),
+        What::InProcess => in_process::run(settings)?.iter().try_for_each(|table| show(table, settings)),
+        What::Memory => show(&memory::run(settings)?, settings),
+        What::Instructions => show(&instructions::run(settings)?, settings),
+        #[cfg(feature = "peers")]
+        What::Serve(serve) => serve.run(&mut std::io::stdout()),
+        #[cfg(feature = "peers")]
+        What::Grpc => grpc::run(settings)?.iter().try_for_each(|table| show(table, settings)),
+        #[cfg(not(feature = "peers"))]
+        What::Grpc => Ok(()),
+        What::All => {
+            show(&instructions::run(settings)?, settings)?;
+            in_process::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
+            show(&memory::run(settings)?, settings)?;
+            #[cfg(feature = "peers")]
+            grpc::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
+            Ok(())
+        }
+    }
+}
+
+fn show(table: &Table, settings: &Settings) -> anyhow::Result<()> {
+    writeln!(std::io::stdout(), "{}", table.text())?;
+    if let Some(page) = &settings.markdown {
+        table.write_into(page)?;
+    }
+    Ok(())
+}
+
+/// The peers are behind a feature, so that whoever builds the workspace does not build them: build them now, and go on.
+fn with_peers() -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = std::process::Command::new(cargo)
+        .args(["run", "--release", "--package", "tollgate-bench", "--features", "peers", "--"])
+        .args(std::env::args_os().skip(1))
+        .status()?;
+    std::process::exit(status.code().unwrap_or(2));
+}
