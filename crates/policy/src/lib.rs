@@ -4,13 +4,21 @@
 //! exist. [`Domain::find`] picks the rule of a descriptor, [`Rule::write_key`] names its counter.
 //! Not here: counting (`core`), where counters live (`store`), watching files for changes (`limiter`).
 
+mod build;
 mod domain;
 mod fault;
+mod files;
+mod flat;
 mod key;
+mod pattern;
 mod policy;
+mod read;
 mod rule;
+mod stat;
+mod tree;
 
-pub use domain::{Charge, Domain, Entry};
+pub use domain::{Charge, Domain, Entry, Matched};
 pub use fault::{Fault, Faults, Place};
+pub use flat::{FlatEntry, read_flat};
 pub use policy::{LoadError, Options, Policy, Source};
 pub use rule::{Limit, OnStoreFailure, Override, Response, Rule, Sharing, Unit};

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use hashbrown::HashMap;
 use tollgate_core::Timestamp;
 
 use crate::domain::Domain;
 use crate::fault::{Fault, Faults};
+use crate::read::Notes;
 use crate::rule::Rule;
+use crate::{build, files, read};
 
 /// The text of one rule file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +48,7 @@ pub enum LoadError {
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     domains: Vec<Domain>,
+    by_name: HashMap<String, usize>,
     version: String,
     warnings: Vec<Fault>,
 }
@@ -56,23 +60,51 @@ impl Policy {
         Self::default()
     }
 
-    /// Reads the texts of rule files, all of them, and reports every fault.
+    /// Reads the texts of rule files, all of them, and reports every fault of each.
     ///
     /// # Errors
-    /// [`Faults`]: everything that is wrong, in file and line order.
-    pub fn parse(_sources: &[Source], _options: &Options) -> Result<Self, Faults> {
-        Ok(Self::default())
+    /// [`Faults`]: everything that is wrong, in the order of `sources` and of their lines. No part of a faulty set is
+    /// ever taken.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::*;
+    /// let text = "domain: shop\ndescriptors:\n  - key: user\n    ratelimit: {unit: minute}\n";
+    /// let source = Source { name: "shop.yaml".into(), text: text.into() };
+    /// let faults = Policy::parse(&[source], &Options::default()).expect_err("rate_limit is misspelt");
+    /// let want = "shop.yaml:4:5: descriptors[0].ratelimit: unknown key; did you mean rate_limit?";
+    /// assert_eq!(faults.to_string(), want);
+    /// ```
+    pub fn parse(sources: &[Source], options: &Options) -> Result<Self, Faults> {
+        let files = sources.iter().map(|source| {
+            let mut notes = Notes::new(source.name.as_path().into());
+            (read::file(&source.text, &mut notes), notes)
+        });
+        let (domains, notes) = build::domains(files.collect(), options.merge_domains);
+        let (mut faults, mut warnings) = (Vec::new(), Vec::new());
+        for mut notes in notes {
+            notes.faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
+            notes.warnings.sort_by_key(|warning| (warning.place.line, warning.place.column));
+            faults.append(&mut notes.faults);
+            warnings.append(&mut notes.warnings);
+        }
+        if let Some(faults) = Faults::new(faults) {
+            return Err(faults);
+        }
+        let by_name = domains.iter().map(|domain| (domain.name.clone(), domain.index)).collect();
+        Ok(Self { domains, by_name, version: version(sources, options), warnings })
     }
 
-    /// Reads files, and folders with everything below them.
+    /// Reads files, and folders with everything below them: `*.yaml`, `*.yml` and `*.json`, in name order; names that
+    /// begin with a dot are passed over. No rule file at all makes a policy without a rule.
     ///
     /// # Errors
     /// [`LoadError`]: a path cannot be read, or files are faulty.
-    pub fn load(_paths: &[PathBuf], _options: &Options) -> Result<Self, LoadError> {
-        Ok(Self::default())
+    pub fn load(paths: &[PathBuf], options: &Options) -> Result<Self, LoadError> {
+        Ok(Self::parse(&files::read(paths)?, options)?)
     }
 
-    /// Short hash of what the files say.
+    /// Twelve hexadecimal digits that change with what the files say: the active rules' version. No secret, no seal.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -81,7 +113,7 @@ impl Policy {
     /// The domain of that name.
     #[must_use]
     pub fn domain(&self, name: &str) -> Option<&Domain> {
-        self.domains.iter().find(|domain| domain.name() == name)
+        self.by_name.get(name).and_then(|index| self.domains.get(*index))
     }
 
     /// The domains, in index order.
@@ -102,8 +134,43 @@ impl Policy {
     }
 
     /// This policy as the successor of `old` from `at` on: counters of rules that are in both keep their counts.
+    ///
+    /// A rule follows the old one of the same domain and path, else the one of the same domain and name. Counter keys
+    /// hold neither, so counts survive where the algorithm and the unit stay; what this adds is that a token bucket's
+    /// state, written under the old rate, is read in permits under the new one.
     #[must_use]
-    pub fn succeeding(self, _old: &Self, _at: Timestamp) -> Self {
+    pub fn succeeding(mut self, old: &Self, at: Timestamp) -> Self {
+        for domain in &mut self.domains {
+            let Some(before) = old.domain(&domain.name) else { continue };
+            let by_path: HashMap<u64, &Rule> =
+                before.rules.iter().map(|rule| (rule.identity, rule)).collect();
+            let named = before.rules.iter().filter(|rule| !rule.name.is_empty());
+            let by_name: HashMap<&str, &Rule> = named.map(|rule| (rule.name.as_str(), rule)).collect();
+            for rule in &mut domain.rules {
+                let before = by_path.get(&rule.identity).or_else(|| by_name.get(rule.name.as_str()));
+                for limit in &mut rule.limits {
+                    let mut limits = before.iter().flat_map(|rule| &rule.limits);
+                    if let Some(before) = limits.find(|before| before.key_tail == limit.key_tail) {
+                        limit.quota = limit.quota.clone().succeeding(&before.quota, at);
+                    }
+                }
+            }
+        }
         self
     }
+}
+
+/// FNV-1a over the texts, each after its length, in 64 bits, of which 48 are shown.
+fn version(sources: &[Source], options: &Options) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut add = |bytes: &[u8]| {
+        for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    add(&[u8::from(options.merge_domains)]);
+    for source in sources {
+        add(source.text.as_bytes());
+    }
+    format!("{:012x}", (hash ^ hash >> 48) & 0xffff_ffff_ffff)
 }

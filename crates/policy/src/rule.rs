@@ -1,6 +1,7 @@
 //! A rule: what one descriptor of a rule file says, ready to be used.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Quota;
@@ -37,6 +38,34 @@ pub struct Rule {
     pub response: Option<Response>,
     /// Where the rule stands in its file.
     pub place: Place,
+    /// One for each entry of the requests that end here.
+    pub(crate) levels: Vec<Arc<Level>>,
+    /// Statistics show the values of the request on all levels.
+    pub(crate) detailed_metric: bool,
+    /// Hash of the path in full; the same in every process.
+    pub(crate) identity: u64,
+}
+
+/// What a rule does with one entry of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// What of the entry tells counters apart.
+    pub(crate) counted: Counted,
+    /// As the file has it, for statistics.
+    pub(crate) stat: String,
+    /// Statistics show the value of the request instead.
+    pub(crate) stat_shows_value: bool,
+}
+
+/// What of an entry's value goes into the counter's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// All of it.
+    Value,
+    /// The rule's pattern instead; `mark` tells kinds of patterns apart.
+    Shared { mark: u8, pattern: String },
+    /// The address that it is, in the one spelling that addresses have; of an IPv6 address only these bits.
+    Address(Option<u8>),
 }
 
 /// One limit of a rule.
