@@ -11,7 +11,6 @@ use std::time::Duration;
 
 pub use self::error::QuotaError;
 pub use self::period::{CivilUnit, Period};
-use crate::algorithm::Algorithm;
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::interval_bucket::IntervalBucket;
 use crate::algorithm::leaky_queue::LeakyQueue;
@@ -20,6 +19,9 @@ use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
 use crate::algorithm::sliding_window_log::SlidingWindowLog;
 use crate::algorithm::token_bucket::TokenBucket;
 use crate::algorithm::total::{Total, reserve_now};
+use crate::algorithm::{
+    Algorithm, interval_bucket, sliding_window, sliding_window_counter, sliding_window_log,
+};
 use crate::{Cost, Decision, Expiry, Reservation, Shape, State, Timestamp, Wide, Word, WordStep};
 
 /// How much, over what period, counted how.
@@ -181,10 +183,12 @@ impl Quota {
     /// As [`Quota::take_word`], for quotas whose shape is [`Shape::Wide`], in place.
     pub fn take_wide(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         match &self.step {
-            Step::IntervalBucket(bucket) => bucket.take(state, cost, now),
-            Step::SlidingWindow(window) => window.take(state, cost, now),
-            Step::SlidingWindowCounter(counter) => counter.take(state, cost, now),
-            Step::SlidingWindowLog(log) => log.take(state, cost, now),
+            Step::IntervalBucket(bucket) => bucket.take(own(state, interval_bucket::TAG), cost, now),
+            Step::SlidingWindow(window) => window.take(own(state, sliding_window::TAG), cost, now),
+            Step::SlidingWindowCounter(counter) => {
+                counter.take(own(state, sliding_window_counter::TAG), cost, now)
+            }
+            Step::SlidingWindowLog(log) => log.take(own(state, sliding_window_log::TAG), cost, now),
             _ => self.misused(),
         }
     }
@@ -192,10 +196,12 @@ impl Quota {
     /// As [`Quota::give_back_word`], for quotas whose shape is [`Shape::Wide`], in place.
     pub fn give_back_wide(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         match &self.step {
-            Step::IntervalBucket(bucket) => bucket.give_back(state, cost, now),
-            Step::SlidingWindow(window) => window.give_back(state, cost, now),
-            Step::SlidingWindowCounter(counter) => counter.give_back(state, cost, now),
-            Step::SlidingWindowLog(log) => log.give_back(state, cost, now),
+            Step::IntervalBucket(bucket) => bucket.give_back(own(state, interval_bucket::TAG), cost, now),
+            Step::SlidingWindow(window) => window.give_back(own(state, sliding_window::TAG), cost, now),
+            Step::SlidingWindowCounter(counter) => {
+                counter.give_back(own(state, sliding_window_counter::TAG), cost, now)
+            }
+            Step::SlidingWindowLog(log) => log.give_back(own(state, sliding_window_log::TAG), cost, now),
             _ => self.misused(),
         }
     }
@@ -203,10 +209,12 @@ impl Quota {
     /// As [`Quota::charge_word`], for quotas whose shape is [`Shape::Wide`], in place.
     pub fn charge_wide(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         match &self.step {
-            Step::IntervalBucket(bucket) => bucket.charge(state, cost, now),
-            Step::SlidingWindow(window) => window.charge(state, cost, now),
-            Step::SlidingWindowCounter(counter) => counter.charge(state, cost, now),
-            Step::SlidingWindowLog(log) => log.charge(state, cost, now),
+            Step::IntervalBucket(bucket) => bucket.charge(own(state, interval_bucket::TAG), cost, now),
+            Step::SlidingWindow(window) => window.charge(own(state, sliding_window::TAG), cost, now),
+            Step::SlidingWindowCounter(counter) => {
+                counter.charge(own(state, sliding_window_counter::TAG), cost, now)
+            }
+            Step::SlidingWindowLog(log) => log.charge(own(state, sliding_window_log::TAG), cost, now),
             _ => self.misused(),
         }
     }
@@ -243,6 +251,14 @@ impl Quota {
     const fn misused(&self) -> Decision {
         Decision::never(self.limit, 0, 0)
     }
+}
+
+/// The state, emptied if another algorithm has written it.
+fn own(state: &mut Wide, tag: u64) -> &mut Wide {
+    if state.cells.first().is_some_and(|&written| written != tag) {
+        *state = Wide::default();
+    }
+    state
 }
 
 fn settle(word: &mut Word, step: WordStep) -> Decision {

@@ -77,13 +77,13 @@ impl Units {
 
     /// Whole permits in `units`, rounded down.
     #[inline]
-    pub(crate) const fn to_permits(&self, units: u64) -> u64 {
+    pub(crate) const fn permits_in(&self, units: u64) -> u64 {
         self.interval.quotient(units).0
     }
 
     /// Nanoseconds in `units`, rounded up.
     #[inline]
-    pub(crate) const fn to_nanos(&self, units: u64) -> u64 {
+    pub(crate) const fn nanos_in(&self, units: u64) -> u64 {
         let (quotient, rest) = self.scale.quotient(units);
         quotient + (rest > 0) as u64
     }

@@ -101,7 +101,7 @@ impl FixedWindow {
 
 fn pack(count: u64, end_ns: u64) -> Word {
     Word {
-        value: count << SUBSECOND_BITS | end_ns % NANOS_PER_SECOND,
+        value: (count << SUBSECOND_BITS) | (end_ns % NANOS_PER_SECOND),
         expires: Expiry::at(Timestamp::from_nanos(end_ns)),
     }
 }

@@ -3,9 +3,12 @@
 //! Over any span t at most burst + overdraft + limit·(whole periods in t, plus one) are admitted. A key that is full
 //! again is as one never seen: its next take begins a new count of periods. So a state may be dropped once it is full.
 //!
-//! The cells: the instant at which the period under way began, in ns; permits that are missing from a full bucket.
+//! The cells: a tag, the instant at which the period under way began, in ns; permits that are missing from a full bucket.
 
 use crate::{Cost, Decision, Expiry, Timestamp, Wide};
+
+/// First cell of every state of this algorithm.
+pub(crate) const TAG: u64 = 1;
 
 #[derive(Clone, Debug)]
 pub(crate) struct IntervalBucket {
@@ -50,7 +53,7 @@ impl IntervalBucket {
 
     /// When the period under way began, and what is missing at `now`.
     fn refilled(&self, state: &Wide, now: Timestamp) -> (u64, u64) {
-        let [began, missing] = state.cells[..] else {
+        let [_, began, missing] = state.cells[..] else {
             return (now.as_nanos(), self.burst - self.initial);
         };
         let periods = now.as_nanos().saturating_sub(began) / self.period_ns;
@@ -79,7 +82,7 @@ impl IntervalBucket {
 
     fn write(&self, state: &mut Wide, began: u64, missing: u64) {
         state.cells.clear();
-        state.cells.extend([began, missing]);
+        state.cells.extend([TAG, began, missing]);
         let full_again = Timestamp::from_nanos(began.saturating_add(self.span_ns(missing)));
         let expires = Expiry::at(full_again);
         state.expires = if self.initial < self.burst { expires.sticky() } else { expires };

@@ -55,6 +55,6 @@ impl LeakyQueue {
 
     /// How long a take has to wait that finds `held` units in the bucket.
     fn delay_ns(&self, held: u64) -> u64 {
-        self.bucket.units().to_nanos(held.saturating_sub(self.undelayed))
+        self.bucket.units().nanos_in(held.saturating_sub(self.undelayed))
     }
 }

@@ -5,7 +5,7 @@
 //! A denied take changes nothing. Giving back empties the oldest cells first: the bound then holds whichever take is
 //! undone.
 //!
-//! The cells of the state: number of the newest cell since the Unix epoch, sum of the ring, then a ring of N + 1 counters.
+//! The cells of the state: a tag, length of a cell in ns, number of the newest cell since the Unix epoch, sum of the ring, then a ring of N + 1 counters.
 
 use std::time::Duration;
 
@@ -13,9 +13,12 @@ use crate::{Cost, Decision, Expiry, QuotaError, Timestamp, Wide};
 
 /// The most cells that a window may have.
 pub(crate) const MOST_CELLS: u32 = 3600;
-const NEWEST: usize = 0;
-const SUM: usize = 1;
-const RING: usize = 2;
+/// First cell of every state of this algorithm.
+pub(crate) const TAG: u64 = 2;
+const CELL_NS: usize = 1;
+const NEWEST: usize = 2;
+const SUM: usize = 3;
+const RING: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingWindow {
@@ -81,8 +84,8 @@ impl SlidingWindow {
         if state.cells.is_empty() {
             return 0;
         }
-        if state.cells.len() != RING + self.ring as usize {
-            self.recut(state);
+        if state.cells[CELL_NS] != self.cell_ns || state.cells.len() != RING + self.ring as usize {
+            self.recut(state, now);
         }
         let number = now.as_nanos() / self.cell_ns;
         let newest = state.cells[NEWEST];
@@ -102,25 +105,36 @@ impl SlidingWindow {
         state.cells[SUM]
     }
 
-    /// The rule had another number of cells: all that was counted goes on as counted in the newest cell.
+    /// The rule had other cells: each goes on as counted in our cell that holds its last instant.
     #[cold]
-    fn recut(&self, state: &mut Wide) {
-        let sum = state.cells.get(SUM).copied().unwrap_or(0);
-        let instant = state.expires.seconds().saturating_mul(crate::NANOS_PER_SECOND);
-        let newest = (instant / self.cell_ns).saturating_sub(self.ring);
+    fn recut(&self, state: &mut Wide, now: Timestamp) {
+        let mut old = std::mem::take(&mut state.cells);
+        let old_ring = (old.len() - RING) as u64;
+        let (old_cell_ns, old_newest) = (old[CELL_NS], old[NEWEST]);
+        let newest = now.as_nanos().max(old_newest.saturating_mul(old_cell_ns)) / self.cell_ns;
+        self.begin(state, newest);
+        for number in old_newest.saturating_add(1).saturating_sub(old_ring)..=old_newest {
+            let permits = std::mem::take(&mut old[RING + (number % old_ring) as usize]);
+            let last_ns = number.saturating_add(1).saturating_mul(old_cell_ns) - 1;
+            let place = (last_ns / self.cell_ns).min(newest);
+            if place + self.ring > newest {
+                let place = self.place(place);
+                state.cells[place] = state.cells[place].saturating_add(permits);
+                state.cells[SUM] = state.cells[SUM].saturating_add(permits);
+            }
+        }
+    }
+
+    fn begin(&self, state: &mut Wide, newest: u64) {
         state.cells.clear();
         state.cells.resize(RING + self.ring as usize, 0);
-        state.cells[NEWEST] = newest;
-        state.cells[SUM] = sum;
-        let place = self.place(newest);
-        state.cells[place] = sum;
+        state.cells[..RING].copy_from_slice(&[TAG, self.cell_ns, newest, 0]);
     }
 
     fn add(&self, state: &mut Wide, permits: u64, now: Timestamp) -> Decision {
         if permits > 0 {
             if state.cells.is_empty() {
-                state.cells.resize(RING + self.ring as usize, 0);
-                state.cells[NEWEST] = now.as_nanos() / self.cell_ns;
+                self.begin(state, now.as_nanos() / self.cell_ns);
             }
             let place = self.place(state.cells[NEWEST]);
             state.cells[place] = state.cells[place].saturating_add(permits);
@@ -161,7 +175,7 @@ impl SlidingWindow {
     }
 
     fn oldest(&self, state: &Wide) -> u64 {
-        (state.cells[NEWEST] + 1).saturating_sub(self.ring)
+        state.cells[NEWEST].saturating_add(1).saturating_sub(self.ring)
     }
 
     const fn place(&self, number: u64) -> usize {

@@ -4,9 +4,13 @@
 //! assumes that the previous window was even, so an adversary gets just under twice the limit in a window, and an even
 //! client is sometimes refused early. A denied take changes nothing.
 //!
-//! The cells: number of the window since the Unix epoch, its count, the count of the window before it.
+//! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the count of the
+//! window before it.
 
 use crate::{Cost, Decision, Expiry, Timestamp, Wide};
+
+/// First cell of every state of this algorithm.
+pub(crate) const TAG: u64 = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingWindowCounter {
@@ -29,7 +33,8 @@ impl SlidingWindowCounter {
         let counts = self.counts(state, now);
         let estimate = self.estimate(counts);
         if estimate.saturating_add(cost.permits()) <= self.limit {
-            return self.settle(state, Counts { current: counts.current + cost.permits(), ..counts }, now);
+            let counts = Counts { current: counts.current + cost.permits(), ..counts };
+            return self.settle(state, cost, counts, now);
         }
         let left = self.limit.saturating_sub(estimate);
         let reset_ns = self.reset_ns(counts, now);
@@ -42,22 +47,28 @@ impl SlidingWindowCounter {
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let counts = self.counts(state, now);
         let current = counts.current.saturating_add(cost.permits());
-        self.settle(state, Counts { current, ..counts }, now)
+        self.settle(state, cost, Counts { current, ..counts }, now)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let counts = self.counts(state, now);
         let from_current = counts.current.min(cost.permits());
         let previous = counts.previous.saturating_sub(cost.permits() - from_current);
-        self.settle(state, Counts { current: counts.current - from_current, previous, ..counts }, now)
+        let counts = Counts { current: counts.current - from_current, previous, ..counts };
+        self.settle(state, cost, counts, now)
     }
 
     fn counts(&self, state: &Wide, now: Timestamp) -> Counts {
         let window = now.as_nanos() / self.window_ns;
         let elapsed_ns = now.as_nanos() % self.window_ns;
-        let [stored, current, previous] = state.cells[..] else {
+        let [_, window_ns, stored, current, previous] = state.cells[..] else {
             return Counts { window, current: 0, previous: 0, elapsed_ns };
         };
+        if window_ns != self.window_ns {
+            // The rule had another window: what it estimated goes on as counted in this one.
+            let current = Self { limit: self.limit, window_ns }.estimate_of(state, now);
+            return Counts { window, current, previous: 0, elapsed_ns };
+        }
         match window.checked_sub(stored) {
             // A clock that stepped back stands still at the beginning of the window.
             None => Counts { window: stored, current, previous, elapsed_ns: 0 },
@@ -65,6 +76,10 @@ impl SlidingWindowCounter {
             Some(1) => Counts { window, current: 0, previous: current, elapsed_ns },
             Some(_) => Counts { window, current: 0, previous: 0, elapsed_ns },
         }
+    }
+
+    fn estimate_of(&self, state: &Wide, now: Timestamp) -> u64 {
+        self.estimate(self.counts(state, now))
     }
 
     fn estimate(&self, counts: Counts) -> u64 {
@@ -76,13 +91,13 @@ impl SlidingWindowCounter {
         weighted.saturating_add(counts.current)
     }
 
-    fn settle(&self, state: &mut Wide, counts: Counts, now: Timestamp) -> Decision {
+    fn settle(&self, state: &mut Wide, cost: Cost, counts: Counts, now: Timestamp) -> Decision {
         let reset_ns = self.reset_ns(counts, now);
-        state.cells.clear();
-        if counts.current > 0 || counts.previous > 0 {
-            state.cells.extend([counts.window, counts.current, counts.previous]);
+        if !cost.is_peek() {
+            state.cells.clear();
+            state.cells.extend([TAG, self.window_ns, counts.window, counts.current, counts.previous]);
+            state.expires = Expiry::at(Timestamp::from_nanos(now.as_nanos().saturating_add(reset_ns)));
         }
-        state.expires = Expiry::at(Timestamp::from_nanos(now.as_nanos().saturating_add(reset_ns)));
         Decision::admit(self.limit, self.limit.saturating_sub(self.estimate(counts)), reset_ns)
     }
 

@@ -5,16 +5,18 @@
 //! `log_denied`, where a client that does not back off stays refused. Giving back empties the oldest entries first: the
 //! bound then holds whichever take is undone.
 //!
-//! The cells: where the first entry stands, the sum of all entries, then pairs of instant in ns and permits, oldest
+//! The cells: a tag, where the first entry stands, the sum of all entries, then pairs of instant in ns and permits, oldest
 //! first.
 
 use crate::{Cost, Decision, Expiry, Timestamp, Wide};
 
 /// The largest limit of a log: it may have to keep as many entries of 16 bytes for one key.
 pub(crate) const LARGEST_LIMIT: u64 = 1 << 20;
-const HEAD: usize = 0;
-const SUM: usize = 1;
-const FIRST: usize = 2;
+/// First cell of every state of this algorithm.
+pub(crate) const TAG: u64 = 4;
+const HEAD: usize = 1;
+const SUM: usize = 2;
+const FIRST: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingWindowLog {
@@ -25,18 +27,21 @@ pub(crate) struct SlidingWindowLog {
 
 impl SlidingWindowLog {
     pub(crate) fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        if state.cells.is_empty() && cost.is_peek() {
+            return Decision::admit(self.limit, self.limit, 0);
+        }
         let sum = self.expire(state, now);
         let after = sum.saturating_add(cost.permits());
         if after <= self.limit {
             self.log(state, cost.permits(), now);
             return Decision::admit(self.limit, self.limit - after, self.reset_ns(state, now));
         }
-        let left = self.limit.saturating_sub(sum);
         if self.log_denied {
             // More than this says no more about whether anything fits.
             self.log(state, cost.permits().min(self.limit + 1), now);
             self.forget_what_says_nothing(state);
         }
+        let left = self.limit.saturating_sub(state.cells[SUM]);
         let reset_ns = self.reset_ns(state, now);
         if cost.permits() > self.limit {
             return Decision::never(self.limit, left, reset_ns);
@@ -73,7 +78,7 @@ impl SlidingWindowLog {
     fn expire(&self, state: &mut Wide, now: Timestamp) -> u64 {
         if state.cells.len() < FIRST {
             state.cells.clear();
-            state.cells.extend([FIRST as u64, 0]);
+            state.cells.extend([TAG, FIRST as u64, 0]);
         }
         let mut head = state.cells[HEAD] as usize;
         while head < state.cells.len() && now.as_nanos().saturating_sub(state.cells[head]) >= self.window_ns {

@@ -112,7 +112,7 @@ impl TokenBucket {
             return Reservation::refused(word, cost, Timestamp::from_nanos(u64::MAX));
         }
         let owed = debt + asked;
-        let wait_ns = self.units.to_nanos(owed.saturating_sub(self.full));
+        let wait_ns = self.units.nanos_in(owed.saturating_sub(self.full));
         self.reserve_at(word, cost, owed, wait_ns, max_wait_ns, now)
     }
 
@@ -130,7 +130,7 @@ impl TokenBucket {
         if wait_ns > max_wait_ns {
             return Reservation::refused(word, cost, act_at);
         }
-        let word = if cost.is_peek() { word } else { self.word(owed, self.units.to_nanos(owed), now) };
+        let word = if cost.is_peek() { word } else { self.word(owed, self.units.nanos_in(owed), now) };
         Reservation { granted: true, permits: cost.permits(), act_at, word }
     }
 
@@ -168,17 +168,17 @@ impl TokenBucket {
             return self.deny(word, debt, highest, asked, now);
         }
         let owed = debt + asked;
-        let reset_ns = self.units.to_nanos(owed);
+        let reset_ns = self.units.nanos_in(owed);
         let decision = Decision::admit(self.limit, self.remaining(owed), reset_ns);
         WordStep { word: if asked == 0 { word } else { self.word(owed, reset_ns, now) }, decision }
     }
 
     fn deny(&self, word: Word, debt: u64, highest: u64, asked: u64, now: Timestamp) -> WordStep {
-        let (remaining, reset_ns) = (self.remaining(debt), self.units.to_nanos(debt));
+        let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
         let decision = if asked > self.deepest {
             Decision::never(self.limit, remaining, reset_ns)
         } else {
-            Decision::deny(self.limit, remaining, self.units.to_nanos(debt - highest), reset_ns)
+            Decision::deny(self.limit, remaining, self.units.nanos_in(debt - highest), reset_ns)
         };
         // A key that does not start full begins to fill at its first take, also when that is denied.
         let is_born = self.initial_debt != 0 && asked != 0 && !word.expires.is_sticky();
@@ -187,14 +187,14 @@ impl TokenBucket {
 
     /// Owes `owed` units from now on.
     fn settle(&self, owed: u64, now: Timestamp) -> WordStep {
-        let reset_ns = self.units.to_nanos(owed);
+        let reset_ns = self.units.nanos_in(owed);
         let decision = Decision::admit(self.limit, self.remaining(owed), reset_ns);
         WordStep { word: self.word(owed, reset_ns, now), decision }
     }
 
     #[inline]
     fn remaining(&self, debt: u64) -> u64 {
-        self.units.to_permits(self.full.saturating_sub(debt))
+        self.units.permits_in(self.full.saturating_sub(debt))
     }
 
     #[inline]
@@ -202,7 +202,7 @@ impl TokenBucket {
         let tat = self.units.of_nanos(now.as_nanos()).wrapping_add(debt);
         let full_again = Expiry::at(Timestamp::from_nanos(now.as_nanos().saturating_add(reset_ns)));
         Word {
-            value: tat << GENERATION_BITS | self.generation,
+            value: (tat << GENERATION_BITS) | self.generation,
             expires: if self.initial_debt == 0 { full_again } else { full_again.sticky() },
         }
     }

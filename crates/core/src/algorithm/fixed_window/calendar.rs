@@ -73,7 +73,7 @@ impl Calendar {
         };
         let length = ends - begins;
         if ends <= u64::from(u32::MAX) && length <= u64::from(u32::MAX) {
-            self.memo.store(ends << 32 | length, Ordering::Relaxed);
+            self.memo.store((ends << 32) | length, Ordering::Relaxed);
         }
         Timestamp::from_unix_seconds(ends).as_nanos()
     }

@@ -36,7 +36,7 @@ impl TokenBucket {
         let highest = self.deepest.saturating_sub(asked).min(self.full);
         if debt <= u128::from(DEEPEST) {
             let debt = debt as u64;
-            let word = self.word(debt, self.units.to_nanos(debt), now);
+            let word = self.word(debt, self.units.nanos_in(debt), now);
             return self.decide(word, debt, cost, now);
         }
         // The clock stepped far back: the key stays as it was until the step is made up for.

@@ -1,0 +1,176 @@
+//! Quotas and histories to try, small enough that everything happens often.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill, Timestamp};
+
+/// A Monday noon.
+pub(crate) const NOON: u64 = 1_699_876_800_000_000_000;
+
+/// A quota in plain numbers, for oracles to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Plain {
+    pub(crate) limit: u64,
+    pub(crate) period_ns: u64,
+    pub(crate) algorithm: Algorithm,
+}
+
+impl Plain {
+    pub(crate) fn quota(&self) -> Quota {
+        let period = Period::Span(Duration::from_nanos(self.period_ns));
+        Quota::new(self.limit, period, self.algorithm.clone()).expect("small numbers")
+    }
+
+    /// What a fresh key may get at once.
+    pub(crate) fn at_once(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::TokenBucket { burst, initial, .. } => initial.or(burst).unwrap_or(self.limit),
+            Algorithm::LeakyBucket { capacity, .. } => capacity.unwrap_or(self.limit),
+            _ => self.limit,
+        }
+    }
+
+    /// What a key may hold in the end.
+    pub(crate) fn burst(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::TokenBucket { burst, .. } => burst.unwrap_or(self.limit),
+            _ => self.at_once(),
+        }
+    }
+
+    pub(crate) fn overdraft(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::TokenBucket { overdraft, .. } => overdraft,
+            _ => 0,
+        }
+    }
+}
+
+/// Nanoseconds of a period: prime and round ones, sub-second and long.
+fn period() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        1_u64..50,
+        Just(7_000_000),
+        Just(999_999_937),
+        Just(1_000_000_000),
+        Just(60_000_000_000),
+        Just(86_400_000_000_000),
+        1_u64..10_000_000_000,
+    ]
+}
+
+pub(crate) fn token_bucket() -> impl Strategy<Value = Plain> {
+    (1_u64..40, period(), 1_u64..60, 0.0..1.0, prop_oneof![Just(0_u64), 0_u64..20], any::<bool>()).prop_map(
+        |(limit, period_ns, burst, initial, overdraft, is_full)| {
+            let initial = if is_full { None } else { Some((initial * burst as f64) as u64) };
+            let algorithm =
+                Algorithm::TokenBucket { burst: Some(burst), initial, overdraft, refill: Refill::Continuous };
+            Plain { limit, period_ns, algorithm }
+        },
+    )
+}
+
+pub(crate) fn interval_bucket() -> impl Strategy<Value = Plain> {
+    token_bucket().prop_map(|mut plain| {
+        if let Algorithm::TokenBucket { refill, .. } = &mut plain.algorithm {
+            *refill = Refill::Interval;
+        }
+        plain
+    })
+}
+
+pub(crate) fn leaky(queue: bool) -> impl Strategy<Value = Plain> {
+    (1_u64..40, period(), 1_u64..60, 0_u64..30).prop_map(move |(limit, period_ns, capacity, delay_after)| {
+        let form = if queue { LeakyForm::Queue { delay_after } } else { LeakyForm::Meter };
+        Plain { limit, period_ns, algorithm: Algorithm::LeakyBucket { capacity: Some(capacity), form } }
+    })
+}
+
+fn with(algorithm: Algorithm) -> impl Strategy<Value = Plain> {
+    (1_u64..40, period()).prop_map(move |(limit, period_ns)| Plain {
+        limit,
+        period_ns,
+        algorithm: algorithm.clone(),
+    })
+}
+
+pub(crate) fn fixed_window(align: Align) -> impl Strategy<Value = Plain> {
+    with(Algorithm::FixedWindow { align })
+}
+
+pub(crate) fn sliding_window() -> impl Strategy<Value = Plain> {
+    (1_u64..40, 1_u32..13, 1_u64..2_000_000_000).prop_map(|(limit, cells, cell_ns)| Plain {
+        limit,
+        period_ns: cell_ns * u64::from(cells),
+        algorithm: Algorithm::SlidingWindow { cells },
+    })
+}
+
+pub(crate) fn sliding_window_counter() -> impl Strategy<Value = Plain> {
+    with(Algorithm::SlidingWindowCounter)
+}
+
+pub(crate) fn sliding_window_log(log_denied: bool) -> impl Strategy<Value = Plain> {
+    with(Algorithm::SlidingWindowLog { log_denied })
+}
+
+pub(crate) fn total() -> impl Strategy<Value = Plain> {
+    with(Algorithm::Total)
+}
+
+/// Every algorithm.
+pub(crate) fn any_quota() -> impl Strategy<Value = Plain> {
+    prop_oneof![
+        token_bucket(),
+        interval_bucket(),
+        leaky(false),
+        leaky(true),
+        fixed_window(Align::Calendar),
+        fixed_window(Align::FirstHit),
+        sliding_window(),
+        sliding_window_counter(),
+        sliding_window_log(false),
+        sliding_window_log(true),
+        total(),
+    ]
+}
+
+/// One take of a history: how long after the one before, in parts of the quota's period, and how many permits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visit {
+    pub(crate) gap: f64,
+    pub(crate) cost: u64,
+}
+
+pub(crate) fn visits(most_cost: u64) -> impl Strategy<Value = Vec<Visit>> {
+    let gap = prop_oneof![
+        4 => Just(0.0),
+        4 => 0.0..0.2,
+        2 => 0.0..1.5,
+        1 => Just(1.0),
+        1 => 0.0..5.0,
+    ];
+    let cost = prop_oneof![6 => Just(1), 3 => 0..=most_cost, 1 => 0..100_u64];
+    prop::collection::vec((gap, cost).prop_map(|(gap, cost)| Visit { gap, cost }), 1..80)
+}
+
+/// The visits at their instants. Gaps are cut to whole nanoseconds; short periods get some of one or two.
+pub(crate) fn times(plain: &Plain, visits: &[Visit], start: u64) -> Vec<(u64, u64)> {
+    let mut now = start;
+    let mut list = Vec::new();
+    for visit in visits {
+        now += (visit.gap * plain.period_ns as f64).round() as u64;
+        list.push((now, visit.cost));
+    }
+    list
+}
+
+/// Where histories begin: noon, and near the beginning of time.
+pub(crate) fn start() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(NOON), NOON..NOON + 2_000_000_000, 1_u64..100]
+}
+
+pub(crate) fn at(ns: u64) -> Timestamp {
+    Timestamp::from_nanos(ns)
+}

@@ -1,0 +1,86 @@
+//! Never too much: what is admitted over any span, summed up afterwards.
+
+use proptest::prelude::*;
+use tollgate_core::{Algorithm, Align, Cost};
+
+use crate::any::{self, Plain, Visit};
+
+/// (instant, cost) of everything that was admitted.
+fn admitted(plain: &Plain, visits: &[Visit]) -> Vec<(i128, i128)> {
+    let quota = plain.quota();
+    let mut state = quota.fresh();
+    any::times(plain, visits, any::NOON)
+        .into_iter()
+        .filter(|&(now, cost)| quota.take(&mut state, Cost(cost), any::at(now)).is_admitted())
+        .map(|(now, cost)| (i128::from(now), i128::from(cost)))
+        .collect()
+}
+
+/// Most admitted in any window (t - window, t].
+fn most_in_any_window(admitted: &[(i128, i128)], window: i128) -> i128 {
+    let ends = admitted.iter().map(|&(end, _)| end);
+    let sums = ends.map(|end| {
+        admitted.iter().filter(|&&(at, _)| at > end - window && at <= end).map(|&(_, cost)| cost).sum()
+    });
+    sums.max().unwrap_or(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// I1
+    #[test]
+    fn admitted_cost_never_exceeds_burst_plus_limit_per_window(
+        plain in prop_oneof![any::token_bucket(), any::interval_bucket(), any::leaky(false), any::leaky(true)],
+        visits in any::visits(20),
+    ) {
+        let admitted = admitted(&plain, &visits);
+        let (limit, period) = (i128::from(plain.limit), i128::from(plain.period_ns));
+        let most = i128::from(plain.burst() + plain.overdraft());
+        let is_interval = matches!(plain.algorithm, Algorithm::TokenBucket { refill: tollgate_core::Refill::Interval, .. });
+        for (first, &(from, _)) in admitted.iter().enumerate() {
+            let mut sum = 0;
+            for &(to, cost) in &admitted[first..] {
+                sum += cost;
+                // A period's worth may come just after `from`.
+                let refilled = if is_interval { ((to - from) / period + 1) * limit * period } else { limit * (to - from) };
+                prop_assert!(sum * period <= most * period + refilled, "{sum} in {} ns", to - from);
+            }
+        }
+    }
+
+    /// I2, strict
+    #[test]
+    fn a_strict_window_never_admits_above_the_limit_in_any_window(
+        plain in prop_oneof![any::sliding_window(), any::sliding_window_log(false), any::sliding_window_log(true)],
+        visits in any::visits(20),
+    ) {
+        let most = most_in_any_window(&admitted(&plain, &visits), i128::from(plain.period_ns));
+        prop_assert!(most <= i128::from(plain.limit), "{most}");
+    }
+
+    /// I2, Delta = L
+    #[test]
+    fn a_window_on_the_grid_never_admits_above_twice_the_limit_in_any_window(
+        plain in prop_oneof![any::fixed_window(Align::Calendar), any::fixed_window(Align::FirstHit), any::sliding_window_counter()],
+        visits in any::visits(20),
+    ) {
+        let most = most_in_any_window(&admitted(&plain, &visits), i128::from(plain.period_ns));
+        prop_assert!(most <= 2 * i128::from(plain.limit), "{most}");
+    }
+
+    /// A18: at least N/(N+1) of the limit a window gets through under steady demand.
+    #[test]
+    fn a_strict_window_of_cells_passes_its_share_of_steady_demand(limit in 12_u64..40, cells in 1_u32..12) {
+        let plain = Plain { limit, period_ns: 1_000 * u64::from(cells), algorithm: Algorithm::SlidingWindow { cells } };
+        let visits: Vec<_> = (0..4_000).map(|_| Visit { gap: 1.0 / (100.0 * f64::from(cells)), cost: 1 }).collect();
+        let quota = plain.quota();
+        let mut state = quota.fresh();
+        let times = any::times(&plain, &visits, any::NOON);
+        let span = times[times.len() - 1].0 - any::NOON;
+        let passed = times.iter().filter(|&&(now, _)| quota.take(&mut state, Cost::ONE, any::at(now)).is_admitted()).count();
+        // passed ≥ limit × (span / ((N + 1) cells)), whole rounds only
+        let rounds = span / (1_000 * (u64::from(cells) + 1));
+        prop_assert!(passed as u64 >= limit.min(10 * u64::from(cells)) * rounds, "{passed} in {rounds} rounds");
+    }
+}
