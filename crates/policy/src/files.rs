@@ -19,8 +19,12 @@ const MAX_FILES: usize = 10_000;
 /// How much text all files together may hold.
 const MAX_TOTAL: usize = 64 << 20;
 
-/// Reads every rule file of `paths`, in the order of `paths` and then of names.
-pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Source>, LoadError> {
+/// Reads every rule file of `paths`, in the order of `paths` and then of names: what [`Policy::load`](crate::Policy::load)
+/// parses, for callers that compare it with what they read before.
+///
+/// # Errors
+/// [`LoadError::Unreadable`]: a path cannot be read, or there is more than may be read.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, LoadError> {
     let mut names = Vec::new();
     for path in paths {
         // What is named outright is read whatever it is called.

@@ -19,6 +19,7 @@ mod tree;
 
 pub use domain::{Charge, Domain, Entry, Matched};
 pub use fault::{Fault, Faults, Place};
+pub use files::read as read_files;
 pub use flat::{FlatEntry, read_flat};
 pub use policy::{LoadError, Options, Policy, Source};
 pub use rule::{Limit, OnStoreFailure, Override, Response, Rule, Sharing, Unit};
