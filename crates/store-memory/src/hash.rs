@@ -1,0 +1,205 @@
+//! What a counter is called in the table: 69 bits of a keyed hash of its key.
+//!
+//! The table keeps no key, so the hash *is* the identity, and two keys that hash alike would share a counter. The hash
+//! is multilinear: the key is cut into characters c₁, c₂, … of 7 bytes, and with secret random 128-bit numbers k
+//!
+//! ```text
+//! h = k₀ + k₁·length + k₂·c₁ + k₃·c₂ + …   modulo 2^128;   used are its highest 73 bits
+//! ```
+//!
+//! For two different keys some character differs, by d = 2^t · odd with t ≤ 55 since |d| < 2^56. That character's k
+//! is uniform and independent of the rest, so k·d is uniform over the multiples of 2^t, and the difference of the two
+//! hashes is uniform in bits t and above, which takes in the 73 used. With k₀ each hash by itself is uniform too. So any two
+//! keys, chosen by anyone who does not know k, agree in n of those bits with probability exactly 2^-n.
+//!
+//! Of the 73 bits 64 are the [tag](KeyHash::tag) that the table stores, and 5 of the rest choose the shard, which is known
+//! from where a tag lies: 69 bits. Among 10^7 keys there are 5·10^13 pairs, so that the chance that any two share a counter
+//! is at most 5·10^13 · 2^-69 < 8.5·10^-8. (The tag is mixed further, by a bijection, since a multilinear hash sends
+//! numbered keys to evenly spaced places, which makes for uneven lines. Tags whose low half is 0 have it set to 1: that adds 2^-95 per pair.)
+//! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two keys of its own.
+
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+
+use crate::config::HashKey;
+
+/// Bytes of a character.
+const CHARACTER: usize = 7;
+/// Most characters of a key that is hashed directly.
+const CHARACTERS: usize = 36;
+const LONGEST_DIRECT: usize = CHARACTER * CHARACTERS;
+
+/// The name of a counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct KeyHash {
+    /// What the table stores; its low half is never 0.
+    pub(crate) tag: u64,
+    /// Nine further bits, independent of the tag.
+    pub(crate) extra: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct KeyHasher {
+    /// k₀ and k₁, for the length.
+    base: [u128; 2],
+    /// One for each character.
+    multipliers: Box<[u128; CHARACTERS]>,
+    /// Keys of the two hashes that shorten long keys.
+    long: [Sip; 2],
+}
+
+/// A keyed SipHash from the standard library.
+#[derive(Debug)]
+enum Sip {
+    Random(RandomState),
+    Fixed(u64),
+}
+
+impl Sip {
+    fn new(key: HashKey, which: u64) -> Self {
+        match key {
+            HashKey::Random => Self::Random(RandomState::new()),
+            HashKey::Fixed(seed) => Self::Fixed(seed.wrapping_mul(31).wrapping_add(which)),
+        }
+    }
+
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        let mut hasher = match self {
+            Self::Random(state) => state.build_hasher(),
+            Self::Fixed(seed) => {
+                let mut hasher = DefaultHasher::new();
+                hasher.write_u64(*seed);
+                hasher
+            }
+        };
+        hasher.write(bytes);
+        hasher.finish()
+    }
+}
+
+impl KeyHasher {
+    pub(crate) fn new(key: HashKey) -> Self {
+        // SipHash of a counter under a key from the operating system: as good as random numbers.
+        let source = [Sip::new(key, 2), Sip::new(key, 3)];
+        let mut counter = 0_u64;
+        let mut next = || {
+            counter += 1;
+            let [high, low] = [&source[0], &source[1]].map(|sip| sip.hash(&counter.to_le_bytes()));
+            u128::from(high) << 64 | u128::from(low)
+        };
+        let base = [next(), next()];
+        let multipliers = Box::new([(); CHARACTERS].map(|()| next()));
+        Self { base, multipliers, long: [Sip::new(key, 0), Sip::new(key, 1)] }
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        let [start, per_byte] = self.base;
+        let sum = start.wrapping_add(per_byte.wrapping_mul(key.len() as u128));
+        let sum = match key.len() {
+            0..=CHARACTER => sum.wrapping_add(self.multipliers[0].wrapping_mul(u128::from(up_to_seven(key)))),
+            8..=LONGEST_DIRECT => sum.wrapping_add(self.characters(key)),
+            _ => sum.wrapping_add(self.long(key)),
+        };
+        name(sum)
+    }
+
+    /// For keys of 8 bytes and more: every character but the last is the low end of a word of 8 bytes, the last the high end
+    /// of the key's last word.
+    #[inline]
+    fn characters(&self, key: &[u8]) -> u128 {
+        const LOW: u64 = (1 << (8 * CHARACTER)) - 1;
+        let mut sum = 0_u128;
+        let mut rest = key;
+        for multiplier in self.multipliers.iter() {
+            let Some(word) = rest.first_chunk::<8>() else {
+                if let (Some(word), 1..=CHARACTER) = (key.last_chunk::<8>(), rest.len()) {
+                    let last = u64::from_le_bytes(*word) >> (8 * (8 - rest.len()));
+                    sum = sum.wrapping_add(multiplier.wrapping_mul(u128::from(last)));
+                }
+                break;
+            };
+            sum = sum.wrapping_add(multiplier.wrapping_mul(u128::from(u64::from_le_bytes(*word) & LOW)));
+            rest = &rest[CHARACTER..];
+        }
+        sum
+    }
+
+    #[cold]
+    fn long(&self, key: &[u8]) -> u128 {
+        let mut shortened = [0_u8; 16];
+        shortened[..8].copy_from_slice(&self.long[0].hash(key).to_le_bytes());
+        shortened[8..].copy_from_slice(&self.long[1].hash(key).to_le_bytes());
+        self.characters(&shortened)
+    }
+}
+
+#[inline]
+fn up_to_seven(key: &[u8]) -> u64 {
+    let mut word = [0_u8; 8];
+    word[..key.len()].copy_from_slice(key);
+    u64::from_le_bytes(word)
+}
+
+#[inline]
+fn name(sum: u128) -> KeyHash {
+    let mut tag = (sum >> 64) as u64;
+    tag ^= tag >> 32;
+    tag = tag.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    tag ^= tag >> 29;
+    if tag as u32 == 0 {
+        tag |= 1;
+    }
+    KeyHash { tag, extra: (sum as u64 >> 55) as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn any_single_byte_and_any_length_changes_the_name() {
+        let hasher = KeyHasher::new(HashKey::Fixed(1));
+        let mut seen = HashSet::new();
+        for length in 0..600 {
+            let mut key = vec![0_u8; length];
+            assert!(seen.insert(hasher.hash(&key)), "length {length}");
+            for at in 0..length {
+                key[at] = 1;
+                assert!(seen.insert(hasher.hash(&key)), "length {length}, byte {at}");
+                key[at] = 0;
+            }
+        }
+    }
+
+    #[test]
+    fn the_chance_that_two_of_ten_million_keys_share_a_counter_is_below_one_in_a_million() {
+        let pairs = 1e7 * 1e7 / 2.0;
+        let alike = 2_f64.powi(-69) + 2_f64.powi(-95);
+        assert!(pairs * alike < 1e-6);
+    }
+
+    #[test]
+    fn truncated_names_collide_as_often_as_random_numbers() {
+        // 2^17 numbered keys in 2^30 values: 8 colliding pairs expected in each part of the name.
+        let hasher = KeyHasher::new(HashKey::Fixed(7));
+        for (part, shift) in [("top of the tag", 34), ("middle", 17), ("bottom", 2)] {
+            let mut values: Vec<u64> = (0..1_u32 << 17)
+                .map(|number| {
+                    hasher.hash(format!("user:{number:015}").as_bytes()).tag >> shift & ((1 << 30) - 1)
+                })
+                .collect();
+            values.sort_unstable();
+            let pairs = values.windows(2).filter(|pair| pair[0] == pair[1]).count();
+            assert!(pairs < 30, "{pairs} pairs collide in the {part}");
+        }
+    }
+
+    #[test]
+    fn two_random_keys_give_two_names() {
+        let (one, other) = (KeyHasher::new(HashKey::Random), KeyHasher::new(HashKey::Random));
+        assert_ne!(one.hash(b"key"), other.hash(b"key"));
+        assert_ne!(one.hash(&[0; 300]), other.hash(&[0; 300]));
+    }
+}

@@ -1,0 +1,183 @@
+//! The table of one-word states: a hash table without locks for keys that are in it, bounded, and never rebuilt at once.
+//!
+//! - **A decision on a tracked key** finds the key's slot and swaps its state by one 128-bit compare-and-swap. It takes no
+//!   lock and allocates nothing, and mostly touches one cache line ([`line`]) besides a few that are always in the cache.
+//! - **A new key** takes the lock of its group of lines (192 slots) for some tens of instructions, so that two callers
+//!   that bring the same new key end in one counter. It may wait there for another new key, never for a decision.
+//! - **Growth** ([`grow`]) moves one group at a time, in a few microseconds, as a part of what one new key in eight
+//!   costs. A decision on a key of just that group waits for those microseconds; no other does.
+//! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires first.
+//!
+//! Where the processor has no 128-bit compare-and-swap (x86-64 before 2006, 32-bit machines) `portable-atomic` puts
+//! a short lock in its place: still right, no longer lock-free.
+//!
+//! Two keys with the same low half of their tags (2^-32) could be taken for each other only if one slot changed hands
+//! between them within the nanoseconds between a reading and its compare-and-swap, and, for a change of state, with the same
+//! value and expiry. That is some orders below the chance that two keys have the same name ([`crate::hash`]).
+//!
+//! The table never reads a state: it calls the step that it is handed, which must be pure, since it may be called again.
+
+mod chunk;
+mod grow;
+mod line;
+mod place;
+mod shard;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tollgate_core::{Decision, Timestamp, Word, WordStep};
+
+use crate::hash::KeyHash;
+use chunk::CHUNK_BYTES;
+use line::{EMPTY, Found, Line, low_half, pack, unpack};
+use place::Settled;
+use shard::{Ladder, Shard};
+
+/// 2^5: what they tell apart is part of a key's identity.
+const SHARDS: usize = if cfg!(loom) { 1 } else { 32 };
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    shards: Box<[Shard]>,
+    ladder: Ladder,
+}
+
+/// What a table says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableStats {
+    pub(crate) used: u64,
+    pub(crate) bytes: u64,
+    pub(crate) evictions: u64,
+    pub(crate) expired_reuses: u64,
+}
+
+/// The lines of up to this many keys are fetched at once.
+pub(crate) const BATCH: usize = 16;
+
+impl Table {
+    /// A table of up to `max_bytes` (at least half a MiB).
+    pub(crate) fn new(max_bytes: u64) -> Self {
+        let most =
+            usize::try_from(max_bytes / SHARDS as u64 / CHUNK_BYTES).unwrap_or(usize::MAX).clamp(1, 1 << 23);
+        let shards = (0..SHARDS).map(|_| Shard::new(most)).collect();
+        Self { shards, ladder: Ladder::new(most) }
+    }
+
+    #[inline]
+    fn shard(&self, key: KeyHash) -> &Shard {
+        &self.shards[key.extra as usize % SHARDS]
+    }
+
+    /// Runs `step` on the state of `key`, or on a fresh one, and keeps what it made of it.
+    #[inline]
+    pub(crate) fn update(&self, key: KeyHash, now: Timestamp, step: impl Fn(Word) -> WordStep) -> Decision {
+        let shard = self.shard(key);
+        let home = shard.home(&self.ladder, key.tag);
+        if let Some(found) = shard.find(home, key.tag)
+            && let Some(decision) = step_in_place(found, &step)
+        {
+            return decision;
+        }
+        self.update_locked(shard, key.tag, now, &step)
+    }
+
+    /// Touches the lines of `keys`, so that their cache misses overlap.
+    #[inline]
+    pub(crate) fn fetch(&self, keys: &[KeyHash]) {
+        let mut touched = 0;
+        for key in keys {
+            let shard = self.shard(*key);
+            let home = shard.home(&self.ladder, key.tag);
+            touched |= shard.chunks.line(home.generation, home.line).map_or(0, Line::reach);
+        }
+        std::hint::black_box(touched);
+    }
+
+    /// Whether `key` has a state, at a glance: it may be missed while it is being moved.
+    pub(crate) fn seems_to_have(&self, key: KeyHash) -> bool {
+        let shard = self.shard(key);
+        shard.find(shard.home(&self.ladder, key.tag), key.tag).is_some()
+    }
+
+    /// The state of `key`; the fresh one where there is none.
+    pub(crate) fn get(&self, key: KeyHash) -> Word {
+        let shard = self.shard(key);
+        let home = shard.home(&self.ladder, key.tag);
+        if let Some(found) = shard.find(home, key.tag) {
+            return unpack(found.packed);
+        }
+        let (home, _guard) = shard.lock_home(&self.ladder, key.tag);
+        shard.find(home, key.tag).map_or(Word::FRESH, |found| unpack(found.packed))
+    }
+
+    /// Drops the state of `key` and returns it.
+    pub(crate) fn remove(&self, key: KeyHash) -> Option<Word> {
+        let shard = self.shard(key);
+        let (home, _guard) = shard.lock_home(&self.ladder, key.tag);
+        let mut found = shard.find(home, key.tag)?;
+        while let Err(actual) = found.line.replace(found.slot, found.packed, EMPTY) {
+            found.packed = actual; // only a decision on this key can have changed it: the group is locked
+        }
+        shard.used.fetch_sub(1, Relaxed);
+        Some(unpack(found.packed))
+    }
+
+    pub(crate) fn stats(&self) -> TableStats {
+        self.shards.iter().fold(TableStats::default(), |sum, shard| TableStats {
+            used: sum.used + shard.used.load(Relaxed),
+            bytes: sum.bytes + shard.chunks.bytes(),
+            evictions: sum.evictions + shard.evictions.load(Relaxed),
+            expired_reuses: sum.expired_reuses + shard.expired_reuses.load(Relaxed),
+        })
+    }
+
+    /// As [`Table::update`] for a key that was not found: finds it for certain, or makes a place for it.
+    #[inline(never)]
+    fn update_locked(
+        &self,
+        shard: &Shard,
+        tag: u64,
+        now: Timestamp,
+        step: &impl Fn(Word) -> WordStep,
+    ) -> Decision {
+        let (home, guard) = shard.lock_home(&self.ladder, tag);
+        if let Some(found) = shard.find(home, tag)
+            && let Some(decision) = step_in_place(found, step)
+        {
+            return decision;
+        }
+        let WordStep { word, decision } = step(Word::FRESH);
+        if word == Word::FRESH {
+            return decision;
+        }
+        let is_at_the_cap = self.ladder.is_last(shard.stage().generation);
+        let settled = place::settle(shard, home, tag, word, is_at_the_cap, now);
+        if settled == Settled::InEmpty {
+            shard.used.fetch_add(1, Relaxed);
+        }
+        drop(guard);
+        if settled == Settled::InEmpty {
+            grow::keep_up(shard, &self.ladder, tag, now);
+        }
+        decision
+    }
+}
+
+/// Swaps the state of a slot. `None` when the slot went to another key meanwhile.
+#[inline]
+fn step_in_place(found: Found<'_>, step: &impl Fn(Word) -> WordStep) -> Option<Decision> {
+    let Found { line, slot, mut packed } = found;
+    let low = low_half(packed);
+    loop {
+        let word = unpack(packed);
+        let step = step(word);
+        if step.word == word {
+            return Some(step.decision);
+        }
+        match line.replace(slot, packed, pack(step.word, low)) {
+            Ok(()) => return Some(step.decision),
+            Err(actual) if low_half(actual) == low => packed = actual,
+            Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Where lines lie: chunks of a few groups, made one by one as they are needed and given back only with the whole table.
+//!
+//! Chunks that a growth has emptied are used again by the next. That a chunk is never freed is what lets a reader that was
+//! held up look into any line without a lock: what it finds there may belong elsewhere by now, but it is always a
+//! line, and a key's tag tells whose slot it is.
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::line::Line;
+use crate::sync::{AtomicU32, AtomicU64, Mutex};
+
+/// Lines that share a lock, and in which a key that finds its home full looks for a place. A page of memory.
+pub(crate) const GROUP_LINES: usize = if cfg!(loom) { 2 } else { 64 };
+pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 4 };
+pub(crate) const CHUNK_LINES: usize = GROUP_LINES * CHUNK_GROUPS;
+pub(crate) const CHUNK_BYTES: u64 = (CHUNK_LINES * size_of::<Line>()) as u64;
+
+type Chunk = [Line; CHUNK_LINES];
+
+/// The chunks of a shard, and which of them stand in the table of which generation.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    all: Box<[OnceLock<Box<Chunk>>]>,
+    /// Number of the chunk plus one, by place, for even and odd generations; 0 where there is none.
+    maps: [Box<[AtomicU32]>; 2],
+    stock: Mutex<Stock>,
+    made: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Stock {
+    made: u32,
+    free: Vec<u32>,
+}
+
+impl Chunks {
+    /// Room for a table of up to `most` chunks.
+    pub(crate) fn new(most: usize) -> Self {
+        // One place more for what the last group cannot hold; while growing two tables overlap by a few chunks.
+        let map = || (0..=most).map(|_| AtomicU32::default()).collect();
+        Self {
+            all: (0..most + 8).map(|_| OnceLock::new()).collect(),
+            maps: [map(), map()],
+            stock: Mutex::new(Stock { made: 0, free: Vec::new() }),
+            made: AtomicU64::default(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        let entry = size_of::<OnceLock<Box<Chunk>>>() + 2 * size_of::<AtomicU32>();
+        self.made.load(Relaxed) * CHUNK_BYTES + (self.all.len() * entry) as u64
+    }
+
+    #[inline]
+    pub(crate) fn line(&self, generation: usize, line: usize) -> Option<&Line> {
+        let number = self.maps[generation & 1].get(line / CHUNK_LINES)?.load(Acquire);
+        let chunk = self.all.get((number as usize).wrapping_sub(1))?.get()?;
+        Some(&chunk[line % CHUNK_LINES])
+    }
+
+    /// As [`Chunks::line`]; makes the chunk where there is none yet, unless `is_wanted`, asked while nobody else can
+    /// make or release one, says that the place is out of use.
+    pub(crate) fn line_or_make(
+        &self,
+        generation: usize,
+        line: usize,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<&Line> {
+        if let Some(line) = self.line(generation, line) {
+            return Some(line);
+        }
+        let place = self.maps[generation & 1].get(line / CHUNK_LINES)?;
+        let mut stock = self.stock.lock();
+        if place.load(Relaxed) == 0 {
+            if !is_wanted() {
+                return None;
+            }
+            let number = stock.take(&self.all)?;
+            self.made.store(u64::from(stock.made), Relaxed);
+            place.store(number + 1, Release);
+        }
+        drop(stock);
+        self.line(generation, line)
+    }
+
+    /// Takes the emptied chunk in which `line` lies out of a generation, for use by another; then runs `after`, before
+    /// anybody else can make or release one.
+    pub(crate) fn release(&self, generation: usize, line: usize, after: impl FnOnce()) {
+        let mut stock = self.stock.lock();
+        if let Some(place) = self.maps[generation & 1].get(line / CHUNK_LINES)
+            && let Some(number) = place.swap(0, Release).checked_sub(1)
+        {
+            stock.free.push(number);
+        }
+        after();
+    }
+}
+
+impl Stock {
+    fn take(&mut self, all: &[OnceLock<Box<Chunk>>]) -> Option<u32> {
+        if let Some(number) = self.free.pop() {
+            return Some(number);
+        }
+        let number = self.made;
+        all.get(number as usize)?.get_or_init(new_chunk);
+        self.made += 1;
+        Some(number)
+    }
+}
+
+fn new_chunk() -> Box<Chunk> {
+    let lines: Box<[Line]> = (0..CHUNK_LINES).map(|_| Line::default()).collect();
+    match lines.try_into() {
+        Ok(chunk) => chunk,
+        Err(_) => unreachable!("as many lines as a chunk has"),
+    }
+}

@@ -1,0 +1,151 @@
+//! Making room, a group of lines at a time: clearing expired states away, and moving to a larger table.
+//!
+//! One new key in eight looks whether its shard is above three quarters and a bit. If so it clears the expired states of one group; only
+//! where that frees less than a quarter of the group does the shard begin to grow, so that a stream of short-lived keys
+//! is answered by tidying up. From then on one new key in eight moves one group, which is five times faster than the keys come in.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tollgate_core::Timestamp;
+
+use super::chunk::{CHUNK_GROUPS, GROUP_LINES};
+use super::line::{EMPTY, SLOTS, unpack};
+use super::place::{Settled, settle};
+use super::shard::{Home, Ladder, SPILL_GROUPS, Shard, Stage, home_in, threshold};
+use crate::sync::MutexGuard;
+
+/// One new key in this many does some upkeep.
+const KEYS_A_STEP: u64 = if cfg!(loom) { 1 } else { 8 };
+
+/// Does a step of what is due. Called after a new key has taken an empty slot, with no lock held.
+pub(super) fn keep_up(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp) {
+    if tag % KEYS_A_STEP != 0 {
+        return;
+    }
+    let is_due = |Stage { generation, moved }| {
+        let lines = ladder.lines(generation).unwrap_or(usize::MAX);
+        !ladder.is_last(generation) && (moved > 0 || shard.used.load(Relaxed) > threshold(lines))
+    };
+    if !is_due(shard.stage()) {
+        return;
+    }
+    let Some(mut next_to_tidy) = shard.upkeep.try_lock() else { return };
+    let stage = shard.stage();
+    if !is_due(stage) {
+        return;
+    }
+    if stage.moved == 0 {
+        let groups = ladder.lines(stage.generation).unwrap_or(GROUP_LINES) / GROUP_LINES;
+        let group = *next_to_tidy % groups;
+        *next_to_tidy = group + 1;
+        if tidy_up(shard, stage.generation, group, now) {
+            return;
+        }
+    }
+    move_group(shard, ladder, stage, now);
+}
+
+/// Drops the expired states of a group. True when that was a quarter of it or more.
+fn tidy_up(shard: &Shard, generation: usize, group: usize, now: Timestamp) -> bool {
+    let Some(_guard) = shard.lock_group(generation, group) else { return false };
+    let (mut seen, mut freed) = (0, 0);
+    for line in group * GROUP_LINES..(group + 1) * GROUP_LINES {
+        let Some(line) = shard.line(generation, line) else { continue };
+        for slot in 0..SLOTS {
+            let packed = line.load(slot);
+            if packed == EMPTY {
+                continue;
+            }
+            seen += 1;
+            if unpack(packed).expires.is_past(now) && line.replace(slot, packed, EMPTY).is_ok() {
+                freed += 1;
+            }
+        }
+    }
+    shard.used.fetch_sub(freed, Relaxed);
+    freed * 4 >= seen && freed > 0
+}
+
+/// Moves the keys that have their home in the next group, wherever they lie, to the next generation.
+fn move_group(shard: &Shard, ladder: &Ladder, stage: Stage, now: Timestamp) {
+    let Stage { generation, moved: group } = stage;
+    let Some(lines) = ladder.lines(generation) else { return };
+    let Some(_home_guard) = shard.lock_group(generation, group) else { return };
+    let reach = (0..GROUP_LINES)
+        .filter_map(|line| shard.line(generation, group * GROUP_LINES + line))
+        .map(|line| line.reach())
+        .max();
+    // A distance of a whole group and more leads into the next groups.
+    let spilled = reach.unwrap_or(0) / GROUP_LINES;
+    let _guards: [Option<MutexGuard<'_, ()>>; SPILL_GROUPS] = std::array::from_fn(|further| {
+        if (1..=spilled).contains(&further) { shard.lock_group(generation, group + further) } else { None }
+    });
+    let mut mover = Mover { shard, ladder, to: generation + 1, locked: None, now };
+    for line in group * GROUP_LINES..(group + 1 + spilled) * GROUP_LINES {
+        let Some(line) = shard.line(generation, line) else { continue };
+        for slot in 0..SLOTS {
+            let mut packed = line.load(slot);
+            if packed == EMPTY {
+                continue;
+            }
+            let tag = line.tag(slot, packed);
+            if home_in(ladder, generation, tag).group() != group {
+                continue;
+            }
+            while let Err(actual) = line.replace(slot, packed, EMPTY) {
+                packed = actual;
+            }
+            mover.settle(tag, packed);
+        }
+    }
+    drop(mover);
+    for line in group * GROUP_LINES..(group + 1) * GROUP_LINES {
+        if let Some(line) = shard.line(generation, line) {
+            line.set_reach(0);
+        }
+    }
+    let moved = group + 1;
+    let next = Stage { generation: generation + 1, moved: 0 };
+    if moved * GROUP_LINES < lines {
+        shard.set_stage(Stage { generation, moved });
+        if moved % CHUNK_GROUPS == 0 {
+            shard.chunks.release(generation, group * GROUP_LINES, || {});
+        }
+    } else {
+        shard.chunks.release(generation, lines, || {});
+        shard.chunks.release(generation, group * GROUP_LINES, || shard.set_stage(next));
+    }
+}
+
+/// Puts moved keys into the next generation; keeps the lock of the group that the last one went to.
+struct Mover<'a> {
+    shard: &'a Shard,
+    ladder: &'a Ladder,
+    to: usize,
+    locked: Option<(usize, MutexGuard<'a, ()>)>,
+    now: Timestamp,
+}
+
+impl Mover<'_> {
+    fn settle(&mut self, tag: u64, packed: u128) {
+        let word = unpack(packed);
+        if word.expires.is_past(self.now) {
+            self.shard.used.fetch_sub(1, Relaxed);
+            return;
+        }
+        let home = home_in(self.ladder, self.to, tag);
+        self.lock(home);
+        match settle(self.shard, home, tag, word, false, self.now) {
+            Settled::InEmpty => {}
+            Settled::InPlaceOfAnother | Settled::Nowhere => drop(self.shard.used.fetch_sub(1, Relaxed)),
+        }
+    }
+
+    fn lock(&mut self, home: Home) {
+        if self.locked.as_ref().is_some_and(|(group, _)| *group == home.group()) {
+            return;
+        }
+        self.locked = None; // before the next, so that locks are only ever taken in ascending order
+        self.locked = self.shard.lock_group(self.to, home.group()).map(|guard| (home.group(), guard));
+    }
+}

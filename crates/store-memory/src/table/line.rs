@@ -1,0 +1,116 @@
+//! A cache line of the table: three slots, and what else must be known of them.
+//!
+//! A slot is one 128-bit word: the state's value, its expiry and the low half of its key's tag, so that one compare-and-swap
+//! changes a state only while it is still the state of that key. The high half of the tag stands beside it. Zero is an
+//! empty slot (a tag's low half is never 0).
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use tollgate_core::{Expiry, Word};
+
+use crate::sync::{AtomicU8, AtomicU32, AtomicU128, Mutex};
+
+pub(crate) const SLOTS: usize = 3;
+pub(crate) const EMPTY: u128 = 0;
+
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Line {
+    slots: [AtomicU128; SLOTS],
+    /// High halves of the slots' tags. One is changed only while its slot is empty and the group is locked.
+    tags: [AtomicU32; SLOTS],
+    /// How many lines further on the farthest key lies that has its home here.
+    reach: AtomicU8,
+    /// Of a group's lines only the first one's lock is used.
+    pub(super) lock: Mutex<()>,
+}
+
+/// A slot with something in it, as it was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found<'a> {
+    pub(crate) line: &'a Line,
+    pub(crate) slot: usize,
+    pub(crate) packed: u128,
+}
+
+impl Line {
+    /// The slot of `tag`, if it is in this line.
+    #[inline]
+    pub(crate) fn find(&self, tag: u64) -> Option<Found<'_>> {
+        for slot in 0..SLOTS {
+            if self.tags[slot].load(Relaxed) == (tag >> 32) as u32 {
+                let packed = self.slots[slot].load(Acquire);
+                // The tag's high half once more: the first reading may have been of the slot's tenant before.
+                if low_half(packed) == tag as u32 && self.tags[slot].load(Relaxed) == (tag >> 32) as u32 {
+                    return Some(Found { line: self, slot, packed });
+                }
+            }
+        }
+        None
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, slot: usize) -> u128 {
+        self.slots[slot].load(Acquire)
+    }
+
+    /// The whole tag of what `packed` was read from. Only right while the group is locked.
+    pub(crate) fn tag(&self, slot: usize, packed: u128) -> u64 {
+        u64::from(self.tags[slot].load(Relaxed)) << 32 | u64::from(low_half(packed))
+    }
+
+    /// # Errors
+    /// What is there instead of `old`.
+    #[inline]
+    pub(crate) fn replace(&self, slot: usize, old: u128, new: u128) -> Result<(), u128> {
+        self.slots[slot].compare_exchange(old, new, AcqRel, Acquire).map(|_| ())
+    }
+
+    /// Puts a key into an empty slot. Only while the group is locked.
+    pub(crate) fn settle(&self, slot: usize, tag: u64, word: Word) {
+        self.tags[slot].store((tag >> 32) as u32, Relaxed);
+        self.slots[slot].store(pack(word, tag as u32), Release);
+    }
+
+    #[inline]
+    pub(crate) fn reach(&self) -> usize {
+        usize::from(self.reach.load(Acquire))
+    }
+
+    /// Only while the group is locked.
+    pub(crate) fn set_reach(&self, reach: usize) {
+        self.reach.store(u8::try_from(reach).unwrap_or(u8::MAX), Release);
+    }
+}
+
+#[inline]
+pub(crate) fn pack(word: Word, low_half: u32) -> u128 {
+    u128::from(word.value) << 64 | u128::from(word.expires.to_bits()) << 32 | u128::from(low_half)
+}
+
+#[inline]
+pub(crate) fn unpack(packed: u128) -> Word {
+    Word { value: (packed >> 64) as u64, expires: Expiry::from_bits((packed >> 32) as u32) }
+}
+
+#[inline]
+pub(crate) fn low_half(packed: u128) -> u32 {
+    packed as u32
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_cache_line() {
+        assert_eq!(size_of::<Line>(), 64);
+    }
+
+    #[test]
+    fn a_packed_word_comes_out_as_it_went_in() {
+        let word = Word { value: 0x0123_4567_89AB_CDEF, expires: Expiry::from_bits(0xFEDC_BA98) };
+        assert_eq!(unpack(pack(word, 7)), word);
+        assert_eq!(low_half(pack(word, 7)), 7);
+    }
+}

@@ -1,0 +1,118 @@
+//! Which slot a new key gets, and whose it was before.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tollgate_core::{Timestamp, Word};
+
+use super::chunk::GROUP_LINES;
+use super::line::{EMPTY, Line, SLOTS, unpack};
+use super::shard::{Home, SPILL_GROUPS, Shard};
+use crate::sync::MutexGuard;
+
+/// Lines that are searched for a place once the table may not grow.
+const LINES_AT_THE_CAP: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// What a key got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    InEmpty,
+    InPlaceOfAnother,
+    /// Not one line was there. Its state is lost, and counted as evicted.
+    Nowhere,
+}
+
+/// Puts a key that is nowhere else into the table. The group of its home is locked by the caller.
+pub(super) fn settle(
+    shard: &Shard,
+    home: Home,
+    tag: u64,
+    word: Word,
+    is_at_the_cap: bool,
+    now: Timestamp,
+) -> Settled {
+    loop {
+        let Some(place) = Place::search(shard, home, is_at_the_cap, now) else {
+            shard.evictions.fetch_add(1, Relaxed);
+            return Settled::Nowhere;
+        };
+        let Place { line, slot, packed, distance, rank, .. } = place;
+        if packed != EMPTY && line.replace(slot, packed, EMPTY).is_err() {
+            continue; // a decision on that key came between: look again
+        }
+        if let Some(home_line) = shard.line(home.generation, home.line)
+            && home_line.reach() < distance
+        {
+            home_line.set_reach(distance);
+        }
+        line.settle(slot, tag, word);
+        return match rank {
+            Rank::Empty => Settled::InEmpty,
+            Rank::Expired => {
+                shard.expired_reuses.fetch_add(1, Relaxed);
+                Settled::InPlaceOfAnother
+            }
+            Rank::Live { .. } => {
+                shard.evictions.fetch_add(1, Relaxed);
+                Settled::InPlaceOfAnother
+            }
+        };
+    }
+}
+
+/// How gladly a slot is given away; the least goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Empty,
+    Expired,
+    Live { is_sticky: bool, expires_s: u64 },
+}
+
+impl Rank {
+    fn of(packed: u128, now: Timestamp) -> Self {
+        let expires = unpack(packed).expires;
+        match () {
+            () if packed == EMPTY => Self::Empty,
+            () if expires.is_past(now) => Self::Expired,
+            () => Self::Live { is_sticky: expires.is_sticky(), expires_s: expires.seconds() },
+        }
+    }
+}
+
+/// A slot, as it was read, and what must stay locked until it is taken.
+struct Place<'a> {
+    line: &'a Line,
+    slot: usize,
+    packed: u128,
+    distance: usize,
+    rank: Rank,
+    _guards: [Option<MutexGuard<'a, ()>>; SPILL_GROUPS - 1],
+}
+
+impl<'a> Place<'a> {
+    /// The best slot of the nearest line that has an empty or an expired one; of all lines where none has.
+    fn search(shard: &'a Shard, home: Home, is_at_the_cap: bool, now: Timestamp) -> Option<Self> {
+        let most = if is_at_the_cap { LINES_AT_THE_CAP } else { SPILL_GROUPS * GROUP_LINES };
+        let mut guards = [const { None }; SPILL_GROUPS - 1];
+        let mut best: Option<(Rank, &Line, usize, u128, usize)> = None;
+        for distance in 0..most {
+            let number = home.probe(distance);
+            if distance > 0 && distance % GROUP_LINES == 0 {
+                let Some(guard) = shard.lock_group(home.generation, number / GROUP_LINES) else { break };
+                guards[distance / GROUP_LINES - 1] = Some(guard);
+            }
+            let Some(line) = shard.line(home.generation, number) else { break };
+            for slot in 0..SLOTS {
+                let packed = line.load(slot);
+                let rank = Rank::of(packed, now);
+                if best.is_none_or(|(least, ..)| rank < least) {
+                    best = Some((rank, line, slot, packed, distance));
+                }
+            }
+            if let Some((Rank::Empty | Rank::Expired, ..)) = best {
+                break;
+            }
+        }
+        let (rank, line, slot, packed, distance) = best?;
+        Some(Self { line, slot, packed, distance, rank, _guards: guards })
+    }
+}

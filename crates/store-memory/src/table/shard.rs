@@ -1,0 +1,176 @@
+//! One of the tables of the table: its size, where a tag has its home, and who may put keys where.
+//!
+//! Lines are in the order of the tags that have their home in them, so a shard grows by moving one group of lines after
+//! another from the table of one [generation](Ladder) to that of the next, which is a quarter larger. Which groups have been
+//! moved is one number beside the generation; both are one atomic word, and a tag's home follows from it.
+//!
+//! A key lies in its home or in one of the next lines around its group; a group that is full spills over into the next ones.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use super::chunk::{CHUNK_GROUPS, CHUNK_LINES, Chunks, GROUP_LINES};
+use super::line::{Found, Line, SLOTS};
+use crate::sync::{AtomicU64, Mutex, MutexGuard};
+
+/// Groups that a key may lie in: that of its home, and those into which it spills over.
+pub(crate) const SPILL_GROUPS: usize = 4;
+
+/// Lines of a shard, by generation.
+#[derive(Debug)]
+pub(crate) struct Ladder(Box<[u32]>);
+
+impl Ladder {
+    /// From one chunk to `most_chunks`, each step a quarter larger.
+    pub(crate) fn new(most_chunks: usize) -> Self {
+        let mut steps = Vec::new();
+        let mut chunks = 1;
+        while chunks < most_chunks {
+            steps.push(chunks);
+            chunks += chunks.div_ceil(4);
+        }
+        steps.push(most_chunks.max(1));
+        Self(
+            steps.into_iter().map(|chunks| u32::try_from(chunks * CHUNK_LINES).unwrap_or(u32::MAX)).collect(),
+        )
+    }
+
+    #[inline]
+    pub(crate) fn lines(&self, generation: usize) -> Option<usize> {
+        self.0.get(generation).map(|&lines| lines as usize)
+    }
+
+    pub(crate) fn is_last(&self, generation: usize) -> bool {
+        generation + 1 >= self.0.len()
+    }
+}
+
+/// Generation, and how many of its groups have been moved to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stage {
+    pub(crate) generation: usize,
+    pub(crate) moved: usize,
+}
+
+/// Where a tag has its home: generation and line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) generation: usize,
+    pub(crate) line: usize,
+}
+
+impl Home {
+    #[inline]
+    pub(crate) fn group(self) -> usize {
+        self.line / GROUP_LINES
+    }
+
+    /// The line to look at after `distance` others: around the group, then around the next.
+    #[inline]
+    pub(crate) fn probe(self, distance: usize) -> usize {
+        let group = self.group() + distance / GROUP_LINES;
+        group * GROUP_LINES + (self.line + distance) % GROUP_LINES
+    }
+}
+
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Shard {
+    stage: AtomicU64,
+    pub(super) chunks: Chunks,
+    /// Slots in use.
+    pub(super) used: AtomicU64,
+    pub(super) evictions: AtomicU64,
+    pub(super) expired_reuses: AtomicU64,
+    /// Held by whoever tidies up or moves a group: the next group to tidy up.
+    pub(super) upkeep: Mutex<usize>,
+}
+
+impl Shard {
+    pub(crate) fn new(most_chunks: usize) -> Self {
+        Self {
+            stage: AtomicU64::default(),
+            chunks: Chunks::new(most_chunks),
+            used: AtomicU64::default(),
+            evictions: AtomicU64::default(),
+            expired_reuses: AtomicU64::default(),
+            upkeep: Mutex::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn stage(&self) -> Stage {
+        let word = self.stage.load(Acquire);
+        Stage { generation: (word >> 32) as usize, moved: word as u32 as usize }
+    }
+
+    /// Only by the holder of `upkeep`.
+    pub(super) fn set_stage(&self, stage: Stage) {
+        self.stage.store((stage.generation as u64) << 32 | stage.moved as u64, Release);
+    }
+
+    #[inline]
+    pub(crate) fn home(&self, ladder: &Ladder, tag: u64) -> Home {
+        let Stage { generation, moved } = self.stage();
+        let home = home_in(ladder, generation, tag);
+        if home.group() < moved { home_in(ladder, generation + 1, tag) } else { home }
+    }
+
+    /// The slot of `tag`. `None` is certain only while the home's group is locked and the home still right; else the key
+    /// may be on its way to another place.
+    #[inline]
+    pub(crate) fn find(&self, home: Home, tag: u64) -> Option<Found<'_>> {
+        let line = self.chunks.line(home.generation, home.line)?;
+        if let Some(found) = line.find(tag) {
+            return Some(found);
+        }
+        match line.reach() {
+            0 => None,
+            reach => self.find_further(home, tag, reach),
+        }
+    }
+
+    #[inline(never)]
+    fn find_further(&self, home: Home, tag: u64, reach: usize) -> Option<Found<'_>> {
+        (1..=reach).find_map(|distance| self.chunks.line(home.generation, home.probe(distance))?.find(tag))
+    }
+
+    /// Locks the group of the tag's home, which then cannot move; nobody else adds or drops a key there.
+    pub(crate) fn lock_home(&self, ladder: &Ladder, tag: u64) -> (Home, MutexGuard<'_, ()>) {
+        loop {
+            let home = self.home(ladder, tag);
+            if let Some(guard) = self.lock_group(home.generation, home.group())
+                && self.home(ladder, tag) == home
+            {
+                return (home, guard);
+            }
+        }
+    }
+
+    /// `None` when the group is out of use, or behind the last one that a table may spill into.
+    pub(super) fn lock_group(&self, generation: usize, group: usize) -> Option<MutexGuard<'_, ()>> {
+        let is_wanted = || {
+            let stage = self.stage();
+            match generation.checked_sub(stage.generation) {
+                Some(0) => group / CHUNK_GROUPS >= stage.moved / CHUNK_GROUPS,
+                next => next == Some(1),
+            }
+        };
+        let first = self.chunks.line_or_make(generation, group * GROUP_LINES, is_wanted)?;
+        Some(first.lock.lock())
+    }
+
+    pub(super) fn line(&self, generation: usize, line: usize) -> Option<&Line> {
+        self.chunks.line(generation, line)
+    }
+}
+
+#[inline]
+pub(super) fn home_in(ladder: &Ladder, generation: usize, tag: u64) -> Home {
+    let lines = ladder.lines(generation).unwrap_or(1);
+    Home { generation, line: ((u128::from(tag) * lines as u128) >> 64) as usize }
+}
+
+/// Slots in use above which a table of so many lines must grow: 25 of 32.
+pub(super) fn threshold(lines: usize) -> u64 {
+    (lines * SLOTS * 25 / 32) as u64
+}
