@@ -1,1 +1,8 @@
-//! The one place that reads the clock of the machine
+//! The one place that reads the clock of the machine.
+//!
+//! Not here: the [`Clock`](tollgate_core::Clock) trait and the clock of tests, which are in `core`.
+
+mod line;
+mod system;
+
+pub use system::SystemClock;
