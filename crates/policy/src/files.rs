@@ -2,8 +2,9 @@
 //!
 //! A folder is read with everything below it, in name order. Names that begin with a dot are not looked at: editors' swap
 //! files, and the `..data` folders of Kubernetes' ConfigMap mounts, whose files show through links beside them. Links are
-//! followed. Not here: watching for changes (`limiter`).
+//! followed, and a folder that several of them lead to is read once. Not here: watching for changes (`limiter`).
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -12,8 +13,6 @@ use std::path::{Path, PathBuf};
 use crate::policy::{LoadError, Source};
 use crate::tree::MAX_BYTES;
 
-/// How deep folders may nest; a link that leads back up ends here.
-const MAX_DEPTH: usize = 16;
 /// How many files may be read.
 const MAX_FILES: usize = 10_000;
 /// How much text all files together may hold.
@@ -25,11 +24,11 @@ const MAX_TOTAL: usize = 64 << 20;
 /// # Errors
 /// [`LoadError::Unreadable`]: a path cannot be read, or there is more than may be read.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, LoadError> {
-    let mut names = Vec::new();
+    let (mut names, mut seen) = (Vec::new(), HashSet::new());
     for path in paths {
         // What is named outright is read whatever it is called.
         if fs::metadata(path).map_err(|source| unreadable(path, source))?.is_dir() {
-            folder(path, 0, &mut names)?;
+            folder(path, &mut names, &mut seen)?;
         } else {
             names.push(path.clone());
         }
@@ -47,12 +46,9 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>, LoadError> {
     Ok(sources)
 }
 
-fn folder(path: &Path, depth: usize, names: &mut Vec<PathBuf>) -> Result<(), LoadError> {
-    if depth > MAX_DEPTH {
-        return Err(too_much(
-            path,
-            format!("folders nest deeper than {MAX_DEPTH}; does a link lead back up?"),
-        ));
+fn folder(path: &Path, names: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
+    if !seen.insert(fs::canonicalize(path).map_err(|source| unreadable(path, source))?) {
+        return Ok(());
     }
     let entries = fs::read_dir(path).map_err(|source| unreadable(path, source))?;
     let entries: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
@@ -65,7 +61,7 @@ fn folder(path: &Path, depth: usize, names: &mut Vec<PathBuf>) -> Result<(), Loa
         }
         let is_rules = entry.extension().and_then(OsStr::to_str).is_some_and(is_rules_extension);
         match fs::metadata(&entry) {
-            Ok(metadata) if metadata.is_dir() => folder(&entry, depth + 1, names)?,
+            Ok(metadata) if metadata.is_dir() => folder(&entry, names, seen)?,
             Ok(metadata) if metadata.is_file() && is_rules => names.push(entry),
             Ok(_) => {}
             Err(_) if !is_rules => {} // a link to nowhere that is none of ours

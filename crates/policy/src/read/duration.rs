@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
 pub(super) fn show(length: Duration) -> String {
     let nanos = length.as_nanos();
     let (unit, size) =
-        UNITS.iter().rev().find(|(_, size)| nanos % u128::from(*size) == 0).unwrap_or(&UNITS[0]);
+        UNITS.iter().rev().find(|(_, size)| nanos.is_multiple_of(u128::from(*size))).unwrap_or(&UNITS[0]);
     format!("{}{unit}", nanos / u128::from(*size))
 }
 

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use tollgate_core::{Algorithm, Quota, QuotaError};
 
-use self::period::Length;
 use super::descriptor::RuleText;
 use super::spelling::Section;
 use super::{Fields, Path, Reader};
@@ -32,7 +31,9 @@ impl Reader<'_> {
         if let Some(choice) = self.sharing(&fields, path) {
             rule.sharing = choice;
         }
-        rule.unlimited = self.flag(&fields, path, "unlimited");
+        let told = self.notes.faults.len();
+        // A faulty flag is fault enough: what it would have asked for is not missed.
+        rule.unlimited = self.flag(&fields, path, "unlimited") || self.notes.faults.len() > told;
         let text = if rule.unlimited { self.unlimited(&fields, path) } else { self.limit(&fields, path) };
         for (pos, name) in &text.replaces {
             if *name == text.name {
@@ -117,6 +118,7 @@ impl Reader<'_> {
     }
 
     fn limit(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> LimitText {
+        let told = self.notes.faults.len();
         let name = self.name(fields, path);
         let replaces = self.replaces(fields, path);
         let algorithm = self.algorithm(fields, path);
@@ -125,7 +127,25 @@ impl Reader<'_> {
         let requests = self.requests(fields, path, is_total);
         let limit = match (algorithm, length, requests) {
             (Some(algorithm), Some(length), Some(requests)) => {
-                self.quota(fields, path, algorithm, length, requests, &name)
+                let key_tail = key::tail(&algorithm, &length.shown, requests == 0).into();
+                match Quota::new(u64::from(requests), length.period, algorithm) {
+                    Ok(quota) => Some(Limit {
+                        name: name.clone(),
+                        quota,
+                        requests_per_unit: requests,
+                        unit: length.unit,
+                        period: length.span,
+                        key_tail,
+                    }),
+                    // Two keys that do not go together are told already.
+                    Err(QuotaError::Unsupported { .. }) if self.notes.faults.len() > told => None,
+                    Err(error) => {
+                        let (key, message) = explain(&error, fields);
+                        let pos = fields.get(key).map_or(fields.pos, |node| node.pos);
+                        self.notes.fault(pos, path.key(key), message);
+                        None
+                    }
+                }
             }
             _ => None,
         };
@@ -173,38 +193,10 @@ impl Reader<'_> {
         }
         names
     }
-
-    fn quota(
-        &mut self,
-        fields: &Fields<'_>,
-        path: &Path<'_>,
-        algorithm: Algorithm,
-        length: Length,
-        requests: u32,
-        name: &str,
-    ) -> Option<Limit> {
-        let key_tail = key::tail(&algorithm, &length.shown, requests == 0).into();
-        match Quota::new(u64::from(requests), length.period, algorithm) {
-            Ok(quota) => Some(Limit {
-                name: name.to_owned(),
-                quota,
-                requests_per_unit: requests,
-                unit: length.unit,
-                period: length.span,
-                key_tail,
-            }),
-            Err(error) => {
-                let (key, message) = told(&error, fields);
-                let pos = fields.get(key).map_or(fields.pos, |node| node.pos);
-                self.notes.fault(pos, path.key(key), message);
-                None
-            }
-        }
-    }
 }
 
 /// Which key an error is about, and what to say of it.
-fn told(error: &QuotaError, fields: &Fields<'_>) -> (&'static str, String) {
+fn explain(error: &QuotaError, fields: &Fields<'_>) -> (&'static str, String) {
     let first =
         |keys: [&'static str; 3]| keys.into_iter().find(|key| fields.get(key).is_some()).unwrap_or(keys[2]);
     match error {

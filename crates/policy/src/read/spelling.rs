@@ -132,15 +132,11 @@ fn home(name: &str) -> Option<&'static str> {
 /// Notes a key that has no meaning in its section.
 pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<'_>) {
     let name = key.text.as_str();
-    if section.allows(name) {
+    // Some files of the field write these two with a capital.
+    if section.allows(name) || (section == Section::Descriptor && matches!(name, "Key" | "Value")) {
         return;
     }
     let here = path.key(name);
-    if section == Section::Descriptor && matches!(name, "Key" | "Value") {
-        let lower = name.to_ascii_lowercase();
-        notes.warn(key.pos, here, format!("is read as {lower}; write it in small letters"));
-        return;
-    }
     if LATER.contains(&name) {
         let message = "comes in a later release; leave it out, docs/choosing.md names what is there today";
         notes.fault(key.pos, here, message);

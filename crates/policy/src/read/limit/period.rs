@@ -132,7 +132,7 @@ impl Reader<'_> {
             Unit::Year => CivilUnit::Year,
             Unit::Second | Unit::Minute | Unit::Hour => {
                 let message =
-                    format!("says nothing about a {}; leave it out, or write unit: day", unit.name());
+                    format!("has no effect on unit: {}; leave it out, or write unit: day", unit.name());
                 self.notes.fault(fields.pos_of("time_zone"), path.key("time_zone"), message);
                 return None;
             }
