@@ -9,6 +9,7 @@ mod decide;
 mod limiter;
 pub mod observe;
 mod plan;
+pub mod reload;
 mod request;
 mod scratch;
 mod settle;

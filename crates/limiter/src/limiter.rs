@@ -66,6 +66,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
     pub fn new(policy: Policy, store: S, settings: LimiterSettings) -> Self {
         let metrics = Metrics::new(settings.max_rule_series);
         let rules = Rules { meters: metrics.meters_for(&policy), policy };
+        metrics.count_load(true, rules.policy.version(), Timestamp::ZERO);
         let store_fails = AtomicBool::new(false);
         Self { rules: ArcSwap::from_pointee(rules), store, local: None, settings, metrics, store_fails }
     }
@@ -83,6 +84,11 @@ impl<S: Store, L: Store> Limiter<S, L> {
         let rules = Rules { meters: self.metrics.meters_for(&policy), policy };
         self.metrics.count_load(true, rules.policy.version(), now);
         self.rules.store(Arc::new(rules));
+    }
+
+    /// Takes note that new rules were faulty; those in force stay.
+    pub fn refuse(&self, now: Timestamp) {
+        self.metrics.count_load(false, self.rules.load().policy().version(), now);
     }
 
     /// The rules in force.

@@ -35,7 +35,8 @@ pub(crate) fn bind(status: &mut Status, item: &Item, said: Said, is_charged: boo
     let is_admitted = outcome == Outcome::Admit;
     status.is_charged |= is_admitted && is_charged;
     let mut remaining = decision.map_or(0, |decision| decision.remaining());
-    if is_admitted && !is_charged {
+    if is_admitted && !is_charged && !item.soft {
+        // It was answered as if taken, and was not; a soft one was only peeked at.
         remaining = remaining.saturating_add(item.cost.permits());
     }
     let is_tighter = match (status.limit, status.outcome, outcome) {

@@ -1,0 +1,94 @@
+//! A store that gives no answer: each rule decides as it says, and the answer is marked.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use common::{NOON, ask_at, of, policy};
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+
+/// The model, while it is up.
+#[derive(Default)]
+struct Moody {
+    model: ModelStore,
+    is_down: AtomicBool,
+}
+
+impl Moody {
+    fn error(&self) -> StoreError {
+        StoreError::Silent { store: self.name(), waited: Duration::from_millis(10) }
+    }
+}
+
+impl Store for Moody {
+    fn name(&self) -> StoreName {
+        StoreName::new("moody")
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        if self.is_down.load(SeqCst) {
+            verdicts.extend(batch.iter().map(|_| Err(self.error())));
+        } else {
+            self.model.take(batch, charge, now, verdicts).await;
+        }
+    }
+
+    async fn give_back(&self, _: Key<'_>, _: &Quota, _: Cost, _: Timestamp) -> Result<Decision, StoreError> {
+        Err(self.error())
+    }
+
+    async fn reset(&self, _: Key<'_>, _: &Quota, _: Timestamp) -> Result<bool, StoreError> {
+        Err(self.error())
+    }
+
+    async fn inspect(&self, _: Key<'_>, _: &Quota, _: Timestamp) -> Result<Inspection, StoreError> {
+        Err(self.error())
+    }
+}
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: open, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: shut, rate_limit: {unit: minute, requests_per_unit: 2, on_store_failure: deny}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 2, on_store_failure: deny}}
+  - {key: local, rate_limit: {unit: minute, requests_per_unit: 2, on_store_failure: local}}";
+
+#[test]
+fn each_rule_decides_without_its_store_as_it_says() {
+    let limiter = Limiter::new(policy(RULES), Moody::default(), LimiterSettings::default())
+        .with_local(ModelStore::default());
+    let ask = |asks: &[common::Ask<'_>]| ask_at(&limiter, "d", asks, NOON);
+    assert_eq!(ask(&[of("open=1"), of("local=1")]), "OK: ok 1/2, ok 1/2");
+    limiter.store().is_down.store(true, SeqCst);
+    for (asks, want) in [
+        (&[of("open=1")][..], "OK: ok degraded:allow"),
+        (&[of("shut=1")], "OVER: over 0/2 degraded:deny in 1s"),
+        (&[of("shadow=1")], "OK: ok 0/2 shadow degraded:deny"),
+        (&[of("local=1")], "OK: ok 1/2 degraded:local"),
+        (&[of("local=1"), of("open=1")], "OK: ok 0/2 degraded:local, ok degraded:allow"),
+        (&[of("local=1")], "OVER: over 0/2 degraded:local in 60s"),
+    ] {
+        assert_eq!(ask(asks), want);
+    }
+    limiter.store().is_down.store(false, SeqCst);
+    assert_eq!(ask(&[of("open=1"), of("local=1")]), "OK: ok 0/2, ok 0/2");
+    let text = limiter.metrics().render();
+    for line in [
+        r#"tollgate_degraded_decisions_total{domain="d",rule="open"} 2"#,
+        r#"tollgate_degraded_decisions_total{domain="d",rule="local"} 3"#,
+        "tollgate_store_errors_total 7",
+    ] {
+        assert!(text.contains(line), "no `{line}` in\n{text}");
+    }
+}
+
+#[test]
+fn local_without_a_local_store_lets_pass() {
+    let limiter: Limiter<Moody> = Limiter::new(policy(RULES), Moody::default(), LimiterSettings::default());
+    limiter.store().is_down.store(true, SeqCst);
+    assert_eq!(ask_at(&limiter, "d", &[of("local=1")], NOON), "OK: ok degraded:allow");
+}
