@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::domain::{Domain, KeyNode, NetworkTable, Node, NodeId, ValuePattern};
+use crate::fault::{clip, clip_to};
 use crate::read::{Descriptor, File, Notes, ValueMatch};
 use crate::rule::{Counted, Level, Rule};
 use crate::stat;
@@ -26,7 +27,7 @@ pub(crate) fn domains(files: Vec<(Option<File>, Notes)>, merge: bool) -> (Vec<Do
                     if !merge {
                         let message = format!(
                             "{} is the domain of {} already; write another, or allow merging with MERGE_DOMAIN_CONFIG=true",
-                            short(&file.domain, 60),
+                            clip(&file.domain),
                             builders[at].place
                         );
                         notes.fault(file.pos, "domain", message);
@@ -105,7 +106,7 @@ impl Builder {
             let trail = trail.below(&descriptor, kind, &value);
             let seen = (node, descriptor.key.clone(), kind, value.into_owned());
             if !self.seen.insert(seen) {
-                let shown = short(&text_of(&descriptor), 60);
+                let shown = clip(&text_of(&descriptor));
                 let message = format!(
                     "{shown} stands twice on this level; merge the two, or write several limits under limits"
                 );
@@ -166,7 +167,7 @@ impl Trail {
         // Its keys are fixed: the same trail is the same number in another process.
         let mut hasher = DefaultHasher::new();
         (self.identity, &descriptor.key, kind, value).hash(&mut hasher);
-        Self { levels, text: short(&text, LONGEST_PATH), identity: hasher.finish() }
+        Self { levels, text: clip_to(&text, LONGEST_PATH), identity: hasher.finish() }
     }
 }
 
@@ -235,14 +236,5 @@ fn text_of(descriptor: &Descriptor) -> String {
         ValueMatch::Joined(wildcard) => wildcard.text().to_owned(),
         ValueMatch::Network(network) => format!("{key} in {network}"),
         ValueMatch::Regex(text, _) => format!("{key}=/{text}/"),
-    }
-}
-
-/// The first characters of it, on one line.
-fn short(text: &str, most: usize) -> String {
-    let is_control = |c: char| if c.is_control() { ' ' } else { c };
-    match text.char_indices().nth(most) {
-        Some((end, _)) => text[..end].chars().map(is_control).chain(['…']).collect(),
-        None => text.chars().map(is_control).collect(),
     }
 }

@@ -72,3 +72,20 @@ impl fmt::Display for Faults {
 }
 
 impl std::error::Error for Faults {}
+
+/// Text of a file as a message shows it: the first 60 characters, on one line.
+pub(crate) fn clip(text: &str) -> String {
+    clip_to(text, 60)
+}
+
+pub(crate) fn clip_to(text: &str, most: usize) -> String {
+    let mut shown = String::new();
+    for (i, c) in text.chars().enumerate() {
+        if i == most {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}

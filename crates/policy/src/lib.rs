@@ -22,4 +22,6 @@ pub use fault::{Fault, Faults, Place};
 pub use files::read as read_files;
 pub use flat::{FlatEntry, read_flat};
 pub use policy::{LoadError, Options, Policy, Source};
+pub use tollgate_core::Timestamp;
+
 pub use rule::{Limit, OnStoreFailure, Override, Response, Rule, Sharing, Unit};

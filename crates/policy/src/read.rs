@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) use descriptor::{Descriptor, ValueMatch};
 
 use crate::domain::Charge;
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, Place, clip};
 use crate::rule::Response;
 use crate::tree::{self, Kind, Map, Node, Pos};
 use spelling::Section;
@@ -118,8 +118,7 @@ impl fmt::Display for Path<'_> {
             Part::Root => Ok(()),
             Part::Key(name) => {
                 let dot = if self.above.is_some_and(|above| above.above.is_some()) { "." } else { "" };
-                let short: String = name.chars().take(60).flat_map(char::escape_debug).collect();
-                write!(f, "{dot}{short}")
+                write!(f, "{dot}{}", clip(name))
             }
             Part::Index(index) => write!(f, "[{index}]"),
         }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::fault::{clip, clip_to};
 use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 /// The most text that one file may hold.
@@ -151,7 +152,7 @@ fn syntax_message(text: &str, pos: Pos, error: &granit_parser::ScanError) -> Str
     if line.get(..indent).is_some_and(|indent| indent.contains('\t')) {
         return "not YAML: a tab in the indentation; indent with spaces".to_owned();
     }
-    format!("not YAML: {}; see https://yaml.org/spec/1.2.2", error.info())
+    format!("not YAML: {}; see https://yaml.org/spec/1.2.2", clip_to(&error.info(), 200))
 }
 
 /// An open list or map.
@@ -223,10 +224,10 @@ impl Builder {
                 return self.place(Arc::new(Node::new(pos, Kind::Broken)));
             }
             Event::UnresolvedAlias(name) => {
-                self.fault(
-                    pos,
-                    format!("*{name} has no anchor &{name} before it; define one or write the value out"),
-                );
+                self.fault(pos, {
+                    let name = clip(&name);
+                    format!("*{name} has no anchor &{name} before it; define one or write the value out")
+                });
                 return self.place(Arc::new(Node::new(pos, Kind::Broken)));
             }
             _ => {}
@@ -287,7 +288,8 @@ impl Builder {
                 Some(PendingKey::Dropped) => {}
                 Some(PendingKey::Named(key)) => {
                     if let Some(&earlier) = seen.get(&key.text) {
-                        let message = format!("{} stands twice in one map; the last one counts", key.text);
+                        let message =
+                            format!("{} stands twice in one map; the last one counts", clip(&key.text));
                         self.tree.warnings.push((key.pos, message));
                         if let Some(entry) = map.entries.get_mut(earlier) {
                             *entry = (key, node);

@@ -1,6 +1,8 @@
 //! Rule files of envoyproxy/ratelimit: those it takes load, those it refuses are refused, and descriptors find the same
 //! limits.
 
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "tests say what they expect")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,6 +1,8 @@
 //! Every fault, word for word: each file in `tests/faults` has its faults beside it, in a file of the same name and the
 //! ending `.faults`. `WRITE_FAULTS=1 cargo test -p tollgate-policy --test faults` writes them anew, for reading over.
 
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,9 @@
 //! Counter keys: what shares a counter, and that nothing else does.
 
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 use tollgate_policy::{Entry, Options, Override, Policy, Rule, Source, Unit};
 
@@ -238,8 +242,8 @@ proptest! {
     fn rules_of_one_file_share_a_key_only_where_they_count_as_one(
         a in (0..9_usize, text()), b in (0..9_usize, text()),
     ) {
-        let policy = policy(RULES);
-        let domain = &policy.domains()[0];
+        static POLICY: LazyLock<Policy> = LazyLock::new(|| policy(RULES));
+        let domain = &POLICY.domains()[0];
         let keys = ["user", "file", "id", "net", "ip", "wkfoo", "wk*", "file*img/", "x"];
         let find = |(key, value): &(usize, String)| {
             let entries = [entry(keys[*key], value)];

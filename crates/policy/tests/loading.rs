@@ -1,5 +1,7 @@
 //! Rule files on disk, the version of what they say, and what follows what.
 
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
 use std::fs;
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! Which rule a descriptor finds, level by level.
 
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
 use tollgate_policy::{Domain, Entry, Matched, Options, Policy, Source};
 
 fn policy(text: &str) -> Policy {

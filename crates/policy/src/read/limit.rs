@@ -10,6 +10,7 @@ use tollgate_core::{Algorithm, Quota, QuotaError};
 use super::descriptor::RuleText;
 use super::spelling::Section;
 use super::{Fields, Path, Reader};
+use crate::fault::clip;
 use crate::key;
 use crate::rule::Limit;
 use crate::tree::{Node, Pos};
@@ -67,7 +68,7 @@ impl Reader<'_> {
                 self.notes.fault(fields.pos, here.key("name"), message);
             } else if let Some(earlier) = seen.insert(text.name.clone(), i) {
                 let message =
-                    format!("{} is the name of limits[{earlier}] already; write another", text.name);
+                    format!("{} is the name of limits[{earlier}] already; write another", clip(&text.name));
                 self.notes.fault(fields.pos_of("name"), here.key("name"), message);
             }
             if let Some(limit) = &mut text.limit {

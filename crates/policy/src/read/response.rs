@@ -2,6 +2,7 @@
 
 use super::spelling::{Section, did_you_mean};
 use super::{Path, Reader};
+use crate::fault::clip;
 use crate::rule::Response;
 use crate::tree::{Kind, Node};
 
@@ -53,7 +54,7 @@ impl Reader<'_> {
             if !PLACEHOLDERS.contains(&name.trim()) {
                 let hint = did_you_mean(name.trim(), &PLACEHOLDERS)
                     .unwrap_or_else(|| format!("there are {}", PLACEHOLDERS.join(", ")));
-                let name: String = name.trim().chars().take(60).collect();
+                let name = clip(name.trim());
                 self.notes.fault(node.pos, path, format!("{{{{{name}}}}} is unknown; {hint}"));
                 return None;
             }

@@ -1,6 +1,7 @@
 //! Single values: text, flags, whole numbers, names out of a few.
 
 use super::{Fields, Path, Reader, spelling};
+use crate::fault::clip;
 use crate::tree::{Kind, Node, Scalar};
 
 impl Reader<'_> {
@@ -16,7 +17,7 @@ impl Reader<'_> {
     pub(super) fn text(&mut self, node: &Node, path: &Path<'_>) -> Option<String> {
         let scalar = self.scalar(node, path, "one text")?;
         if !scalar.quoted && looks_like_float(&scalar.text) {
-            let text = &scalar.text;
+            let text = clip(&scalar.text);
             let message =
                 format!("{text} is a number that may not come out as written; put it in quotes: \"{text}\"");
             self.notes.fault(node.pos, path, message);
@@ -85,10 +86,7 @@ pub(super) fn one_of(names: &[&str]) -> String {
 
 /// A scalar as a message shows it: quoted where the file quotes it, and never longer than a line.
 pub(super) fn shown(scalar: &Scalar) -> String {
-    let mut text: String = scalar.text.chars().take(60).flat_map(char::escape_debug).collect();
-    if scalar.text.chars().nth(60).is_some() {
-        text.push('…');
-    }
+    let text = clip(&scalar.text);
     if scalar.quoted || text.is_empty() { format!("\"{text}\"") } else { text }
 }
 

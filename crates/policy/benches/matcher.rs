@@ -1,0 +1,101 @@
+//! What finding a rule and writing its key cost; what varies is the number of rules in the domain.
+//!
+//! `cargo bench -p tollgate-policy`. For a figure that noise does not move, count instructions:
+//! `valgrind --tool=callgrind --toggle-collect='*Domain*find*' target/release/deps/matcher-* --profile RULES`
+//! makes 100,000 finds of the mixed requests in a domain of RULES rules.
+
+#![allow(missing_docs, clippy::expect_used, clippy::print_stdout, reason = "a bench")]
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_main};
+use tollgate_policy::{Entry, Options, Policy, Source};
+
+/// A domain of about `rules` rules: by key, by value, nested, and by network.
+fn policy(rules: usize) -> Policy {
+    let mut text = "domain: d\ndescriptors:\n".to_owned();
+    let limit = "rate_limit: {unit: minute, requests_per_unit: 9}";
+    let quarter = (rules / 4).max(1);
+    for i in 0..quarter {
+        let _ = writeln!(text, "  - {{key: key_{i:05}, {limit}}}");
+        let _ = writeln!(text, "  - {{key: user, value: user_{i:05}, {limit}}}");
+        let _ = writeln!(text, "  - {{key: ip, value_cidr: '10.{}.{}.0/24', {limit}}}", i / 256, i % 256);
+    }
+    text += "  - key: path\n    descriptors:\n";
+    for i in 0..quarter {
+        let _ = writeln!(text, "      - {{key: method, value: method_{i:05}, {limit}}}");
+    }
+    let source = Source { name: "bench.yaml".into(), text };
+    Policy::parse(&[source], &Options::default()).expect("loads")
+}
+
+/// Requests that find rules in each way, spread over the domain, and one in five that finds none.
+fn requests(rules: usize) -> Vec<Vec<(String, String)>> {
+    let quarter = (rules / 4).max(1);
+    let pair = |key: &str, value: String| (key.to_owned(), value);
+    let mut requests = Vec::new();
+    for i in 0..200 {
+        let i = i * 7919 % quarter;
+        requests.push(vec![pair(&format!("key_{i:05}"), "any".to_owned())]);
+        requests.push(vec![pair("user", format!("user_{i:05}"))]);
+        requests.push(vec![pair("ip", format!("10.{}.{}.7", i / 256, i % 256))]);
+        requests.push(vec![pair("path", "/".to_owned()), pair("method", format!("method_{i:05}"))]);
+        requests.push(vec![pair("user", format!("guest_{i:05}"))]);
+    }
+    requests
+}
+
+fn borrowed(requests: &[Vec<(String, String)>]) -> Vec<Vec<Entry<'_>>> {
+    let borrow =
+        |pairs: &Vec<(String, String)>| pairs.iter().map(|(key, value)| Entry { key, value }).collect();
+    requests.iter().map(borrow).collect()
+}
+
+fn matcher(c: &mut Criterion) {
+    for rules in [10, 1_000, 10_000] {
+        let (policy, owned) = (policy(rules), requests(rules));
+        let (domain, requests) = (&policy.domains()[0], borrowed(&owned));
+        let mut next = 0;
+        c.bench_function(&format!("policy/find/{rules}_rules"), |b| {
+            b.iter(|| {
+                next = (next + 1) % requests.len();
+                black_box(domain.find(&requests[next]))
+            });
+        });
+        let mut key = Vec::new();
+        c.bench_function(&format!("policy/find_and_write_key/{rules}_rules"), |b| {
+            b.iter(|| {
+                next = (next + 1) % requests.len();
+                key.clear();
+                if let Some(rule) = domain.find(&requests[next]) {
+                    rule.write_key(0, "d", &requests[next], &mut key);
+                }
+                black_box(key.len())
+            });
+        });
+    }
+    for rules in [1_000, 10_000] {
+        c.bench_function(&format!("policy/parse/{rules}_rules"), |b| b.iter(|| policy(rules)));
+    }
+}
+
+/// For counting instructions: finds only, a hundred thousand of them.
+fn profile(rules: usize) {
+    let (policy, owned) = (policy(rules), requests(rules));
+    let (domain, requests) = (&policy.domains()[0], borrowed(&owned));
+    let found =
+        (0..100_000).filter(|i| black_box(domain.find(&requests[i % requests.len()])).is_some()).count();
+    println!("{found} of 100000 found a rule among {}", policy.rules().count());
+}
+
+fn benches() {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--profile").skip(1);
+    if let Some(rules) = arguments.next() {
+        return profile(rules.parse().expect("a number of rules"));
+    }
+    let mut c = Criterion::default().configure_from_args();
+    matcher(&mut c);
+}
+
+criterion_main!(benches);

@@ -1,0 +1,3 @@
+//! What each fuzz target does, as plain functions: property tests on stable call the same ones.
+
+pub mod rules;
