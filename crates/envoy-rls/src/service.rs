@@ -12,7 +12,7 @@ use crate::body::Budget;
 use crate::figures::Figures;
 use crate::limits::Limits;
 use crate::reply::{self, ReplyOptions};
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::wire::{Caps, Parsed, Room, WireError};
 
 /// What the connections of a listener share: the limiter, and how it is spoken for. Make one for each listener.
@@ -93,6 +93,9 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
         let descriptors = parsed.descriptors(&mut desk.room)?;
         let request = parsed.request(&descriptors);
         let answer = self.limiter.decide(&request, now, &mut desk.scratch).await?;
+        if answer.domain().is_none() && answer.policy().domains().is_empty() {
+            return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
+        }
         let reply = reply::write(&answer, &request, &self.options, now, &mut desk.out);
         drop(answer);
         desk.room.keep(descriptors);

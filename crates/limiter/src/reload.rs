@@ -215,6 +215,9 @@ impl<S: Store, L: Store> Worker<S, L> {
     fn try_out(&mut self, content: Content, is_forced: bool) {
         self.seen = Some(fingerprint(&content));
         let parsed = content.and_then(|sources| {
+            if sources.is_empty() {
+                return Err("no rule file is left; a folder that is emptied lifts no limit".to_owned());
+            }
             Policy::parse(&sources, &self.settings.options).map_err(|faults| faults.to_string())
         });
         let now = self.clock.now();

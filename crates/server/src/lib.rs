@@ -1,1 +1,16 @@
-//! The command tollgate: serve, check, explain
+//! The command `tollgate`: what can be set, what the commands do, how a server starts and ends.
+//!
+//! This is where the parts meet: the one clock is made here, and policy, limiter, store and transports are wired.
+//! Not here: any rule, any counter, any protocol but the small HTTP port.
+
+pub mod cli;
+pub mod command;
+pub mod http;
+pub mod listen;
+pub mod node;
+pub mod screen;
+pub mod server;
+pub mod settings;
+mod signals;
+pub mod telemetry;
+pub mod words;

@@ -1,0 +1,53 @@
+//! `tollgate check`: every fault of the rule files.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use tollgate_policy::{LoadError, Options, Policy};
+
+use super::{count, fault_count, summary};
+use crate::cli::Ending;
+
+/// Report every fault of rule files.
+///
+/// One line a fault: `file:line:column: path.to.key: what is wrong; what to write instead`.
+/// Exit 0: no fault. 1: faults. 2: a path could not be read.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tollgate check examples/rules\n  tollgate check shop.yaml messaging.yaml"
+)]
+pub struct Check {
+    /// Files and folders of rules; together they are one set, as `serve` would load it.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Let several files hold rules of one domain.
+    #[arg(long)]
+    merge_domains: bool,
+}
+
+impl Check {
+    /// Writes faults and warnings to `out`, the count of them to `talk`.
+    ///
+    /// # Errors
+    /// When either cannot be written to.
+    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
+        match Policy::load(&self.paths, &Options { merge_domains: self.merge_domains }) {
+            Ok(policy) => {
+                for warning in policy.warnings() {
+                    writeln!(out, "{warning}")?;
+                }
+                writeln!(out, "{}, no fault (version {})", summary(&policy), policy.version())?;
+                Ok(Ending::Yes)
+            }
+            Err(error @ LoadError::Faulty(_)) => {
+                writeln!(out, "{error}")?;
+                writeln!(talk, "{}", count(fault_count(&error), "fault"))?;
+                Ok(Ending::No)
+            }
+            Err(error) => {
+                writeln!(talk, "{error}")?;
+                Ok(Ending::CouldNotTell)
+            }
+        }
+    }
+}

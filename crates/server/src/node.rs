@@ -1,0 +1,90 @@
+//! What the surfaces of one process share: the limiter, the clock, the rules' reloader, and whether clients should come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tollgate_core::Clock;
+use tollgate_limiter::Limiter;
+use tollgate_limiter::reload::Reloader;
+use tollgate_store_memory::MemoryStore;
+
+/// How often a process that started without rules looks whether there are some.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Shared by the surfaces.
+pub struct Node {
+    /// Decides.
+    pub limiter: Arc<Limiter<MemoryStore>>,
+    /// The one clock of the process.
+    pub clock: Arc<dyn Clock>,
+    /// Keeps the rules as the files are.
+    pub reloader: Reloader,
+    draining: AtomicBool,
+    ready: watch::Sender<bool>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("is_ready", &self.is_ready()).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// A node that is ready where `limiter` has rules.
+    #[must_use]
+    pub fn new(limiter: Arc<Limiter<MemoryStore>>, clock: Arc<dyn Clock>, reloader: Reloader) -> Self {
+        let node = Self {
+            limiter,
+            clock,
+            reloader,
+            draining: AtomicBool::new(false),
+            ready: watch::Sender::new(false),
+        };
+        node.tell();
+        node
+    }
+
+    /// Whether there are rules: those of the last files that were right.
+    #[must_use]
+    pub fn has_rules(&self) -> bool {
+        !self.limiter.rules().policy().domains().is_empty()
+    }
+
+    /// Whether the process was told to go.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Whether clients should be sent here.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.has_rules() && !self.is_draining()
+    }
+
+    /// Whether it is ready, and each change of that.
+    #[must_use]
+    pub fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
+    }
+
+    /// From now on clients should go elsewhere.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Tells that it is ready as soon as there are rules; for a process that has started without.
+    pub async fn await_rules(&self) {
+        while !self.has_rules() {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.ready.send_replace(self.is_ready());
+    }
+}

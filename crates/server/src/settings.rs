@@ -1,0 +1,135 @@
+//! What can be set, from four layers into types that cannot be wrong: flag over environment over file over default.
+//!
+//! Every setting is one row of [`SETTINGS`], which names its flag, its `TOLLGATE_*` name and its key in
+//! `tollgate.yaml`. Between a `TOLLGATE_*` name and the file stand the names that envoyproxy/ratelimit reads, so that
+//! its container can be swapped in place. All faults of all layers are reported at once, each with its place.
+//! Not here: what the settings do.
+
+mod file;
+mod layers;
+mod peer;
+mod table;
+pub mod units;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+
+use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
+use tollgate_limiter::LimiterSettings;
+
+use layers::Layers;
+pub use layers::{Given, Origin, Sources};
+pub use table::{Kind, SETTINGS, Setting, named};
+pub use units::{Listen, LogFormat};
+
+/// Everything that `serve` can be told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Folders and files of rules.
+    pub rules: Vec<PathBuf>,
+    /// Several files may hold one domain.
+    pub merge_domains: bool,
+    /// Start also without usable rules.
+    pub start_anyway: bool,
+    /// The gRPC surface.
+    pub grpc: Listen,
+    /// The HTTP surface.
+    pub http: Listen,
+    /// Threads that answer gRPC.
+    pub workers: usize,
+    /// Most connections at once on each surface.
+    pub max_connections: usize,
+    /// When a gRPC connection is asked to go away; `None` is never.
+    pub max_connection_age: Option<Duration>,
+    /// How long its calls may still take.
+    pub max_connection_age_grace: Duration,
+    /// What holds for every decision.
+    pub limiter: LimiterSettings,
+    /// What goes into replies to Envoy besides the decision.
+    pub replies: ReplyOptions,
+    /// Most bytes of counters.
+    pub memory_max: u64,
+    /// From the signal to the end of listening.
+    pub drain_delay: Duration,
+    /// From the end of listening to the end of calls.
+    pub drain_timeout: Duration,
+    /// How much is logged.
+    pub log_level: LevelFilter,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// What the operator should hear once logs are up: names of the peer that do nothing here, and why.
+    pub notes: Vec<String>,
+}
+
+/// One thing wrong with one setting. Nothing was started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct Fault {
+    /// `command line: --grpc`, `environment: TOLLGATE_GRPC` or `tollgate.yaml:3:7: grpc`.
+    pub place: String,
+    /// What is wrong; what to write instead.
+    pub what: String,
+}
+
+impl Settings {
+    /// Reads every layer of `sources`.
+    ///
+    /// # Errors
+    /// Every fault of every layer.
+    pub fn read(sources: &Sources) -> Result<Self, Vec<Fault>> {
+        let mut layers = Layers::gather(sources);
+        let headers = HeaderNames {
+            limit: layers.one("limit-header", units::header_name),
+            remaining: layers.one("remaining-header", units::header_name),
+            reset: layers.one("reset-header", units::header_name),
+        };
+        let response_headers = layers.one("response-headers", units::switch).then_some(headers);
+        let age = layers.one("max-connection-age", units::span);
+        layers.one("store", known_store);
+        let settings = Self {
+            rules: layers.many("rules", |text| Ok(PathBuf::from(text))),
+            merge_domains: layers.one("merge-domains", units::switch),
+            start_anyway: layers.one("start-anyway", units::switch),
+            grpc: layers.one("grpc", units::listen),
+            http: layers.one("http", units::listen),
+            workers: layers.maybe("workers", |text| units::number(text, 1, 1024)).unwrap_or(sources.cores),
+            max_connections: layers.one("max-connections", |text| units::number(text, 1, 10_000_000)),
+            max_connection_age: Some(age).filter(|age| !age.is_zero()),
+            max_connection_age_grace: layers.one("max-connection-age-grace", units::span),
+            limiter: LimiterSettings {
+                shadow_mode: layers.one("shadow-mode", units::switch),
+                quota_mode: layers.one("quota-mode", units::switch),
+                near_limit_ratio: layers.one("near-limit-ratio", units::ratio),
+                ..LimiterSettings::default()
+            },
+            replies: ReplyOptions {
+                headers: response_headers,
+                dynamic_metadata: layers.one("dynamic-metadata", units::switch),
+            },
+            memory_max: layers.one("memory-max", units::bytes),
+            drain_delay: layers.one("drain-delay", units::span),
+            drain_timeout: layers.one("drain-timeout", units::span),
+            log_level: layers.maybe("log-level", units::log_level).unwrap_or(LevelFilter::INFO),
+            log_format: layers.one("log-format", units::log_format),
+            notes: layers.take_notes(),
+        };
+        if settings.rules.is_empty() {
+            layers.fault("settings", "no rules are named; add --rules FOLDER");
+        }
+        if settings.grpc == Listen::Off && settings.http == Listen::Off {
+            layers.fault("settings", "grpc and http are both off, so nobody could ask; turn one on");
+        }
+        layers.finish(settings)
+    }
+}
+
+fn known_store(text: &str) -> Result<(), String> {
+    match text {
+        "memory" => Ok(()),
+        _ => Err(format!(
+            "{text:?} is no store of this release; write memory (shared stores come with a later one)"
+        )),
+    }
+}

@@ -1,0 +1,246 @@
+//! Texts of single values: addresses, spans, sizes, switches. Each parser answers what is wrong and what to write
+//! instead, as in `"5 fortnights" is no span; write such as 500ms, 5s or 1h30m`.
+
+use std::time::Duration;
+
+/// Where a surface listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// `host:port`; port 0 lets the system choose. The host is a number or a name that resolves to one.
+    At(String),
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `host:port` or `off`.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn listen(text: &str) -> Result<Listen, String> {
+    if text.eq_ignore_ascii_case("off") {
+        return Ok(Listen::Off);
+    }
+    let usable = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let bracketed = host.starts_with('[') && host.ends_with(']');
+        !host.is_empty() && (bracketed || !host.contains(':')) && port.parse::<u16>().is_ok()
+    });
+    match usable {
+        true => Ok(Listen::At(text.to_owned())),
+        false => Err(format!("{text:?} is no address; write host:port, such as 127.0.0.1:8081, or off")),
+    }
+}
+
+/// `true` or `false`, also as `1`/`0`, `yes`/`no`, `on`/`off`, in any case.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" | "yes" | "on" => Ok(true),
+        "false" | "f" | "0" | "no" | "off" => Ok(false),
+        _ => Err(format!("{text:?} is neither yes nor no; write true or false")),
+    }
+}
+
+/// A span such as `500ms`, `5s`, `1h30m` or `0`.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let fault = || format!("{text:?} is no span; write such as 500ms, 5s or 1h30m");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let (mut rest, mut total) = (text, Duration::ZERO);
+    loop {
+        let (digits, tail) = split_digits(rest);
+        let (unit, tail) = tail.split_at(tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len()));
+        let nanos: u64 = match unit {
+            "ns" => 1,
+            "us" | "µs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            _ => return Err(fault()),
+        };
+        let part =
+            digits.parse::<u64>().ok().and_then(|number| number.checked_mul(nanos)).ok_or_else(fault)?;
+        total = total.checked_add(Duration::from_nanos(part)).ok_or_else(fault)?;
+        if tail.is_empty() {
+            return Ok(total);
+        }
+        rest = tail;
+    }
+}
+
+/// A size such as `512MiB`, `1G` or `1048576`; `k`, `M`, `G` and `KiB`, `MiB`, `GiB` are powers of 1024, `kB`, `MB`,
+/// `GB` of 1000.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = split_digits(text);
+    let scale: Option<u64> = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1),
+        "k" | "ki" | "kib" => Some(1 << 10),
+        "m" | "mi" | "mib" => Some(1 << 20),
+        "g" | "gi" | "gib" => Some(1 << 30),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "gb" => Some(1_000_000_000),
+        _ => None,
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .zip(scale)
+        .and_then(|(number, scale)| number.checked_mul(scale))
+        .ok_or_else(|| format!("{text:?} is no size; write such as 512MiB or 2GiB"))
+}
+
+/// `bytes` as one would write it: `1GiB`, `512MiB`, `1000B`.
+#[must_use]
+pub fn in_bytes(bytes: u64) -> String {
+    let whole = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fits = whole.into_iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    fits.map_or_else(|| format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
+/// A whole number from `least` to `most`.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn number(text: &str, least: usize, most: usize) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("{text:?} is out of bounds; write a whole number from {least} to {most}")),
+    }
+}
+
+/// A share from 0 to 1.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn ratio(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err(format!("{text:?} is no share; write a number from 0 to 1, such as 0.8")),
+    }
+}
+
+/// The name of a response header.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn header_name(text: &str) -> Result<String, String> {
+    match hyper::header::HeaderName::from_bytes(text.as_bytes()) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(format!("{text:?} is no header name; write letters, digits and dashes")),
+    }
+}
+
+/// How much is logged; `warning`, `fatal` and `panic` are known too, as the peer writes them.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn log_level(text: &str) -> Result<tracing::level_filters::LevelFilter, String> {
+    use tracing::level_filters::LevelFilter;
+    match text.to_ascii_lowercase().as_str() {
+        "off" => Ok(LevelFilter::OFF),
+        "error" | "fatal" | "panic" => Ok(LevelFilter::ERROR),
+        "warn" | "warning" => Ok(LevelFilter::WARN),
+        "info" => Ok(LevelFilter::INFO),
+        "debug" => Ok(LevelFilter::DEBUG),
+        "trace" => Ok(LevelFilter::TRACE),
+        _ => Err(format!("{text:?} is no level; write off, error, warn, info, debug or trace")),
+    }
+}
+
+/// `text` or `json`.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("{text:?} is no log format; write text or json")),
+    }
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_as_people_and_the_peer_write_them() {
+        for (text, want_ms) in [
+            ("0", Some(0)),
+            ("500ms", Some(500)),
+            ("5s", Some(5_000)),
+            ("1h30m", Some(5_400_000)),
+            ("24h", Some(86_400_000)),
+            ("1d", Some(86_400_000)),
+            ("5", None),
+            ("", None),
+            ("s", None),
+            ("-1s", None),
+            ("1s2", None),
+            ("99999999999999h", None),
+        ] {
+            assert_eq!(span(text).ok(), want_ms.map(Duration::from_millis), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_in_both_kinds_of_units() {
+        for (text, want) in [
+            ("0", Some(0)),
+            ("1048576", Some(1 << 20)),
+            ("512MiB", Some(512 << 20)),
+            ("2 GiB", Some(2 << 30)),
+            ("1G", Some(1 << 30)),
+            ("1GB", Some(1_000_000_000)),
+            ("1.5G", None),
+            ("lots", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615k", None),
+        ] {
+            assert_eq!(bytes(text).ok(), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_host_and_port_or_off() {
+        for (text, usable) in [
+            ("127.0.0.1:0", true),
+            ("localhost:8081", true),
+            ("[::1]:8081", true),
+            ("off", true),
+            ("8081", false),
+            (":8081", false),
+            ("::1:8081", false),
+            ("127.0.0.1:99999", false),
+            ("127.0.0.1", false),
+        ] {
+            assert_eq!(listen(text).is_ok(), usable, "{text:?}");
+        }
+    }
+}

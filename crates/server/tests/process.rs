@@ -1,0 +1,364 @@
+//! The built binary as a process: start, ask, reload, drain. Every wait is for the thing itself, with a bound that only a
+//! hang reaches.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// Only a hang takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const RULES: &str = "domain: shop
+descriptors:
+  - key: api_key
+    rate_limit: {unit: year, requests_per_unit: 2}
+";
+
+/// A folder with one rule file.
+fn rules(text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("shop.yaml"), text).expect("written");
+    folder
+}
+
+fn tollgate() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+/// A server on ports of its own, killed when dropped.
+struct Server {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    screen: String,
+}
+
+impl Server {
+    fn start(rules: &Path, flags: &[&str]) -> Self {
+        let mut command = tollgate();
+        command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--drain-delay", "0"]);
+        command.arg("--rules").arg(rules).args(flags);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut screen = String::new();
+        while !screen.ends_with("  ready\n") {
+            if out.read_line(&mut screen).expect("text") == 0 {
+                let mut said = String::new();
+                child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+                panic!("it ended: {screen}{said}");
+            }
+        }
+        Self { child, out, screen }
+    }
+
+    /// What the screen says after `word`.
+    fn says(&self, word: &str) -> Option<&str> {
+        self.screen
+            .lines()
+            .find_map(|line| line.trim_start().strip_prefix(word)?.strip_prefix(' '))
+            .map(str::trim)
+    }
+
+    fn http(&self) -> SocketAddr {
+        self.says("http").and_then(|text| text.parse().ok()).expect("an address")
+    }
+
+    fn signal(&self, name: &str) {
+        let command = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &command]).status().expect("sh").success());
+    }
+
+    /// Its exit code, and everything that it said on stderr.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        self.out.read_to_string(&mut self.screen).expect("text");
+        (self.child.wait().expect("it ends").code(), said)
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        ask(self.http(), &format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n"))
+    }
+
+    fn post(&self, path: &str, body: &str) -> (u16, String) {
+        let length = body.len();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}");
+        ask(self.http(), &format!("{head}\r\n\r\n{body}"))
+    }
+
+    /// Asks /readyz until `done` says so of status and body.
+    fn wait_ready(&self, done: impl Fn(u16, &serde_json::Value) -> bool) -> serde_json::Value {
+        for _ in 0..100_000 {
+            let (status, body) = self.get("/readyz");
+            let body = serde_json::from_str(&body).expect("JSON");
+            if done(status, &body) {
+                return body;
+            }
+        }
+        panic!("/readyz never said so: {:?}", self.get("/readyz"));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(to).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream
+}
+
+/// Status and body of the answer to a whole request that ends its connection.
+fn ask(to: SocketAddr, request: &str) -> (u16, String) {
+    let mut stream = connect(to);
+    stream.write_all(request.as_bytes()).expect("sent");
+    answer(stream)
+}
+
+fn answer(mut stream: TcpStream) -> (u16, String) {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status.unwrap_or_else(|| panic!("no status in {text:?}")), body.to_owned())
+}
+
+const ALICE: &str = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"api_key","value":"alice"}]}]}"#;
+
+#[test]
+fn it_says_what_it_loaded_where_it_listens_and_a_command_that_works_as_printed() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &["--workers", "2"]);
+    assert_eq!(
+        server.says("rules"),
+        Some(format!("1 domain, 1 rule from {}", folder.path().display()).as_str())
+    );
+    assert_eq!(server.says("store"), Some("memory, at most 1GiB"));
+    let grpc = server.says("grpc").and_then(|text| text.split(' ').next()?.parse::<SocketAddr>().ok());
+    assert_ne!(grpc.expect("an address").port(), 0);
+    let try_this = server.says("try").expect("a command");
+    assert!(try_this.starts_with("curl "), "{try_this}");
+    if Command::new("curl").arg("--version").output().is_err() {
+        println!("SKIPPED the printed command: there is no curl on this machine");
+        return;
+    }
+    for want in ["OK", "OK", "OVER_LIMIT"] {
+        let ran = Command::new("sh").args(["-c", try_this]).output().expect("sh");
+        let said: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        assert_eq!(said["overallCode"], want, "{said}");
+    }
+}
+
+#[test]
+fn the_http_port_answers_each_path_by_its_method() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &[]);
+    for (path, status, part) in [
+        ("/healthz", 200, "ok"),
+        ("/healthcheck", 200, "OK"),
+        ("/readyz", 200, "\"ready\":true"),
+        ("/metrics", 200, "# EOF"),
+        (
+            "/debug/rlconfig",
+            200,
+            "shop.api_key: unit=YEAR requests_per_unit=2, shadow_mode: false, quota_mode: false",
+        ),
+        ("/", 200, "/json"),
+        ("/nothing", 404, "/json"),
+        ("/json", 405, "POST"),
+    ] {
+        let (got, body) = server.get(path);
+        assert_eq!(got, status, "{path}: {body}");
+        assert!(body.contains(part), "{path}: {body}");
+    }
+    for (body, status, part) in [
+        (ALICE, 200, "\"overallCode\":\"OK\""),
+        (ALICE, 200, "\"overallCode\":\"OK\""),
+        (ALICE, 429, "\"overallCode\":\"OVER_LIMIT\""),
+        ("{", 400, ""),
+        (r#"{"domain":"shop","no_such_field":1}"#, 400, ""),
+        (r#"{"domain":"","descriptors":[]}"#, 400, ""),
+        (" ".repeat(100_000).as_str(), 413, "65536"),
+    ] {
+        let (got, said) = server.post("/json", body);
+        assert_eq!(got, status, "{body}: {said}");
+        let compact: String = said.split_whitespace().collect();
+        assert!(compact.contains(part), "{body}: {said}");
+    }
+    assert_eq!(server.post("/metrics", "").0, 405);
+}
+
+#[test]
+fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &["--drain-delay", "60s"]);
+    let mut stream = connect(server.http());
+    let (first, rest) = ALICE.split_at(10);
+    let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length";
+    write!(stream, "{head}: {}\r\n\r\n", ALICE.len()).expect("sent");
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).expect("the call is under way");
+    stream.write_all(first.as_bytes()).expect("sent");
+    server.signal("TERM");
+    let said = server.wait_ready(|status, _| status == 503);
+    assert_eq!(said["draining"], true, "{said}");
+    assert_eq!(server.get("/healthz").0, 200, "it lives while it drains");
+    assert_eq!(server.get("/healthcheck").0, 500);
+    let (status, body) = server.post("/json", ALICE);
+    assert_eq!(status, 200, "calls are taken during the delay: {body}");
+    server.signal("TERM"); // enough of the delay
+    let address = server.http();
+    while TcpStream::connect(address).is_ok() {}
+    stream.write_all(rest.as_bytes()).expect("sent");
+    let (status, body) = answer(stream);
+    assert!(status == 200 && body.contains("OK"), "the call under way finished: {status} {body}");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stopped"), "{said}");
+}
+
+#[test]
+fn sighup_puts_new_rules_into_force_and_keeps_the_count() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &[]);
+    for want in [200, 200, 429] {
+        assert_eq!(server.post("/json", ALICE).0, want);
+    }
+    let before = server.wait_ready(|status, _| status == 200)["rules"]["version"].clone();
+    std::fs::write(
+        folder.path().join("shop.yaml"),
+        RULES.replace("requests_per_unit: 2", "requests_per_unit: 4"),
+    )
+    .expect("written");
+    server.signal("HUP");
+    server.wait_ready(|_, body| body["rules"]["version"] != before);
+    // Three were counted: the refused one too, as fixed windows do.
+    for want in [200, 429] {
+        assert_eq!(server.post("/json", ALICE).0, want);
+    }
+}
+
+#[test]
+fn a_faulty_reload_is_told_and_changes_nothing() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &["--log-format", "json"]);
+    let before = server.wait_ready(|status, _| status == 200);
+    std::fs::write(folder.path().join("shop.yaml"), RULES.replace("unit: year", "unit: yaer"))
+        .expect("written");
+    server.signal("HUP");
+    let after = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());
+    assert_eq!(
+        (&after["ready"], &after["rules"]["version"]),
+        (&before["ready"], &before["rules"]["version"])
+    );
+    assert!(
+        after["rules"]["last_error"].as_str().is_some_and(|error| error.contains("shop.yaml:4:")),
+        "{after}"
+    );
+    assert_eq!(server.post("/json", ALICE).0, 200);
+    std::fs::write(folder.path().join("shop.yaml"), RULES).expect("written");
+    server.wait_ready(|_, body| body["rules"]["last_error"].is_null());
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    for line in said.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("each line is JSON");
+        assert!(line["level"].is_string() && line["timestamp"].is_string(), "{line}");
+    }
+    assert!(said.contains("shop.yaml:4:"), "{said}");
+}
+
+#[test]
+fn a_folder_that_is_emptied_lifts_no_limit() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &[]);
+    std::fs::remove_file(folder.path().join("shop.yaml")).expect("removed");
+    server.signal("HUP");
+    let said = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());
+    assert_eq!((&said["ready"], &said["rules"]["rules"]), (&true.into(), &1.into()), "{said}");
+    for want in [200, 200, 429] {
+        assert_eq!(server.post("/json", ALICE).0, want);
+    }
+}
+
+#[test]
+fn faulty_rules_end_the_start_with_every_fault() {
+    let folder = rules(
+        "domain: shop\ndescriptors:\n  - key: a\n    rate_limit: {unit: dya, requests_per_unit: 1}\n  - {}\n",
+    );
+    let ran = tollgate().args(["serve", "--rules"]).arg(folder.path()).output().expect("it ends");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(ran.stdout.is_empty());
+    for part in ["shop.yaml:4:", "shop.yaml:5:", "2 faults in the rules; nothing was started"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}
+
+#[test]
+fn a_folder_without_rules_is_no_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("notes.txt"), "domain: no").expect("written");
+    let ran = tollgate().args(["serve", "--rules"]).arg(folder.path()).output().expect("it ends");
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("holds no rule file"));
+}
+
+#[test]
+fn started_anyway_it_becomes_ready_with_the_first_good_file() {
+    let folder = rules("domain: [\n");
+    let server = Server::start(folder.path(), &["--start-anyway"]);
+    let said = server.wait_ready(|status, _| status == 503);
+    assert_eq!(said["rules"]["loaded"], false, "{said}");
+    assert_ne!(server.post("/json", ALICE).0, 200, "nobody is told that everything may pass");
+    std::fs::write(folder.path().join("shop.yaml"), RULES).expect("written");
+    server.wait_ready(|status, _| status == 200);
+    assert_eq!(server.post("/json", ALICE).0, 200);
+}
+
+#[test]
+fn a_surface_that_is_off_is_not_there() {
+    let folder = rules(RULES);
+    let mut server = Server::start(folder.path(), &["--http", "off"]);
+    assert_eq!(server.says("http"), Some("off"));
+    let try_this = server.says("try").expect("a command").to_owned();
+    let ran = Command::new("sh").args(["-c", &try_this]).output().expect("sh");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("2 per year"), "{try_this}: {said}");
+    server.signal("INT");
+    assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_port_that_is_taken_is_told() {
+    let folder = rules(RULES);
+    let first = Server::start(folder.path(), &[]);
+    let taken = first.http().to_string();
+    let mut second = tollgate();
+    second.args(["serve", "--grpc", "127.0.0.1:0", "--http", &taken, "--rules"]).arg(folder.path());
+    let ran = second.output().expect("it ends");
+    assert_eq!(ran.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains(&format!("http cannot listen on {taken}: ")), "{said}");
+}
+
+#[test]
+fn listening_beyond_this_machine_is_warned_of_once() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &["--http", "0.0.0.0:0"]);
+    let port = server.http().port();
+    let (status, body) =
+        ask((std::net::Ipv4Addr::LOCALHOST, port).into(), "GET /debug/rlconfig HTTP/1.0\r\n\r\n");
+    assert_eq!(status, 403, "{body}");
+    server.signal("TERM");
+    let (_, said) = server.ended();
+    assert_eq!(said.matches("listens beyond this machine").count(), 1, "{said}");
+}

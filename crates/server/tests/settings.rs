@@ -1,0 +1,234 @@
+//! Which layer counts, what each name means, and how faults are told.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_server::settings::{Fault, Kind, Listen, SETTINGS, Setting, Settings, Sources};
+
+/// Flags, environment and file text, as a test writes them.
+fn read(flags: &[(&str, &str)], env: &[(&str, &str)], file: Option<&str>) -> Result<Settings, Vec<Fault>> {
+    let mut sources = Sources { cores: 3, ..Sources::default() };
+    for (name, value) in flags {
+        sources.flags.entry((*name).to_owned()).or_default().push((*value).to_owned());
+    }
+    sources.env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let kept = file.map(|text| {
+        let mut kept = tempfile::NamedTempFile::new().expect("a temporary file");
+        kept.write_all(text.as_bytes()).expect("written");
+        kept
+    });
+    sources.config = kept.as_ref().map(|kept| kept.path().to_owned());
+    Settings::read(&sources).map_err(|mut faults| {
+        if let Some(kept) = &kept {
+            let path = kept.path().display().to_string();
+            faults.iter_mut().for_each(|fault| fault.place = fault.place.replace(&path, "tollgate.yaml"));
+        }
+        faults
+    })
+}
+
+/// With rules, so that nothing else is missing.
+fn read_with_rules(flags: &[(&str, &str)], env: &[(&str, &str)], file: Option<&str>) -> Settings {
+    let flags: Vec<_> = flags.iter().copied().chain([("rules", "rules")]).collect();
+    read(&flags, env, file).expect("no fault")
+}
+
+fn told(faults: Result<Settings, Vec<Fault>>) -> Vec<String> {
+    faults.expect_err("faults").iter().map(ToString::to_string).collect()
+}
+
+fn at(address: &str) -> Listen {
+    Listen::At(address.to_owned())
+}
+
+#[test]
+fn a_flag_beats_the_environment_beats_the_peers_names_beat_the_file_beat_the_default() {
+    let file = Some("grpc: 10.0.0.4:4\n");
+    for (flag, own, peer, file, want) in [
+        (Some("10.0.0.1:1"), Some("10.0.0.2:2"), Some("3"), file, "10.0.0.1:1"),
+        (None, Some("10.0.0.2:2"), Some("3"), file, "10.0.0.2:2"),
+        (None, None, Some("3"), file, "0.0.0.0:3"),
+        (None, None, None, file, "10.0.0.4:4"),
+        (None, None, None, None, "127.0.0.1:8081"),
+    ] {
+        let flags: Vec<_> = flag.map(|value| ("grpc", value)).into_iter().collect();
+        let own = own.map(|value| ("TOLLGATE_GRPC", value));
+        let env: Vec<_> = own.into_iter().chain(peer.map(|value| ("GRPC_PORT", value))).collect();
+        assert_eq!(read_with_rules(&flags, &env, file).grpc, at(want));
+    }
+}
+
+#[test]
+fn every_setting_can_be_given_by_flag_by_environment_and_by_file() {
+    for Setting { name, kind, default, .. } in SETTINGS {
+        let value = match (*name, kind) {
+            ("rules", _) => "elsewhere",
+            ("workers", _) => "7",
+            ("http" | "grpc", _) => "127.0.0.1:9",
+            ("store", _) => "memory",
+            ("log-level", _) => "debug",
+            ("log-format", _) => "json",
+            ("near-limit-ratio", _) => "0.5",
+            ("memory-max", _) => "3MiB",
+            ("max-connections", _) => "12",
+            (name, _) if name.ends_with("header") => "X-Other",
+            (_, Kind::Switch) => "true",
+            _ => "77s",
+        };
+        assert!(value != *default || *name == "store", "{name}: the row must show a change");
+        let row = SETTINGS.iter().find(|row| row.name == *name).expect("a row");
+        let base = [("TOLLGATE_RESPONSE_HEADERS", "true"), ("TOLLGATE_RULES", "rules")];
+        let base: Vec<_> = base.into_iter().filter(|(key, _)| *key != row.env()).collect();
+        let by_flag = read(&[(name, value)], &base, None).expect("flag");
+        let env = row.env();
+        let with: Vec<_> = base.iter().copied().chain([(env.as_str(), value)]).collect();
+        let by_env = read(&[], &with, None).expect("environment");
+        let by_file = read(&[], &base, Some(&format!("{}: {value}\n", row.key())));
+        assert_eq!(by_flag, by_env, "{name}");
+        if !matches!(*name, "rules" | "response-headers") {
+            assert_eq!(by_flag, by_file.expect("file"), "{name}");
+            if *name != "store" {
+                assert_ne!(by_flag, read(&[], &base, None).expect("defaults"), "{name} changes nothing");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_peers_environment_is_understood() {
+    let env = [
+        ("GRPC_HOST", "127.0.0.1"),
+        ("GRPC_PORT", "9081"),
+        ("HOST", "::1"),
+        ("PORT", "9080"),
+        ("RUNTIME_ROOT", "/data/ratelimit"),
+        ("RUNTIME_SUBDIRECTORY", "current"),
+        ("RUNTIME_APPDIRECTORY", "limits"),
+        ("RUNTIME_WATCH_ROOT", "false"),
+        ("RUNTIME_IGNOREDOTFILES", "true"),
+        ("MERGE_DOMAIN_CONFIG", "1"),
+        ("SHADOW_MODE", "TRUE"),
+        ("QUOTA_MODE", "t"),
+        ("LIMIT_RESPONSE_HEADERS_ENABLED", "true"),
+        ("LIMIT_RESET_HEADER", "X-Reset"),
+        ("RESPONSE_DYNAMIC_METADATA", "true"),
+        ("NEAR_LIMIT_RATIO", "0.9"),
+        ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
+        ("GRPC_MAX_CONNECTION_AGE", "1h0m0s"),
+        ("LOG_LEVEL", "WARN"),
+        ("LOG_FORMAT", "json"),
+        ("USE_STATSD", "false"),
+    ];
+    let settings = read(&[], &env, None).expect("no fault");
+    assert_eq!(settings.grpc, at("127.0.0.1:9081"));
+    assert_eq!(settings.http, at("[::1]:9080"));
+    assert_eq!(settings.rules, [PathBuf::from("/data/ratelimit/current/limits")]);
+    assert!(settings.merge_domains && settings.start_anyway);
+    assert!(settings.limiter.shadow_mode && settings.limiter.quota_mode && settings.replies.dynamic_metadata);
+    let headers = settings.replies.headers.expect("wanted");
+    assert_eq!((headers.limit.as_str(), headers.reset.as_str()), ("RateLimit-Limit", "X-Reset"));
+    assert!((settings.limiter.near_limit_ratio - 0.9).abs() < 1e-9);
+    assert_eq!(settings.max_connection_age, Some(Duration::from_secs(3600)));
+    assert_eq!(settings.log_level, tracing::level_filters::LevelFilter::WARN);
+    assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+}
+
+#[test]
+fn addresses_of_the_peers_names_are_what_the_peer_would_listen_on() {
+    for (env, want) in [
+        (&[("PORT", "80")][..], "0.0.0.0:80"),
+        (&[("HOST", "127.0.0.1")], "127.0.0.1:8080"),
+        (&[("HOST", "my-laptop")], "127.0.0.1:8080"), // a shell's name for the machine, not an address
+        (&[("HOST", "localhost"), ("PORT", "80")], "localhost:80"),
+        (&[("HOST", ""), ("PORT", "")], "127.0.0.1:8080"),
+        (&[], "127.0.0.1:8080"),
+    ] {
+        assert_eq!(read_with_rules(&[], env, None).http, at(want), "{env:?}");
+    }
+}
+
+#[test]
+fn what_the_peer_would_do_and_we_do_not_is_said() {
+    let env = [("BACKEND_TYPE", "redis"), ("REDIS_URL", "redis:6379"), ("CACHE_KEY_PREFIX", "p_")];
+    let notes = read_with_rules(&[], &env, None).notes;
+    assert_eq!(
+        notes,
+        [
+            "BACKEND_TYPE: counters are kept in this process; shared stores come with a later release",
+            "REDIS_URL: counters are kept in this process; shared stores come with a later release",
+            "CACHE_KEY_PREFIX: no effect: counters in this process are not shared with others",
+        ]
+    );
+    let unsafe_to_ignore = [("GRPC_SERVER_USE_TLS", "true"), ("CONFIG_TYPE", "GRPC_XDS_SOTW")];
+    assert_eq!(
+        told(read(&[("rules", "rules")], &unsafe_to_ignore, None)),
+        [
+            "environment: CONFIG_TYPE: this release reads rules from files only; write FILE",
+            "environment: GRPC_SERVER_USE_TLS: this release serves cleartext only; unset it and let a proxy or the \
+             mesh do TLS",
+        ]
+    );
+}
+
+#[test]
+fn every_fault_of_every_layer_is_told_at_once_with_its_place() {
+    let flags = [("http", "8080"), ("store", "redis://localhost"), ("drain-delay", "5 fortnights")];
+    let env = [("TOLLGATE_GRCP", "127.0.0.1:1"), ("TOLLGATE_WORKERS", "0"), ("SHADOW_MODE", "perhaps")];
+    let file = "max_conections: 5\nmemory_max: lots\nlog_level:\n  - info\n  - debug\n";
+    assert_eq!(
+        told(read(&flags, &env, Some(file))),
+        [
+            "environment: TOLLGATE_GRCP: is no setting; did you mean TOLLGATE_GRPC?",
+            "tollgate.yaml:1:1: max_conections: is no setting; did you mean max_connections?",
+            "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
+            "command line: --store: \"redis://localhost\" is no store of this release; write memory (shared stores come \
+             with a later one)",
+            "command line: --http: \"8080\" is no address; write host:port, such as 127.0.0.1:8081, or off",
+            "environment: TOLLGATE_WORKERS: \"0\" is out of bounds; write a whole number from 1 to 1024",
+            "environment: SHADOW_MODE: \"perhaps\" is neither yes nor no; write true or false",
+            "tollgate.yaml:2:13: memory_max: \"lots\" is no size; write such as 512MiB or 2GiB",
+            "command line: --drain-delay: \"5 fortnights\" is no span; write such as 500ms, 5s or 1h30m",
+            "settings: no rules are named; add --rules FOLDER",
+        ]
+    );
+}
+
+#[test]
+fn lists_come_from_repeated_flags_from_colons_and_from_yaml_lists() {
+    let two = [PathBuf::from("a"), PathBuf::from("b")];
+    for (flags, env, file) in [
+        (&[("rules", "a"), ("rules", "b")][..], &[][..], None),
+        (&[], &[("TOLLGATE_RULES", "a:b")], None),
+        (&[], &[], Some("rules: [a, b]")),
+        (&[], &[], Some("rules:\n- a\n- b")),
+    ] {
+        assert_eq!(read(flags, env, file).expect("no fault").rules, two);
+    }
+}
+
+#[test]
+fn a_settings_file_that_is_missing_or_no_yaml_is_a_fault() {
+    let sources = Sources { config: Some("/nowhere/tollgate.yaml".into()), ..Sources::default() };
+    let faults = Settings::read(&sources).expect_err("faults");
+    assert!(faults[0].to_string().starts_with("/nowhere/tollgate.yaml: cannot be read: "), "{}", faults[0]);
+    let faults = told(read(&[("rules", "r")], &[], Some("a: [b\n")));
+    assert!(faults[0].starts_with("tollgate.yaml:"), "{faults:?}");
+}
+
+#[test]
+fn with_both_surfaces_off_nothing_is_started() {
+    let faults = told(read(&[("rules", "r"), ("grpc", "off"), ("http", "off")], &[], None));
+    assert_eq!(faults, ["settings: grpc and http are both off, so nobody could ask; turn one on"]);
+}
+
+#[test]
+fn no_two_settings_share_a_name() {
+    let mut seen = BTreeMap::new();
+    for row in SETTINGS {
+        for name in std::iter::once(row.env()).chain(row.peer.iter().map(ToString::to_string)) {
+            assert_eq!(seen.insert(name.clone(), row.name), None, "{name}");
+        }
+    }
+}
