@@ -1,0 +1,157 @@
+//! A server on a port of its own, and the ways to call it.
+#![allow(dead_code, unreachable_pub)] // each test file uses its part
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tollgate_core::{ManualClock, Timestamp};
+use tollgate_envoy_rls::proto::rls;
+use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, serve};
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_policy::{Options, Policy, Source};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
+use tonic::transport::Channel;
+
+pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+pub const RULES: &str = "
+domain: shop
+descriptors:
+  - key: api_key
+    rate_limit: {unit: hour, requests_per_unit: 3}
+  - key: shadowed
+    shadow_mode: true
+    rate_limit: {unit: hour, requests_per_unit: 1}
+  - key: named
+    metadata: {team: checkout}
+    rate_limit: {name: by-name, unit: minute, requests_per_unit: 10}
+  - key: free
+    rate_limit: {unlimited: true}
+  - key: odd
+    rate_limit: {period: 10s, requests_per_unit: 5}
+";
+
+/// 2023-11-14 22:13:20 UTC: 800 s into its hour, 20 s into its minute.
+pub const NOW: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+
+pub type Service = RateLimitService<MemoryStore>;
+
+pub fn service(options: ReplyOptions, limits: Limits) -> (Arc<Service>, watch::Sender<bool>) {
+    let source = Source { name: PathBuf::from("rules.yaml"), text: RULES.into() };
+    let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
+    let store = MemoryStore::new(MemoryConfig::default());
+    let limiter = Limiter::new(policy, store, LimiterSettings::default());
+    let (ready, is_ready) = watch::channel(true);
+    let clock = Arc::new(ManualClock::at(NOW));
+    (Arc::new(RateLimitService::new(Arc::new(limiter), clock, is_ready, options, limits)), ready)
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    pub service: Arc<Service>,
+    pub ready: watch::Sender<bool>,
+    pub drain: watch::Sender<bool>,
+    pub ended: JoinHandle<()>,
+}
+
+impl Server {
+    pub async fn start(options: ReplyOptions, limits: Limits) -> Self {
+        let (service, ready) = service(options, limits);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let (drain, draining) = watch::channel(false);
+        let ended = tokio::spawn(serve(listener, Arc::clone(&service), draining));
+        Self { address, service, ready, drain, ended }
+    }
+
+    pub async fn plain() -> Self {
+        Self::start(ReplyOptions::default(), Limits::default()).await
+    }
+
+    pub async fn with(limits: Limits) -> Self {
+        Self::start(ReplyOptions::default(), limits).await
+    }
+
+    /// A client as other people's programs have it.
+    pub async fn client(&self) -> Client {
+        let channel = Channel::from_shared(format!("http://{}", self.address)).expect("a URI");
+        Client(tonic::client::Grpc::new(channel.connect().await.expect("connected")))
+    }
+
+    /// HTTP/2 by hand.
+    pub async fn raw(&self) -> h2::client::SendRequest<Bytes> {
+        let stream = TcpStream::connect(self.address).await.expect("connected");
+        let (send, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
+        tokio::spawn(connection);
+        send
+    }
+}
+
+pub struct Client(pub tonic::client::Grpc<Channel>);
+
+impl Client {
+    pub async fn unary<Q, A>(&mut self, path: &'static str, request: Q) -> Result<A, tonic::Status>
+    where
+        Q: Message + Default + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        self.0.ready().await.expect("a connection");
+        let codec = tonic_prost::ProstCodec::<Q, A>::default();
+        let path = http::uri::PathAndQuery::from_static(path);
+        self.0.unary(tonic::Request::new(request), path, codec).await.map(tonic::Response::into_inner)
+    }
+
+    pub async fn ask(
+        &mut self,
+        request: rls::RateLimitRequest,
+    ) -> Result<rls::RateLimitResponse, tonic::Status> {
+        self.unary(SHOULD_RATE_LIMIT, request).await
+    }
+}
+
+pub fn descriptor(key: &str, value: &str) -> rls::RateLimitDescriptor {
+    let entry = rls::Entry { key: key.into(), value: value.into() };
+    rls::RateLimitDescriptor { entries: vec![entry], ..Default::default() }
+}
+
+pub fn request(descriptors: Vec<rls::RateLimitDescriptor>) -> rls::RateLimitRequest {
+    rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 }
+}
+
+/// The header of a call as gRPC wants it.
+pub fn call(path: &str) -> http::request::Builder {
+    http::Request::post(format!("http://tollgate{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+}
+
+pub fn framed(message: &impl Message) -> Bytes {
+    let mut bytes = vec![0];
+    bytes.extend(u32::try_from(message.encoded_len()).expect("short").to_be_bytes());
+    bytes.extend(message.encode_to_vec());
+    bytes.into()
+}
+
+/// HTTP status and gRPC status of a raw call, wherever the latter stands; -1 when there is none.
+pub async fn outcome(response: h2::client::ResponseFuture) -> Result<(u16, i32), h2::Error> {
+    let response = response.await?;
+    let code = response.status().as_u16();
+    let status = |headers: &http::HeaderMap| {
+        headers.get("grpc-status").map(|status| status.to_str().expect("digits").parse().expect("a number"))
+    };
+    if let Some(status) = status(response.headers()) {
+        return Ok((code, status));
+    }
+    let mut body = response.into_body();
+    while let Some(chunk) = body.data().await {
+        let length = chunk?.len();
+        body.flow_control().release_capacity(length)?;
+    }
+    Ok((code, body.trailers().await?.as_ref().and_then(status).unwrap_or(-1)))
+}

@@ -1,0 +1,24 @@
+//! What reflection tells is what the proto files say.
+
+use prost::Message;
+
+#[test]
+fn descriptors_are_what_the_proto_files_say() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
+    let files = [
+        "envoy/service/ratelimit/v3/rls.proto",
+        "grpc/health/v1/health.proto",
+        "grpc/reflection/v1/reflection.proto",
+        "grpc/reflection/v1alpha/reflection.proto",
+    ];
+    let mut compiler = protox::Compiler::new([root]).expect("a folder");
+    compiler.include_imports(true).open_files(files).expect("files without fault");
+    let compiled = compiler.file_descriptor_set();
+    let path = format!("{root}/descriptors.bin");
+    if std::env::var_os("TOLLGATE_BLESS").is_some() {
+        std::fs::write(&path, compiled.encode_to_vec()).expect("written");
+    }
+    let kept =
+        prost_types::FileDescriptorSet::decode(&std::fs::read(&path).expect("read")[..]).expect("a set");
+    assert_eq!(kept, compiled, "run with TOLLGATE_BLESS=1 to write {path}");
+}
