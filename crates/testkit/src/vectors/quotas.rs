@@ -1,0 +1,168 @@
+//! A vector's parameters as our quotas.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tollgate_core::{Algorithm, Align, Period, Quota, Refill};
+
+use super::{Stop, Vector};
+
+/// The quotas of a vector: all of them must admit.
+pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
+    let params = &vector.params;
+    let one = |quota: Result<Quota, Stop>| quota.map(|quota| vec![quota]);
+    match vector.algorithm.as_str() {
+        "token_bucket" | "token_bucket_multi" => match params.get("bandwidths").and_then(Value::as_array) {
+            Some(bandwidths) => bandwidths.iter().map(bandwidth).collect(),
+            None => one(rate_and_burst(params)),
+        },
+        "gcra" | "gcra_keyed" => {
+            let burst = number(params, "burst")?;
+            let of = (Some(burst), params.get("initial").and_then(Value::as_u64), Refill::Continuous);
+            one(bucket(1, number(params, "period_per_token_ns")?, of))
+        }
+        "fixed_window_first_hit" => one(window(params, Algorithm::FixedWindow { align: Align::FirstHit })),
+        "fixed_window" => {
+            let from_first = vector.notes.as_deref().is_some_and(|notes| notes.contains("first call"));
+            let align = if from_first { Align::FirstHit } else { Align::Calendar };
+            one(window(params, Algorithm::FixedWindow { align }))
+        }
+        "fixed_window_with_reservation" if params.get("timeout_ns") == Some(&Value::from(0)) => {
+            let algorithm = Algorithm::FixedWindow { align: Align::Calendar };
+            one(make(number(params, "limit")?, number(params, "period_ns")?, algorithm))
+        }
+        "fixed_window_with_reservation" | "fixed_window_with_debt" => {
+            skip("a fixed window promises no permits of later windows")
+        }
+        "sliding_window_counter" => one(window(params, Algorithm::SlidingWindowCounter)),
+        "sliding_window_log" => one(window(params, Algorithm::SlidingWindowLog { log_denied: false })),
+        "sliding_window_log_multi" => {
+            let rates = params.get("rates").and_then(Value::as_array).ok_or_else(|| lacks("rates"))?;
+            let log = |rate: &Value| {
+                let rate = rate.as_object().ok_or_else(|| lacks("rates"))?;
+                window(rate, Algorithm::SlidingWindowLog { log_denied: false })
+            };
+            rates.iter().map(log).collect()
+        }
+        "interval_token_bucket_fifo" => {
+            let of = (
+                params.get("max").and_then(Value::as_u64),
+                params.get("initial").and_then(Value::as_u64),
+                Refill::Interval,
+            );
+            one(bucket(number(params, "refill")?, number(params, "interval_ns")?, of))
+        }
+        "leaky_bucket_queue" => slotted(params),
+        "leaky_bucket_queue_grid" => skip("a queue whose slots lie on the grid of its creation"),
+        "guava_smooth_bursty" | "guava_smooth_warming_up" => {
+            skip("a call that pays for the call before, warm-up")
+        }
+        other => Err(Stop::Skip(format!("no such algorithm in the core: {other}"))),
+    }
+}
+
+fn bandwidth(bandwidth: &Value) -> Result<Quota, Stop> {
+    let fields = bandwidth.as_object().ok_or_else(|| lacks("bandwidths"))?;
+    let refill = match fields.get("kind").and_then(Value::as_str) {
+        Some("greedy") => Refill::Continuous,
+        Some("interval") => Refill::Interval,
+        _ => return skip("refill aligned to an instant of the wall clock"),
+    };
+    let of = (Some(number(fields, "capacity")?), Some(number(fields, "initial")?), refill);
+    bucket(number(fields, "refill")?, number(fields, "period_ns")?, of)
+}
+
+fn rate_and_burst(params: &Map<String, Value>) -> Result<Quota, Stop> {
+    let rate = params.get("rate_per_s").or_else(|| params.get("rate")).and_then(Value::as_f64);
+    let rate = rate.ok_or_else(|| lacks("rate"))?;
+    if rate > 1e18 {
+        return Ok(Quota::unlimited());
+    }
+    let most = ["burst", "max", "capacity"].iter().find_map(|name| params.get(*name)).and_then(Value::as_u64);
+    let of = (most, params.get("initial").and_then(Value::as_u64), Refill::Continuous);
+    let (limit, seconds) =
+        ratio(rate).ok_or_else(|| Stop::Skip("a rate below one in ten years".to_owned()))?;
+    bucket(limit, seconds * 1_000_000_000, of)
+}
+
+/// `rate` a second as whole permits per whole seconds.
+pub(super) fn ratio(rate: f64) -> Option<(u64, u64)> {
+    let is_whole = |seconds: &u64| {
+        let permits = rate * *seconds as f64;
+        rate == 0.0 || (permits >= 0.5 && (permits - permits.round()).abs() < 1e-9 * permits)
+    };
+    let seconds = (1..=10_000).find(is_whole)?;
+    Some(((rate * seconds as f64).round() as u64, seconds))
+}
+
+/// Slots that may stay unused up to `slack` are permits of a bucket that starts with one.
+fn slotted(params: &Map<String, Value>) -> Result<Vec<Quota>, Stop> {
+    let one = |rate: u64, per_ns: u64, slack: u64| {
+        bucket(rate, per_ns, (Some(slack + 1), Some(1), Refill::Continuous))
+    };
+    if params.contains_key("slow_rate") {
+        let slow = one(number(params, "slow_rate")?, 1_000_000_000, number(params, "slow_slack")?)?;
+        let fast =
+            one(number(params, "fast_rate")?, number(params, "fast_per_ns")?, number(params, "fast_slack")?)?;
+        return Ok(vec![slow, fast]);
+    }
+    let slacks = match params.get("slack") {
+        Some(Value::Array(slacks)) => slacks.iter().filter_map(Value::as_u64).collect(),
+        Some(slack) => slack.as_u64().into_iter().collect(),
+        None => Vec::new(),
+    };
+    let (rate, per_ns) = (number(params, "rate")?, number(params, "per_ns")?);
+    slacks.into_iter().map(|slack| one(rate, per_ns, slack)).collect()
+}
+
+fn window(params: &Map<String, Value>, algorithm: Algorithm) -> Result<Quota, Stop> {
+    make(number(params, "limit")?, number(params, "window_ns")?, algorithm)
+}
+
+/// (burst, initial, refill)
+fn bucket(limit: u64, period_ns: u64, of: (Option<u64>, Option<u64>, Refill)) -> Result<Quota, Stop> {
+    let (burst, initial, refill) = of;
+    let algorithm = Algorithm::TokenBucket { burst, initial, overdraft: 0, refill };
+    make(limit, period_ns, algorithm)
+}
+
+fn make(limit: u64, period_ns: u64, algorithm: Algorithm) -> Result<Quota, Stop> {
+    let period = Period::Span(Duration::from_nanos(period_ns));
+    Quota::new(limit, period, algorithm).map_err(|error| Stop::Skip(format!("refused when made: {error}")))
+}
+
+/// The quota after a step that changes it: the same bucket with another rate, burst or bandwidth.
+pub(super) fn changed(old: &Quota, step: &Map<String, Value>) -> Result<Quota, Stop> {
+    if let Some(bandwidths) = step.get("bandwidths").and_then(Value::as_array) {
+        return match bandwidths.as_slice() {
+            [only] => bandwidth(only),
+            _ => skip("several bandwidths replaced at once"),
+        };
+    }
+    let (Algorithm::TokenBucket { burst, refill, .. }, Period::Span(period)) =
+        (old.algorithm(), old.period())
+    else {
+        return skip("a change of what is no bucket");
+    };
+    let period_ns = u64::try_from(period.as_nanos()).map_err(|_| lacks("period"))?;
+    let burst = step.get("burst").and_then(Value::as_u64).or(*burst);
+    match step.get("rate_per_s").and_then(Value::as_f64) {
+        Some(rate) => {
+            let (limit, seconds) = ratio(rate).ok_or_else(|| lacks("rate_per_s"))?;
+            bucket(limit, seconds * 1_000_000_000, (burst, None, *refill))
+        }
+        None => bucket(old.limit(), period_ns, (burst, None, *refill)),
+    }
+}
+
+pub(super) fn number(fields: &Map<String, Value>, name: &str) -> Result<u64, Stop> {
+    fields.get(name).and_then(Value::as_u64).ok_or_else(|| lacks(name))
+}
+
+pub(super) fn lacks(name: &str) -> Stop {
+    Stop::Broken(format!("`{name}` is missing or no whole number"))
+}
+
+pub(super) fn skip<T>(reason: &str) -> Result<T, Stop> {
+    Err(Stop::Skip(reason.to_owned()))
+}
