@@ -42,6 +42,7 @@ impl OpenCall {
 /// A bare HTTP/2 connection; its frames are driven in the background until either end closes it.
 pub(crate) async fn connect(to: std::net::SocketAddr) -> Result<h2::client::SendRequest<Bytes>, h2::Error> {
     let stream = tokio::net::TcpStream::connect(to).await.expect("it listens");
+    stream.set_nodelay(true).expect("a socket");
     let (send, connection) = h2::client::handshake(stream).await?;
     tokio::spawn(connection);
     Ok(send)

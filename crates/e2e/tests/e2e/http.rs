@@ -54,6 +54,6 @@ async fn send(
     );
     stream.write_all(request.as_bytes()).await?;
     let mut text = Vec::new();
-    stream.read_to_end(&mut text).await?;
+    tokio::time::timeout(crate::rls::PATIENCE, stream.read_to_end(&mut text)).await??;
     Ok(Answer::parse(&String::from_utf8_lossy(&text)))
 }

@@ -39,6 +39,14 @@ async fn until_in_force(client: &mut Client, want: u32) -> Duration {
     }
 }
 
+/// Why the files as they are now are not in force, as `/readyz` tells it; the server stays ready.
+async fn last_error(server: &Tollgate) -> serde_json::Value {
+    let ready = http::get(server.http, "/readyz", &[]).await.expect("an answer");
+    assert_eq!(ready.status, 200, "the old rules serve: {ready:?}");
+    let body: serde_json::Value = serde_json::from_str(&ready.body).expect("JSON");
+    body["rules"]["last_error"].clone()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_file_is_in_force_within_a_second_and_keeps_the_counts() {
     let folder = rules(&limit(1_000));
@@ -103,24 +111,45 @@ async fn a_faulty_or_half_written_file_changes_nothing_and_is_told() {
         ("no YAML", "domain: [".to_owned()),
         ("empty", String::new()),
     ] {
-        let before = server.printed().len();
         std::fs::write(&file, text).expect("written");
-        // It says so when it has looked; until then, and after, the old rules hold.
-        let began = calendar::now();
-        while !server.printed()[before..].contains("rules.yaml") {
+        // The old rules hold until it has looked, and after it has told what is wrong.
+        while last_error(&server).await.is_null() {
             assert_eq!(in_force(&mut client).await, Some(5), "{what}");
-            assert!(calendar::now().saturating_sub(began) < 20 * SECOND, "{what}: nothing was said");
         }
+        let told = last_error(&server).await;
+        assert!(told.as_str().is_some_and(|text| text.contains("rules.yaml")), "{what}: {told}");
+        assert!(server.printed().contains("rules.yaml"), "{what}: the log tells it too");
         assert_eq!(in_force(&mut client).await, Some(5), "{what}");
-        let ready = http::get(server.http, "/readyz", &[]).await.expect("an answer");
-        assert_eq!(ready.status, 200, "{what}: the old rules serve: {ready:?}");
-        // Another fault says the same words; a good file between tells them apart.
         std::fs::write(&file, limit(5)).expect("written");
-        std::fs::write(folder.path().join("mark.yaml"), "domain: mark\n").expect("written");
-        assert_eq!(in_force(&mut client).await, Some(5), "{what}");
+        while !last_error(&server).await.is_null() {
+            assert_eq!(in_force(&mut client).await, Some(5), "{what}");
+        }
     }
     std::fs::write(&file, limit(7)).expect("written");
     until_in_force(&mut client, 7).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chatty_neighbour_in_the_folder_delays_no_change() {
+    let folder = rules(&limit(5));
+    let server = Tollgate::start(folder.path());
+    let mut client = Client::connect(server.grpc).await.expect("it listens");
+    let (stop, neighbour) = (Arc::new(AtomicBool::new(false)), folder.path().join("access.log"));
+    let chatter = {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                std::fs::write(&neighbour, "one more line").expect("written");
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    for want in 6..9 {
+        replace(&folder.path().join("rules.yaml"), &limit(want));
+        until_in_force(&mut client, want).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    chatter.await.expect("it wrote on");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,12 +2,15 @@
 //! out again here by field number, so that a wrong number on either side shows.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 pub(crate) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+/// Longer than any answer takes on a busy machine; only a hang reaches it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const OK: i32 = 1;
 pub(crate) const OVER_LIMIT: i32 = 2;
 
@@ -133,7 +136,7 @@ pub(crate) struct Client(tonic::client::Grpc<Channel>);
 impl Client {
     /// Opens a connection of its own.
     pub(crate) async fn connect(to: SocketAddr) -> Result<Self, tonic::transport::Error> {
-        let channel = Endpoint::from_shared(format!("http://{to}"))?.connect().await?;
+        let channel = Endpoint::from_shared(format!("http://{to}"))?.timeout(PATIENCE).connect().await?;
         let limit = 1 << 30; // the tests send messages that are too large on purpose
         Ok(Client(
             tonic::client::Grpc::new(channel)

@@ -60,12 +60,12 @@ impl Start {
         self
     }
 
-    /// Starts and waits until both ports are printed.
+    /// Starts and waits until it says that it is ready.
     pub(crate) fn go(self) -> Tollgate {
         self.try_go().unwrap_or_else(|ended| panic!("the server did not start: {ended:?}"))
     }
 
-    /// Starts and waits until both ports are printed, or the process has ended.
+    /// Starts and waits until it says that it is ready, or the process has ended.
     pub(crate) fn try_go(mut self) -> Result<Tollgate, Ended> {
         self.command.args(["--grpc", &self.grpc, "--http", "127.0.0.1:0"]).stdin(Stdio::null());
         let mut child = self
@@ -75,31 +75,32 @@ impl Start {
             .spawn()
             .expect("the binary can be started");
         let printed = Arc::new(Mutex::new(String::new()));
-        let (ports, seen) = mpsc::channel();
+        let (say, seen) = mpsc::channel();
         let pipes: [Box<dyn Read + Send>; 2] =
             [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
         for pipe in pipes {
-            let (printed, ports) = (printed.clone(), ports.clone());
-            std::thread::spawn(move || keep_reading(pipe, &printed, &ports));
+            let (printed, say) = (printed.clone(), say.clone());
+            std::thread::spawn(move || keep_reading(pipe, &printed, &say));
         }
-        drop(ports);
+        drop(say);
 
-        let (mut grpc, mut http) = (None, None);
-        while grpc.is_none() || http.is_none() {
+        let (mut grpc, mut http, mut ready) = (None, None, false);
+        while !ready {
             match seen.recv_timeout(PATIENCE) {
-                Ok((Surface::Grpc, at)) => grpc = grpc.or(Some(at)),
-                Ok((Surface::Http, at)) => http = http.or(Some(at)),
+                Ok(Said::Grpc(at)) => grpc = Some(at),
+                Ok(Said::Http(at)) => http = Some(at),
+                Ok(Said::Ready) => ready = true,
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     let status = child.wait().expect("it was started");
                     return Err(Ended { status, printed: text(&printed) });
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     child.kill().ok();
-                    panic!("neither ports nor an end; it printed:\n{}", text(&printed));
+                    panic!("neither ready nor an end; it printed:\n{}", text(&printed));
                 }
             }
         }
-        Ok(Tollgate { child, printed, grpc: grpc.expect("seen"), http: http.expect("seen") })
+        Ok(Tollgate { child, printed, grpc: grpc.expect("printed"), http: http.expect("printed") })
     }
 }
 
@@ -198,38 +199,38 @@ pub(crate) fn run(args: &[&str]) -> (ExitStatus, String, String) {
     (ended.status, text(&ended.stdout), text(&ended.stderr))
 }
 
+/// What a line of the start screen says that the harness goes by.
 #[derive(Debug, Clone, Copy)]
-enum Surface {
-    Grpc,
-    Http,
+enum Said {
+    Grpc(SocketAddr),
+    Http(SocketAddr),
+    Ready,
 }
 
 fn text(printed: &Mutex<String>) -> String {
     printed.lock().expect("no reader panics").clone()
 }
 
-fn keep_reading(pipe: impl Read, printed: &Mutex<String>, ports: &Sender<(Surface, SocketAddr)>) {
+fn keep_reading(pipe: impl Read, printed: &Mutex<String>, said: &Sender<Said>) {
     for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
-        if let Some(port) = listening(&line) {
-            ports.send(port).ok(); // the first of each is taken
+        {
+            let mut printed = printed.lock().expect("no reader panics");
+            printed.push_str(&line);
+            printed.push('\n');
         }
-        let mut printed = printed.lock().expect("no reader panics");
-        printed.push_str(&line);
-        printed.push('\n');
+        if let Some(what) = what_is_said(&line) {
+            said.send(what).ok(); // after the last line that it waits for, nobody listens
+        }
     }
 }
 
-/// What a printed line says about where the server listens.
-fn listening(line: &str) -> Option<(Surface, SocketAddr)> {
-    let lower = line.to_ascii_lowercase();
-    let first = lower.split_whitespace().next()?;
-    let surface = match first.trim_end_matches(':') {
-        "grpc" => Surface::Grpc,
-        "http" => Surface::Http,
-        _ => return None,
-    };
-    let address =
-        lower.split_whitespace().find_map(|word| word.trim_start_matches("http://").parse().ok())?;
-    Some((surface, address))
+fn what_is_said(line: &str) -> Option<Said> {
+    let mut words = line.split_whitespace();
+    match (words.next()?, words.next()) {
+        ("grpc", Some(address)) => address.parse().ok().map(Said::Grpc),
+        ("http", Some(address)) => address.parse().ok().map(Said::Http),
+        ("ready", None) => Some(Said::Ready),
+        _ => None,
+    }
 }
