@@ -8,6 +8,7 @@ pub mod routes;
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +19,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::observe::Connections;
 
 /// How long a client may take to send a header, or to send nothing between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -41,6 +44,7 @@ pub async fn serve(
     listener: TcpListener,
     handler: Arc<impl Handler>,
     max_connections: usize,
+    connections: Arc<Connections>,
     mut closing: watch::Receiver<bool>,
 ) {
     let permits = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
@@ -58,17 +62,33 @@ pub async fn serve(
                 continue;
             }
         };
+        connections.accepted.fetch_add(1, Ordering::Relaxed);
         let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            connections.refused.fetch_add(1, Ordering::Relaxed);
             continue; // full: this one is closed, the others are served
         };
         let connection = connection(stream, Arc::clone(&handler), closing.clone());
+        let ended = Ended { permit, connections: Arc::clone(&connections) };
         tokio::spawn(async move {
             connection.await;
-            drop(permit);
+            drop(ended);
         });
     }
     drop(listener);
     drop(permits.acquire_many(all).await);
+}
+
+/// Gives a connection's place back when it has ended, also by a panic.
+struct Ended {
+    #[expect(dead_code, reason = "held, and given back when dropped")]
+    permit: OwnedSemaphorePermit,
+    connections: Arc<Connections>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.connections.closed.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 async fn connection(stream: TcpStream, handler: Arc<impl Handler>, mut closing: watch::Receiver<bool>) {

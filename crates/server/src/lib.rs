@@ -8,6 +8,7 @@ pub mod command;
 pub mod http;
 pub mod listen;
 pub mod node;
+pub mod observe;
 pub mod screen;
 pub mod server;
 pub mod settings;

@@ -56,6 +56,17 @@ impl Listeners {
     }
 }
 
+/// Lets this process have as many connections as the system grants: each needs a file descriptor, and many systems let
+/// a process begin with 1,024 and have hundreds of thousands.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
 fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;

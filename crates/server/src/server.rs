@@ -17,6 +17,7 @@ use tollgate_store_memory::MemoryStore;
 use crate::http::{self, routes::Routes};
 use crate::listen::Listeners;
 use crate::node::Node;
+use crate::observe::{self, Connections};
 use crate::settings::{Listen, Settings};
 use crate::signals::Signals;
 
@@ -44,6 +45,7 @@ impl Server {
     /// # Errors
     /// [`BindError`] names the surface whose port could not be had.
     pub fn bind(settings: Settings, node: Arc<Node>) -> Result<Self, BindError> {
+        crate::listen::raise_descriptor_limit();
         let grpc = bind("grpc", &settings.grpc, settings.workers)?;
         let http = bind("http", &settings.http, 1)?;
         Ok(Self { node, settings, grpc, http })
@@ -69,19 +71,23 @@ impl Server {
         let Self { node, settings, grpc, http } = self;
         let (close, closing) = watch::channel(false);
         let (ends, mut ended) = mpsc::unbounded_channel();
-        let mut workers = 0;
+        let (mut workers, mut services, served) = (0, Vec::new(), Arc::new(Connections::default()));
         for socket in grpc.into_iter().flat_map(|listeners| listeners.sockets) {
             let service = service(&node, &settings);
+            services.push(Arc::clone(&service));
             start_worker(workers, socket, service, closing.clone(), ends.clone())?;
             workers += 1;
         }
+        node.limiter
+            .metrics()
+            .register(|registry| observe::register(registry, services, Arc::clone(&served)));
         small_runtime()?.block_on(async {
             let mut signals = Signals::new()?;
             let mut surfaces = JoinSet::new();
             if let Some((address, socket)) = http.and_then(Listeners::into_one) {
                 let routes = Arc::new(Routes::new(Arc::clone(&node), service(&node, &settings), address.ip().is_loopback()));
                 let listener = tokio::net::TcpListener::from_std(socket)?;
-                surfaces.spawn(http::serve(listener, routes, settings.max_connections, closing));
+                surfaces.spawn(http::serve(listener, routes, settings.max_connections, served, closing));
             }
             let waiting = Arc::clone(&node);
             tokio::spawn(async move { waiting.await_rules().await });

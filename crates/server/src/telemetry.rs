@@ -4,7 +4,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::settings::LogFormat;
 
-/// Starts logging for the whole process. A second call changes nothing.
+/// Starts logging for the whole process, panics included.
 pub fn start(level: LevelFilter, format: LogFormat) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -16,4 +16,6 @@ pub fn start(level: LevelFilter, format: LogFormat) {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     drop(started); // only fails when a test has already started it
+    // A panic costs one connection, not the process; it is told as everything else is.
+    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a fault of this server")));
 }

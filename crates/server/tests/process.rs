@@ -1,6 +1,8 @@
 //! The built binary as a process: start, ask, reload, drain. Every wait is for the thing itself, with a bound that only a
 //! hang reaches.
 
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -165,6 +167,7 @@ fn the_http_port_answers_each_path_by_its_method() {
         ("/healthz", 200, "ok"),
         ("/healthcheck", 200, "OK"),
         ("/readyz", 200, "\"ready\":true"),
+        ("/metrics", 200, "tollgate_connections{surface=\"http\"} 1"),
         ("/metrics", 200, "# EOF"),
         (
             "/debug/rlconfig",

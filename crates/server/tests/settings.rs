@@ -1,5 +1,7 @@
 //! Which layer counts, what each name means, and how faults are told.
 
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;

@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tollgate_clock::SystemClock;
 use tollgate_core::Clock;
 use tollgate_limiter::Limiter;
+use tollgate_limiter::observe::StoreFigures;
 use tollgate_limiter::reload::{ReloadSettings, Reloader};
 use tollgate_policy::{Options, Policy};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -144,6 +145,11 @@ impl Serve {
         let store =
             MemoryStore::new(MemoryConfig { max_bytes: settings.memory_max, ..MemoryConfig::default() });
         let limiter = Arc::new(Limiter::new(policy, store, settings.limiter.clone()));
+        let counters = Arc::downgrade(&limiter);
+        limiter.metrics().watch_store("memory", move || {
+            let stats = counters.upgrade().map(|limiter| limiter.store().stats()).unwrap_or_default();
+            StoreFigures::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
+        });
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let watched = ReloadSettings::new(settings.rules.clone(), options);
         let reloader = Reloader::start(Arc::clone(&limiter), Arc::clone(&clock), watched)?;

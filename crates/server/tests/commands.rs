@@ -1,0 +1,253 @@
+//! What `check` and `explain` answer, word for word; what help says; how a wrong command line ends.
+
+#![allow(clippy::expect_used, reason = "the helpers of a test are a test")]
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::{CommandFactory, Parser};
+use tollgate_server::cli::{Cli, Ending};
+use tollgate_server::settings::SETTINGS;
+
+const SHOP: &str = "\
+domain: shop
+charge: together
+descriptors:
+  - key: api_key
+    rate_limit: {requests_per_unit: 100, unit: second, algorithm: token_bucket, burst: 200}
+    descriptors:
+      - key: plan
+        value: gold*
+        shadow_mode: true
+        rate_limit: {requests_per_unit: 1000, unit: minute, unit_multiplier: 10}
+  - key: remote_address
+    ipv6_prefix: 64
+    limits:
+      - {name: short, requests_per_unit: 10, unit: second}
+      - {name: daily, requests_per_unit: 1000, unit: day, time_zone: Asia/Shanghai}
+  - key: remote_address
+    value_cidr: 10.0.0.0/8
+    rate_limit: {unlimited: true}
+";
+
+/// Ending, answer and talk of a command run over a folder with these files; the folder's path is taken out of all.
+fn run(files: &[(&str, &str)], args: &[&str]) -> (Ending, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    let place = |text: &str| text.replace("RULES", &folder.path().display().to_string());
+    let args = std::iter::once("tollgate".to_owned()).chain(args.iter().map(|arg| place(arg)));
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
+    let prefix = format!("{}/", folder.path().display());
+    let text = |bytes| String::from_utf8(bytes).expect("text").replace(&prefix, "");
+    (ending, text(out), text(talk))
+}
+
+#[test]
+fn check_names_every_fault_of_every_file_and_counts_them() {
+    let app = "domain: app\ndescriptors:\n  - key: a\n    rate_limit: {unit: dya, requests_per_unit: 1}\n";
+    let web = "domain: web\ndescriptors:\n  - key: a\n    rate_limit: {unit: day, request_per_unit: 1}\n";
+    let (ending, out, talk) = run(&[("app.yaml", app), ("web.yaml", web)], &["check", "RULES"]);
+    assert_eq!(ending, Ending::No);
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 2, "{out}");
+    for (line, parts) in lines.iter().zip([
+        ["app.yaml:4:24: ", "descriptors[0].rate_limit.unit: ", "day"],
+        ["web.yaml:4:29: ", "descriptors[0].rate_limit.request_per_unit: ", "requests_per_unit"],
+    ]) {
+        for part in parts {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+    }
+    assert_eq!(talk, "2 faults\n");
+}
+
+#[test]
+fn check_counts_what_it_read_when_there_is_no_fault() {
+    let (ending, out, talk) = run(&[("shop.yaml", SHOP)], &["check", "RULES"]);
+    let (counts, version) = out.split_once(" (version ").expect("a version");
+    assert_eq!((ending, counts, talk.as_str()), (Ending::Yes, "1 domain, 4 rules, no fault", ""));
+    assert!(version.trim_end_matches(")\n").chars().all(|c| c.is_ascii_hexdigit()), "{version}");
+}
+
+#[test]
+fn check_of_a_path_that_is_not_there_cannot_tell() {
+    let (ending, out, talk) = run(&[], &["check", "RULES/nowhere"]);
+    assert_eq!((ending, out.as_str()), (Ending::CouldNotTell, ""));
+    assert!(talk.starts_with("cannot read nowhere: "), "{talk}");
+}
+
+#[test]
+fn explain_tells_which_rule_why_and_what_is_charged() {
+    for (asked, want) in [
+        (
+            "api_key=alice",
+            "\
+domain   shop
+asked    api_key=alice
+rule     api_key (shop.yaml:4:5)
+why      api_key=alice has no rule of its own, so that of every api_key applies
+limit    100 per second, token_bucket, burst 200
+counter  shop|api_key=alice|token_bucket
+charge   1 permit of each limit, or of none when one denies (charge: together)
+",
+        ),
+        (
+            "api_key=alice plan=golden",
+            "\
+domain   shop
+asked    api_key=alice → plan=golden
+rule     api_key → plan=gold* (shop.yaml:7:9)
+why      api_key=alice has no rule of its own, so that of every api_key applies
+why      plan=golden matches plan=gold*, the first pattern that does
+limit    1000 per 10m, fixed_window
+counter  shop|api_key=alice|plan=golden|10m
+charge   1 permit of each limit, or of none when one denies (charge: together)
+mode     shadow: counted, never denied
+",
+        ),
+        (
+            "remote_address=2001:db8::1",
+            "\
+domain   shop
+asked    remote_address=2001:db8::1
+rule     remote_address (shop.yaml:11:5)
+why      remote_address=2001:db8::1 has no rule of its own, so that of every remote_address applies
+limit    short: 10 per second, fixed_window
+counter  shop|remote_address@2001:db8::/64|second#short
+limit    daily: 1000 per day, fixed_window, time_zone Asia/Shanghai
+counter  shop|remote_address@2001:db8::/64|day:Asia/Shanghai#daily
+charge   1 permit of each limit, or of none when one denies (charge: together)
+",
+        ),
+        (
+            "remote_address=10.1.2.3",
+            "\
+domain   shop
+asked    remote_address=10.1.2.3
+rule     remote_address in 10.0.0.0/8 (shop.yaml:16:5)
+why      remote_address=10.1.2.3 falls to remote_address in 10.0.0.0/8, the narrowest network that it lies in
+limit    none: the rule says unlimited
+",
+        ),
+    ] {
+        let args = ["explain", "--rules", "RULES", "--domain", "shop"].into_iter().chain(asked.split(' '));
+        let (ending, out, talk) = run(&[("shop.yaml", SHOP)], &args.collect::<Vec<_>>());
+        assert_eq!((ending, out.as_str(), talk.as_str()), (Ending::Yes, want, ""), "{asked}");
+    }
+}
+
+#[test]
+fn explain_tells_why_nothing_limits_a_descriptor() {
+    const KNOWN: &str = "\
+known    api_key
+known    api_key → plan=gold*
+known    remote_address
+known    remote_address in 10.0.0.0/8
+";
+    for (domain, asked, want) in [
+        ("shop", "user=1", "why      no rule begins with user=1\n"),
+        (
+            "shop",
+            "api_key=a plan=tin",
+            "why      below api_key=a no rule takes plan=tin; there is no way back to another branch\n",
+        ),
+        (
+            "shop",
+            "remote_address=192.0.2.1 path=/",
+            "why      below remote_address=192.0.2.1 no rule takes path=/; there is no way back to another branch\n",
+        ),
+    ] {
+        let args = ["explain", "--rules", "RULES", "--domain", domain].into_iter().chain(asked.split(' '));
+        let (ending, out, talk) = run(&[("shop.yaml", SHOP)], &args.collect::<Vec<_>>());
+        let asked = asked.replace(' ', " → ");
+        let want =
+            format!("domain   {domain}\nasked    {asked}\nrule     none: nothing limits it\n{want}{KNOWN}");
+        assert_eq!((ending, out, talk), (Ending::No, want, String::new()), "{asked}");
+    }
+    let args = ["explain", "--rules", "RULES", "--domain", "shpo", "a=b"];
+    let (ending, out, _) = run(&[("shop.yaml", SHOP)], &args);
+    assert_eq!(ending, Ending::No);
+    assert_eq!(
+        out,
+        "domain   shpo\nasked    a=b\nrule     none: there is no such domain, so everything passes\ndomains  shop\n"
+    );
+}
+
+#[test]
+fn explain_over_faulty_rules_cannot_tell() {
+    let args = ["explain", "--rules", "RULES", "--domain", "d", "a=b"];
+    let (ending, out, talk) = run(&[("shop.yaml", "domain: [\n")], &args);
+    assert_eq!((ending, out.as_str()), (Ending::CouldNotTell, ""));
+    assert!(
+        talk.starts_with("shop.yaml:") && talk.ends_with("1 fault; nothing can be explained\n"),
+        "{talk}"
+    );
+}
+
+#[test]
+fn help_of_every_command_has_examples_and_names_every_setting() {
+    let mut cli = Cli::command();
+    cli.build();
+    for name in ["serve", "check", "explain"] {
+        let help = cli.find_subcommand_mut(name).expect("a command").render_long_help().to_string();
+        assert!(help.contains("Examples:\n  "), "{name}: {help}");
+        if name == "serve" {
+            let flat: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            for setting in SETTINGS {
+                assert!(help.contains(&format!("--{}", setting.name)), "{}", setting.name);
+                assert!(flat.contains(&format!("[env: {}", setting.env())), "{}", setting.env());
+            }
+        }
+    }
+    cli.debug_assert();
+}
+
+#[test]
+fn the_examples_of_help_are_commands() {
+    let mut cli = Cli::command();
+    cli.build();
+    let texts: Vec<String> = std::iter::once(cli.render_long_help().to_string())
+        .chain(cli.get_subcommands_mut().map(|command| command.render_long_help().to_string()))
+        .collect();
+    let mut seen = 0;
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        let Some(at) = line.find("tollgate ").filter(|_| line.starts_with("  ")) else { continue };
+        if line.contains("[OPTIONS]") || line.contains('<') {
+            continue;
+        }
+        let parsed = Cli::try_parse_from(line[at..].split_whitespace());
+        assert!(parsed.is_ok(), "{line}: {}", parsed.expect_err("faulty"));
+        seen += 1;
+    }
+    assert!(seen >= 10, "{seen} examples");
+}
+
+#[test]
+fn a_wrong_command_line_is_answered_with_a_way_out_and_exit_2() {
+    for (args, way_out) in [
+        (&["serve", "--grcp", "127.0.0.1:0"][..], "--grpc"),
+        (&["sevre"], "serve"),
+        (&["explain", "--rules", "r", "--domain", "d", "alice"], "key=value"),
+        (&["check"], "PATH"),
+        (&["serve"], "--rules FOLDER"),
+    ] {
+        let ran =
+            Command::new(env!("CARGO_BIN_EXE_tollgate")).env_clear().args(args).output().expect("it ends");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(way_out), "{way_out} in {said}");
+    }
+}
+
+#[test]
+fn the_example_rules_of_the_project_have_no_fault() {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules");
+    let mut out = Vec::new();
+    let args = ["tollgate".as_ref(), "check".as_ref(), rules.as_os_str()];
+    let ending =
+        Cli::try_parse_from(args).expect("a command").run(&mut out, &mut Vec::new()).expect("written");
+    assert_eq!(ending, Ending::Yes, "{}", String::from_utf8_lossy(&out));
+}
