@@ -88,7 +88,6 @@ fn table(servers: &[servers::Server], runs: Vec<Runs>, shape: (usize, usize), se
         "One server core, {connections} connections × {streams} in flight, cleartext HTTP/2, median (least–most). Latency from \
          runs of their own, since its log slows the load generator down."
     )];
-    notes.extend(crate::machine::first_line_of("h2load", &["--version"]));
     notes.extend(settings.notes());
     let (name, heading) = match shape {
         (1, 1) => ("grpc-1x1", "gRPC, one connection, one in flight"),

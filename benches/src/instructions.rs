@@ -10,7 +10,6 @@ use anyhow::{Context as _, ensure};
 
 use crate::contender::{Allowance, Contender, Kind, make};
 use crate::in_process::prepare;
-use crate::machine;
 use crate::report::{Table, figure};
 use crate::requests::{Requests, Spread};
 use crate::settings::Settings;
@@ -104,7 +103,6 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         rows.push(row);
     }
     let mut notes = vec!["Instructions a decision, 1,000 keys of 20 bytes, clock read included.".to_owned()];
-    notes.extend(machine::first_line_of("valgrind", &["--version"]));
     notes.extend(settings.notes());
     Ok(Table {
         name: "instructions",

@@ -2,30 +2,39 @@
 
 use std::process::Command;
 
+use crate::report::Table;
+
 const LOCK: &str = include_str!("../../Cargo.lock");
 
-/// One line on the machine and the toolchain, one on versions.
-pub(crate) fn describe() -> Vec<String> {
+/// The machine and every version that matters.
+pub(crate) fn table() -> Table {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
         cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|(_, name)| name);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let machine = format!(
-        "Machine: {}, {cores} cores, Linux {}, {}.",
-        model.unwrap_or("unknown CPU").trim(),
-        kernel.trim(),
-        first_line_of("rustc", &["--version"]).unwrap_or_else(|| "rustc unknown".to_owned()),
-    );
-    let commit = first_line_of("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "?".to_owned());
-    let mut versions = format!("Versions: tollgate {} at {commit}", env!("CARGO_PKG_VERSION"));
+    let commit =
+        first_line_of("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    let mut rows = vec![
+        vec!["CPU".to_owned(), format!("{}, {cores} cores", model.unwrap_or("unknown").trim())],
+        vec!["kernel".to_owned(), format!("Linux {}", kernel.trim())],
+        vec!["tollgate".to_owned(), format!("{} at {commit}", env!("CARGO_PKG_VERSION"))],
+    ];
     for name in ["governor", "throttlecrab", "limitador", "tonic"] {
-        if let Some(version) = locked_version(name) {
-            versions.push_str(&format!(", {name} {version}"));
-        }
+        rows.extend(locked_version(name).map(|version| vec![format!("{name} crate"), version.to_owned()]));
     }
-    versions.push('.');
-    vec![machine, versions]
+    for program in ["rustc", "valgrind", "h2load", "throttlecrab-server", "limitador-server"] {
+        let version = first_line_of(program, &["--version"]).unwrap_or_else(|| "not installed".to_owned());
+        rows.push(vec![program.to_owned(), version]);
+    }
+    Table {
+        name: "machine",
+        title: "Machine and versions".to_owned(),
+        command: "cargo run --release -p tollgate-bench -- machine".to_owned(),
+        columns: ["what", "which"].map(str::to_owned).to_vec(),
+        rows,
+        notes: Vec::new(),
+    }
 }
 
 /// The one-minute load average when the run began: figures of a busy machine are to be read as such.

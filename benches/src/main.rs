@@ -3,6 +3,7 @@
 //! Every comparison runs peer and ours in turns within one run, because figures of two runs, let alone of two machines,
 //! do not compare. Not here: benches of single functions, which stand beside the crates they belong to.
 
+mod accuracy;
 mod contender;
 #[cfg(feature = "peers")]
 mod grpc;
@@ -14,7 +15,6 @@ mod report;
 mod requests;
 mod settings;
 mod stopwatch;
-mod temp_clock;
 
 use std::io::Write as _;
 
@@ -42,6 +42,10 @@ enum What {
     Instructions,
     /// gRPC servers under h2load: rate, latency, CPU a request.
     Grpc,
+    /// How far each algorithm is from exact, and the bytes of a key.
+    Accuracy(accuracy::Accuracy),
+    /// The machine and the versions.
+    Machine,
     /// All of them.
     All,
     /// One contender growing, in a process of its own.
@@ -62,6 +66,7 @@ fn main() -> anyhow::Result<()> {
     match bench.what {
         What::Grow(grow) => grow.run(&mut std::io::stdout()),
         What::Decide(decide) => decide.run(&mut std::io::stdout()),
+        What::Accuracy(accuracy) => show(&accuracy.run(settings)?, settings),
         _ if !cfg!(feature = "peers") => with_peers(),
         What::InProcess => in_process::run(settings)?.iter().try_for_each(|table| show(table, settings)),
         What::Memory => show(&memory::run(settings)?, settings),
@@ -72,7 +77,9 @@ fn main() -> anyhow::Result<()> {
         What::Grpc => grpc::run(settings)?.iter().try_for_each(|table| show(table, settings)),
         #[cfg(not(feature = "peers"))]
         What::Grpc => Ok(()),
+        What::Machine => show(&machine::table(), settings),
         What::All => {
+            show(&machine::table(), settings)?;
             show(&instructions::run(settings)?, settings)?;
             in_process::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
             show(&memory::run(settings)?, settings)?;

@@ -25,7 +25,7 @@ impl Requests {
     /// `count` requests over `population` keys. `seed` tells threads apart.
     pub(crate) fn new(count: usize, population: u64, spread: Spread, seed: u64) -> Self {
         let zipf = (spread == Spread::Zipf).then(|| Zipf::new(population, 0.99));
-        let mut requests = Self { keys: vec![String::new(); count], dice: Dice(seed), zipf, population };
+        let mut requests = Self { keys: vec![String::new(); count], dice: Dice::new(seed), zipf, population };
         requests.draw();
         requests
     }
@@ -35,7 +35,7 @@ impl Requests {
         for text in &mut self.keys {
             let id = match &self.zipf {
                 Some(zipf) => zipf.rank(self.dice.fraction()),
-                None => ((u128::from(self.dice.next()) * u128::from(self.population)) >> 64) as u64,
+                None => self.dice.below(self.population),
             };
             write_key(text, id);
         }
@@ -54,9 +54,18 @@ pub(crate) fn write_key(text: &mut String, id: u64) {
 }
 
 /// SplitMix64: small, and the same on every machine.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// From 0 to just below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;

@@ -45,10 +45,7 @@ impl Settings {
 
     /// What a reader must know of the run.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let mut notes =
-            vec![format!("{} repeats; load average {} at the end.", self.repeats, machine::load())];
-        notes.extend(machine::describe());
-        notes
+        vec![format!("{} repeats; load average {} at the end.", self.repeats, machine::load())]
     }
 
     /// Tells whoever waits what is going on; what cannot be told is not worth stopping for.

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::temp_clock::SystemClock;
+use tollgate_clock::SystemClock;
 use tollgate_core::Clock as _;
 
 use super::{Allowance, Contender};

@@ -1,7 +1,7 @@
 //! Ours: the memory store under one quota, the machine's clock read once a call.
 
-use crate::temp_clock::SystemClock;
 use parking_lot::Mutex;
+use tollgate_clock::SystemClock;
 use tollgate_core::{Algorithm, Clock as _, Cost, Decision, Period, Quota, Refill, Word};
 use tollgate_store::{Charge, Key, Take, Verdicts};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
