@@ -1,0 +1,216 @@
+//! The table beside governor's keyed limiter, in one run; what varies is the number of keys and of threads.
+//!
+//! `cargo bench -p tollgate-store-memory` takes about a minute; `TOLLGATE_BENCH_10M=1` adds ten million keys. Every decision
+//! reads the clock, but in batches of 16, which read it once. Ratios count: both sides alternate within each repeat.
+#![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use tollgate_clock::SystemClock;
+use tollgate_core::{Clock, Cost, Quota};
+use tollgate_store::{Charge, Key, Take, Verdicts};
+use tollgate_store_memory::MemoryStore;
+
+const REPEATS: usize = 5;
+const KEYS_AT_ONCE: usize = 1024;
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return; // `cargo test --benches`
+    }
+    if let Some(decisions) =
+        std::env::var("TOLLGATE_BENCH_INSTRUCTIONS").ok().and_then(|text| text.parse().ok())
+    {
+        return instructions(decisions);
+    }
+    let sizes: &[u64] = if std::env::var_os("TOLLGATE_BENCH_10M").is_some() {
+        &[1_000, 1_000_000, 10_000_000]
+    } else {
+        &[1_000, 1_000_000]
+    };
+    println!("{:>10} {:28} {:>10} {:>10} {:>7}", "keys", "", "governor", "tollgate", "ratio");
+    for &keys in sizes {
+        let (ours, theirs) = (Ours::full(keys), Theirs::full(keys));
+        compare(keys, "one at a time, ns", || theirs.run(keys, 1), || ours.run(keys, 1));
+        compare(keys, "batches of 16, ns", || theirs.run(keys, 1), || ours.run_batches(keys));
+        if keys == 1_000_000 {
+            compare(keys, "2 threads, ns", || theirs.run(keys, 2), || ours.run(keys, 2));
+            compare(1, "2 threads, one hot key, ns", || theirs.run(1, 2), || ours.run(1, 2));
+        }
+    }
+}
+
+fn compare(keys: u64, what: &str, theirs: impl Fn() -> f64, ours: impl Fn() -> f64) {
+    let mut both: Vec<(f64, f64)> = (0..REPEATS).map(|_| (theirs(), ours())).collect();
+    let mut middle = |of: fn(&(f64, f64)) -> f64| {
+        both.sort_by(|a, b| of(a).total_cmp(&of(b)));
+        of(&both[REPEATS / 2])
+    };
+    let (theirs, ours) = (middle(|both| both.0), middle(|both| both.1));
+    println!("{keys:>10} {what:28} {theirs:>10.1} {ours:>10.1} {:>7.3}", ours / theirs);
+}
+
+struct Ours {
+    store: MemoryStore,
+    quota: Quota,
+    clock: SystemClock,
+}
+
+impl Ours {
+    /// Also says how long the longest decision took while the table grew, and what memory a key takes.
+    fn full(keys: u64) -> Self {
+        let ours = Self {
+            store: MemoryStore::default(),
+            quota: Quota::token_bucket(1_000_000, Duration::from_secs(10_000)).expect("a quota"),
+            clock: SystemClock::default(),
+        };
+        let before = resident_bytes();
+        let begin = Instant::now();
+        let mut slowest = [Duration::ZERO; 8];
+        let mut texts = Texts::new();
+        for first in (0..keys).step_by(KEYS_AT_ONCE) {
+            texts.fill(|place| first + place as u64);
+            for text in texts.0.iter().take((keys - first) as usize) {
+                let start = Instant::now();
+                black_box(ours.take(text));
+                let took = start.elapsed();
+                if took > slowest[0] {
+                    slowest[0] = took;
+                    slowest.sort_unstable();
+                }
+            }
+        }
+        let each = begin.elapsed().as_nanos() as f64 / keys as f64;
+        let bytes = (resident_bytes() - before) as f64 / keys as f64;
+        println!(
+            "{keys:>10} grown from nothing: {each:.0} ns a new key, {bytes:.1} bytes each; slowest {slowest:?}"
+        );
+        println!("{keys:>10} {:?}", ours.store.stats());
+        ours
+    }
+
+    #[inline(always)]
+    fn take(&self, text: &str) -> bool {
+        self.store.take_one(Key(text.as_bytes()), &self.quota, Cost::ONE, self.clock.now()).is_admitted()
+    }
+
+    fn run(&self, keys: u64, threads: u64) -> f64 {
+        timed(keys, threads, |texts| texts.iter().filter(|text| self.take(text)).count())
+    }
+
+    fn run_batches(&self, keys: u64) -> f64 {
+        timed(keys, 1, |texts| {
+            let mut verdicts = Verdicts::with_capacity(16);
+            let mut admitted = 0;
+            for texts in texts.as_chunks::<16>().0 {
+                let batch = texts.each_ref().map(|text| Take {
+                    key: Key(text.as_bytes()),
+                    quota: &self.quota,
+                    cost: Cost::ONE,
+                });
+                verdicts.clear();
+                self.store.take_now(&batch, Charge::Each, self.clock.now(), &mut verdicts);
+                admitted += verdicts.iter().flatten().filter(|verdict| verdict.is_admitted()).count();
+            }
+            admitted
+        })
+    }
+}
+
+struct Theirs(DefaultKeyedRateLimiter<String>);
+
+impl Theirs {
+    fn full(keys: u64) -> Self {
+        let quota = governor::Quota::per_second(NonZeroU32::new(100).expect("not zero"))
+            .allow_burst(NonZeroU32::new(1_000_000).expect("not zero"));
+        let theirs = Self(RateLimiter::keyed(quota));
+        let mut texts = Texts::new();
+        for first in (0..keys).step_by(KEYS_AT_ONCE) {
+            texts.fill(|place| first + place as u64);
+            for text in texts.0.iter().take((keys - first) as usize) {
+                black_box(theirs.0.check_key(text).is_ok());
+            }
+        }
+        theirs
+    }
+
+    fn run(&self, keys: u64, threads: u64) -> f64 {
+        timed(keys, threads, |texts| texts.iter().filter(|text| self.0.check_key(text).is_ok()).count())
+    }
+}
+
+/// Nanoseconds a decision, of all threads together. Making the keys is not counted.
+fn timed(keys: u64, threads: u64, decide: impl Fn(&[String]) -> usize + Sync) -> f64 {
+    let rounds = if keys > 1_000 { 400 } else { 2_000 };
+    let start = Barrier::new(threads as usize);
+    let longest = std::thread::scope(|scope| {
+        let run = |thread: u64| {
+            let (mut texts, mut random) = (Texts::new(), Random(thread + 1));
+            let mut spent = Duration::ZERO;
+            start.wait();
+            for _ in 0..rounds {
+                texts.fill(|_| random.below(keys));
+                let begin = Instant::now();
+                black_box(decide(&texts.0));
+                spent += begin.elapsed();
+            }
+            spent
+        };
+        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || run(thread))).collect();
+        let own = run(0);
+        others.into_iter().map(|other| other.join().expect("no panic")).fold(own, Duration::max)
+    });
+    longest.as_nanos() as f64 / (rounds * KEYS_AT_ONCE as u64 * threads) as f64
+}
+
+/// Keys of 20 bytes, as many as stay in the cache.
+struct Texts(Vec<String>);
+
+impl Texts {
+    fn new() -> Self {
+        Self(vec!["client:0000000000000".to_owned(); KEYS_AT_ONCE])
+    }
+
+    fn fill(&mut self, mut number: impl FnMut(usize) -> u64) {
+        for (place, text) in self.0.iter_mut().enumerate() {
+            use std::fmt::Write;
+            text.clear();
+            write!(text, "client:{:013}", number(place)).expect("a string takes it");
+        }
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((u128::from(mixed ^ (mixed >> 31)) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    status.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+/// So many decisions on a thousand keys and nothing else to speak of, for `valgrind --tool=callgrind`: run it with two
+/// counts and divide the difference.
+fn instructions(decisions: u64) {
+    let ours = Ours {
+        store: MemoryStore::default(),
+        quota: Quota::token_bucket(1_000_000, Duration::from_secs(10_000)).expect("a quota"),
+        clock: SystemClock::default(),
+    };
+    let mut texts = Texts::new();
+    texts.fill(|place| place as u64);
+    for place in 0..decisions {
+        black_box(ours.take(&texts.0[place as usize % KEYS_AT_ONCE]));
+    }
+}
