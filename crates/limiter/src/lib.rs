@@ -6,6 +6,7 @@
 
 mod answer;
 mod decide;
+pub mod explain;
 mod limiter;
 pub mod observe;
 mod plan;

@@ -1,0 +1,61 @@
+//! Decides the same kind of request again and again, to be counted by a profiler:
+//!
+//! ```sh
+//! cargo build --release -p tollgate-limiter --example decisions
+//! for n in 10000 110000; do valgrind --tool=callgrind target/release/examples/decisions decide $n; done
+//! ```
+//! A hundred thousandth of the difference is the cost of one. `store` takes from the store alone, by a ready key; `decide` and
+//! `deny` are whole decisions about one descriptor, `two` about two, `together` about two that are charged together.
+
+use std::hint::black_box;
+
+use tollgate_core::{Cost, Timestamp};
+use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
+use tollgate_policy::{Options, Source};
+use tollgate_store::{Charge, Key, Store, Take, Verdicts, block_on};
+use tollgate_store_memory::MemoryStore;
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - {key: api_key, rate_limit: {unit: minute, requests_per_unit: 4000000000}}
+  - {key: address, rate_limit: {unit: second, requests_per_unit: 1000000000, algorithm: token_bucket}}
+  - {key: denied, rate_limit: {unit: minute, requests_per_unit: 0}}";
+const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let what = arguments.next().unwrap_or_default();
+    let rounds: u32 = arguments.next().unwrap_or_default().parse()?;
+    let text = if what == "together" { format!("{RULES}\ncharge: together") } else { RULES.to_owned() };
+    let policy = Policy::parse(&[Source { name: "shop.yaml".into(), text }], &Options::default())?;
+    let quota = policy.rules().next().ok_or("no rule")?.limits[0].quota.clone();
+    let limiter: Limiter<MemoryStore> =
+        Limiter::new(policy, MemoryStore::default(), LimiterSettings::default());
+    let [mine, theirs, denied] = [
+        [Entry { key: "api_key", value: "0123456789abcdefghij" }],
+        [Entry { key: "address", value: "192.168.100.200" }],
+        [Entry { key: "denied", value: "0123456789abcdefghij" }],
+    ];
+    let descriptors = match what.as_str() {
+        "two" | "together" => vec![Descriptor::new(&mine), Descriptor::new(&theirs)],
+        "deny" => vec![Descriptor::new(&denied)],
+        _ => vec![Descriptor::new(&mine)],
+    };
+    let request = Request { domain: "shop", descriptors: &descriptors, hits: 1 };
+    let mut scratch = Scratch::new();
+    let mut verdicts = Verdicts::new();
+    let key = Key(b"shop|api_key=0123456789abcdefghij|minute");
+    for _ in 0..rounds {
+        if what == "store" {
+            verdicts.clear();
+            let take = Take { key: black_box(key), quota: &quota, cost: Cost::ONE };
+            block_on(limiter.store().take(&[take], Charge::Each, NOON, &mut verdicts));
+            black_box(&verdicts);
+        } else {
+            let answer = block_on(limiter.decide(black_box(&request), black_box(NOON), &mut scratch))?;
+            black_box(answer.is_admitted());
+        }
+    }
+    Ok(())
+}
