@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use crate::domain::{Domain, KeyNode, NetworkTable, Node, NodeId, ValuePattern};
+use crate::domain::{Domain, NetworkTable, Next, Node, SomeValues, ValuePattern};
 use crate::fault::{clip, clip_to};
 use crate::read::{Descriptor, File, Notes, ValueMatch};
 use crate::rule::{Counted, Level, Rule};
@@ -61,7 +61,9 @@ struct Builder {
     domain: Domain,
     place: crate::Place,
     /// What each level has already: its node, the key, the kind of match and its text.
-    seen: HashSet<(NodeId, String, u8, String)>,
+    /// Descriptors so far: their place orders patterns.
+    patterns: u32,
+    seen: HashSet<(u32, String, u8, String)>,
 }
 
 /// What leads to a node.
@@ -83,7 +85,7 @@ impl Builder {
             rules: Vec::new(),
             nodes: vec![Node::default()],
         };
-        Self { domain, place, seen: HashSet::new() }
+        Self { domain, place, patterns: 0, seen: HashSet::new() }
     }
 
     fn add(&mut self, file: File, notes: &mut Notes, merge: bool) {
@@ -100,8 +102,10 @@ impl Builder {
         }
     }
 
-    fn level(&mut self, node: NodeId, descriptors: Vec<Descriptor>, trail: &Trail, notes: &mut Notes) {
+    fn level(&mut self, node: u32, descriptors: Vec<Descriptor>, trail: &Trail, notes: &mut Notes) {
         for mut descriptor in descriptors {
+            self.patterns += 1;
+            let order = self.patterns;
             let (kind, value) = identity_of(&descriptor.value);
             let trail = trail.below(&descriptor, kind, &value);
             let seen = (node, descriptor.key.clone(), kind, value.into_owned());
@@ -113,11 +117,9 @@ impl Builder {
                 notes.fault(descriptor.pos, &descriptor.path, message);
                 continue;
             }
-            let Some(below) = self.insert(node, &descriptor) else { continue };
+            let mut next = Next { node: Next::NONE, rule: Next::NONE };
             if let Some(text) = descriptor.rule.take() {
-                if let Some(node) = self.domain.nodes.get_mut(below as usize) {
-                    node.rule = u32::try_from(self.domain.rules.len()).ok();
-                }
+                next.rule = count(self.domain.rules.len());
                 self.domain.rules.push(Rule {
                     index: 0,
                     path: trail.text.clone(),
@@ -132,30 +134,29 @@ impl Builder {
                     sharing: text.sharing,
                     response: text.response,
                     place: notes.place(descriptor.pos),
+                    counts_values: trail.levels.iter().all(|level| level.counted == Counted::Value),
                     levels: trail.levels.clone(),
                     detailed_metric: descriptor.detailed_metric,
                     identity: trail.identity,
                 });
             }
-            self.level(below, descriptor.children, &trail, notes);
+            let children = std::mem::take(&mut descriptor.children);
+            if !children.is_empty() {
+                next.node = count(self.domain.nodes.len());
+                self.domain.nodes.push(Node::default());
+            }
+            // In the order of the file: patterns take the number of their place.
+            if let Some(node) = self.domain.nodes.get_mut(node as usize) {
+                node.insert(descriptor, next, order);
+            }
+            self.level(next.node, children, &trail, notes);
         }
     }
+}
 
-    /// A new node for what `descriptor` matches below `parent`.
-    fn insert(&mut self, parent: NodeId, descriptor: &Descriptor) -> Option<NodeId> {
-        let new = NodeId::try_from(self.domain.nodes.len()).ok()?;
-        let node = self.domain.nodes.get_mut(parent as usize)?;
-        let order = node.patterns;
-        if let ValueMatch::Joined(wildcard) = &descriptor.value {
-            node.joined.push((order, wildcard.clone(), new));
-        } else {
-            let key = node.keys.entry(descriptor.key.as_str().into()).or_default();
-            key.insert(&descriptor.value, order, new);
-        }
-        node.patterns += 1;
-        self.domain.nodes.push(Node::default());
-        Some(new)
-    }
+/// Files are too small for more.
+fn count(items: usize) -> u32 {
+    u32::try_from(items).unwrap_or(Next::NONE)
 }
 
 impl Trail {
@@ -171,12 +172,25 @@ impl Trail {
     }
 }
 
-impl KeyNode {
-    fn insert(&mut self, value: &ValueMatch, order: u32, new: NodeId) {
+impl Node {
+    fn insert(&mut self, descriptor: Descriptor, next: Next, order: u32) {
+        if let ValueMatch::Joined(wildcard) = descriptor.value {
+            return self.joined.push((order, wildcard, next));
+        }
+        let values = self.keys.entry(descriptor.key.into()).or_default();
+        match descriptor.value {
+            ValueMatch::Any => values.any = Some(next),
+            value => values.some.get_or_insert_default().insert(value, next, order),
+        }
+    }
+}
+
+impl SomeValues {
+    fn insert(&mut self, value: ValueMatch, next: Next, order: u32) {
         match value {
-            ValueMatch::Any | ValueMatch::Joined(_) => self.default = Some(new),
+            ValueMatch::Any | ValueMatch::Joined(_) => {} // not of one key's values
             ValueMatch::Exact(value) => {
-                self.exact.insert(value.as_str().into(), new);
+                self.exact.insert(value.into(), next);
             }
             ValueMatch::Network(network) => {
                 let (prefix, is_ipv4) = (network.prefix(), network.is_ipv4());
@@ -187,14 +201,12 @@ impl KeyNode {
                     self.networks.insert(at, NetworkTable { is_ipv4, prefix, nodes: Default::default() });
                     at
                 });
-                self.networks[at].nodes.insert(*network, new);
+                self.networks[at].nodes.insert(network, next);
             }
             ValueMatch::Wildcard(wildcard) => {
-                self.patterns.push((order, ValuePattern::Wildcard(wildcard.clone()), new));
+                self.patterns.push((order, ValuePattern::Wildcard(wildcard), next))
             }
-            ValueMatch::Regex(_, regex) => {
-                self.patterns.push((order, ValuePattern::Regex(regex.clone()), new));
-            }
+            ValueMatch::Regex(_, regex) => self.patterns.push((order, ValuePattern::Regex(regex), next)),
         }
     }
 }

@@ -54,29 +54,42 @@ pub struct Domain {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// Number of a node in [`Domain::nodes`]; the first is the root.
-pub(crate) type NodeId = u32;
-
-/// What follows after the entries up to here.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
-    /// Index in [`Domain::rules`].
-    pub(crate) rule: Option<u32>,
-    pub(crate) keys: HashMap<Box<str>, KeyNode>,
-    /// Patterns that begin in the key, each with its place among all patterns of the level.
-    pub(crate) joined: Vec<(u32, Wildcard, NodeId)>,
-    /// Patterns so far, for their order.
-    pub(crate) patterns: u32,
+/// Where an entry leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    /// Index in [`Domain::nodes`] of what follows; [`Next::NONE`] for a leaf.
+    pub(crate) node: u32,
+    /// Index in [`Domain::rules`], or [`Next::NONE`].
+    pub(crate) rule: u32,
 }
 
-/// What one key's values lead to.
+impl Next {
+    pub(crate) const NONE: u32 = u32::MAX;
+}
+
+/// One level: what may come next.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeyNode {
-    pub(crate) exact: HashMap<Box<str>, NodeId>,
+pub(crate) struct Node {
+    pub(crate) keys: HashMap<Box<str>, Values>,
+    /// Patterns that begin in the key, each with its place among all patterns of the level.
+    pub(crate) joined: Vec<(u32, Wildcard, Next)>,
+}
+
+/// What one key's values lead to. Small, so that a lookup among many keys touches little memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Values {
+    /// Any value, where none of `some` matches.
+    pub(crate) any: Option<Next>,
+    pub(crate) some: Option<Box<SomeValues>>,
+}
+
+/// What some of one key's values lead to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SomeValues {
+    pub(crate) exact: HashMap<Box<str>, Next>,
     /// Longest prefix first.
     pub(crate) networks: Vec<NetworkTable>,
-    pub(crate) patterns: Vec<(u32, ValuePattern, NodeId)>,
-    pub(crate) default: Option<NodeId>,
+    pub(crate) patterns: Vec<(u32, ValuePattern, Next)>,
 }
 
 /// The networks of one family and one length.
@@ -84,7 +97,7 @@ pub(crate) struct KeyNode {
 pub(crate) struct NetworkTable {
     pub(crate) is_ipv4: bool,
     pub(crate) prefix: u8,
-    pub(crate) nodes: HashMap<Network, NodeId>,
+    pub(crate) nodes: HashMap<Network, Next>,
 }
 
 #[derive(Clone, Debug)]
@@ -168,15 +181,12 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn find(&self, entries: &[Entry<'_>]) -> Option<&Rule> {
+        let (last, above) = entries.split_last()?;
         let mut node = self.nodes.first()?;
-        if entries.is_empty() {
-            return None;
+        for entry in above {
+            node = self.nodes.get(node.next(entry)?.0.node as usize)?;
         }
-        for entry in entries {
-            let (next, _) = node.next(entry)?;
-            node = self.nodes.get(next as usize)?;
-        }
-        self.rules.get(node.rule? as usize)
+        self.rules.get(node.next(last)?.0.rule as usize)
     }
 
     /// How each entry of a descriptor is taken, up to the first that is not: what `find` does, told step by step.
@@ -187,7 +197,7 @@ impl Domain {
         for entry in entries {
             let Some((next, matched)) = node.and_then(|node| node.next(entry)) else { break };
             steps.push(matched);
-            node = self.nodes.get(next as usize);
+            node = self.nodes.get(next.node as usize);
         }
         steps
     }
@@ -195,41 +205,45 @@ impl Domain {
 
 impl Node {
     #[inline]
-    fn next(&self, entry: &Entry<'_>) -> Option<(NodeId, Matched)> {
-        let Some(key) = self.keys.get(entry.key) else {
-            return self.pattern(&[], entry).map(|node| (node, Matched::Pattern));
-        };
-        if !key.exact.is_empty()
-            && let Some(node) = key.exact.get(entry.value)
+    fn next(&self, entry: &Entry<'_>) -> Option<(Next, Matched)> {
+        let values = self.keys.get(entry.key);
+        let mut patterns: &[_] = &[];
+        if let Some(some) = values.and_then(|values| values.some.as_deref()) {
+            if !some.exact.is_empty()
+                && let Some(next) = some.exact.get(entry.value)
+            {
+                return Some((*next, Matched::Exact));
+            }
+            if !some.networks.is_empty()
+                && let Some(address) = address(entry.value)
+                && let Some(next) = some.network(address)
+            {
+                return Some((next, Matched::Network));
+            }
+            patterns = &some.patterns;
+        }
+        if !(patterns.is_empty() && self.joined.is_empty())
+            && let Some(next) = self.pattern(patterns, entry)
         {
-            return Some((*node, Matched::Exact));
+            return Some((next, Matched::Pattern));
         }
-        if !key.networks.is_empty()
-            && let Some(address) = address(entry.value)
-            && let Some(node) = key.network(address)
-        {
-            return Some((node, Matched::Network));
-        }
-        if let Some(node) = self.pattern(&key.patterns, entry) {
-            return Some((node, Matched::Pattern));
-        }
-        key.default.map(|node| (node, Matched::Default))
+        Some((values?.any?, Matched::Default))
     }
 
     /// The first in file order of a key's patterns and of those that begin in the key.
     #[inline]
-    fn pattern(&self, of_key: &[(u32, ValuePattern, NodeId)], entry: &Entry<'_>) -> Option<NodeId> {
+    fn pattern(&self, of_key: &[(u32, ValuePattern, Next)], entry: &Entry<'_>) -> Option<Next> {
         let own = of_key.iter().find(|(_, pattern, _)| pattern.matches(entry.value));
         let before = own.map_or(u32::MAX, |(order, ..)| *order);
         let mut joined = self.joined.iter().take_while(|(order, ..)| *order < before);
         let joined = joined.find(|(_, wildcard, _)| wildcard.matches_joined(entry.key, entry.value));
-        joined.map(|(.., node)| *node).or(own.map(|(.., node)| *node))
+        joined.map(|(.., next)| *next).or(own.map(|(.., next)| *next))
     }
 }
 
-impl KeyNode {
+impl SomeValues {
     /// Of the networks that `address` lies in, the narrowest.
-    fn network(&self, address: IpAddr) -> Option<NodeId> {
+    fn network(&self, address: IpAddr) -> Option<Next> {
         let tables = self.networks.iter().filter(|table| table.is_ipv4 == address.is_ipv4());
         tables.filter_map(|table| table.nodes.get(&Network::of(address, table.prefix))).next().copied()
     }

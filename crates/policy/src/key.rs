@@ -18,7 +18,6 @@
 //! another, and for windows the unit or period. It does not hold the limit, the burst or the rule's place in the file: a
 //! changed number or a rule moved keeps its counts.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +52,8 @@ impl Rule {
         let Some(limit) = self.limits.get(limit) else { return };
         escape(key, domain, false);
         for (i, entry) in entries.iter().enumerate() {
-            write_level(key, self.levels.get(i).map(Arc::as_ref), entry);
+            let level = if self.counts_values { None } else { self.levels.get(i) };
+            write_level(key, level.map(Arc::as_ref), entry);
         }
         key.push(b'|');
         key.extend_from_slice(limit.key_tail.as_bytes());
@@ -68,13 +68,14 @@ impl Override {
     pub fn new(requests_per_unit: u32, unit: Unit) -> Result<Self, QuotaError> {
         let period = Duration::from_secs(unit.seconds());
         Ok(Self {
+            unit,
             limit: Limit {
                 name: String::new(),
                 quota: Quota::fixed_window(u64::from(requests_per_unit), period)?,
                 requests_per_unit,
                 unit: Some(unit),
                 period,
-                key_tail: Cow::Borrowed(unit.name()),
+                key_tail: Arc::default(), // its key ends in the unit's name
             },
         })
     }
@@ -90,7 +91,7 @@ impl Override {
             write_level(key, level.filter(|level| matches!(level.counted, Counted::Address(_))), entry);
         }
         key.push(b'|');
-        key.extend_from_slice(self.limit.key_tail.as_bytes());
+        key.extend_from_slice(self.unit.name().as_bytes());
     }
 }
 
@@ -148,6 +149,44 @@ const SPECIAL: [u8; 256] = {
 };
 
 fn escape(key: &mut Vec<u8>, text: &str, is_level_key: bool) {
+    if is_plain(text.as_bytes(), is_level_key) {
+        key.extend_from_slice(text.as_bytes());
+    } else {
+        escape_bytes(key, text, is_level_key);
+    }
+}
+
+/// True when certainly nothing in `text` needs escaping: eight bytes are looked at together. False may also be said of `~` and
+/// other bytes that need none after all.
+fn is_plain(text: &[u8], is_level_key: bool) -> bool {
+    let (words, rest) = text.as_chunks::<8>();
+    let mut last = [b'a'; 8];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    let special =
+        words.iter().fold(specials(&last, is_level_key), |sum, word| sum | specials(word, is_level_key));
+    special == 0
+}
+
+/// Not zero when one of eight bytes may be special: below a blank, `%`, `{` and above, and in a level's key the marks.
+#[inline]
+fn specials(word: &[u8; 8], is_level_key: bool) -> u64 {
+    const fn all(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
+    const HIGH: u64 = all(0x80);
+    let word = u64::from_ne_bytes(*word);
+    // A borrow or a carry may mark a neighbour too, but never hides one.
+    let below = |word: u64, bound: u8| word.wrapping_sub(all(bound)) & !word & HIGH;
+    let is = |byte: u8| below(word ^ all(byte), 1);
+    let from_brace = (word & !HIGH).wrapping_add(all(0x80 - b'{')) & !word & HIGH;
+    let everywhere = below(word, 32) | is(b'%') | from_brace;
+    if is_level_key { everywhere | is(b'=') | is(b'*') | is(b'^') | is(b'@') } else { everywhere }
+}
+
+#[cold]
+fn escape_bytes(key: &mut Vec<u8>, text: &str, is_level_key: bool) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let plain = if is_level_key { 0 } else { 2 };
     let is_special = |byte: &u8| {
@@ -188,4 +227,38 @@ pub(crate) fn named_tail(tail: &str, name: &str) -> String {
     let mut bytes = Vec::new();
     escape(&mut bytes, name, false);
     format!("{tail}#{}", String::from_utf8_lossy(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_called_plain_is_written_as_it_is_at_every_place_of_a_text() {
+        for byte in 0..=127_u8 {
+            for length in 1..20 {
+                for at in 0..length {
+                    let mut bytes = vec![b'a'; length];
+                    bytes[at] = byte;
+                    let text = String::from_utf8(bytes).expect("ASCII");
+                    for is_level_key in [false, true] {
+                        let (mut quick, mut slow) = (Vec::new(), Vec::new());
+                        escape(&mut quick, &text, is_level_key);
+                        escape_bytes(&mut slow, &text, is_level_key);
+                        assert_eq!(quick, slow, "{text:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn letters_digits_and_usual_signs_are_plain() {
+        for text in
+            ["", "api_key", "192.168.100.200", "/api/v1/users?q=x&y", "ü–漢字 and more", "ann@shop.example"]
+        {
+            assert!(is_plain(text.as_bytes(), false), "{text}");
+        }
+        assert!(is_plain(b"remote_address", true));
+    }
 }

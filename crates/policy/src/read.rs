@@ -10,6 +10,7 @@ mod response;
 mod scalar;
 mod spelling;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path as FilePath;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ pub(crate) fn file(text: &str, notes: &mut Notes) -> Option<File> {
         }
         return None;
     };
-    Reader { notes }.root(&root)
+    Reader { notes, tails: HashMap::new() }.root(&root)
 }
 
 /// Where in a file a reader is, as text: `descriptors[2].rate_limit.unit`.
@@ -127,6 +128,8 @@ impl fmt::Display for Path<'_> {
 
 struct Reader<'n> {
     notes: &'n mut Notes,
+    /// Last parts of counter keys, each once.
+    tails: HashMap<String, Arc<str>>,
 }
 
 /// A map whose keys are checked.

@@ -1,6 +1,5 @@
 //! A rule: what one descriptor of a rule file says, ready to be used.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +37,8 @@ pub struct Rule {
     pub response: Option<Response>,
     /// Where the rule stands in its file.
     pub place: Place,
+    /// All levels count by the value of the request, as most rules do.
+    pub(crate) counts_values: bool,
     /// One for each entry of the requests that end here.
     pub(crate) levels: Vec<Arc<Level>>,
     /// Statistics show the values of the request on all levels.
@@ -83,7 +84,7 @@ pub struct Limit {
     /// The length of the period (of the unit, where a time zone makes it vary).
     pub period: Duration,
     /// Last part of the counter's key.
-    pub(crate) key_tail: Cow<'static, str>,
+    pub(crate) key_tail: Arc<str>,
 }
 
 /// Units of a rule file. Months have 30 days and years 365 unless a `time_zone` says otherwise.
@@ -181,4 +182,5 @@ pub struct Response {
 pub struct Override {
     /// What is counted, and how it is answered.
     pub limit: Limit,
+    pub(crate) unit: Unit,
 }
