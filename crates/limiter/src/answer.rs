@@ -36,6 +36,8 @@ pub(crate) struct Status {
     pub(crate) hits: u64,
     pub(crate) outcome: Outcome,
     pub(crate) is_quota: bool,
+    /// It is limited by a rule in shadow mode.
+    pub(crate) is_shadow_rule: bool,
     pub(crate) is_shadowed: bool,
     pub(crate) is_charged: bool,
     pub(crate) degraded: Option<Degraded>,

@@ -53,7 +53,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
         if !scratch.items.is_empty() {
             self.take(domain, now, scratch).await;
         }
-        let mut overall = settle::overall(domain, &mut scratch.statuses);
+        let mut overall = settle::overall(&mut scratch.statuses);
         let seat = Seat::here();
         let is_shadowed = self.settings.shadow_mode && overall == Outcome::Deny;
         if is_shadowed {
@@ -73,7 +73,10 @@ impl<S: Store, L: Store> Limiter<S, L> {
         takes.extend(items.iter().map(|item| item.take(domain, overrides, keys)));
         let mut is_charged = true;
         match domain.charge() {
-            Charge::Each => self.ask(&takes, StoreCharge::Each, now, verdicts).await,
+            Charge::Each => {
+                self.store.take(&takes, StoreCharge::Each, now, verdicts).await;
+                self.metrics.count_batch(Seat::here(), takes.len());
+            }
             Charge::Together => {
                 let hard = items.partition_point(|item| !item.soft);
                 if hard > 0 {
@@ -157,6 +160,7 @@ impl Status {
             hits,
             outcome: Outcome::Admit,
             is_quota: false,
+            is_shadow_rule: false,
             is_shadowed: false,
             is_charged: false,
             degraded: None,

@@ -182,7 +182,8 @@ impl Metrics {
     /// Counts one call to the store.
     #[inline]
     pub(crate) fn count_batch(&self, seat: Seat, takes: usize) {
-        let bucket = BATCH_SIZES.partition_point(|&bound| bound < takes as u64);
+        // The bounds are the powers of two.
+        let bucket = (takes.next_power_of_two().trailing_zeros() as usize).min(BATCH_SIZES.len());
         self.shared.globals.add(seat, Global::Batches as usize + bucket, 1);
         self.shared.globals.add(seat, Global::Takes as usize, takes as u64);
     }

@@ -16,45 +16,51 @@ pub(crate) fn plan(
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
     let first = domain.rules().first().map_or(0, |rule| rule.index);
-    let mut quotas = 0;
     let mut any_replaces = false;
-    for descriptor in request.descriptors {
+    for (index, descriptor) in request.descriptors.iter().enumerate() {
         let rule = domain.find(descriptor.entries);
         let status = status(rule, first, descriptor, request.hits, settings);
-        if status.kind == Kind::Limited || status.kind == Kind::Unlimited {
-            any_replaces |= rule.is_some_and(|rule| !rule.replaces.is_empty());
-        }
-        quotas += u32::from(status.is_quota);
-        scratch.statuses.push(status);
-    }
-    if any_replaces {
-        replace(domain, settings, &mut scratch.statuses);
-    }
-    let softens = domain.charge() == Charge::Together;
-    for (index, descriptor) in request.descriptors.iter().enumerate() {
-        let status = scratch.statuses[index];
-        let rule = status.rule.map(|place| &domain.rules()[place as usize]);
-        let is_shadow = status.kind == Kind::Limited && rule.is_some_and(|rule| rule.shadow_mode);
-        // The only soft limit of a request denies it as a hard one does.
-        let soft = softens && (is_shadow || (status.is_quota && quotas > 1));
-        let next =
-            Next { descriptor: index as u32, rule: status.rule.unwrap_or(0), cost: Cost(status.hits), soft };
+        let next = Next {
+            descriptor: index as u32,
+            rule: status.rule.unwrap_or(0),
+            cost: Cost(status.hits),
+            soft: status.is_quota || status.is_shadow_rule,
+        };
         match (status.kind, rule) {
-            (Kind::Limited, Some(rule)) => {
+            (Kind::Overridden, _) => override_limit(&next, domain, rule, descriptor, scratch)?,
+            (Kind::Limited | Kind::Unlimited, Some(rule)) => {
+                any_replaces |= !rule.replaces.is_empty();
                 for limit in 0..rule.limits.len() {
                     next.push(LimitRef::Rule(limit as u32), scratch, |keys| {
                         rule.write_key(limit, domain.name(), descriptor.entries, keys);
                     });
                 }
             }
-            (Kind::Overridden, _) => override_limit(&next, domain, rule, descriptor, scratch)?,
             _ => {}
         }
+        scratch.statuses.push(status);
     }
-    if softens {
-        scratch.items.sort_by_key(|item| item.soft);
+    if any_replaces {
+        replace(domain, settings, scratch);
+    }
+    if domain.charge() == Charge::Together {
+        put_soft_last(scratch);
     }
     Ok(())
+}
+
+/// Orders the items so that those whose denial denies the request come first: they are charged together.
+fn put_soft_last(scratch: &mut Scratch) {
+    let Scratch { items, statuses, .. } = scratch;
+    if statuses.iter().filter(|status| status.is_quota).count() == 1 {
+        // The only soft limit of a request denies it as a hard one does; one in shadow mode still does not.
+        let only = statuses.iter().position(|status| status.is_quota && !status.is_shadow_rule);
+        items
+            .iter_mut()
+            .filter(|item| Some(item.descriptor as usize) == only)
+            .for_each(|item| item.soft = false);
+    }
+    items.sort_by_key(|item| item.soft);
 }
 
 fn status(
@@ -81,6 +87,7 @@ fn status(
         hits: descriptor.hits.unwrap_or(hits),
         outcome: Outcome::Admit,
         is_quota: is_soft || settings.quota_mode,
+        is_shadow_rule: kind == Kind::Limited && rule.is_some_and(|rule| rule.shadow_mode),
         is_shadowed: false,
         is_charged: false,
         degraded: None,
@@ -88,7 +95,9 @@ fn status(
 }
 
 /// Drops the rules whose name another rule of the request replaces; one that is dropped itself still replaces.
-fn replace(domain: &Domain, settings: &LimiterSettings, statuses: &mut [Status]) {
+#[cold]
+fn replace(domain: &Domain, settings: &LimiterSettings, scratch: &mut Scratch) {
+    let Scratch { items, statuses, .. } = scratch;
     let rule_of = |status: &Status| match (status.kind, status.rule) {
         (Kind::Limited | Kind::Unlimited | Kind::Replaced, Some(place)) => {
             Some(&domain.rules()[place as usize])
@@ -106,6 +115,7 @@ fn replace(domain: &Domain, settings: &LimiterSettings, statuses: &mut [Status])
             statuses[index].is_quota = settings.quota_mode;
         }
     }
+    items.retain(|item| statuses[item.descriptor as usize].kind != Kind::Replaced);
 }
 
 /// What the items of one descriptor share.

@@ -1,9 +1,9 @@
 //! From the store's verdicts to the answer: the limit that binds each descriptor, and the overall outcome.
 
 use tollgate_core::{Decision, Outcome, RetryAfter};
-use tollgate_policy::{Domain, OnStoreFailure};
+use tollgate_policy::OnStoreFailure;
 
-use crate::answer::{Degraded, Kind, Status};
+use crate::answer::{Degraded, Status};
 use crate::scratch::Item;
 
 /// What one item's counter said, or what its rule says without.
@@ -20,6 +20,7 @@ pub(crate) enum Said {
 /// Lets what `item`'s counter said bind its descriptor, if it is tighter than what binds it so far.
 ///
 /// `is_charged`: whether an admitted take was in fact taken.
+#[inline]
 pub(crate) fn bind(status: &mut Status, item: &Item, said: Said, is_charged: bool) {
     let (decision, degraded) = match said {
         Said::Decided(decision) => (Some(decision), None),
@@ -60,15 +61,13 @@ fn wait(decision: Option<Decision>) -> RetryAfter {
 
 /// The overall outcome: denied when a hard limit denies, or when there are soft limits and all of them deny. Shadow
 /// rules stop to deny here.
-pub(crate) fn overall(domain: &Domain, statuses: &mut [Status]) -> Outcome {
+#[inline]
+pub(crate) fn overall(statuses: &mut [Status]) -> Outcome {
     let (mut hard_denies, mut soft, mut soft_denies) = (false, 0_u32, 0_u32);
     for status in statuses {
-        if status.outcome == Outcome::Deny && status.kind == Kind::Limited {
-            let is_shadow = status.rule.is_some_and(|place| domain.rules()[place as usize].shadow_mode);
-            if is_shadow {
-                status.outcome = Outcome::Admit;
-                status.is_shadowed = true;
-            }
+        if status.outcome == Outcome::Deny && status.is_shadow_rule {
+            status.outcome = Outcome::Admit;
+            status.is_shadowed = true;
         }
         let denies = status.outcome == Outcome::Deny;
         hard_denies |= denies && !status.is_quota;
