@@ -41,12 +41,17 @@ fn main() {
         let source = Source { name: PathBuf::from("rules.yaml"), text: RULES.into() };
         let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
         let store = MemoryStore::new(MemoryConfig::default());
-        let limiter = Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
+        let limiter: Limiter<MemoryStore> = Limiter::new(policy, store, LimiterSettings::default());
         let (_ready, is_ready) = watch::channel(true);
         let (_drain, drain) = watch::channel(false);
         let clock = Arc::new(SystemClock::new());
-        let service =
-            RateLimitService::new(limiter, clock, is_ready, ReplyOptions::default(), Limits::default());
+        let service = RateLimitService::new(
+            Arc::new(limiter),
+            clock,
+            is_ready,
+            ReplyOptions::default(),
+            Limits::default(),
+        );
         let listener = TcpListener::bind(&address).await.expect("a port");
         println!("listens on {address}");
         serve(listener, Arc::new(service), drain).await;
