@@ -22,6 +22,9 @@ descriptors:
     descriptors:
       - {key: k, rate_limit: {unit: year, requests_per_unit: 1000}}
 ";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// A SETTINGS frame without a setting.
+const NO_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 /// Memory that a server may take on for any of this; a fault takes gigabytes.
 const BOUND: u64 = 512 << 20;
 
@@ -166,7 +169,11 @@ async fn idle_connections_by_the_thousand_keep_nobody_out() {
     }
     let mut idle = Vec::with_capacity(count);
     for number in 0..count {
-        let stream = TcpStream::connect(bystander.server.grpc).await.expect("it listens");
+        // Half of them say hello as HTTP/2 and then nothing, half say nothing at all.
+        let mut stream = TcpStream::connect(bystander.server.grpc).await.expect("it listens");
+        if number % 2 == 0 {
+            stream.write_all(&[PREFACE, NO_SETTINGS].concat()).await.expect("sent");
+        }
         idle.push(stream);
         if number % (count / 4) == 0 {
             bystander.is_served(&format!("{number} idle connections")).await;
@@ -219,7 +226,6 @@ async fn half_open_streams_and_resets_keep_nobody_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_http2_or_stops_in_the_middle_keeps_nobody_out() {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut bystander = Bystander::new().await;
     let noise: Vec<u8> = (0..4_096_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let mut held = Vec::new();
@@ -237,12 +243,11 @@ async fn what_is_no_http2_or_stops_in_the_middle_keeps_nobody_out() {
         ),
         ("endless continuations", {
             let empty_continuation = [0, 0, 0, 9, 0, 0, 0, 0, 1].repeat(100_000);
-            [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0], &[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82], &empty_continuation]
-                .concat()
+            [PREFACE, NO_SETTINGS, &[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82], &empty_continuation].concat()
         }),
         ("pings without end", {
             let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8].repeat(100_000);
-            [PREFACE, &[0, 0, 0, 4, 0, 0, 0, 0, 0], &ping].concat()
+            [PREFACE, NO_SETTINGS, &ping].concat()
         }),
     ] {
         let mut stream = TcpStream::connect(bystander.server.grpc).await.expect("it listens");
