@@ -148,6 +148,7 @@ const SPECIAL: [u8; 256] = {
     table
 };
 
+#[inline]
 fn escape(key: &mut Vec<u8>, text: &str, is_level_key: bool) {
     if is_plain(text.as_bytes(), is_level_key) {
         key.extend_from_slice(text.as_bytes());
@@ -158,15 +159,14 @@ fn escape(key: &mut Vec<u8>, text: &str, is_level_key: bool) {
 
 /// True when certainly nothing in `text` needs escaping: eight bytes are looked at together. False may also be said of `~` and
 /// other bytes that need none after all.
+#[inline]
 fn is_plain(text: &[u8], is_level_key: bool) -> bool {
-    let (words, rest) = text.as_chunks::<8>();
-    let mut last = [b'a'; 8];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    let special =
-        words.iter().fold(specials(&last, is_level_key), |sum, word| sum | specials(word, is_level_key));
-    special == 0
+    let Some(last) = text.last_chunk::<8>() else {
+        return !text.iter().any(|byte| SPECIAL[usize::from(*byte)] != 0);
+    };
+    // The last eight bytes may overlap those before.
+    let (words, _) = text.as_chunks::<8>();
+    words.iter().fold(specials(last, is_level_key), |sum, word| sum | specials(word, is_level_key)) == 0
 }
 
 /// Not zero when one of eight bytes may be special: below a blank, `%`, `{` and above, and in a level's key the marks.

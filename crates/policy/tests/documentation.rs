@@ -1,0 +1,131 @@
+//! Every rule file in docs/rules.md and in examples/rules loads without a warning, but those marked as faulty; and every
+//! key has its example.
+
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
+use std::path::Path;
+
+use tollgate_policy::{Entry, Options, Policy, Source, Unit};
+
+const RULES: &str = include_str!("../../../docs/rules.md");
+
+/// The fenced blocks of a page: what stands behind the fence, the number of the first line, the text.
+fn blocks(page: &str) -> Vec<(String, usize, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(String, usize, String)> = None;
+    for (number, line) in page.lines().enumerate() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(kind), None) => open = Some((kind.to_owned(), number + 2, String::new())),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some((.., text))) => *text += &format!("{line}\n"),
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+#[test]
+fn every_rule_file_in_the_documentation_loads_or_is_marked_as_faulty() {
+    let mut seen = (0, 0);
+    for (kind, line, text) in blocks(RULES) {
+        let source = Source { name: format!("docs/rules.md from line {line}").into(), text };
+        let policy = Policy::parse(&[source], &Options::default());
+        match kind.as_str() {
+            "yaml" => {
+                let policy = policy.unwrap_or_else(|faults| panic!("{faults}"));
+                assert!(policy.warnings().is_empty(), "{:?}", policy.warnings());
+                seen.0 += 1;
+            }
+            "yaml faulty" => {
+                assert!(policy.is_err(), "line {line} is marked as faulty and loads");
+                seen.1 += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(seen.0 >= 10 && seen.1 >= 1, "{seen:?}");
+}
+
+#[test]
+fn every_key_has_an_example_in_the_documentation() {
+    let yaml: String =
+        blocks(RULES).into_iter().filter(|block| block.0 == "yaml").map(|block| block.2).collect();
+    for key in [
+        "domain",
+        "descriptors",
+        "charge",
+        "response",
+        "key",
+        "value",
+        "rate_limit",
+        "limits",
+        "shadow_mode",
+        "quota_mode",
+        "detailed_metric",
+        "value_to_metric",
+        "share_threshold",
+        "metadata",
+        "value_cidr",
+        "value_regex",
+        "ipv6_prefix",
+        "sharing",
+        "on_store_failure",
+        "unit",
+        "requests_per_unit",
+        "unlimited",
+        "name",
+        "replaces",
+        "unit_multiplier",
+        "period",
+        "algorithm",
+        "burst",
+        "initial",
+        "overdraft",
+        "refill",
+        "cells",
+        "align",
+        "log_denied",
+        "form",
+        "capacity",
+        "delay_after",
+        "limit",
+        "time_zone",
+        "status",
+        "content_type",
+        "body",
+        "headers",
+    ] {
+        let is_there = yaml.match_indices(&format!("{key}:")).any(|(at, _)| {
+            at == 0 || !yaml.as_bytes()[at - 1].is_ascii_alphanumeric() && yaml.as_bytes()[at - 1] != b'_'
+        });
+        assert!(is_there, "{key} has no example");
+    }
+}
+
+#[test]
+fn the_examples_load_together_without_a_warning_and_hold_the_three_rules() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules");
+    let policy = Policy::load(&[folder], &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(policy.warnings().is_empty(), "{:?}", policy.warnings());
+    for (action, who, number, unit) in [
+        ("post", ("user", "ann"), 2, Unit::Second),
+        ("sign_up", ("remote_address", "192.0.2.1"), 10, Unit::Day),
+        ("reward", ("device", "d1"), 5, Unit::Week),
+    ] {
+        let entries = [Entry { key: "action", value: action }, Entry { key: who.0, value: who.1 }];
+        let rule = policy.domain("app").and_then(|domain| domain.find(&entries)).expect("a rule");
+        assert_eq!((rule.limits[0].requests_per_unit, rule.limits[0].unit), (number, Some(unit)), "{action}");
+    }
+    for (domain, entries) in [
+        ("api", [Entry { key: "api_key", value: "k" }]),
+        ("api", [Entry { key: "remote_address", value: "2001:db8::1" }]),
+        ("auth", [Entry { key: "auth_type", value: "login" }]),
+        ("messaging", [Entry { key: "message_type", value: "marketing" }]),
+        ("envoy", [Entry { key: "generic_key", value: "everything" }]),
+    ] {
+        assert!(
+            policy.domain(domain).is_some_and(|domain| domain.find(&entries).is_some()),
+            "{domain} {entries:?}"
+        );
+    }
+}
