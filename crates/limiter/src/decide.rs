@@ -143,6 +143,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
 }
 
 impl Item {
+    #[inline]
     fn take<'a>(&self, domain: &'a Domain, overrides: &'a [Override], keys: &'a [u8]) -> Take<'a> {
         Take { key: Key(self.key(keys)), quota: self.quota(domain, overrides), cost: self.cost }
     }

@@ -182,10 +182,17 @@ fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entr
     }
     let winner: Vec<&str> = rule.map_or_else(Vec::new, |rule| rule.path.split(BETWEEN).collect());
     for (index, (level, entry)) in levels.iter().zip(entries).enumerate() {
-        if winner.get(index) == Some(level) {
+        let (key, entry) = (entry.key, spell(entry));
+        let took = match taken.get(index) {
+            Some(Matched::Exact) => *level == entry,
+            Some(Matched::Default) => *level == key,
+            // Where no rule applies, nothing says which of them it was.
+            Some(Matched::Network | Matched::Pattern) => rule.is_none() || winner.get(index) == Some(level),
+            None => false,
+        };
+        if took {
             continue;
         }
-        let entry = spell(entry);
         return match taken.get(index) {
             Some(Matched::Exact) if *level != entry => {
                 format!("{entry} has a level of its own, not `{level}`")

@@ -9,6 +9,7 @@ use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, LimitRef, Scratch};
 
 /// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked.
+#[inline]
 pub(crate) fn plan(
     domain: &Domain,
     request: &Request<'_>,
@@ -50,6 +51,7 @@ pub(crate) fn plan(
 }
 
 /// Orders the items so that those whose denial denies the request come first: they are charged together.
+#[cold]
 fn put_soft_last(scratch: &mut Scratch) {
     let Scratch { items, statuses, .. } = scratch;
     if statuses.iter().filter(|status| status.is_quota).count() == 1 {
@@ -63,6 +65,7 @@ fn put_soft_last(scratch: &mut Scratch) {
     items.sort_by_key(|item| item.soft);
 }
 
+#[inline]
 fn status(
     rule: Option<&Rule>,
     first: usize,
@@ -137,6 +140,7 @@ impl Next {
     }
 }
 
+#[cold]
 fn override_limit(
     next: &Next,
     domain: &Domain,

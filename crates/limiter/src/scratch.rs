@@ -48,6 +48,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    #[inline]
     pub(crate) fn quota<'a>(&self, domain: &'a Domain, overrides: &'a [Override]) -> &'a Quota {
         match self.limit {
             LimitRef::Rule(index) => &domain.rules()[self.rule as usize].limits[index as usize].quota,
@@ -55,6 +56,7 @@ impl Item {
         }
     }
 
+    #[inline]
     pub(crate) fn key<'a>(&self, keys: &'a [u8]) -> &'a [u8] {
         &keys[self.key.start as usize..self.key.end as usize]
     }
@@ -74,11 +76,14 @@ impl Scratch {
         }
     }
 
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.statuses.clear();
         self.items.clear();
         self.keys.clear();
-        self.overrides.clear();
+        if !self.overrides.is_empty() {
+            self.overrides.clear();
+        }
         self.verdicts.clear();
     }
 }
