@@ -123,6 +123,13 @@ impl Quota {
         match &self.step {
             Step::TokenBucket(bucket) => bucket.take(word, cost, now),
             Step::FixedWindow(window) => window.take(word, cost, now),
+            _ => self.take_rare_word(word, cost, now),
+        }
+    }
+
+    #[inline(never)]
+    fn take_rare_word(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        match &self.step {
             Step::LeakyQueue(queue) => queue.take(word, cost, now),
             Step::Total(total) => total.take(word, cost, now),
             Step::Unlimited => WordStep { word, decision: Self::no_limit() },

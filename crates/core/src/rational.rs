@@ -78,37 +78,37 @@ impl Units {
     /// Whole permits in `units`, rounded down.
     #[inline]
     pub(crate) const fn permits_in(&self, units: u64) -> u64 {
-        self.interval.quotient(units).0
+        self.interval.divide(units)
     }
 
     /// Nanoseconds in `units`, rounded up.
     #[inline]
     pub(crate) const fn nanos_in(&self, units: u64) -> u64 {
-        let (quotient, rest) = self.scale.quotient(units);
-        quotient + (rest > 0) as u64
+        self.scale.divide(units + (self.scale.by - 1))
     }
 }
 
-/// A number to divide by, with its inverse: a division becomes a multiplication.
+/// A number to divide by, up to 2^61: a division of less than 2^62 becomes a multiplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Divisor {
     by: u64,
-    /// floor((2^64 - 1) / by).
+    /// 2^(63 + shift) / by, rounded up.
     inverse: u64,
+    /// The least with by ≤ 2^(shift + 1): the rounding of the inverse is then too small to be seen in a quotient.
+    shift: u32,
 }
 
 impl Divisor {
     const fn new(by: u64) -> Self {
-        Self { by, inverse: u64::MAX / by }
+        let shift = (u64::BITS - (by - 1).leading_zeros()).saturating_sub(1);
+        Self { by, inverse: (1_u128 << (63 + shift)).div_ceil(by as u128) as u64, shift }
     }
 
-    /// Quotient and rest of `units` / `by`.
     #[inline]
-    const fn quotient(&self, units: u64) -> (u64, u64) {
-        // 2^64/by is above the inverse by at most 1, so the estimate is short by at most one.
-        let estimate = ((units as u128 * self.inverse as u128) >> 64) as u64;
-        let rest = units - estimate * self.by;
-        if rest >= self.by { (estimate + 1, rest - self.by) } else { (estimate, rest) }
+    const fn divide(&self, units: u64) -> u64 {
+        // inverse × by is above 2^(63 + shift) by less than 2^(shift + 1), so 2 × units × inverse is above
+        // 2^(64 + shift) × units / by by less than 2^(64 + shift) / by.
+        (((units << 1) as u128 * self.inverse as u128) >> 64) as u64 >> self.shift
     }
 }
 
@@ -127,9 +127,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn dividing_by_the_inverse_is_exact(units: u64, by in 1_u64.., shift in 0_u32..64) {
+        fn dividing_by_the_inverse_is_exact(units in 0..1_u64 << 62, by in 1_u64..=1 << 61, shift in 0_u32..62, near in 0_u64..3) {
             let by = (by >> shift).max(1);
-            prop_assert_eq!(Divisor::new(by).quotient(units), (units / by, units % by));
+            let divisor = Divisor::new(by);
+            prop_assert_eq!(divisor.divide(units), units / by);
+            // Around a multiple, where a rounding would be seen.
+            let around = ((units / by).saturating_mul(by) + near).saturating_sub(1).min((1 << 62) - 1);
+            prop_assert_eq!(divisor.divide(around), around / by);
         }
 
         #[test]

@@ -42,7 +42,7 @@ impl Expiry {
     /// The end of the second in which `instant` lies (exactly `instant` when it is a whole second).
     #[must_use]
     pub const fn at(instant: Timestamp) -> Self {
-        let seconds = instant.as_nanos().div_ceil(NANOS_PER_SECOND);
+        let seconds = instant.as_nanos().saturating_add(NANOS_PER_SECOND - 1) / NANOS_PER_SECOND;
         if seconds >= Self::STICKY as u64 { Self(Self::STICKY - 1) } else { Self(seconds as u32) }
     }
 

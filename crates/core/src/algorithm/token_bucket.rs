@@ -30,6 +30,8 @@ const DEEPEST: u64 = 2 * MAX_UNITS;
 pub(crate) struct TokenBucket {
     limit: u64,
     units: Units,
+    /// Burst and overdraft: the most that one take may ever get.
+    capacity: u64,
     /// Burst in units.
     full: u64,
     /// Burst and overdraft in units.
@@ -37,12 +39,14 @@ pub(crate) struct TokenBucket {
     /// Debt of an unseen key, in units: what it lacks of a full bucket.
     initial_debt: u64,
     generation: u64,
+    /// Units in a second.
+    per_second: u64,
     /// No take makes a word that expires later than this many seconds from now.
     horizon: u64,
     /// How far a word's expiry may lie behind its TAT, seen from the beginning of a second, in units.
     slack: u64,
     /// The rates that this rule had before, youngest first.
-    past: Vec<Past>,
+    past: Box<[Past]>,
 }
 
 impl TokenBucket {
@@ -67,14 +71,16 @@ impl TokenBucket {
         Ok(Self {
             limit,
             units,
+            capacity,
             full: units.of_permits(burst),
             deepest,
             initial_debt: units.of_permits(burst - initial),
             generation: 0,
             // Two roundings up to a second, and one to four where words are sticky.
+            per_second: units.per_second(),
             horizon: deepest / units.per_second() + 6,
             slack: 6 * units.per_second(),
-            past: Vec::new(),
+            past: Box::default(),
         })
     }
 
@@ -138,16 +144,30 @@ impl TokenBucket {
     /// rate, or when the clock showed a much later time.
     #[inline]
     pub(crate) fn debt(&self, word: Word, now: Timestamp) -> Option<u64> {
-        let ahead = word.expires.seconds().saturating_sub(now.unix_seconds());
-        if ahead == 0 {
-            return Some(if word.expires.is_sticky() { 0 } else { self.initial_debt });
+        if word.expires.is_sticky() {
+            return self.debt_of_sticky(word, now);
         }
-        let tat = word.value & !(GENERATIONS - 1);
-        let distance = tat.wrapping_sub(self.units.of_nanos(now.as_nanos()) << GENERATION_BITS).cast_signed()
-            >> GENERATION_BITS;
+        let ahead = word.expires.seconds().saturating_sub(now.unix_seconds());
+        if ahead == 0 { Some(self.initial_debt) } else { self.debt_ahead(word, ahead, now) }
+    }
+
+    /// A sticky word is never as none: past its instant, its key is full.
+    #[inline(never)]
+    fn debt_of_sticky(&self, word: Word, now: Timestamp) -> Option<u64> {
+        let ahead = word.expires.seconds().saturating_sub(now.unix_seconds());
+        if ahead == 0 { Some(0) } else { self.debt_ahead(word, ahead, now) }
+    }
+
+    /// The debt of a word that expires `ahead` seconds after the second in which now lies.
+    #[inline]
+    fn debt_ahead(&self, word: Word, ahead: u64, now: Timestamp) -> Option<u64> {
+        let now_value = (self.units.of_nanos(now.as_nanos()) << GENERATION_BITS) | self.generation;
+        let difference = word.value.wrapping_sub(now_value).cast_signed();
+        let distance = difference >> GENERATION_BITS;
         // The expiry names the TAT a second time; where the two disagree, another rate has written the word.
-        let behind = ahead.wrapping_mul(self.units.per_second()).wrapping_sub(distance.cast_unsigned());
-        if word.value % GENERATIONS != self.generation || ahead > self.horizon || behind > self.slack {
+        let behind = ahead.wrapping_mul(self.per_second).wrapping_sub(distance.cast_unsigned());
+        let is_of_another = difference.cast_unsigned() & (GENERATIONS - 1) != 0;
+        if is_of_another || ahead > self.horizon || behind > self.slack {
             return None;
         }
         Some(distance.max(0).cast_unsigned())
@@ -161,11 +181,18 @@ impl TokenBucket {
 
     #[inline]
     fn decide(&self, word: Word, debt: u64, cost: Cost, now: Timestamp) -> WordStep {
-        let asked = self.units.of_permits(cost.permits());
+        if cost.permits() > self.capacity {
+            return self.never(word, debt, now);
+        }
+        let asked = cost.permits() * self.units.interval();
         // Going into overdraft needs a level of at least zero first; without overdraft the room is the smaller anyway.
-        let highest = self.deepest.saturating_sub(asked).min(self.full);
-        if debt > highest || asked > self.deepest {
-            return self.deny(word, debt, highest, asked, now);
+        let highest = (self.deepest - asked).min(self.full);
+        if debt > highest {
+            let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
+            let retry_ns = self.units.nanos_in(debt - highest);
+            let decision = Decision::deny(self.limit, remaining, retry_ns, reset_ns);
+            let word = if self.initial_debt == 0 { word } else { self.remember_birth(word, debt, now) };
+            return WordStep { word, decision };
         }
         let owed = debt + asked;
         let reset_ns = self.units.nanos_in(owed);
@@ -173,16 +200,18 @@ impl TokenBucket {
         WordStep { word: if asked == 0 { word } else { self.word(owed, reset_ns, now) }, decision }
     }
 
-    fn deny(&self, word: Word, debt: u64, highest: u64, asked: u64, now: Timestamp) -> WordStep {
-        let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
-        let decision = if asked > self.deepest {
-            Decision::never(self.limit, remaining, reset_ns)
-        } else {
-            Decision::deny(self.limit, remaining, self.units.nanos_in(debt - highest), reset_ns)
-        };
-        // A key that does not start full begins to fill at its first take, also when that is denied.
-        let is_born = self.initial_debt != 0 && asked != 0 && !word.expires.is_sticky();
-        WordStep { word: if is_born { self.word(debt, reset_ns, now) } else { word }, decision }
+    #[cold]
+    fn never(&self, word: Word, debt: u64, now: Timestamp) -> WordStep {
+        let decision = Decision::never(self.limit, self.remaining(debt), self.units.nanos_in(debt));
+        WordStep { word: self.remember_birth(word, debt, now), decision }
+    }
+
+    /// A key that does not start full begins to fill at its first take, also when that is denied. (A peek is denied only
+    /// in debt, and then is not the first.)
+    #[inline(never)]
+    fn remember_birth(&self, word: Word, debt: u64, now: Timestamp) -> Word {
+        let is_born = self.initial_debt != 0 && !word.expires.is_sticky();
+        if is_born { self.word(debt, self.units.nanos_in(debt), now) } else { word }
     }
 
     /// Owes `owed` units from now on.

@@ -21,8 +21,9 @@ impl TokenBucket {
         self.past.clone_from(&old.past);
         self.generation = old.generation;
         if old.units != self.units {
-            self.past.insert(0, Past { generation: old.generation, units: old.units, until: at });
-            self.past.truncate(GENERATIONS as usize - 1);
+            let ended = Past { generation: old.generation, units: old.units, until: at };
+            let remembered = old.past.iter().copied().take(GENERATIONS as usize - 2);
+            self.past = std::iter::once(ended).chain(remembered).collect();
             self.generation = (old.generation + 1) % GENERATIONS;
         }
     }
@@ -32,8 +33,6 @@ impl TokenBucket {
     #[cold]
     pub(super) fn take_odd(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let debt = self.debt_of_odd(word, now);
-        let asked = self.units.of_permits(cost.permits());
-        let highest = self.deepest.saturating_sub(asked).min(self.full);
         if debt <= u128::from(DEEPEST) {
             let debt = debt as u64;
             let word = self.word(debt, self.units.nanos_in(debt), now);
@@ -44,9 +43,10 @@ impl TokenBucket {
             u64::try_from(units.div_ceil(u128::from(self.units.scale()))).unwrap_or(u64::MAX - 1)
         };
         let reset_ns = to_nanos(debt);
-        let decision = if asked > self.deepest {
+        let decision = if cost.permits() > self.capacity {
             Decision::never(self.limit, 0, reset_ns)
         } else {
+            let highest = (self.deepest - self.units.of_permits(cost.permits())).min(self.full);
             Decision::deny(self.limit, 0, to_nanos(debt - u128::from(highest)), reset_ns)
         };
         WordStep { word, decision }

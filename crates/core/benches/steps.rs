@@ -1,0 +1,50 @@
+//! One step of each algorithm, on timestamps made by hand so that only the step is timed. What varies: the algorithm,
+//! and whether the take is admitted or denied.
+#![expect(clippy::expect_used, missing_docs, reason = "a bench that cannot set up its case has failed")]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, Timestamp};
+
+const NOON: u64 = 1_699_876_800_000_000_000;
+
+fn algorithms() -> Vec<(&'static str, Algorithm)> {
+    let bucket = |refill| Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill };
+    let leaky = |form| Algorithm::LeakyBucket { capacity: None, form };
+    vec![
+        ("token_bucket", bucket(Refill::Continuous)),
+        ("token_bucket_interval", bucket(Refill::Interval)),
+        ("leaky_queue", leaky(LeakyForm::Queue { delay_after: 0 })),
+        ("fixed_window", Algorithm::FixedWindow { align: Align::Calendar }),
+        ("sliding_window_10", Algorithm::SlidingWindow { cells: 10 }),
+        ("sliding_window_counter", Algorithm::SlidingWindowCounter),
+        ("sliding_window_log", Algorithm::SlidingWindowLog { log_denied: false }),
+    ]
+}
+
+fn steps(criterion: &mut Criterion) {
+    for (name, algorithm) in algorithms() {
+        // Three a ms: the interval is no whole number of ns.
+        let quota = Quota::new(3_000, Period::Span(Duration::from_secs(1)), algorithm).expect("a quota");
+        for (outcome, gap_ns) in [("admitted", 1_000_003), ("denied", 3)] {
+            let (mut state, mut now) = (quota.fresh(), NOON);
+            if outcome == "denied" {
+                for _ in 0..3_000 {
+                    let _ = quota.take(&mut state, Cost::ONE, Timestamp::from_nanos(now));
+                }
+            }
+            criterion.bench_function(&format!("core/{name}/{outcome}"), |bencher| {
+                bencher.iter(|| {
+                    // Denied ones stay within the same 10 µs, so that nothing comes back.
+                    now = if outcome == "denied" { NOON + (now + gap_ns) % 10_000 } else { now + gap_ns };
+                    quota.take(black_box(&mut state), black_box(Cost::ONE), Timestamp::from_nanos(now))
+                });
+            });
+        }
+    }
+}
+
+criterion_group!(benches, steps);
+criterion_main!(benches);
