@@ -1,6 +1,6 @@
 //! The command `tollgate`. What it does stands in the library beside it; see [`tollgate_server::cli`].
 
-use std::io::{ErrorKind, stderr, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -14,6 +14,9 @@ fn main() -> ExitCode {
         Ok(ending) => ending.into(),
         // Whoever read the answer has gone away; there is nobody left to tell.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ending::Yes.into(),
-        Err(_) => Ending::CouldNotTell.into(),
+        Err(error) => {
+            let _ = writeln!(stderr(), "tollgate: {error}"); // where this fails too, the exit code is all there is
+            Ending::CouldNotTell.into()
+        }
     }
 }

@@ -27,11 +27,18 @@ pub struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    /// Writes the screen.
+    /// Writes the screen, at once.
     ///
     /// # Errors
     /// When `out` cannot be written to.
     pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let mut screen = Vec::new();
+        self.lines(&mut screen)?;
+        out.write_all(&screen)?;
+        out.flush()
+    }
+
+    fn lines(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
         const MOST: usize = 8;
         let paths: Vec<String> = self.rules.iter().map(|path| path.display().to_string()).collect();
         writeln!(out, "tollgate {}", env!("CARGO_PKG_VERSION"))?;
@@ -53,8 +60,7 @@ impl Screen<'_> {
             None => writeln!(out, "  http    off")?,
         }
         writeln!(out, "  try     {}", self.try_this())?;
-        writeln!(out, "  ready")?;
-        out.flush()
+        writeln!(out, "  ready")
     }
 
     /// A command that works as it stands.

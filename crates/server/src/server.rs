@@ -97,7 +97,7 @@ impl Server {
                 Some(worker) = ended.recv() => Err(io::Error::other(format!("gRPC worker {worker} ended by itself"))),
             };
             node.drain();
-            tracing::info!(delay = ?settings.drain_delay, "draining: not ready any more, calls are still taken");
+            tracing::info!(delay = ?settings.drain_delay, "draining: not ready any more, calls are still taken; a second signal ends that");
             tokio::select! {
                 () = tokio::time::sleep(settings.drain_delay) => {}
                 () = signals.told_to_go(&node) => {}
@@ -110,9 +110,10 @@ impl Server {
                     ended.recv().await;
                 }
             });
-            match finished.await {
-                Ok(()) => tracing::info!("stopped"),
-                Err(_) => tracing::warn!("stopped; calls that took too long are cut off"),
+            tokio::select! {
+                Ok(()) = finished => tracing::info!("stopped"),
+                () = signals.told_to_go(&node) => tracing::warn!("stopped; calls under way are cut off"),
+                else => tracing::warn!("stopped; calls that took too long are cut off"),
             }
             outcome
         })

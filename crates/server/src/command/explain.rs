@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use tollgate_limiter::explain::{Other, explain};
 use tollgate_policy::{Charge, Domain, Entry, Matched, Options, Policy, Rule};
 
 use super::{count, fault_count};
@@ -62,10 +63,15 @@ impl Explain {
             writeln!(out, "domains  {}", known.join(", "))?;
             return Ok(Ending::No);
         };
-        match domain.find(&entries) {
-            Some(rule) => matched(domain, rule, &entries, out).map(|()| Ending::Yes),
-            None => unmatched(domain, &entries, out).map(|()| Ending::No),
+        let others = explain(&policy, &self.domain, &entries).others;
+        let ending = match domain.find(&entries) {
+            Some(rule) => matched(domain, rule, &entries, out).map(|()| Ending::Yes)?,
+            None => unmatched(domain, &entries, &others, out).map(|()| Ending::No)?,
+        };
+        for other in others {
+            writeln!(out, "not      {} ({}): {}", other.path, other.place, other.why)?;
         }
+        Ok(ending)
     }
 }
 
@@ -114,7 +120,12 @@ fn why(level: &str, entry: &Entry<'_>, matched: Matched) -> String {
     }
 }
 
-fn unmatched(domain: &Domain, entries: &[Entry<'_>], out: &mut dyn Write) -> std::io::Result<()> {
+fn unmatched(
+    domain: &Domain,
+    entries: &[Entry<'_>],
+    others: &[Other],
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     const MOST: usize = 10;
     writeln!(out, "rule     none: nothing limits it")?;
     let taken = domain.trace(entries).len();
@@ -131,12 +142,11 @@ fn unmatched(domain: &Domain, entries: &[Entry<'_>], out: &mut dyn Write) -> std
         }
         None => writeln!(out, "why      rules go on below {}, and none ends there", spell(entries))?,
     }
-    let rules = domain.rules();
-    for rule in rules.iter().take(MOST) {
-        writeln!(out, "known    {}", rule.path)?;
-    }
-    if rules.len() > MOST {
-        writeln!(out, "known    and {} more", rules.len() - MOST)?;
+    if others.is_empty() {
+        let known: Vec<&str> = domain.rules().iter().take(MOST).map(|rule| rule.path.as_str()).collect();
+        let more = domain.rules().len().saturating_sub(MOST);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        writeln!(out, "known    {}{more}", known.join(", "))?;
     }
     Ok(())
 }

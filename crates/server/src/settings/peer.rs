@@ -1,7 +1,9 @@
 //! The environment names of envoyproxy/ratelimit, so that its container can be swapped in place.
 //!
 //! Names that mean one setting of ours stand in the table; here are those that are put together from several, and
-//! those that do nothing here, with the reason that the operator is told.
+//! those that do nothing here, with the reason that the operator is told. Not looked at are those whose every value
+//! means what we do anyway: `RUNTIME_WATCH_ROOT` (both kinds of changes are seen), `RUNTIME_IGNOREDOTFILES` (always),
+//! `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` (always).
 
 use std::collections::BTreeMap;
 
