@@ -33,7 +33,7 @@ fn main() -> Result<(), QuotaError> {
     for _ in 0..steps {
         now += gap_ns;
         if name == "none" {
-            passed += u64::from(black_box(word).value & 1);
+            passed += black_box(word).value & 1;
             black_box(now);
         } else {
             let step =

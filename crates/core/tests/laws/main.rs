@@ -13,3 +13,4 @@ mod give_back;
 mod honesty;
 mod oracle;
 mod reload;
+mod reservations;
