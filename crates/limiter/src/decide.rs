@@ -24,6 +24,25 @@ impl<S: Store, L: Store> Limiter<S, L> {
     /// # Errors
     /// [`RequestError`]: the request makes no sense; no permit was taken. A store that gives no answer is no error: each
     /// rule says what to do then, and the answer is marked [`degraded`](crate::DescriptorAnswer::degraded).
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
+    /// # use tollgate_policy::{Options, Source};
+    /// # use tollgate_core::Timestamp;
+    /// # use tollgate_store::{ModelStore, block_on};
+    /// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]}";
+    /// let rules = Policy::parse(&[Source { name: "shop.yaml".into(), text: text.into() }], &Options::default())?;
+    /// let limiter: Limiter<ModelStore> = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
+    ///
+    /// let entries = [Entry { key: "user", value: "ann" }];
+    /// let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits: 1 };
+    /// let (noon, mut scratch) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new());
+    /// let answer = block_on(limiter.decide(&request, noon, &mut scratch))?;
+    /// assert!(answer.is_admitted());
+    /// assert_eq!(answer.descriptor(0).map(|it| it.remaining()), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn decide<'s>(
         &self,
         request: &Request<'_>,

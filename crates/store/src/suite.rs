@@ -1,4 +1,4 @@
-//! The suite that every store is held to: random histories compared answer by answer with [`ModelStore`], shrunk
+//! The suite that every store is held to: random histories compared answer by answer with [`ModelStore`](crate::ModelStore), shrunk
 //! when they differ, and checks with many callers at once.
 //!
 //! For tests of store crates (feature `suite`). Not here: what the right arithmetic is (`core` and its oracle say that) and

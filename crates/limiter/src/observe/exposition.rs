@@ -44,7 +44,6 @@ impl Exposition {
                 count(&mut family.encode_family(&labels)?, meter.lanes.sum(of as usize))?;
             }
         }
-        drop(family);
         let hits = [
             ("tollgate_hits", "Hits asked for, by domain and rule", &[Of::WithinHits, Of::OverHits][..]),
             ("tollgate_denied_hits", "Hits of requests that were over a limit", &[Of::OverHits]),
@@ -145,7 +144,6 @@ impl Exposition {
             let labels = [("result", result)];
             count(&mut family.encode_family(&labels)?, number)?;
         }
-        drop(family);
         let help = "1 when the last attempt to load rules succeeded, else 0";
         to.encode_descriptor("tollgate_last_rule_load_ok", help, None, MetricType::Gauge)?
             .encode_gauge(&u64::from(loads.is_last_good))?;

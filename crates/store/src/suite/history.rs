@@ -26,7 +26,7 @@ enum Step {
     Reset { key: usize },
     Inspect { key: usize },
     Advance(Duration),
-    StepBack(Duration),
+    Rewind(Duration),
 }
 
 /// A history: which quotas (indices into all of them), when it begins, what happens.
@@ -84,7 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => key().prop_map(|key| Step::Reset { key }),
         2 => key().prop_map(|key| Step::Inspect { key }),
         4 => spans().prop_map(Step::Advance),
-        1 => spans().prop_map(Step::StepBack),
+        1 => spans().prop_map(Step::Rewind),
     ]
 }
 
@@ -157,7 +157,7 @@ impl<S: Store, E: Executor> Replay<'_, S, E> {
                 self.latest = self.latest.max(self.now);
                 Ok(())
             }
-            Step::StepBack(span) => {
+            Step::Rewind(span) => {
                 let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
                 self.now = Timestamp::from_nanos(self.now.as_nanos().saturating_sub(span));
                 self.forget_what_a_store_may_have_dropped();
