@@ -1,22 +1,25 @@
 //! What a counter is called in the table: 69 bits of a keyed hash of its key.
 //!
 //! The table keeps no key, so the hash *is* the identity, and two keys that hash alike would share a counter. The hash
-//! is multilinear: the key is cut into characters c₁, c₂, … of 7 bytes, and with secret random 128-bit numbers k
+//! is multilinear: the key is cut into characters c₁, c₂, … of 7 bytes, the last with a 1 bit put behind it, and with
+//! secret random 128-bit numbers k
 //!
 //! ```text
-//! h = k₀ + k₁·length + k₂·c₁ + k₃·c₂ + …   modulo 2^128;   used are its highest 73 bits
+//! h = k₀ + k₁·c₁ + k₂·c₂ + …   modulo 2^128;   used are its highest 72 bits
 //! ```
 //!
-//! For two different keys some character differs, by d = 2^t · odd with t ≤ 55 since |d| < 2^56. That character's k
-//! is uniform and independent of the rest, so k·d is uniform over the multiples of 2^t, and the difference of the two
-//! hashes is uniform in bits t and above, which takes in the 73 used. With k₀ each hash by itself is uniform too. So any two
-//! keys, chosen by anyone who does not know k, agree in n of those bits with probability exactly 2^-n.
+//! For two different keys some character differs (the bit behind the last tells lengths apart), by d = 2^t · odd with
+//! t ≤ 56 since |d| < 2^57. That character's k is uniform and independent of the rest, so k·d is uniform over the multiples
+//! of 2^t, and the difference of the two hashes is uniform in bits t and above, which takes in the 72 used. With k₀ each
+//! hash by itself is uniform too. So any two keys, chosen by anyone who does not know k, agree in n of those bits with
+//! probability exactly 2^-n.
 //!
-//! Of the 73 bits 64 are the [tag](KeyHash::tag) that the table stores, and 5 of the rest choose the shard, which is known
+//! Of the 72 bits 64 are the [tag](KeyHash::tag) that the table stores, and 5 of the rest choose the shard, which is known
 //! from where a tag lies: 69 bits. Among 10^7 keys there are 5·10^13 pairs, so that the chance that any two share a counter
 //! is at most 5·10^13 · 2^-69 < 8.5·10^-8. (The tag is mixed further, by a bijection, since a multilinear hash sends
 //! numbered keys to evenly spaced places, which makes for uneven lines. Tags whose low half is 0 have it set to 1: that adds 2^-95 per pair.)
-//! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two keys of its own.
+//! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two keys of its own,
+//! and begin with another k₀.
 
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 
@@ -33,16 +36,16 @@ const LONGEST_DIRECT: usize = CHARACTER * CHARACTERS;
 pub(crate) struct KeyHash {
     /// What the table stores; its low half is never 0.
     pub(crate) tag: u64,
-    /// Nine further bits, independent of the tag.
+    /// Eight further bits, independent of the tag.
     pub(crate) extra: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct KeyHasher {
-    /// k₀ and k₁, for the length.
+    /// k₀ of short keys and of long ones.
     base: [u128; 2],
     /// One for each character.
-    multipliers: Box<[u128; CHARACTERS]>,
+    multipliers: [u128; CHARACTERS],
     /// Keys of the two hashes that shorten long keys.
     long: [Sip; 2],
 }
@@ -87,36 +90,31 @@ impl KeyHasher {
             u128::from(high) << 64 | u128::from(low)
         };
         let base = [next(), next()];
-        let multipliers = Box::new([(); CHARACTERS].map(|()| next()));
+        let multipliers = [(); CHARACTERS].map(|()| next());
         Self { base, multipliers, long: [Sip::new(key, 0), Sip::new(key, 1)] }
     }
 
-    #[inline]
+    #[inline(never)] // in registers of its own: inlined, what it needs and what the table needs push each other out
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
-        let [start, per_byte] = self.base;
-        let sum = start.wrapping_add(per_byte.wrapping_mul(key.len() as u128));
-        let sum = match key.len() {
-            0..=CHARACTER => sum.wrapping_add(self.multipliers[0].wrapping_mul(u128::from(up_to_seven(key)))),
-            8..=LONGEST_DIRECT => sum.wrapping_add(self.characters(key)),
-            _ => sum.wrapping_add(self.long(key)),
-        };
-        name(sum)
+        if key.len() <= CHARACTER || key.len() > LONGEST_DIRECT {
+            return self.hash_odd(key);
+        }
+        name(self.base[0].wrapping_add(self.characters(key)))
     }
 
-    /// For keys of 8 bytes and more: every character but the last is the low end of a word of 8 bytes, the last the high end
-    /// of the key's last word.
+    /// For keys from 8 to 252 bytes: every character but the last is the low end of a word of 8 bytes, the last the high end of
+    /// the key's last word.
     #[inline]
     fn characters(&self, key: &[u8]) -> u128 {
         const LOW: u64 = (1 << (8 * CHARACTER)) - 1;
         let mut sum = 0_u128;
         let mut rest = key;
-        for multiplier in self.multipliers.iter() {
-            let Some(word) = rest.first_chunk::<8>() else {
-                if let (Some(word), 1..=CHARACTER) = (key.last_chunk::<8>(), rest.len()) {
-                    let last = u64::from_le_bytes(*word) >> (8 * (8 - rest.len()));
-                    sum = sum.wrapping_add(multiplier.wrapping_mul(u128::from(last)));
-                }
-                break;
+        for multiplier in &self.multipliers {
+            let Some(word) = rest.first_chunk() else {
+                // From 1 to 7 bytes are left.
+                let last = key.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+                let last = (last >> (64 - 8 * rest.len()) % 64) | behind(rest.len());
+                return sum.wrapping_add(multiplier.wrapping_mul(u128::from(last)));
             };
             sum = sum.wrapping_add(multiplier.wrapping_mul(u128::from(u64::from_le_bytes(*word) & LOW)));
             rest = &rest[CHARACTER..];
@@ -124,7 +122,18 @@ impl KeyHasher {
         sum
     }
 
-    #[cold]
+    /// Keys of up to 7 bytes are one character; long ones are hashed to 16 bytes first.
+    #[inline(never)]
+    fn hash_odd(&self, key: &[u8]) -> KeyHash {
+        if key.len() > CHARACTER {
+            return name(self.base[1].wrapping_add(self.long(key)));
+        }
+        let mut word = [0_u8; 8];
+        word[..key.len()].copy_from_slice(key);
+        let only = u64::from_le_bytes(word) | behind(key.len());
+        name(self.base[0].wrapping_add(self.multipliers[0].wrapping_mul(u128::from(only))))
+    }
+
     fn long(&self, key: &[u8]) -> u128 {
         let mut shortened = [0_u8; 16];
         shortened[..8].copy_from_slice(&self.long[0].hash(key).to_le_bytes());
@@ -133,11 +142,10 @@ impl KeyHasher {
     }
 }
 
+/// The bit behind the last of so many bytes.
 #[inline]
-fn up_to_seven(key: &[u8]) -> u64 {
-    let mut word = [0_u8; 8];
-    word[..key.len()].copy_from_slice(key);
-    u64::from_le_bytes(word)
+fn behind(bytes: usize) -> u64 {
+    1 << (8 * bytes % 64)
 }
 
 #[inline]
@@ -149,7 +157,7 @@ fn name(sum: u128) -> KeyHash {
     if tag as u32 == 0 {
         tag |= 1;
     }
-    KeyHash { tag, extra: (sum as u64 >> 55) as u32 }
+    KeyHash { tag, extra: (sum as u64 >> 56) as u32 }
 }
 
 #[cfg(test)]

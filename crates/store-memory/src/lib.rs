@@ -7,6 +7,7 @@
 
 mod config;
 mod hash;
+mod machine;
 mod stats;
 mod store;
 mod sync;

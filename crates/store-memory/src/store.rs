@@ -155,7 +155,7 @@ impl States {
         for (key, take) in keys.iter_mut().zip(batch) {
             *key = self.hash(take.key);
         }
-        self.words.fetch(&keys[..batch.len().min(BATCH)]);
+        self.words.prefetch(&keys[..batch.len().min(BATCH)]);
         verdicts.extend(
             batch.iter().zip(&keys).map(|(take, key)| Ok(self.take(*key, take.quota, take.cost, now))),
         );

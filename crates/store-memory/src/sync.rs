@@ -6,9 +6,9 @@
 pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 #[cfg(not(loom))]
-pub(crate) use parking_lot::{Mutex, MutexGuard};
+pub(crate) use crate::machine::AtomicU128;
 #[cfg(not(loom))]
-pub(crate) use portable_atomic::AtomicU128;
+pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 #[cfg(loom)]
 pub(crate) use self::modelled::{AtomicU128, Mutex, MutexGuard};

@@ -28,8 +28,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use tollgate_core::{Decision, Timestamp, Word, WordStep};
 
 use crate::hash::KeyHash;
+use crate::machine::prefetch;
 use chunk::CHUNK_BYTES;
-use line::{EMPTY, Found, Line, low_half, pack, unpack};
+use line::{EMPTY, Found, low_half, pack, unpack};
 use place::Settled;
 use shard::{Ladder, Shard};
 
@@ -38,7 +39,7 @@ const SHARDS: usize = if cfg!(loom) { 1 } else { 32 };
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    shards: Box<[Shard]>,
+    shards: Box<[Shard; SHARDS]>,
     ladder: Ladder,
 }
 
@@ -59,7 +60,7 @@ impl Table {
     pub(crate) fn new(max_bytes: u64) -> Self {
         let most =
             usize::try_from(max_bytes / SHARDS as u64 / CHUNK_BYTES).unwrap_or(usize::MAX).clamp(1, 1 << 23);
-        let shards = (0..SHARDS).map(|_| Shard::new(most)).collect();
+        let shards = Box::new([(); SHARDS].map(|()| Shard::new(most)));
         Self { shards, ladder: Ladder::new(most) }
     }
 
@@ -73,24 +74,33 @@ impl Table {
     pub(crate) fn update(&self, key: KeyHash, now: Timestamp, step: impl Fn(Word) -> WordStep) -> Decision {
         let shard = self.shard(key);
         let home = shard.home(&self.ladder, key.tag);
-        if let Some(found) = shard.find(home, key.tag)
-            && let Some(decision) = step_in_place(found, &step)
-        {
-            return decision;
+        if let Some(Found { line, slot, mut packed }) = shard.find(home, key.tag) {
+            loop {
+                let word = unpack(packed);
+                let step = step(word);
+                if step.word == word {
+                    return step.decision;
+                }
+                match line.replace(slot, packed, pack(step.word, key.tag as u32)) {
+                    Ok(()) => return step.decision,
+                    Err(actual) if low_half(actual) == key.tag as u32 => packed = actual,
+                    Err(_) => break, // the slot went to another key, or this one is being moved
+                }
+            }
         }
         self.update_locked(shard, key.tag, now, &step)
     }
 
-    /// Touches the lines of `keys`, so that their cache misses overlap.
+    /// Asks for the lines of `keys`, so that their cache misses overlap.
     #[inline]
-    pub(crate) fn fetch(&self, keys: &[KeyHash]) {
-        let mut touched = 0;
+    pub(crate) fn prefetch(&self, keys: &[KeyHash]) {
         for key in keys {
             let shard = self.shard(*key);
             let home = shard.home(&self.ladder, key.tag);
-            touched |= shard.chunks.line(home.generation, home.line).map_or(0, Line::reach);
+            if let Some(line) = shard.chunks.line(home.generation, home.line) {
+                prefetch(line);
+            }
         }
-        std::hint::black_box(touched);
     }
 
     /// Whether `key` has a state, at a glance: it may be missed while it is being moved.
@@ -141,10 +151,14 @@ impl Table {
         step: &impl Fn(Word) -> WordStep,
     ) -> Decision {
         let (home, guard) = shard.lock_home(&self.ladder, tag);
-        if let Some(found) = shard.find(home, tag)
-            && let Some(decision) = step_in_place(found, step)
-        {
-            return decision;
+        if let Some(Found { line, slot, mut packed }) = shard.find(home, tag) {
+            loop {
+                let WordStep { word, decision } = step(unpack(packed));
+                match line.replace(slot, packed, pack(word, tag as u32)) {
+                    Ok(()) => return decision,
+                    Err(actual) => packed = actual, // by another decision on this key: the group is locked
+                }
+            }
         }
         let WordStep { word, decision } = step(Word::FRESH);
         if word == Word::FRESH {
@@ -160,24 +174,5 @@ impl Table {
             grow::keep_up(shard, &self.ladder, tag, now);
         }
         decision
-    }
-}
-
-/// Swaps the state of a slot. `None` when the slot went to another key meanwhile.
-#[inline]
-fn step_in_place(found: Found<'_>, step: &impl Fn(Word) -> WordStep) -> Option<Decision> {
-    let Found { line, slot, mut packed } = found;
-    let low = low_half(packed);
-    loop {
-        let word = unpack(packed);
-        let step = step(word);
-        if step.word == word {
-            return Some(step.decision);
-        }
-        match line.replace(slot, packed, pack(step.word, low)) {
-            Ok(()) => return Some(step.decision),
-            Err(actual) if low_half(actual) == low => packed = actual,
-            Err(_) => return None,
-        }
     }
 }
