@@ -1,4 +1,5 @@
 //! What is told about a descriptor.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
 

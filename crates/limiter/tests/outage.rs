@@ -1,4 +1,5 @@
 //! A store that gives no answer: each rule decides as it says, and the answer is marked.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Rules that change under a limiter that decides. Deadlines are bounds for a failure, not waits.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! A limiter on the reference model, asked in short words.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! The model with one fault of the kinds that real stores have had.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use std::sync::Mutex;
 
