@@ -117,7 +117,7 @@ impl Builder {
                 notes.fault(descriptor.pos, &descriptor.path, message);
                 continue;
             }
-            let mut next = Next { node: Next::NONE, rule: Next::NONE };
+            let mut next = Next::default();
             if let Some(text) = descriptor.rule.take() {
                 next.rule = count(self.domain.rules.len());
                 self.domain.rules.push(Rule {
@@ -177,7 +177,7 @@ impl Node {
         if let ValueMatch::Joined(wildcard) = descriptor.value {
             return self.joined.push((order, wildcard, next));
         }
-        let values = self.keys.entry(descriptor.key.into()).or_default();
+        let Some(values) = self.keys.entry(&descriptor.key) else { return };
         match descriptor.value {
             ValueMatch::Any => values.any = Some(next),
             value => values.some.get_or_insert_default().insert(value, next, order),
@@ -190,7 +190,9 @@ impl SomeValues {
         match value {
             ValueMatch::Any | ValueMatch::Joined(_) => {} // not of one key's values
             ValueMatch::Exact(value) => {
-                self.exact.insert(value.into(), next);
+                if let Some(place) = self.exact.entry(&value) {
+                    *place = next;
+                }
             }
             ValueMatch::Network(network) => {
                 let (prefix, is_ipv4) = (network.prefix(), network.is_ipv4());

@@ -21,6 +21,7 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 use regex::Regex;
 
+use crate::names::Names;
 use crate::pattern::{Network, Wildcard, address};
 use crate::rule::{Response, Rule};
 
@@ -67,10 +68,16 @@ impl Next {
     pub(crate) const NONE: u32 = u32::MAX;
 }
 
+impl Default for Next {
+    fn default() -> Self {
+        Self { node: Self::NONE, rule: Self::NONE }
+    }
+}
+
 /// One level: what may come next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    pub(crate) keys: HashMap<Box<str>, Values>,
+    pub(crate) keys: Names<Values>,
     /// Patterns that begin in the key, each with its place among all patterns of the level.
     pub(crate) joined: Vec<(u32, Wildcard, Next)>,
 }
@@ -86,7 +93,7 @@ pub(crate) struct Values {
 /// What some of one key's values lead to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SomeValues {
-    pub(crate) exact: HashMap<Box<str>, Next>,
+    pub(crate) exact: Names<Next>,
     /// Longest prefix first.
     pub(crate) networks: Vec<NetworkTable>,
     pub(crate) patterns: Vec<(u32, ValuePattern, Next)>,

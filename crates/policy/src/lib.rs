@@ -10,6 +10,7 @@ mod fault;
 mod files;
 mod flat;
 mod key;
+mod names;
 mod pattern;
 mod policy;
 mod read;
