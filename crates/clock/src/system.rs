@@ -102,13 +102,15 @@ impl Clock for SystemClock {
         loop {
             let sequence = shared.sequence.load(Ordering::Acquire);
             let (line, began) = (shared.load(), shared.counter.load(Ordering::Relaxed));
-            let elapsed_ns = self.counter.delta_as_nanos(began, self.counter.raw());
+            let counter = self.counter.raw();
+            let elapsed_ns = self.counter.delta_as_nanos(began, counter);
             fence(Ordering::Acquire);
             if sequence % 2 == 1 || shared.sequence.load(Ordering::Relaxed) != sequence {
                 std::hint::spin_loop();
                 continue;
             }
-            if elapsed_ns >= NANOS_PER_SECOND {
+            // A counter before the line's beginning was set back (a machine that was moved): time must not stand still.
+            if elapsed_ns >= NANOS_PER_SECOND || counter < began {
                 self.look_at_the_wall(sequence);
                 continue;
             }
