@@ -61,6 +61,8 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// What the operator should hear once logs are up: names of the peer that do nothing here, and why.
     pub notes: Vec<String>,
+    /// Names of the peer that were set and say something here.
+    pub peer_names: Vec<String>,
 }
 
 /// One thing wrong with one setting. Nothing was started.
@@ -75,6 +77,17 @@ pub struct Fault {
 
 impl Settings {
     /// Reads every layer of `sources`.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_server::settings::{Listen, Settings, Sources};
+    /// let mut sources = Sources { cores: 2, ..Sources::default() };
+    /// sources.flags.insert("rules".into(), vec!["examples/rules".into()]);
+    /// sources.env = vec![("TOLLGATE_HTTP".into(), "off".into())];
+    /// let settings = Settings::read(&sources).expect("no fault");
+    /// assert_eq!(settings.http, Listen::Off);
+    /// assert_eq!(settings.grpc, Listen::At("127.0.0.1:8081".into()));
+    /// ```
     ///
     /// # Errors
     /// Every fault of every layer.
@@ -114,6 +127,7 @@ impl Settings {
             log_level: layers.maybe("log-level", units::log_level).unwrap_or(LevelFilter::INFO),
             log_format: layers.one("log-format", units::log_format),
             notes: layers.take_notes(),
+            peer_names: layers.peer_names(),
         };
         if settings.rules.is_empty() {
             layers.fault("settings", "no rules are named; add --rules FOLDER");

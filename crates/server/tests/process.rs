@@ -43,6 +43,11 @@ impl Server {
         let mut command = tollgate();
         command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--drain-delay", "0"]);
         command.arg("--rules").arg(rules).args(flags);
+        Self::of(command)
+    }
+
+    /// Started, and waited for until it says that it is ready.
+    fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut screen = String::new();
@@ -226,6 +231,76 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
     let (code, said) = server.ended();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("stopped"), "{said}");
+}
+
+#[test]
+fn a_connection_that_is_idle_does_not_hold_the_end() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &[]);
+    let mut idle = connect(server.http());
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").expect("sent");
+    idle.read_exact(&mut [0; 15]).expect("an answer"); // HTTP/1.1 200 OK
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stopped") && !said.contains("cut off"), "{said}");
+}
+
+#[test]
+fn a_connection_above_the_most_is_closed_and_counted() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &["--max-connections", "1"]);
+    let mut first = connect(server.http());
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").expect("sent");
+    first.read_exact(&mut [0; 15]).expect("an answer");
+    let mut second = connect(server.http());
+    assert!(matches!(second.read(&mut [0; 1]), Ok(0) | Err(_)), "closed without a word");
+    first.write_all(b"GET /metrics HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").expect("sent");
+    let mut said = String::new();
+    first.read_to_string(&mut said).expect("the first is served");
+    assert!(said.contains("tollgate_connections_refused_total{surface=\"http\"} 1"), "{said}");
+}
+
+#[test]
+fn the_environment_of_the_peers_container_is_enough() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("current/ratelimit/config");
+    std::fs::create_dir_all(&config).expect("made");
+    std::fs::write(config.join("shop.yaml"), RULES).expect("written");
+    let mut command = tollgate();
+    command.args(["serve", "--drain-delay", "0"]).envs([
+        ("RUNTIME_ROOT", folder.path().join("current").display().to_string().as_str()),
+        ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+        ("RUNTIME_WATCH_ROOT", "false"),
+        ("GRPC_HOST", "127.0.0.1"),
+        ("GRPC_PORT", "0"),
+        ("HOST", "127.0.0.1"),
+        ("PORT", "0"),
+        ("USE_STATSD", "false"),
+        ("LOG_LEVEL", "warn"),
+        ("LOG_FORMAT", "json"),
+        ("REDIS_SOCKET_TYPE", "tcp"),
+        ("REDIS_URL", "redis:6379"),
+        ("SHADOW_MODE", "true"),
+    ]);
+    let server = Server::of(command);
+    for _ in 0..5 {
+        assert_eq!(server.post("/json", ALICE).0, 200, "shadow mode lets all pass");
+    }
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    let lines: Vec<serde_json::Value> =
+        said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let messages: Vec<&str> = lines.iter().filter_map(|line| line["message"].as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "REDIS_URL: counters are kept in this process; shared stores come with a later release",
+            "shadow mode: every request passes, whatever the rules say",
+        ],
+        "only what the operator should know"
+    );
 }
 
 #[test]

@@ -135,6 +135,7 @@ fn the_peers_environment_is_understood() {
     assert_eq!(settings.max_connection_age, Some(Duration::from_secs(3600)));
     assert_eq!(settings.log_level, tracing::level_filters::LevelFilter::WARN);
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+    assert!(settings.peer_names.contains(&"GRPC_HOST, GRPC_PORT".to_owned()), "{:?}", settings.peer_names);
 }
 
 #[test]
@@ -233,4 +234,55 @@ fn no_two_settings_share_a_name() {
             assert_eq!(seen.insert(name.clone(), row.name), None, "{name}");
         }
     }
+}
+
+/// The page as the table says it.
+fn page() -> String {
+    let mut page = String::from(
+        "# Settings of `tollgate serve`
+
+Each setting is a flag, a name in the environment and a line in the file of `--config` (or `TOLLGATE_CONFIG`). What
+counts is the first of: the flag, the `TOLLGATE_` name, the name of envoyproxy/ratelimit, the file, the default. Every
+fault is told at once with its place, and nothing is started then. Spans are written as `500ms`, `5s` or `1h30m`, sizes
+as `512MiB`, switches as `true` or `false`; in the environment several rule paths have `:` between them.
+
+```yaml
+rules: [/etc/tollgate/rules]
+grpc: 0.0.0.0:8081
+memory_max: 2GiB
+response_headers: true
+```
+
+This page is made of the table in `crates/server/src/settings/table.rs`; a test holds the two together.
+",
+    );
+    let mut heading = "";
+    for row in SETTINGS {
+        if row.heading != heading {
+            heading = row.heading;
+            page += &format!(
+                "\n## {heading}\n\n| flag | environment | file | default | |\n|---|---|---|---|---|\n"
+            );
+        }
+        let value = if row.kind == Kind::Switch { String::new() } else { format!(" {}", row.value) };
+        let names: Vec<String> =
+            std::iter::once(row.env()).chain(row.peer.iter().map(ToString::to_string)).collect();
+        let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
+        let (flag, env, key) = (row.name, names.join("`, `"), row.key());
+        page += &format!("| `--{flag}{value}` | `{env}` | `{key}` | {default} | {} |\n", row.help);
+    }
+    page
+}
+
+#[test]
+fn the_page_of_settings_is_the_table() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    if std::env::var_os("TOLLGATE_WRITE_DOCS").is_some() {
+        std::fs::write(&path, page()).expect("written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == page(),
+        "docs/settings.md is out of date: TOLLGATE_WRITE_DOCS=1 cargo test -p tollgate-server"
+    );
 }

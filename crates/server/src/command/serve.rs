@@ -122,6 +122,12 @@ impl Serve {
         for note in &settings.notes {
             tracing::warn!("{note}");
         }
+        if !settings.peer_names.is_empty() {
+            tracing::info!(names = settings.peer_names.join(", "), "set by names of envoyproxy/ratelimit");
+        }
+        if settings.limiter.shadow_mode {
+            tracing::warn!("shadow mode: every request passes, whatever the rules say");
+        }
         let options = Options { merge_domains: settings.merge_domains };
         let policy = match load(&settings.rules, &options) {
             Ok(policy) => policy,
@@ -164,6 +170,7 @@ impl Serve {
         let (grpc, http) = (server.grpc(), server.http());
         server.run(|| {
             let rules = node.limiter.rules();
+            tracing::info!(?grpc, ?http, version = rules.policy().version(), "started");
             let screen = Screen {
                 policy: rules.policy(),
                 rules: &settings.rules,

@@ -176,6 +176,15 @@ impl Layers {
         std::mem::take(&mut self.notes)
     }
 
+    /// Names of the peer that are set.
+    pub(super) fn peer_names(&self) -> Vec<String> {
+        let name = |given: &Given| match &given.origin {
+            Origin::Env(name) if !name.starts_with("TOLLGATE_") => Some(name.clone()),
+            _ => None,
+        };
+        self.layers.iter().flat_map(BTreeMap::values).flatten().filter_map(name).collect()
+    }
+
     /// `settings`, or every fault found on the way to them.
     pub(super) fn finish<T>(self, settings: T) -> Result<T, Vec<Fault>> {
         if self.faults.is_empty() { Ok(settings) } else { Err(self.faults) }

@@ -55,6 +55,14 @@ pub fn switch(text: &str) -> Result<bool, String> {
 
 /// A span such as `500ms`, `5s`, `1h30m` or `0`.
 ///
+/// # Example
+/// ```
+/// # use tollgate_server::settings::units::span;
+/// # use std::time::Duration;
+/// assert_eq!(span("1h30m"), Ok(Duration::from_secs(5_400)));
+/// assert_eq!(span("soon").unwrap_err(), "\"soon\" is no span; write such as 500ms, 5s or 1h30m");
+/// ```
+///
 /// # Errors
 /// What is wrong, and what to write instead.
 pub fn span(text: &str) -> Result<Duration, String> {
@@ -88,6 +96,13 @@ pub fn span(text: &str) -> Result<Duration, String> {
 
 /// A size such as `512MiB`, `1G` or `1048576`; `k`, `M`, `G` and `KiB`, `MiB`, `GiB` are powers of 1024, `kB`, `MB`,
 /// `GB` of 1000.
+///
+/// # Example
+/// ```
+/// # use tollgate_server::settings::units::{bytes, in_bytes};
+/// assert_eq!(bytes("512MiB"), Ok(512 << 20));
+/// assert_eq!(in_bytes(512 << 20), "512MiB");
+/// ```
 ///
 /// # Errors
 /// What is wrong, and what to write instead.
