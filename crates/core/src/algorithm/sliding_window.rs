@@ -5,7 +5,8 @@
 //! A denied take changes nothing. Giving back empties the oldest cells first: the bound then holds whichever take is
 //! undone.
 //!
-//! The cells of the state: a tag, length of a cell in ns, number of the newest cell since the Unix epoch, sum of the ring, then a ring of N + 1 counters.
+//! The cells of the state: a tag, length of a cell in ns, number of the newest cell since the Unix epoch, sum of the
+//! ring, number of the newest cell that is not empty, then a ring of N + 1 counters.
 
 use std::time::Duration;
 
@@ -18,7 +19,9 @@ pub(crate) const TAG: u64 = 2;
 const CELL_NS: usize = 1;
 const NEWEST: usize = 2;
 const SUM: usize = 3;
-const RING: usize = 4;
+/// Number of the newest cell with something in it; nothing empties it before the others.
+const LAST: usize = 4;
+const RING: usize = 5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingWindow {
@@ -92,7 +95,8 @@ impl SlidingWindow {
         // A clock that stepped back stands still here.
         if number > newest {
             if number - newest >= self.ring {
-                state.cells[SUM..].fill(0);
+                state.cells[SUM] = 0;
+                state.cells[RING..].fill(0);
             } else {
                 for passed in newest + 1..=number {
                     let place = self.place(passed);
@@ -117,7 +121,8 @@ impl SlidingWindow {
             let permits = std::mem::take(&mut old[RING + (number % old_ring) as usize]);
             let last_ns = number.saturating_add(1).saturating_mul(old_cell_ns) - 1;
             let place = (last_ns / self.cell_ns).min(newest);
-            if place + self.ring > newest {
+            if permits > 0 && place + self.ring > newest {
+                state.cells[LAST] = place;
                 let place = self.place(place);
                 state.cells[place] = state.cells[place].saturating_add(permits);
                 state.cells[SUM] = state.cells[SUM].saturating_add(permits);
@@ -128,7 +133,7 @@ impl SlidingWindow {
     fn begin(&self, state: &mut Wide, newest: u64) {
         state.cells.clear();
         state.cells.resize(RING + self.ring as usize, 0);
-        state.cells[..RING].copy_from_slice(&[TAG, self.cell_ns, newest, 0]);
+        state.cells[..RING].copy_from_slice(&[TAG, self.cell_ns, newest, 0, newest]);
     }
 
     fn add(&self, state: &mut Wide, permits: u64, now: Timestamp) -> Decision {
@@ -138,6 +143,7 @@ impl SlidingWindow {
             }
             let place = self.place(state.cells[NEWEST]);
             state.cells[place] = state.cells[place].saturating_add(permits);
+            state.cells[LAST] = state.cells[NEWEST];
             state.cells[SUM] = state.cells[SUM].saturating_add(permits);
         }
         let reset_ns = self.reset_ns(state, now);
@@ -150,9 +156,10 @@ impl SlidingWindow {
 
     /// Until `permits` have left the window.
     fn wait_ns(&self, state: &Wide, permits: u64, now: Timestamp) -> u64 {
+        let (older, newer) = state.cells[RING..].split_at(self.place(self.oldest(state)) - RING);
         let mut left = 0_u64;
-        for number in self.oldest(state)..=state.cells[NEWEST] {
-            left = left.saturating_add(state.cells[self.place(number)]);
+        for (number, cell) in (self.oldest(state)..=state.cells[NEWEST]).zip(newer.iter().chain(older)) {
+            left = left.saturating_add(*cell);
             if left >= permits {
                 return self.gone_ns(number, now);
             }
@@ -161,12 +168,7 @@ impl SlidingWindow {
     }
 
     fn reset_ns(&self, state: &Wide, now: Timestamp) -> u64 {
-        if state.cells.is_empty() || state.cells[SUM] == 0 {
-            return 0;
-        }
-        let mut cells = (self.oldest(state)..=state.cells[NEWEST]).rev();
-        let newest = cells.find(|&number| state.cells[self.place(number)] > 0);
-        newest.map_or(0, |number| self.gone_ns(number, now))
+        if state.cells.is_empty() || state.cells[SUM] == 0 { 0 } else { self.gone_ns(state.cells[LAST], now) }
     }
 
     /// Until all of the cell with this number is outside the window.

@@ -26,7 +26,7 @@ fn most_in_any_window(admitted: &[(i128, i128)], window: i128) -> i128 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     /// I1
     #[test]

@@ -18,7 +18,7 @@ fn decides_as_the_oracle(plain: &Plain, visits: &[Visit], start: u64) -> Result<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn token_bucket_decides_as_the_exact_model(plain in any::token_bucket(), visits in any::visits(20), start in any::start()) {

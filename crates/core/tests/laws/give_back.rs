@@ -6,7 +6,7 @@ use tollgate_core::{Algorithm, Cost};
 use crate::any;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn what_is_given_back_at_once_was_never_taken(

@@ -26,7 +26,7 @@ impl Missing {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     /// Through any number of reloads: what is missing stays missing in permits, and flows back at the rate in force.
     #[test]

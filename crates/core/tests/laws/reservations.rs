@@ -37,7 +37,7 @@ fn full_at_first(mut plain: Plain) -> Plain {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn a_reservation_is_for_the_first_instant_at_which_all_of_it_is_there(
