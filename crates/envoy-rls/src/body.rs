@@ -53,10 +53,9 @@ impl Incoming {
     pub(crate) async fn only(&mut self) -> Result<Bytes, Status> {
         if self.first.is_none() && self.held.is_empty() {
             let Some(chunk) = self.chunk().await? else { return Err(nothing()) };
-            if let Some(length) = self.length(&chunk)? {
-                if chunk.len() == PREFIX + length && self.stream.is_end_stream() {
-                    return Ok(chunk.slice(PREFIX..));
-                }
+            let length = self.length(&chunk)?;
+            if length.is_some_and(|length| chunk.len() == PREFIX + length) && self.stream.is_end_stream() {
+                return Ok(chunk.slice(PREFIX..));
             }
             self.hold(&chunk)?;
         }
@@ -72,11 +71,11 @@ impl Incoming {
     /// The next message, without its prefix; `None` at the end of the body.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
-            if let Some(length) = self.length(&self.held)? {
-                if self.held.len() >= PREFIX + length {
-                    self.held.advance(PREFIX);
-                    return Ok(Some(self.held.split_to(length).freeze()));
-                }
+            if let Some(length) = self.length(&self.held)?
+                && self.held.len() >= PREFIX + length
+            {
+                self.held.advance(PREFIX);
+                return Ok(Some(self.held.split_to(length).freeze()));
             }
             match self.chunk().await? {
                 Some(chunk) => self.hold(&chunk)?,

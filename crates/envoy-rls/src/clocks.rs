@@ -83,11 +83,11 @@ impl Clocks {
         limits: &Limits,
         busy: Busy,
     ) -> Poll<Result<Due, Dead>> {
-        if let (Some(_), Some(pings)) = (self.ping_sent, &mut self.pings) {
-            if pings.poll_pong(cx).is_ready() {
-                self.ping_sent = None;
-                self.heard = Instant::now();
-            }
+        if let (Some(_), Some(pings)) = (self.ping_sent, &mut self.pings)
+            && pings.poll_pong(cx).is_ready()
+        {
+            self.ping_sent = None;
+            self.heard = Instant::now();
         }
         if self.sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
@@ -115,11 +115,10 @@ impl Clocks {
         if busy.has_streams && !busy.has_answers_due && quiet >= limits.request_timeout {
             return Err(Dead);
         }
-        if self.ping_sent.is_none() && now - self.heard >= limits.keep_alive_interval {
-            if let Some(pings) = &mut self.pings {
-                pings.send_ping(Ping::opaque()).map_err(|_| Dead)?;
-                self.ping_sent = Some(now);
-            }
+        let is_unheard = self.ping_sent.is_none() && now - self.heard >= limits.keep_alive_interval;
+        if let (true, Some(pings)) = (is_unheard, &mut self.pings) {
+            pings.send_ping(Ping::opaque()).map_err(|_| Dead)?;
+            self.ping_sent = Some(now);
         }
         let is_idle = !busy.has_streams && quiet >= limits.idle_timeout;
         Ok(if is_idle && !self.is_leaving { Due::Leave } else { Due::Nothing })

@@ -92,7 +92,7 @@ where
         is_draining: false,
         arrived: Vec::new(),
         answered: 0,
-        desk: Desk::default(),
+        desk: None,
         elsewhere: JoinSet::new(),
     };
     std::future::poll_fn(|cx| connection.poll(cx, leaving.as_mut())).await
@@ -107,7 +107,8 @@ struct Connection<IO, S: Store, L: Store> {
     arrived: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
     /// Calls so far.
     answered: u64,
-    desk: Desk,
+    /// Buffers of the last call, for the next.
+    desk: Option<Box<Desk>>,
     /// Calls that are answered in tasks of their own.
     elsewhere: JoinSet<()>,
     clocks: Clocks,
@@ -242,7 +243,7 @@ where
                 return;
             }
         };
-        let mut desk = std::mem::take(&mut self.desk);
+        let mut desk = self.desk.take().unwrap_or_default();
         let service = Arc::clone(&self.service);
         let mut answer = Box::pin(async move {
             let result = service.answer(&message, now, &mut desk).await;
@@ -250,7 +251,7 @@ where
         });
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
             Ok(Poll::Ready((result, desk))) => {
-                self.desk = desk;
+                self.desk = Some(desk);
                 outgoing::reply(&mut respond, result);
             }
             Ok(Poll::Pending) => {

@@ -71,10 +71,10 @@ pub(crate) fn write(
     for descriptor in answer.descriptors() {
         Line::new(&descriptor, now).write(out);
     }
-    if let Some(names) = &options.headers {
-        if let Some(nearest) = nearest(answer, now) {
-            nearest.write_headers(names, out);
-        }
+    if let Some(names) = &options.headers
+        && let Some(nearest) = nearest(answer, now)
+    {
+        nearest.write_headers(names, out);
     }
     if options.dynamic_metadata {
         let metadata = metadata(answer, request);
@@ -225,11 +225,9 @@ fn metadata(answer: &Answer<'_>, request: &Request<'_>) -> rls::Struct {
             fields.insert("degraded".into(), text(degraded.name().to_owned()));
         }
         descriptors.push(map(fields));
-        if told.is_admitted() && !told.is_replaced {
-            if let Some(serde_json::Value::Object(object)) = told.rule.and_then(|rule| rule.metadata.as_ref())
-            {
-                merge(&mut passed, object);
-            }
+        let passed_by = told.rule.filter(|_| told.is_admitted() && !told.is_replaced);
+        if let Some(serde_json::Value::Object(object)) = passed_by.and_then(|rule| rule.metadata.as_ref()) {
+            merge(&mut passed, object);
         }
     }
     let mut fields = BTreeMap::from([
@@ -313,3 +311,6 @@ fn tag_varint(out: &mut BytesMut, tag: u8, value: u64) {
         varint(out, value);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
 //! Calls of a well-behaved client, made with tonic over real sockets.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What reflection tells is what the proto files say.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use prost::Message;
 

@@ -1,4 +1,5 @@
 //! Clients that mean harm or know no better: each gets a clear end, and others are served meanwhile.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod common;
 

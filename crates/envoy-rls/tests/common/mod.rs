@@ -1,5 +1,6 @@
 //! A server on a port of its own, and the ways to call it.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
