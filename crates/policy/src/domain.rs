@@ -1,20 +1,7 @@
 //! A domain: its rules, and which of them a descriptor falls under.
 //!
-//! # How a descriptor finds its rule
-//! The entries of a request's descriptor are walked in their order, each one level down the tree of the file. On a level
-//! the first of these that there is takes the entry:
-//!
-//! 1. the same key and the same value;
-//! 2. the same key and the narrowest `value_cidr` that the value lies in;
-//! 3. the first in file order of the `*` patterns and the `value_regex`es that match;
-//! 4. the same key without a value (an empty value of a request comes here too, unless a pattern takes it).
-//!
-//! Where nothing takes an entry, nothing limits the descriptor. There is no way back: a value that has a node of its own
-//! never falls to the node without a value, even when its own node lacks what comes next. A rule counts only where the
-//! last entry ends; what lies deeper in the file or in the request finds nothing.
-//!
-//! Cost: one or two hash lookups a level, whatever the number of rules, plus one step for each pattern of that key.
-//! Nothing is allocated.
+//! Cost of finding: one or two hash lookups a level, whatever the number of rules, plus one step for each pattern of that
+//! key. Nothing is allocated, but by a regular expression's first use. Not here: how the tree is made (`build`).
 
 use std::net::IpAddr;
 
@@ -45,6 +32,22 @@ pub enum Charge {
 }
 
 /// The rules of one domain.
+///
+/// # How a descriptor finds its rule
+/// The entries of a request's descriptor are walked in their order, each one level down the tree of the file. On a level
+/// the first of these that there is takes the entry:
+///
+/// 1. the same key and the same value;
+/// 2. the same key and the narrowest `value_cidr` that the value lies in; an IPv4 address written as IPv6 is IPv4;
+/// 3. the first in file order of the `*` patterns and the `value_regex`es that match, the latter the whole value; a `*` in
+///    a key makes a pattern for `key_value` together;
+/// 4. the same key without a value. An empty value of a request comes here too, unless a pattern takes it.
+///
+/// Where nothing takes an entry, nothing limits the descriptor. There is no way back: a value that has a node of its own
+/// never falls to the node without a value, even when its own node lacks what comes next. A rule counts only where the
+/// last entry ends; what lies deeper in the file or in the request finds nothing.
+///
+/// Cost: one or two hash lookups a level, whatever the number of rules, plus one step for each pattern of that key.
 #[derive(Clone, Debug)]
 pub struct Domain {
     pub(crate) index: usize,

@@ -31,9 +31,22 @@ use crate::rule::{Counted, Level, Limit, Override, Rule, Unit};
 impl Rule {
     /// Appends the key of the counter of `limits[limit]` for a request's `entries` in `domain`.
     ///
-    /// `entries` are those that [`Domain::find`](crate::Domain::find) found this rule by. Equal keys mean one counter:
-    /// they come of the same domain, the same kind of limit, and entries that the rule counts as one (equal values, or
-    /// values of one shared pattern, or addresses of one network). Appends nothing for a limit that is not there.
+    /// `entries` are those that [`Domain::find`](crate::Domain::find) found this rule by. Appends nothing for a limit that
+    /// is not there.
+    ///
+    /// # What is counted together
+    /// Equal keys mean one counter, and two requests have equal keys only when all of these are equal:
+    ///
+    /// - the domain, and the number, keys and order of the entries;
+    /// - each value: all of it, so that a rule without a value or with a pattern counts each value of the request apart. But
+    ///   with `share_threshold` the rule's pattern stands for all values that match it; with `value_cidr` the address counts
+    ///   whatever its spelling; with `ipv6_prefix` so many of its bits;
+    /// - what is counted: the unit or period (with cells, time zone or first hit, where the rule has them) of windows, the
+    ///   algorithm alone of buckets and totals; and the name, for one of several `limits`.
+    ///
+    /// Not the limit, the burst, the rule's name or its place: change a number and the counts stay. So an exact rule cut
+    /// out of a general one goes on with the counts of the general one. Keys are readable text without control characters;
+    /// no value can be chosen that makes its key another's.
     ///
     /// # Example
     /// ```

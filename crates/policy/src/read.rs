@@ -23,6 +23,10 @@ use crate::rule::Response;
 use crate::tree::{self, Kind, Map, Node, Pos};
 use spelling::Section;
 
+/// The most faults, and the most warnings, that are told of one file.
+const MAX_FAULTS: usize = 1_000;
+const LAST_FAULT: usize = MAX_FAULTS - 1;
+
 /// What one file says.
 #[derive(Debug)]
 pub(crate) struct File {
@@ -53,12 +57,28 @@ impl Notes {
 
     pub(crate) fn fault(&mut self, pos: Pos, path: impl fmt::Display, message: impl Into<String>) {
         let place = self.place(pos);
-        self.faults.push(Fault { place, path: path.to_string(), message: message.into() });
+        push(&mut self.faults, place, path, message.into());
     }
 
     pub(crate) fn warn(&mut self, pos: Pos, path: impl fmt::Display, message: impl Into<String>) {
         let place = self.place(pos);
-        self.warnings.push(Fault { place, path: path.to_string(), message: message.into() });
+        push(&mut self.warnings, place, path, message.into());
+    }
+
+    /// No more faults are taken.
+    fn is_full(&self) -> bool {
+        self.faults.len() >= MAX_FAULTS
+    }
+}
+
+fn push(notes: &mut Vec<Fault>, place: Place, path: impl fmt::Display, message: String) {
+    match notes.len() {
+        MAX_FAULTS.. => {}
+        LAST_FAULT => {
+            let message = "there is more from here on; see to what is told first".to_owned();
+            notes.push(Fault { place, path: String::new(), message });
+        }
+        _ => notes.push(Fault { place, path: path.to_string(), message }),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every rule file in docs/rules.md and in examples/rules loads without a warning, but those marked as faulty; and every
+//! Every rule file in docs/rules.md, docs/choosing.md and examples/rules loads without a warning, but those marked as faulty; and every
 //! key has its example.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
@@ -8,6 +8,7 @@ use std::path::Path;
 use tollgate_policy::{Entry, Options, Policy, Source, Unit};
 
 const RULES: &str = include_str!("../../../docs/rules.md");
+const CHOOSING: &str = include_str!("../../../docs/choosing.md");
 
 /// The fenced blocks of a page: what stands behind the fence, the number of the first line, the text.
 fn blocks(page: &str) -> Vec<(String, usize, String)> {
@@ -27,8 +28,11 @@ fn blocks(page: &str) -> Vec<(String, usize, String)> {
 #[test]
 fn every_rule_file_in_the_documentation_loads_or_is_marked_as_faulty() {
     let mut seen = (0, 0);
-    for (kind, line, text) in blocks(RULES) {
-        let source = Source { name: format!("docs/rules.md from line {line}").into(), text };
+    let pages = [("docs/rules.md", RULES), ("docs/choosing.md", CHOOSING)];
+    let blocks =
+        pages.into_iter().flat_map(|(name, page)| blocks(page).into_iter().map(move |block| (name, block)));
+    for (page, (kind, line, text)) in blocks {
+        let source = Source { name: format!("{page} from line {line}").into(), text };
         let policy = Policy::parse(&[source], &Options::default());
         match kind.as_str() {
             "yaml" => {

@@ -281,3 +281,44 @@ fn unescape(text: &str) -> Option<String> {
     }
     Some(plain)
 }
+
+#[test]
+fn three_buckets_a_user_one_an_address_and_one_for_all() {
+    let policy = policy(
+        "
+domain: app
+descriptors:
+  - key: action
+    value: post
+    descriptors:
+      - {key: user, rate_limit: {unit: second, requests_per_unit: 1, algorithm: token_bucket}}
+  - key: action
+    value: friend
+    descriptors:
+      - {key: user, rate_limit: {unit: day, requests_per_unit: 150, algorithm: token_bucket}}
+  - key: action
+    value: like
+    descriptors:
+      - {key: user, rate_limit: {unit: second, requests_per_unit: 5, algorithm: token_bucket}}
+  - {key: remote_address, rate_limit: {unit: second, requests_per_unit: 10, algorithm: token_bucket}}
+  - key: generic_key
+    value: all
+    rate_limit: {unit: second, requests_per_unit: 10000, algorithm: token_bucket}
+",
+    );
+    let mut keys = Vec::new();
+    for user in ["ann", "bob"] {
+        for action in ["post", "friend", "like"] {
+            keys.push(key_of(&policy, &[entry("action", action), entry("user", user)]));
+        }
+        keys.push(key_of(
+            &policy,
+            &[entry("remote_address", if user == "ann" { "192.0.2.1" } else { "192.0.2.2" })],
+        ));
+    }
+    keys.push(key_of(&policy, &[entry("generic_key", "all")]));
+    assert_eq!(keys[0], "app|action=post|user=ann|token_bucket");
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 2 * 4 + 1);
+}

@@ -136,6 +136,9 @@ pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<
     if section.allows(name) || (section == Section::Descriptor && matches!(name, "Key" | "Value")) {
         return;
     }
+    if notes.is_full() {
+        return; // spares the search for what was meant
+    }
     let here = path.key(name);
     if LATER.contains(&name) {
         let message = "comes in a later release; leave it out, docs/choosing.md names what is there today";
