@@ -57,10 +57,12 @@ impl Default for HeaderNames {
     }
 }
 
-/// Appends the framed reply to `out`, which may hold room from earlier replies, and takes it out.
+/// Appends the framed reply to `out`, which may hold room from earlier replies, and takes it out. `hits_addend` is the
+/// request's own as it came, 0 where it did not.
 pub(crate) fn write(
     answer: &Answer<'_>,
     request: &Request<'_>,
+    hits_addend: u32,
     options: &ReplyOptions,
     now: Timestamp,
     out: &mut BytesMut,
@@ -77,7 +79,7 @@ pub(crate) fn write(
         nearest.write_headers(names, out);
     }
     if options.dynamic_metadata {
-        let metadata = metadata(answer, request);
+        let metadata = metadata(answer, request, hits_addend);
         out.put_u8(0x32);
         varint(out, metadata.encoded_len() as u64);
         metadata.encode_raw(out);
@@ -206,7 +208,7 @@ fn reset_seconds(limit: &Limit, decision: &Decision, now: Timestamp) -> u64 {
 }
 
 /// The request in a map, with the metadata of the rules that it passed.
-fn metadata(answer: &Answer<'_>, request: &Request<'_>) -> rls::Struct {
+fn metadata(answer: &Answer<'_>, request: &Request<'_>, hits_addend: u32) -> rls::Struct {
     let mut passed = BTreeMap::new();
     let mut descriptors = Vec::with_capacity(request.descriptors.len());
     for (asked, told) in request.descriptors.iter().zip(answer.descriptors()) {
@@ -234,6 +236,9 @@ fn metadata(answer: &Answer<'_>, request: &Request<'_>) -> rls::Struct {
         ("domain".to_owned(), text(request.domain.to_owned())),
         ("descriptors".to_owned(), list(descriptors)),
     ]);
+    if hits_addend > 0 {
+        fields.insert("hitsAddend".into(), number(hits_addend.into()));
+    }
     if !passed.is_empty() {
         fields.insert("metadata".into(), map(passed));
     }

@@ -96,7 +96,7 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
         if answer.domain().is_none() && answer.policy().domains().is_empty() {
             return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
         }
-        let reply = reply::write(&answer, &request, &self.options, now, &mut desk.out);
+        let reply = reply::write(&answer, &request, parsed.hits_addend, &self.options, now, &mut desk.out);
         drop(answer);
         desk.room.keep(descriptors);
         parsed.give_back(&mut desk.room);

@@ -1,0 +1,123 @@
+//! Stores that must be waited for, never answer, or panic: one call's trouble is no other call's.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{RULES, SHOULD_RATE_LIMIT, call, descriptor, framed, outcome, request};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tollgate_core::{Cost, Decision, ManualClock, Quota, Timestamp};
+use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, serve};
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_policy::{Options, Policy, Source};
+use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
+
+/// A memory store behind a gate for keys that hold `slow`; it panics at keys that hold `panic`.
+struct Gated {
+    inner: MemoryStore,
+    gate: Arc<Semaphore>,
+}
+
+impl Store for Gated {
+    fn name(&self) -> StoreName {
+        StoreName::new("gated")
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        let says =
+            |word: &[u8]| batch.iter().any(|take| take.key.0.windows(word.len()).any(|part| part == word));
+        assert!(!says(b"panic"), "as asked");
+        if says(b"slow") {
+            let _pass = self.gate.acquire().await.expect("open");
+            return self.inner.take(batch, charge, now, verdicts).await;
+        }
+        self.inner.take(batch, charge, now, verdicts).await;
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.inner.give_back(key, quota, cost, now).await
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        self.inner.reset(key, quota, now).await
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.inner.inspect(key, quota, now).await
+    }
+}
+
+/// One connection to a server with a gated store.
+async fn connected(gate: &Arc<Semaphore>) -> h2::client::SendRequest<bytes::Bytes> {
+    let source = Source { name: "rules.yaml".into(), text: RULES.into() };
+    let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
+    let store = Gated { inner: MemoryStore::new(MemoryConfig::default()), gate: Arc::clone(gate) };
+    let limiter: Limiter<Gated> = Limiter::new(policy, store, LimiterSettings::default());
+    let clock = Arc::new(ManualClock::at(common::NOW));
+    let (ready, drain) = (watch::channel(true).1, watch::channel(false).1);
+    let limits = Limits::default();
+    let service = RateLimitService::new(Arc::new(limiter), clock, ready, ReplyOptions::default(), limits);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let stream =
+        tokio::net::TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
+    tokio::spawn(serve(listener, Arc::new(service), drain));
+    let (send, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    send
+}
+
+fn begin(
+    send: &mut h2::client::SendRequest<bytes::Bytes>,
+    key: &str,
+    deadline: &str,
+) -> h2::client::ResponseFuture {
+    let header = call(SHOULD_RATE_LIMIT).header("grpc-timeout", deadline).body(()).unwrap();
+    let (response, mut out) = send.send_request(header, false).expect("open");
+    out.send_data(framed(&request(vec![descriptor("api_key", key)])), true).expect("open");
+    response
+}
+
+#[tokio::test]
+async fn a_slow_decision_holds_up_no_other_of_its_connection() {
+    let gate = Arc::new(Semaphore::new(0));
+    let mut send = connected(&gate).await;
+    let slow: Vec<_> = (0..3).map(|_| begin(&mut send, "slow", "1H")).collect();
+    for _ in 0..3 {
+        let quick = begin(&mut send, "quick", "1H");
+        assert_eq!(outcome(quick).await.expect("an answer"), (200, 0));
+    }
+    gate.add_permits(3);
+    for slow in slow {
+        assert_eq!(outcome(slow).await.expect("an answer"), (200, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_never_comes_ends_at_the_callers_deadline() {
+    let mut send = connected(&Arc::new(Semaphore::new(0))).await;
+    let began = tokio::time::Instant::now();
+    let stuck = begin(&mut send, "slow", "200m");
+    assert_eq!(outcome(stuck).await.expect("an answer"), (200, 4));
+    assert!(began.elapsed().as_millis() >= 200);
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_call() {
+    let mut send = connected(&Arc::new(Semaphore::new(0))).await;
+    let before = begin(&mut send, "quick", "1H");
+    let hurt = begin(&mut send, "panic", "1H");
+    let after = begin(&mut send, "quick", "1H");
+    assert_eq!(outcome(hurt).await.expect("an answer"), (200, 13));
+    for unhurt in [before, after] {
+        assert_eq!(outcome(unhurt).await.expect("an answer"), (200, 0));
+    }
+}
