@@ -52,6 +52,11 @@ impl ModelStore {
         self.lock().get(key.0).map(expires)
     }
 
+    /// Drops every state that has expired at `now`, as any store may at any time: no answer changes by it.
+    pub fn forget_expired(&self, now: Timestamp) {
+        self.lock().retain(|_, state| !expires(state).is_past(now));
+    }
+
     fn lock(&self) -> MutexGuard<'_, States> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -61,9 +61,11 @@ impl SlidingWindowCounter {
     fn counts(&self, state: &Wide, now: Timestamp) -> Counts {
         let window = now.as_nanos() / self.window_ns;
         let elapsed_ns = now.as_nanos() % self.window_ns;
-        let [_, window_ns, stored, current, previous] = state.cells[..] else {
-            return Counts { window, current: 0, previous: 0, elapsed_ns };
-        };
+        let none = Counts { window, current: 0, previous: 0, elapsed_ns };
+        let [_, window_ns, stored, current, previous] = state.cells[..] else { return none };
+        if state.expires.is_past(now) {
+            return none; // its estimate is zero by now; a store may have dropped it
+        }
         if window_ns != self.window_ns {
             // The rule had another window: what it estimated goes on as counted in this one.
             let current = Self { limit: self.limit, window_ns }.estimate_of(state, now);
@@ -74,7 +76,7 @@ impl SlidingWindowCounter {
             None => Counts { window: stored, current, previous, elapsed_ns: 0 },
             Some(0) => Counts { window, current, previous, elapsed_ns },
             Some(1) => Counts { window, current: 0, previous: current, elapsed_ns },
-            Some(_) => Counts { window, current: 0, previous: 0, elapsed_ns },
+            Some(_) => none,
         }
     }
 

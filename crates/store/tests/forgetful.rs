@@ -1,0 +1,47 @@
+//! A state that has expired says the same as none: a store that drops such states at once answers as one that keeps them.
+
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_store::{
+    Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts, suite,
+};
+
+#[derive(Default)]
+struct Forgetful(ModelStore);
+
+impl Store for Forgetful {
+    fn name(&self) -> StoreName {
+        StoreName::new("forgetful")
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        self.0.forget_expired(now);
+        self.0.take(batch, charge, now, verdicts).await;
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.0.forget_expired(now);
+        self.0.give_back(key, quota, cost, now).await
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        self.0.forget_expired(now);
+        self.0.reset(key, quota, now).await
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.0.forget_expired(now);
+        self.0.inspect(key, quota, now).await
+    }
+}
+
+#[test]
+fn a_store_that_drops_expired_states_at_once_answers_as_one_that_keeps_them() {
+    let options = suite::Options { cases: 1_000, ..Default::default() };
+    suite::run(&suite::Parked, Forgetful::default, &options);
+}
