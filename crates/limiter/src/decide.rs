@@ -10,6 +10,7 @@ use crate::answer::{Answer, Kind, Status};
 use crate::limiter::Limiter;
 use crate::observe::Global;
 use crate::observe::lanes::Seat;
+use crate::observe::meters::count_details;
 use crate::plan::plan;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, LimitRef, Scratch, rehouse};
@@ -79,7 +80,12 @@ impl<S: Store, L: Store> Limiter<S, L> {
             overall = Outcome::Admit;
             self.metrics.count(seat, Global::Shadowed, 1);
         }
-        rules.meters.count(seat, domain.index(), &scratch.statuses, self.settings.near_limit_ratio);
+        let near_ratio = self.settings.near_limit_ratio;
+        rules.meters.count(seat, domain.index(), &scratch.statuses, near_ratio);
+        if rules.meters.has_details {
+            let details = self.metrics.details();
+            count_details(details, seat, domain, request, &scratch.statuses, near_ratio);
+        }
         let domain = Some(domain.index());
         let Scratch { statuses, overrides, .. } = scratch;
         Ok(Answer { rules, domain, overall, is_shadowed, statuses, overrides })

@@ -22,12 +22,21 @@ pub struct LimiterSettings {
     pub near_limit_ratio: f32,
     /// Most rules that get metrics of their own; the rest are counted together.
     pub max_rule_series: usize,
+    /// Most values of requests that get metrics of their own, for rules that ask for it (`detailed_metric`,
+    /// `value_to_metric`); the rest are counted together.
+    pub max_value_series: usize,
 }
 
 impl Default for LimiterSettings {
-    /// No mode; near is 0.8; metrics for 10,000 rules.
+    /// No mode; near is 0.8; metrics for 10,000 rules and 1,000 values.
     fn default() -> Self {
-        Self { shadow_mode: false, quota_mode: false, near_limit_ratio: 0.8, max_rule_series: 10_000 }
+        Self {
+            shadow_mode: false,
+            quota_mode: false,
+            near_limit_ratio: 0.8,
+            max_rule_series: 10_000,
+            max_value_series: 1_000,
+        }
     }
 }
 
@@ -64,7 +73,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
     /// A limiter by the rules of `policy`, with its counters in `store`.
     #[must_use]
     pub fn new(policy: Policy, store: S, settings: LimiterSettings) -> Self {
-        let metrics = Metrics::new(settings.max_rule_series);
+        let metrics = Metrics::new(settings.max_rule_series, settings.max_value_series);
         let rules = Rules { meters: metrics.meters_for(&policy), policy };
         metrics.count_load(true, rules.policy.version(), Timestamp::ZERO);
         let store_fails = AtomicBool::new(false);

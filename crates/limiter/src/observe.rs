@@ -4,6 +4,7 @@
 //! Every set of labels is bounded: by the rules in the files and a cap on them, never by what clients send.
 //! Not here: serving the text (the server), logs and traces.
 
+pub(crate) mod details;
 mod exposition;
 pub(crate) mod lanes;
 pub(crate) mod meters;
@@ -17,6 +18,7 @@ use prometheus_client::registry::Registry;
 use tollgate_core::Timestamp;
 use tollgate_policy::Policy;
 
+use details::Details;
 use lanes::{Lanes, Seat};
 use meters::Meters;
 
@@ -106,11 +108,13 @@ pub(crate) struct Shared {
     loads: Mutex<Loads>,
     stores: Mutex<Vec<(String, Figures)>>,
     most_rules: usize,
+    details: Details,
 }
 
 impl Metrics {
-    /// No count yet. At most `most_rules` rules get series of their own; the rest are counted together.
-    pub(crate) fn new(most_rules: usize) -> Self {
+    /// No count yet. At most `most_rules` rules get series of their own, and at most `most_details` values of requests
+    /// for rules that ask for it; the rest are counted together.
+    pub(crate) fn new(most_rules: usize, most_details: usize) -> Self {
         let shared = Arc::new(Shared {
             meters: ArcSwap::default(),
             globals: Lanes::default(),
@@ -118,6 +122,7 @@ impl Metrics {
             loads: Mutex::default(),
             stores: Mutex::default(),
             most_rules,
+            details: Details::new(most_details),
         });
         let mut registry = Registry::default();
         registry.register_collector(Box::new(exposition::Exposition(Arc::clone(&shared))));
@@ -172,6 +177,11 @@ impl Metrics {
         let meters = Arc::new(Meters::new(policy, &old, self.shared.most_rules));
         self.shared.meters.store(Arc::clone(&meters));
         meters
+    }
+
+    /// Series by values of requests.
+    pub(crate) fn details(&self) -> &Details {
+        &self.shared.details
     }
 
     #[inline]

@@ -141,3 +141,33 @@ fn stores_latency_and_what_others_register_are_shown() {
         ],
     );
 }
+
+#[test]
+fn rules_that_ask_for_it_are_shown_by_values_up_to_a_cap() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: a, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - key: b
+    value_to_metric: true
+    descriptors:
+      - {key: c, rate_limit: {unit: minute, requests_per_unit: 9}}";
+    let settings = LimiterSettings { max_value_series: 3, ..LimiterSettings::default() };
+    let limiter = Limiter::new(policy(rules), ModelStore::default(), settings);
+    for entries in ["a=1", "a=1", "a=10.0.0.1", "b=x c=y", "a=2", "a=3", "a=1"] {
+        ask(&limiter, &[of(entries)]);
+    }
+    let text = limiter.metrics().render();
+    has(
+        &text,
+        &[
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="a_1"} 3"#,
+            r#"ratelimit_service_rate_limit_over_limit{domain="d",key1="a_1"} 2"#,
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="a_10_0_0_1"} 1"#,
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="b_x",key2="c"} 1"#,
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="(others)"} 2"#,
+            r#"tollgate_decisions_total{domain="d",rule="a",outcome="admit"} 4"#,
+        ],
+    );
+    assert_eq!(text.matches("rate_limit_total_hits{").count(), 4, "{text}");
+}

@@ -8,7 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::meters::{OVERRIDDEN, Of, RuleMeter, UNMATCHED};
+use super::meters::{OVERRIDDEN, Of, RuleLanes, UNMATCHED, stat_keys};
 use super::{BATCH_SIZES, Global, LATENCY_NS, Shared};
 
 /// Writes one limiter's counters at every scrape.
@@ -53,7 +53,7 @@ impl Exposition {
             let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
             for meter in rules {
                 let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
-                count(&mut family.encode_family(&labels)?, sum(meter, of))?;
+                count(&mut family.encode_family(&labels)?, sum(&meter.lanes, of))?;
             }
         }
         Ok(())
@@ -157,6 +157,9 @@ impl Exposition {
     fn peer(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let meters = self.0.meters.load();
         let rules = &meters.rules[..meters.distinct];
+        let details = self.0.details.all().into_iter();
+        let details: Vec<_> =
+            details.map(|(domain, stat, lanes)| (domain, stat_keys(&stat), lanes)).collect();
         let families = [
             ("total_hits", &[Of::WithinHits, Of::OverHits][..]),
             ("over_limit", &[Of::OverHits]),
@@ -170,8 +173,11 @@ impl Exposition {
             let mut family = to.encode_descriptor(&name, help, None, MetricType::Unknown)?;
             // Levels are joined without escaping, so two rules may share a series.
             let mut series = BTreeMap::<_, u64>::new();
-            for meter in rules {
-                *series.entry((&meter.domain, &meter.keys)).or_default() += sum(meter, of);
+            for meter in rules.iter().filter(|meter| !meter.is_detailed) {
+                *series.entry((&meter.domain, &meter.keys)).or_default() += sum(&meter.lanes, of);
+            }
+            for (domain, keys, lanes) in &details {
+                *series.entry((domain, keys)).or_default() += sum(lanes, of);
             }
             for ((domain, [key1, key2]), value) in series {
                 let labels = [("domain", domain.as_str()), ("key1", key1), ("key2", key2)];
@@ -193,8 +199,8 @@ impl Exposition {
     }
 }
 
-fn sum(meter: &RuleMeter, of: &[Of]) -> u64 {
-    of.iter().map(|&of| meter.lanes.sum(of as usize)).sum()
+fn sum(lanes: &RuleLanes, of: &[Of]) -> u64 {
+    of.iter().map(|&of| lanes.sum(of as usize)).sum()
 }
 
 fn count(series: &mut prometheus_client::encoding::MetricEncoder<'_>, value: u64) -> fmt::Result {

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_core::Outcome;
-use tollgate_policy::Policy;
+use tollgate_policy::{Domain, Policy};
 
+use super::details::Details;
 use super::lanes::{Lanes, Seat};
 use crate::answer::{Kind, Status};
+use crate::request::Request;
 
 /// What is counted of a rule: decisions by outcome, and hits by where they fell.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct RuleMeter {
     pub(crate) rule: String,
     /// The first level of its path, and the rest of it, as dashboards of envoyproxy/ratelimit label them.
     pub(crate) keys: [String; 2],
+    /// Its hits are shown by values of requests instead.
+    pub(crate) is_detailed: bool,
     pub(crate) lanes: Arc<RuleLanes>,
 }
 
@@ -53,12 +57,14 @@ pub(crate) struct Meters {
     /// By rule index; those from `distinct` on share their counters with the last.
     pub(crate) rules: Vec<RuleMeter>,
     pub(crate) distinct: usize,
+    /// Whether any rule is shown by values of requests.
+    pub(crate) has_details: bool,
 }
 
 pub(crate) const UNMATCHED: usize = 0;
 pub(crate) const OVERRIDDEN: usize = 1;
 /// What rules above the cap are called together.
-const OTHERS: &str = "(others)";
+pub(crate) const OTHERS: &str = "(others)";
 
 impl Meters {
     /// Meters for `policy`, going on from `old` for rules that are in both. At most `most` rules get series of their own.
@@ -87,10 +93,14 @@ impl Meters {
                 } else {
                     ("", OTHERS, Arc::clone(&meters.rules[most].lanes))
                 };
+                let mut stat = String::new();
+                rule.write_stat(&[], &mut stat);
+                meters.has_details |= rule.stat_varies();
                 meters.rules.push(RuleMeter {
                     domain: name.to_owned(),
                     rule: path.to_owned(),
-                    keys: stat_keys(path),
+                    keys: if path == OTHERS { [OTHERS.to_owned(), String::new()] } else { stat_keys(&stat) },
+                    is_detailed: rule.stat_varies(),
                     lanes,
                 });
             }
@@ -118,11 +128,31 @@ impl Meters {
     }
 }
 
-/// `key=value` of the levels as `key_value`: the first, and the others joined by dots.
-fn stat_keys(path: &str) -> [String; 2] {
-    let mut levels = path.split(" → ").map(|level| level.replacen('=', "_", 1));
-    let first = levels.next().unwrap_or_default();
-    [first, levels.collect::<Vec<_>>().join(".")]
+/// The first level of a statistics path, and the rest of it.
+pub(crate) fn stat_keys(stat: &str) -> [String; 2] {
+    let (first, rest) = stat.split_once('.').unwrap_or((stat, ""));
+    [first.to_owned(), rest.to_owned()]
+}
+
+/// Counts what became of descriptors whose rules are shown by values of requests.
+#[cold]
+pub(crate) fn count_details(
+    details: &Details,
+    seat: Seat,
+    domain: &Domain,
+    request: &Request<'_>,
+    statuses: &[Status],
+    near_ratio: f32,
+) {
+    for (status, descriptor) in statuses.iter().zip(request.descriptors) {
+        let rule = status.rule.map(|place| &domain.rules()[place as usize]);
+        let Some(rule) = rule.filter(|rule| status.kind != Kind::Replaced && rule.stat_varies()) else {
+            continue;
+        };
+        let mut stat = String::new();
+        rule.write_stat(descriptor.entries, &mut stat);
+        count(&details.lanes(domain.name(), &stat), seat, status, near_ratio);
+    }
 }
 
 #[inline]

@@ -1,0 +1,57 @@
+//! Series by values of requests, for rules that ask for them (`detailed_metric`, `value_to_metric`), up to a cap.
+//!
+//! Such a rule pays a lookup under a shared lock for each decision; other rules pay nothing. Past the cap, what a client
+//! sends makes no further series: it is counted under `(others)` of its domain.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::meters::{OTHERS, RuleLanes};
+
+/// Longer paths, in bytes, are counted under `(others)`.
+const LONGEST_STAT: usize = 256;
+
+/// Counters by domain and statistics path.
+#[derive(Debug)]
+pub(crate) struct Details {
+    domains: RwLock<Domains>,
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Domains {
+    series: HashMap<String, HashMap<String, Arc<RuleLanes>>>,
+    /// How many series there are in all domains.
+    number: usize,
+}
+
+impl Details {
+    /// At most `most` series, and one more for each domain.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { domains: RwLock::default(), most }
+    }
+
+    /// The counters of `stat` in `domain`.
+    pub(crate) fn lanes(&self, domain: &str, stat: &str) -> Arc<RuleLanes> {
+        let find = |domains: &Domains| domains.series.get(domain).and_then(|of| of.get(stat)).map(Arc::clone);
+        if let Some(lanes) = find(&self.domains.read().unwrap_or_else(PoisonError::into_inner)) {
+            return lanes;
+        }
+        let mut domains = self.domains.write().unwrap_or_else(PoisonError::into_inner);
+        let stat = if domains.number < self.most && stat.len() <= LONGEST_STAT { stat } else { OTHERS };
+        domains.number += usize::from(stat != OTHERS);
+        let of_domain = domains.series.entry(domain.to_owned()).or_default();
+        Arc::clone(of_domain.entry(stat.to_owned()).or_default())
+    }
+
+    /// Every series: domain, statistics path, counters.
+    pub(crate) fn all(&self) -> Vec<(String, String, Arc<RuleLanes>)> {
+        let domains = self.domains.read().unwrap_or_else(PoisonError::into_inner);
+        let of_domain = |(domain, of): (&String, &HashMap<String, Arc<RuleLanes>>)| {
+            let one =
+                |(stat, lanes): (&String, &Arc<RuleLanes>)| (domain.clone(), stat.clone(), Arc::clone(lanes));
+            of.iter().map(one).collect::<Vec<_>>()
+        };
+        domains.series.iter().flat_map(of_domain).collect()
+    }
+}
