@@ -27,6 +27,8 @@ impl CaseFile {
     /// Adds the configurations and cases of another file.
     pub(crate) fn append(&mut self, other: Self) {
         for (name, config) in other.json["configs"].as_object().cloned().unwrap_or_default() {
+            let taken = self.json["configs"][&name].take();
+            assert!(taken.is_null(), "both files have a configuration {name:?}");
             self.json["configs"][name] = config;
         }
         for list in ["cases", "reject_cases"] {
