@@ -14,6 +14,8 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// The most nodes that one file may come to, aliases counted as often as they are used.
 const MAX_NODES: usize = 2_000_000;
+/// Enough to see what is wrong with a file that repeats itself.
+const MAX_WARNINGS: usize = 1_000;
 /// How deep lists and maps may nest.
 const MAX_DEPTH: usize = 128;
 
@@ -290,7 +292,9 @@ impl Builder {
                     if let Some(&earlier) = seen.get(&key.text) {
                         let message =
                             format!("{} stands twice in one map; the last one counts", clip(&key.text));
-                        self.tree.warnings.push((key.pos, message));
+                        if self.tree.warnings.len() < MAX_WARNINGS {
+                            self.tree.warnings.push((key.pos, message));
+                        }
                         if let Some(entry) = map.entries.get_mut(earlier) {
                             *entry = (key, node);
                         }
