@@ -1,6 +1,6 @@
 //! The messages of the services, as plain structs: what the tests, the benches, `/json` and the cold calls use.
 //!
-//! Not here: the two codecs of the hot call, [`wire`](crate::wire) and [`reply`](crate::reply), which are held to
+//! Not here: the two codecs of the hot call, `wire` and `reply`, which are held to
 //! these structs byte by byte. Field numbers are those of the files in `proto/`.
 
 /// `envoy.service.ratelimit.v3` and what it takes from other packages.
