@@ -93,7 +93,8 @@ impl Expiry {
 /// A state of one word, and when it expires. The value's meaning belongs to the quota that wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
-    /// The bits of the state. Any value is possible, also 0.
+    /// The bits of the state. Any value is possible, also 0. Of two words of one fixed window or total that expire together,
+    /// the greater has used more.
     pub value: u64,
     /// From when on this word says the same as [`Word::FRESH`].
     pub expires: Expiry,

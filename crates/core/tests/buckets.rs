@@ -276,6 +276,20 @@ fn a_word_from_the_future_frees_its_key_when_the_clock_is_there_again() {
     }
 }
 
+/// Units are kept modulo 2^62. A step back by a multiple of the modulus (and of 2^64) is no step of zero.
+#[test]
+fn a_step_back_by_the_modulus_of_the_units_is_seen() {
+    let quota = bucket(4_294_967_295, SECOND, FULL); // 2^27 units in a nanosecond
+    for shift in 34..=41 {
+        let step = Duration::from_nanos(1 << shift);
+        let mut state = quota.fresh();
+        assert!(quota.take(&mut state, Cost(4_294_967_295), at(0) + step).is_admitted());
+        let decision = quota.take(&mut state, Cost::ONE, at(0));
+        let tollgate_core::RetryAfter::After(wait) = decision.retry_after() else { panic!("{decision:?}") };
+        assert!(wait > step && wait <= step + Duration::from_nanos(1), "{wait:?} for 2^{shift} ns");
+    }
+}
+
 /// Four changes of the rate use up the generations that a word can name. A word of an older one disagrees with its expiry,
 /// and is taken for an empty bucket, not for a full one, nor for one that stays empty for the day it once needed.
 #[test]

@@ -6,7 +6,7 @@
 //! undone.
 //!
 //! The cells of the state: a tag, length of a cell in ns, number of the newest cell since the Unix epoch, sum of the
-//! ring, number of the newest cell that is not empty, then a ring of N + 1 counters.
+//! ring, numbers of the newest cell that is not empty and of one before which all are, then a ring of N + 1 counters.
 
 use std::time::Duration;
 
@@ -21,7 +21,9 @@ const NEWEST: usize = 2;
 const SUM: usize = 3;
 /// Number of the newest cell with something in it; nothing empties it before the others.
 const LAST: usize = 4;
-const RING: usize = 5;
+/// Number of a cell before which all are empty: what was passed once is not looked at again.
+const FIRST: usize = 5;
+const RING: usize = 6;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingWindow {
@@ -133,7 +135,7 @@ impl SlidingWindow {
     fn begin(&self, state: &mut Wide, newest: u64) {
         state.cells.clear();
         state.cells.resize(RING + self.ring as usize, 0);
-        state.cells[..RING].copy_from_slice(&[TAG, self.cell_ns, newest, 0, newest]);
+        state.cells[..RING].copy_from_slice(&[TAG, self.cell_ns, newest, 0, newest, 0]);
     }
 
     fn add(&self, state: &mut Wide, permits: u64, now: Timestamp) -> Decision {
@@ -155,12 +157,16 @@ impl SlidingWindow {
     }
 
     /// Until `permits` have left the window.
-    fn wait_ns(&self, state: &Wide, permits: u64, now: Timestamp) -> u64 {
+    fn wait_ns(&self, state: &mut Wide, permits: u64, now: Timestamp) -> u64 {
         let (older, newer) = state.cells[RING..].split_at(self.place(self.oldest(state)) - RING);
-        let mut left = 0_u64;
+        let (mut left, mut first) = (0_u64, None);
         for (number, cell) in (self.oldest(state)..=state.cells[NEWEST]).zip(newer.iter().chain(older)) {
             left = left.saturating_add(*cell);
+            if left > 0 && first.is_none() {
+                first = Some(number);
+            }
             if left >= permits {
+                state.cells[FIRST] = first.unwrap_or(number);
                 return self.gone_ns(number, now);
             }
         }
@@ -177,7 +183,7 @@ impl SlidingWindow {
     }
 
     fn oldest(&self, state: &Wide) -> u64 {
-        state.cells[NEWEST].saturating_add(1).saturating_sub(self.ring)
+        state.cells[NEWEST].saturating_add(1).saturating_sub(self.ring).max(state.cells[FIRST])
     }
 
     const fn place(&self, number: u64) -> usize {
