@@ -113,7 +113,7 @@ impl KeyHasher {
             let Some(word) = rest.first_chunk() else {
                 // From 1 to 7 bytes are left.
                 let last = key.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-                let last = (last >> (64 - 8 * rest.len()) % 64) | behind(rest.len());
+                let last = (last >> ((64 - 8 * rest.len()) % 64)) | behind(rest.len());
                 return sum.wrapping_add(multiplier.wrapping_mul(u128::from(last)));
             };
             sum = sum.wrapping_add(multiplier.wrapping_mul(u128::from(u64::from_le_bytes(*word) & LOW)));

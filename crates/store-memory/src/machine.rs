@@ -2,7 +2,7 @@
 //!
 //! Figures (load and swap of a cached word, AMD Zen 4, medians of 200 × 10,000): `portable-atomic` 9.1 ns, since it calls through
 //! a pointer and returns by memory; in line 3.8 ns; a 64-bit swap 2.2 ns. On other processors than x86-64 the crate's own is used.
-//! Prefetching: with plain loads in place of it half of a batch's cache misses wait for each other.
+//! Prefetching: with plain loads in its place a batch of 16 costs 95 ns a decision at a million keys, with it 77.
 #![cfg_attr(target_arch = "x86_64", allow(unsafe_code, reason = "both are measured above and argued below"))]
 
 use std::sync::atomic::Ordering;

@@ -56,7 +56,7 @@ pub(crate) struct TableStats {
 pub(crate) const BATCH: usize = 16;
 
 impl Table {
-    /// A table of up to `max_bytes` (at least half a MiB).
+    /// A table of up to `max_bytes` (at least a quarter of a MiB).
     pub(crate) fn new(max_bytes: u64) -> Self {
         let most =
             usize::try_from(max_bytes / SHARDS as u64 / CHUNK_BYTES).unwrap_or(usize::MAX).clamp(1, 1 << 23);

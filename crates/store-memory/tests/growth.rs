@@ -26,7 +26,7 @@ fn remaining(store: &MemoryStore, number: u64, quota: &Quota) -> u64 {
 
 #[test]
 fn no_key_is_lost_or_counted_twice_while_the_table_grows_from_nothing() {
-    const KEYS: u64 = 400_000;
+    const KEYS: u64 = 150_000;
     let (store, quota) = (store(1 << 30), Quota::token_bucket(10, HOUR).expect("a quota"));
     for number in 0..KEYS {
         let cost = Cost(1 + number % 3);
@@ -97,7 +97,7 @@ fn callers_on_one_hot_key_admit_exactly_the_limit_while_others_flood_the_table()
                 }
             });
             scope.spawn(move || {
-                for number in 0..200_000 {
+                for number in 0..100_000 {
                     let key = name(number + thread * 1_000_000);
                     let _charged = store.take_one(Key(key.as_bytes()), flood, Cost::ONE, NOON);
                 }

@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex};
 
 /// Lines that share a lock, and in which a key that finds its home full looks for a place. A page of memory.
 pub(crate) const GROUP_LINES: usize = if cfg!(loom) { 2 } else { 64 };
-pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 4 };
+pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 2 };
 pub(crate) const CHUNK_LINES: usize = GROUP_LINES * CHUNK_GROUPS;
 pub(crate) const CHUNK_BYTES: u64 = (CHUNK_LINES * LINE_BYTES) as u64;
 

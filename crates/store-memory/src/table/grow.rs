@@ -19,7 +19,7 @@ const KEYS_A_STEP: u64 = if cfg!(loom) { 1 } else { 8 };
 
 /// Does a step of what is due. Called after a new key has taken an empty slot, with no lock held.
 pub(super) fn keep_up(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp) {
-    if tag % KEYS_A_STEP != 0 {
+    if !tag.is_multiple_of(KEYS_A_STEP) {
         return;
     }
     let is_due = |Stage { generation, moved }| {

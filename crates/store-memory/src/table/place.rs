@@ -59,21 +59,22 @@ pub(super) fn settle(
     }
 }
 
-/// How gladly a slot is given away; the least goes first.
+/// How gladly a slot is given away; the least goes first. All counts of one window end together: there the value tells who
+/// has used least, so that a flood of keys that come once drops its own and not the count of one who has used up his limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Empty,
     Expired,
-    Live { is_sticky: bool, expires_s: u64 },
+    Live { is_sticky: bool, expires_s: u64, value: u64 },
 }
 
 impl Rank {
     fn of(packed: u128, now: Timestamp) -> Self {
-        let expires = unpack(packed).expires;
+        let Word { value, expires } = unpack(packed);
         match () {
             () if packed == EMPTY => Self::Empty,
             () if expires.is_past(now) => Self::Expired,
-            () => Self::Live { is_sticky: expires.is_sticky(), expires_s: expires.seconds() },
+            () => Self::Live { is_sticky: expires.is_sticky(), expires_s: expires.seconds(), value },
         }
     }
 }
