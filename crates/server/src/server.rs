@@ -110,10 +110,13 @@ impl Server {
                     ended.recv().await;
                 }
             });
-            tokio::select! {
-                Ok(()) = finished => tracing::info!("stopped"),
-                () = signals.told_to_go(&node) => tracing::warn!("stopped; calls under way are cut off"),
-                else => tracing::warn!("stopped; calls that took too long are cut off"),
+            let is_finished = tokio::select! {
+                finished = finished => finished.is_ok(),
+                () = signals.told_to_go(&node) => false,
+            };
+            match is_finished {
+                true => tracing::info!("stopped"),
+                false => tracing::warn!("stopped; calls under way are cut off"),
             }
             outcome
         })

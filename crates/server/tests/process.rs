@@ -234,6 +234,26 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
 }
 
 #[test]
+fn a_call_that_never_ends_holds_the_end_for_the_timeout_or_the_next_signal_only() {
+    let folder = rules(RULES);
+    for (timeout, signals) in [("100ms", 1), ("1h", 2)] {
+        let server = Server::start(folder.path(), &["--drain-timeout", timeout]);
+        let mut stuck = connect(server.http());
+        let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\r\n";
+        stuck.write_all(head.as_bytes()).expect("sent");
+        stuck.read_exact(&mut [0; 25]).expect("the call is under way");
+        server.signal("TERM");
+        if signals == 2 {
+            while TcpStream::connect(server.http()).is_ok() {}
+            server.signal("TERM");
+        }
+        let (code, said) = server.ended();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("calls under way are cut off"), "{said}");
+    }
+}
+
+#[test]
 fn a_connection_that_is_idle_does_not_hold_the_end() {
     let folder = rules(RULES);
     let server = Server::start(folder.path(), &[]);
