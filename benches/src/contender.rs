@@ -60,7 +60,7 @@ impl Kind {
 }
 
 /// What every key may do: one permit back `every` so often, `burst` at most.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) every: Duration,
     pub(crate) burst: u32,

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 pub(crate) use echo::Serve;
 
 /// Connections, streams in flight on each, requests of a run.
-const SHAPES: [(usize, usize, usize); 3] = [(16, 16, 400_000), (64, 100, 400_000), (1, 1, 40_000)];
+const SHAPES: [(usize, usize, usize); 3] = [(16, 16, 200_000), (64, 100, 200_000), (1, 1, 20_000)];
 
 /// What one server did in the runs of one shape.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let servers = servers::start(folder.path(), settings)?;
     let mut tables = Vec::new();
     for (connections, streams, count) in SHAPES {
-        let count = if settings.quick { count / 20 } else { count };
+        let count = if settings.quick { count / 10 } else { count };
         let mut runs: Vec<Runs> = servers.iter().map(|_| Runs::default()).collect();
         for repeat in 0..=settings.repeats {
             settings.say(&format!("grpc: {connections} × {streams}, run {repeat}"));

@@ -85,7 +85,7 @@ impl Table {
 
     /// For a page.
     pub(crate) fn markdown(&self) -> String {
-        let mut text = format!("{}\n\n```sh\n{}\n```\n\n", self.title, self.command);
+        let mut text = format!("**{}**\n\n```sh\n{}\n```\n\n", self.title, self.command);
         let _ = writeln!(text, "| {} |", self.columns.join(" | "));
         let _ = writeln!(text, "|{}", " --- |".repeat(self.columns.len()));
         for row in &self.rows {
