@@ -83,7 +83,7 @@ async fn sigterm_turns_readiness_off_answers_calls_in_flight_and_ends_with_0() {
         assert_eq!(call.finish().await.expect("answered").overall_code, rls::OK);
     }
     drop(connection);
-    let status = server.wait().await;
+    let status = server.wait();
     assert_eq!(status.code(), Some(0), "{status:?}\n{}", server.printed());
 }
 
@@ -109,7 +109,7 @@ async fn sigterm_under_load_ends_with_0_and_no_answered_call_is_wrong() {
     {}
     drop(watch);
     server.signal("TERM");
-    let status = server.wait().await;
+    let status = server.wait();
     assert_eq!(status.code(), Some(0), "{status:?}\n{}", server.printed());
     let answered: u64 = load.join_all().await.into_iter().sum();
     assert!(answered >= 1_000, "the load was there: {answered}");
@@ -123,6 +123,6 @@ async fn a_call_that_never_ends_does_not_hold_the_exit_for_ever() {
     let _held = OpenCall::open(connection.clone()).await.expect("a call");
     assert_eq!(http::get(server.http, "/readyz", &[]).await.expect("an answer").status, 200);
     server.signal("TERM");
-    let status = server.wait().await;
+    let status = server.wait();
     assert_eq!(status.code(), Some(0), "{status:?}\n{}", server.printed());
 }

@@ -128,14 +128,9 @@ impl Tollgate {
         self.child.wait().expect("it ends");
     }
 
-    /// Waits for its end.
-    pub(crate) async fn wait(&mut self) -> ExitStatus {
-        loop {
-            if let Some(status) = self.child.try_wait().expect("it was started") {
-                return status;
-            }
-            tokio::task::yield_now().await;
-        }
+    /// Waits for its end, without holding up the other tasks of a multi-threaded runtime.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        tokio::task::block_in_place(|| self.child.wait()).expect("it was started")
     }
 
     /// Whether it still runs.
