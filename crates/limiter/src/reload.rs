@@ -191,16 +191,14 @@ impl<S: Store, L: Store> Worker<S, L> {
     /// Reads until two readings agree; `None` when it is time to stop.
     fn settled(&self, mut content: Content, is_forced: &mut bool) -> Option<Content> {
         for _ in 0..MOST_READINGS {
-            // What is told meanwhile is about to be read anyway.
-            loop {
-                match self.messages.recv_timeout(self.settings.settle) {
-                    Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
-                    Ok(Message::Now) => *is_forced = true,
-                    Ok(Message::Changed) => {}
-                    Err(RecvTimeoutError::Timeout) => break,
-                }
-                if *is_forced {
-                    break;
+            // What is told meanwhile is about to be read anyway, and puts nothing off: a neighbour of the rules may change always.
+            let (_open, silence) = mpsc::channel::<Message>();
+            let _ = silence.recv_timeout(self.settings.settle);
+            for message in self.messages.try_iter() {
+                match message {
+                    Message::Stop => return None,
+                    Message::Now => *is_forced = true,
+                    Message::Changed => {}
                 }
             }
             let again = self.read();
