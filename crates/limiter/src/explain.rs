@@ -1,15 +1,14 @@
 //! Why a descriptor would be limited or not: what a decision does, told step by step, as data.
 //!
-//! Asks no store and charges nothing. Not here: how a screen or an API shows it; [`Explanation`]'s `Display` is for logs and tests.
+//! Asks no store and charges nothing. [`Explanation`]'s `Display` is the text of `tollgate explain`.
+//! Not here: how an API or a page shows it.
 
 use std::fmt;
 
-use tollgate_policy::{Charge, Domain, Entry, Limit, Matched, OnStoreFailure, Place, Policy, Rule};
+use tollgate_policy::{Charge, Domain, Entry, LEVEL, Limit, Matched, OnStoreFailure, Place, Policy, Rule};
 
-/// What stands between the levels of a rule's path.
-const BETWEEN: &str = " → ";
-/// Most rules that are told about besides the one that applies.
-const MOST_OTHERS: usize = 10;
+/// Most rules that are told about besides the one that applies, and most names of a list to choose from.
+const MOST: usize = 10;
 
 /// What a descriptor meets in the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,24 +16,14 @@ const MOST_OTHERS: usize = 10;
 pub struct Explanation {
     /// The domain asked for.
     pub domain: String,
-    /// Whether there are rules for it.
-    pub is_domain_known: bool,
-    /// One for each entry that was looked at, in order; the last one may have been taken by nothing.
-    pub steps: Vec<Step>,
+    /// The entries asked about, in order, each as `key=value`.
+    pub asked: Vec<String>,
+    /// How the entries were taken, from the first on; shorter than `asked` when one is taken by nothing.
+    pub steps: Vec<Matched>,
     /// What applies, or why nothing does.
     pub verdict: Verdict,
     /// Rules that begin with the same key and do not apply, and why; at most ten.
     pub others: Vec<Other>,
-}
-
-/// How one entry was taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Step {
-    /// The entry, as `key=value`.
-    pub entry: String,
-    /// How it was taken; `None` when nothing took it.
-    pub matched: Option<Matched>,
 }
 
 /// What applies in the end.
@@ -43,12 +32,24 @@ pub struct Step {
 pub enum Verdict {
     /// This rule.
     Rule(Box<Applied>),
-    /// Nothing limits it: no file is about the domain.
-    UnknownDomain,
-    /// Nothing limits it: this entry (counted from 0) is taken by nothing, and there is no way back to another branch.
-    Untaken(usize),
+    /// Nothing limits it: no file is about the domain. The domains that there are.
+    UnknownDomain(Known),
+    /// Nothing limits it: no rule begins as it does. The rules that there are, where none even has the key.
+    NoRuleBegins(Known),
+    /// Nothing limits it: the first entry that is not in `steps` is taken by nothing, and there is no way back to another branch.
+    Untaken,
     /// Nothing limits it: all entries are taken, but no rule ends where they do.
     NoRuleEnds,
+}
+
+/// Names to choose from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Known {
+    /// The first ten.
+    pub names: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
 }
 
 /// The rule that applies, and what would be charged.
@@ -81,13 +82,9 @@ pub struct Applied {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Charged {
-    /// Its name; empty where the file gives none.
-    pub name: String,
-    /// How much over what: `5 per minute`.
-    pub rate: String,
-    /// The algorithm's name in rule files.
-    pub algorithm: &'static str,
-    /// The counter's key.
+    /// The limit in words: `5 per minute, fixed_window`.
+    pub limit: String,
+    /// The counter's key; what is not printable is escaped.
     pub key: String,
 }
 
@@ -106,51 +103,52 @@ pub struct Other {
 /// What a descriptor of `entries` meets in the rules of `domain`.
 #[must_use]
 pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>]) -> Explanation {
+    let mut told = Explanation {
+        domain: domain.to_owned(),
+        asked: entries.iter().map(spell).collect(),
+        steps: Vec::new(),
+        verdict: Verdict::NoRuleEnds,
+        others: Vec::new(),
+    };
     let Some(rules) = policy.domain(domain) else {
-        let (domain, verdict) = (domain.to_owned(), Verdict::UnknownDomain);
-        return Explanation {
-            domain,
-            is_domain_known: false,
-            steps: Vec::new(),
-            verdict,
-            others: Vec::new(),
-        };
+        told.verdict = Verdict::UnknownDomain(known(policy.domains().iter().map(Domain::name)));
+        return told;
     };
-    let taken = rules.trace(entries);
-    let steps = entries.iter().take(taken.len() + 1).enumerate();
-    let steps = steps.map(|(index, entry)| Step { entry: spell(entry), matched: taken.get(index).copied() });
+    told.steps = rules.trace(entries);
     let rule = rules.find(entries);
-    let verdict = match rule {
-        Some(rule) => Verdict::Rule(Box::new(applied(rules, rule, entries))),
-        None if taken.len() < entries.len() => Verdict::Untaken(taken.len()),
-        None => Verdict::NoRuleEnds,
-    };
-    let others = rules
+    told.others = rules
         .rules()
         .iter()
         .filter(|other| rule.is_none_or(|rule| rule.index != other.index))
         .filter(|other| begins_alike(other, entries))
-        .take(MOST_OTHERS)
+        .take(MOST)
         .map(|other| Other {
             path: other.path.clone(),
             place: other.place.clone(),
-            why: why_not(other, rule, &taken, entries),
+            why: why_not(other, rule, &told.steps, entries),
         })
         .collect();
-    Explanation { domain: domain.to_owned(), is_domain_known: true, steps: steps.collect(), verdict, others }
+    told.verdict = match rule {
+        Some(rule) => Verdict::Rule(Box::new(applied(rules, rule, entries))),
+        None if told.steps.len() == entries.len() => Verdict::NoRuleEnds,
+        None if !told.steps.is_empty() => Verdict::Untaken,
+        None if told.others.is_empty() => {
+            Verdict::NoRuleBegins(known(rules.rules().iter().map(|rule| rule.path.as_str())))
+        }
+        None => Verdict::NoRuleBegins(Known::default()),
+    };
+    told
+}
+
+fn known<'a>(mut names: impl ExactSizeIterator<Item = &'a str>) -> Known {
+    Known { names: names.by_ref().take(MOST).map(str::to_owned).collect(), more: names.len() }
 }
 
 fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
     let charged = |(index, limit): (usize, &Limit)| {
         let mut key = Vec::new();
         rule.write_key(index, domain.name(), entries, &mut key);
-        let period = limit.unit.map_or_else(|| format!("{:?}", limit.period), |unit| unit.name().to_owned());
-        Charged {
-            name: limit.name.clone(),
-            rate: format!("{} per {period}", limit.requests_per_unit),
-            algorithm: limit.quota.algorithm().name(),
-            key: String::from_utf8_lossy(&key).into_owned(),
-        }
+        Charged { limit: limit.to_string(), key: key.escape_ascii().to_string() }
     };
     Applied {
         path: rule.path.clone(),
@@ -173,14 +171,14 @@ fn begins_alike(rule: &Rule, entries: &[Entry<'_>]) -> bool {
 }
 
 fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entry<'_>]) -> String {
-    let levels: Vec<&str> = other.path.split(BETWEEN).collect();
+    let levels: Vec<&str> = other.path.split(LEVEL).collect();
     if levels.len() > entries.len() {
         return format!("it needs {} entries, the descriptor has {}", levels.len(), entries.len());
     }
     if levels.len() < entries.len() {
         return format!("it ends after {} of the descriptor's {} entries", levels.len(), entries.len());
     }
-    let winner: Vec<&str> = rule.map_or_else(Vec::new, |rule| rule.path.split(BETWEEN).collect());
+    let winner: Vec<&str> = rule.map_or_else(Vec::new, |rule| rule.path.split(LEVEL).collect());
     for (index, (level, entry)) in levels.iter().zip(entries).enumerate() {
         let (key, entry) = (entry.key, spell(entry));
         let took = match taken.get(index) {
@@ -212,31 +210,94 @@ fn spell(entry: &Entry<'_>) -> String {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "domain {}", self.domain)?;
-        for step in &self.steps {
-            let how = match step.matched {
-                Some(Matched::Exact) => "taken by its key and value",
-                Some(Matched::Network) => "taken by a network that it lies in",
-                Some(Matched::Pattern) => "taken by a pattern",
-                Some(Matched::Default) => "taken by its key",
-                None => "taken by nothing",
-            };
-            writeln!(f, "entry {}: {how}", step.entry)?;
-        }
+        writeln!(f, "domain   {}", self.domain)?;
+        writeln!(f, "asked    {}", self.asked.join(LEVEL))?;
+        let (taken, left) = self.asked.split_at(self.steps.len().min(self.asked.len()));
+        let next = left.first().map_or("", String::as_str);
         match &self.verdict {
-            Verdict::UnknownDomain => writeln!(f, "no limit: no file is about this domain")?,
-            Verdict::Untaken(index) => writeln!(f, "no limit: no rule takes entry {}", index + 1)?,
-            Verdict::NoRuleEnds => writeln!(f, "no limit: no rule ends at the last entry")?,
             Verdict::Rule(rule) => {
-                writeln!(f, "rule {} ({})", rule.path, rule.place)?;
-                for limit in &rule.limits {
-                    writeln!(f, "charges {} by {}, counter {}", limit.rate, limit.algorithm, limit.key)?;
+                writeln!(f, "rule     {} ({})", rule.path, rule.place)?;
+                for ((level, entry), matched) in rule.path.split(LEVEL).zip(&self.asked).zip(&self.steps) {
+                    writeln!(f, "why      {}", why(level, entry, *matched))?;
+                }
+                rule.fmt(f)?;
+            }
+            Verdict::UnknownDomain(domains) => {
+                writeln!(f, "rule     none: there is no such domain, so everything passes")?;
+                domains.write("domains  ", f)?;
+            }
+            nothing => {
+                writeln!(f, "rule     none: nothing limits it")?;
+                match nothing {
+                    Verdict::NoRuleBegins(rules) => {
+                        writeln!(f, "why      no rule begins with {next}")?;
+                        rules.write("known    ", f)?;
+                    }
+                    Verdict::Untaken => {
+                        let taken = taken.join(LEVEL);
+                        writeln!(
+                            f,
+                            "why      below {taken} no rule takes {next}; there is no way back to another branch"
+                        )?;
+                    }
+                    _ => {
+                        writeln!(f, "why      rules go on below {}, and none ends there", taken.join(LEVEL))?
+                    }
                 }
             }
         }
         for other in &self.others {
-            writeln!(f, "not {} ({}): {}", other.path, other.place, other.why)?;
+            writeln!(f, "not      {} ({}): {}", other.path, other.place, other.why)?;
         }
         Ok(())
+    }
+}
+
+impl Known {
+    fn write(&self, label: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.names.is_empty(), self.more) {
+            (true, _) => Ok(()),
+            (false, 0) => writeln!(f, "{label}{}", self.names.join(", ")),
+            (false, more) => writeln!(f, "{label}{} and {more} more", self.names.join(", ")),
+        }
+    }
+}
+
+/// What would be charged, and what the rule says besides: the lines below the rule's own.
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unlimited {
+            writeln!(f, "limit    none: the rule says unlimited")?;
+        }
+        for limit in &self.limits {
+            writeln!(f, "limit    {}\ncounter  {}", limit.limit, limit.key)?;
+        }
+        if !self.limits.is_empty() {
+            let charge = match self.charge {
+                Charge::Each => "1 permit of each limit, whatever the others say",
+                Charge::Together => "1 permit of each limit, or of none when one denies (charge: together)",
+            };
+            writeln!(f, "charge   {charge}")?;
+        }
+        if self.is_shadow {
+            writeln!(f, "mode     shadow: counted, never denied")?;
+        }
+        if self.is_quota {
+            writeln!(f, "mode     quota: denies only when every quota of the request is used up")?;
+        }
+        if !self.replaces.is_empty() {
+            writeln!(f, "replaces {}", self.replaces.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// How an entry came to fall under one level of a rule.
+fn why(level: &str, asked: &str, matched: Matched) -> String {
+    match matched {
+        Matched::Exact => format!("{asked} has a rule of its own"),
+        Matched::Network => format!("{asked} falls to {level}, the narrowest network that it lies in"),
+        Matched::Pattern => format!("{asked} matches {level}, the first pattern that does"),
+        Matched::Default => format!("{asked} has no rule of its own, so that of every {level} applies"),
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{entries, policy};
-use tollgate_limiter::explain::explain;
+use tollgate_limiter::explain::{Verdict, explain};
 
 const RULES: &str = "domain: shop
 descriptors:
@@ -27,49 +27,66 @@ fn a_descriptor_is_told_which_rule_applies_and_why_others_do_not() {
     for (asked, want) in [
         (
             "plan=gold user=ann",
-            "domain shop
-entry plan=gold: taken by its key and value
-entry user=ann: taken by its key
-rule plan=gold → user (rules.yaml:6:9)
-charges 5 per minute by fixed_window, counter shop|plan=gold|user=ann|minute
-not plan=gold → user=staff* (rules.yaml:7:9): `user=staff*` does not take user=ann
-not plan (rules.yaml:8:5): it ends after 1 of the descriptor's 2 entries
+            "domain   shop
+asked    plan=gold → user=ann
+rule     plan=gold → user (rules.yaml:6:9)
+why      plan=gold has a rule of its own
+why      user=ann has no rule of its own, so that of every user applies
+limit    5 per minute, fixed_window
+counter  shop|plan=gold|user=ann|minute
+charge   1 permit of each limit, whatever the others say
+not      plan=gold → user=staff* (rules.yaml:7:9): `user=staff*` does not take user=ann
+not      plan (rules.yaml:8:5): it ends after 1 of the descriptor's 2 entries
 ",
         ),
         (
             "plan=gold",
-            "domain shop
-entry plan=gold: taken by its key and value
-no limit: no rule ends at the last entry
-not plan=gold → user (rules.yaml:6:9): it needs 2 entries, the descriptor has 1
-not plan=gold → user=staff* (rules.yaml:7:9): it needs 2 entries, the descriptor has 1
-not plan (rules.yaml:8:5): plan=gold has a level of its own, not `plan`
+            "domain   shop
+asked    plan=gold
+rule     none: nothing limits it
+why      rules go on below plan=gold, and none ends there
+not      plan=gold → user (rules.yaml:6:9): it needs 2 entries, the descriptor has 1
+not      plan=gold → user=staff* (rules.yaml:7:9): it needs 2 entries, the descriptor has 1
+not      plan (rules.yaml:8:5): plan=gold has a level of its own, not `plan`
 ",
         ),
         (
             "plan=silver color=red",
-            "domain shop
-entry plan=silver: taken by its key
-entry color=red: taken by nothing
-no limit: no rule takes entry 2
-not plan=gold → user (rules.yaml:6:9): `plan=gold` does not take plan=silver
-not plan=gold → user=staff* (rules.yaml:7:9): `plan=gold` does not take plan=silver
-not plan (rules.yaml:8:5): it ends after 1 of the descriptor's 2 entries
+            "domain   shop
+asked    plan=silver → color=red
+rule     none: nothing limits it
+why      below plan=silver no rule takes color=red; there is no way back to another branch
+not      plan=gold → user (rules.yaml:6:9): `plan=gold` does not take plan=silver
+not      plan=gold → user=staff* (rules.yaml:7:9): `plan=gold` does not take plan=silver
+not      plan (rules.yaml:8:5): it ends after 1 of the descriptor's 2 entries
 ",
         ),
         (
             "ip=10.1.2.3",
-            "domain shop
-entry ip=10.1.2.3: taken by a network that it lies in
-rule ip in 10.0.0.0/8 (rules.yaml:9:5)
-charges 1 per second by fixed_window, counter shop|ip@10.1.2.3|second#short
-charges 9 per day by fixed_window, counter shop|ip@10.1.2.3|day#long
+            "domain   shop
+asked    ip=10.1.2.3
+rule     ip in 10.0.0.0/8 (rules.yaml:9:5)
+why      ip=10.1.2.3 falls to ip in 10.0.0.0/8, the narrowest network that it lies in
+limit    short: 1 per second, fixed_window
+counter  shop|ip@10.1.2.3|second#short
+limit    long: 9 per day, fixed_window
+counter  shop|ip@10.1.2.3|day#long
+charge   1 permit of each limit, whatever the others say
+",
+        ),
+        (
+            "ip=192.0.2.1",
+            "domain   shop
+asked    ip=192.0.2.1
+rule     none: nothing limits it
+why      no rule begins with ip=192.0.2.1
+not      ip in 10.0.0.0/8 (rules.yaml:9:5): nothing on its level takes ip=192.0.2.1
 ",
         ),
     ] {
         assert_eq!(explain(&policy, "shop", &entries(asked)).to_string(), want, "{asked}");
     }
-    let elsewhere = explain(&policy, "elsewhere", &[]);
-    assert!(!elsewhere.is_domain_known);
-    assert_eq!(elsewhere.to_string(), "domain elsewhere\nno limit: no file is about this domain\n");
+    let elsewhere = explain(&policy, "elsewhere", &entries("a=b"));
+    let Verdict::UnknownDomain(domains) = &elsewhere.verdict else { panic!("{elsewhere:?}") };
+    assert_eq!(domains.names, ["shop"]);
 }

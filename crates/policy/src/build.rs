@@ -10,6 +10,7 @@ use crate::fault::{clip, clip_to};
 use crate::read::{Descriptor, File, Notes, ValueMatch};
 use crate::rule::{Counted, Level, Rule};
 use crate::stat;
+use crate::words::LEVEL;
 
 /// The longest path for people, in characters.
 const LONGEST_PATH: usize = 240;
@@ -164,7 +165,7 @@ impl Trail {
         let mut levels = self.levels.clone();
         levels.push(Arc::new(level_of(descriptor)));
         let text = text_of(descriptor);
-        let text = if self.text.is_empty() { text } else { format!("{} → {text}", self.text) };
+        let text = if self.text.is_empty() { text } else { format!("{}{LEVEL}{text}", self.text) };
         // Its keys are fixed: the same trail is the same number in another process.
         let mut hasher = DefaultHasher::new();
         (self.identity, &descriptor.key, kind, value).hash(&mut hasher);

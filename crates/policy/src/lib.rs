@@ -17,6 +17,7 @@ mod read;
 mod rule;
 mod stat;
 mod tree;
+mod words;
 
 pub use domain::{Charge, Domain, Entry, Matched};
 pub use fault::{Fault, Faults, Place};
@@ -26,3 +27,4 @@ pub use policy::{LoadError, Options, Policy, Source};
 pub use tollgate_core::Timestamp;
 
 pub use rule::{Limit, OnStoreFailure, Override, Response, Rule, Sharing, Unit};
+pub use words::{LEVEL, span};

@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod command;
+pub mod example;
 pub mod http;
 pub mod listen;
 pub mod node;
@@ -14,4 +15,3 @@ pub mod server;
 pub mod settings;
 mod signals;
 pub mod telemetry;
-pub mod words;

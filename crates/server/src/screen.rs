@@ -10,7 +10,7 @@ use serde_json::json;
 use tollgate_policy::Policy;
 
 use crate::command::{count, summary};
-use crate::words;
+use crate::example;
 
 /// What there is to say.
 pub struct Screen<'a> {
@@ -71,7 +71,7 @@ impl Screen<'_> {
             let program =
                 std::env::current_exe().map_or_else(|_| "tollgate".into(), |path| path.display().to_string());
             let tollgate = quote(&program);
-            return match words::example(self.policy) {
+            return match example::of(self.policy) {
                 Some((domain, descriptor)) => {
                     let entries: Vec<String> =
                         descriptor.iter().map(|(key, value)| quote(&format!("{key}={value}"))).collect();
@@ -81,7 +81,7 @@ impl Screen<'_> {
                 None => format!("{tollgate} check {path}"),
             };
         };
-        match words::example(self.policy) {
+        match example::of(self.policy) {
             Some((domain, descriptor)) => {
                 let entries: Vec<_> =
                     descriptor.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();

@@ -12,12 +12,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 use tollgate_core::Outcome;
 use tollgate_envoy_rls::{Code, RateLimitService};
-use tollgate_policy::{Policy, Unit};
+use tollgate_policy::{LEVEL, Policy, Unit, span};
 use tollgate_store_memory::MemoryStore;
 
 use super::{Answer, Handler};
 use crate::node::Node;
-use crate::words;
 
 /// The most that `/json` reads of a body.
 const MAX_BODY: usize = 64 * 1024;
@@ -144,10 +143,10 @@ fn rlconfig(policy: &Policy) -> String {
     let mut dump = String::new();
     for domain in policy.domains() {
         for rule in domain.rules() {
-            let path = rule.path.replace(words::LEVEL, ".").replace('=', "_");
+            let path = rule.path.replace(LEVEL, ".").replace('=', "_");
             let modes = format!("shadow_mode: {}, quota_mode: {}", rule.shadow_mode, rule.quota_mode);
             for limit in &rule.limits {
-                let unit = limit.unit.map_or_else(|| words::span(limit.period), unit_name);
+                let unit = limit.unit.map_or_else(|| span(limit.period), unit_name);
                 let requests = limit.requests_per_unit;
                 let name = domain.name();
                 // Writing to a string cannot fail.

@@ -1,0 +1,33 @@
+//! An example for people: a descriptor that would fall under a rule.
+
+use tollgate_policy::{Domain, Entry, LEVEL, Policy, Rule};
+
+/// The first rule of `policy` that counts, and a descriptor that falls under it; `None` where there is no such rule.
+#[must_use]
+pub fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
+    policy.domains().iter().find_map(|domain| {
+        let counting = domain.rules().iter().filter(|rule| !rule.limits.is_empty());
+        let descriptor = counting.filter_map(|rule| descriptor_of(domain, rule)).next()?;
+        Some((domain, descriptor))
+    })
+}
+
+/// A descriptor that falls under `rule`; made of its path, and believed only if the matcher agrees.
+fn descriptor_of(domain: &Domain, rule: &Rule) -> Option<Vec<(String, String)>> {
+    let descriptor: Vec<(String, String)> = rule
+        .path
+        .split(LEVEL)
+        .map(|level| match level.split_once('=') {
+            Some((key, value)) => (key.replace('*', "x"), value.replace('*', "x")),
+            None if level.contains(" in ") => {
+                let (key, network) = level.split_once(" in ").unwrap_or((level, ""));
+                (key.to_owned(), network.split('/').next().unwrap_or("").to_owned())
+            }
+            None if level.contains("address") => (level.to_owned(), "192.0.2.1".to_owned()),
+            None => (level.replace('*', "x"), "alice".to_owned()),
+        })
+        .collect();
+    let entries: Vec<Entry<'_>> = descriptor.iter().map(|(key, value)| Entry { key, value }).collect();
+    let found = domain.find(&entries)?.index == rule.index;
+    found.then_some(descriptor)
+}
