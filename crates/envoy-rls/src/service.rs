@@ -82,6 +82,9 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
     }
 
     /// Answers an encoded `RateLimitRequest` with a `RateLimitResponse`, encoded and framed.
+    ///
+    /// The time from `now`, when the call was taken off its connection with others that had arrived, to its decision is
+    /// observed as its latency: what it waited for the calls before it is part of that, the way over the wire is not.
     pub(crate) async fn answer(
         &self,
         message: &[u8],
@@ -93,6 +96,7 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
         let descriptors = parsed.descriptors(&mut desk.room)?;
         let request = parsed.request(&descriptors);
         let answer = self.limiter.decide(&request, now, &mut desk.scratch).await?;
+        self.limiter.metrics().observe_latency(self.now().since(now));
         if answer.domain().is_none() && answer.policy().domains().is_empty() {
             return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
         }

@@ -32,6 +32,8 @@ async fn three_pass_and_the_fourth_is_over() {
     }
     let other = client.ask(request(vec![descriptor("api_key", "k-18")])).await.expect("an answer");
     assert_eq!(other.overall_code(), Code::Ok, "another value has a counter of its own");
+    let metrics = server.limiter.metrics().render();
+    assert!(metrics.contains("\ntollgate_decision_latency_seconds_count 5\n"), "{metrics}");
 }
 
 #[tokio::test]
@@ -260,7 +262,7 @@ async fn a_drain_lets_calls_finish_and_takes_no_new_connection() {
 
 #[tokio::test]
 async fn json_asks_and_answers_the_same() {
-    let (service, _ready) = common::service(ReplyOptions::default(), Limits::default());
+    let (service, _ready) = common::service(common::limiter(), ReplyOptions::default(), Limits::default());
     let body = |text: &str| service.json(text.as_bytes()).now_or_never();
     for (text, want) in [
         (

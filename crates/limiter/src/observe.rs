@@ -129,7 +129,7 @@ impl Metrics {
         Self { shared, registry: Mutex::new(registry) }
     }
 
-    /// Counts a decision's latency, as its caller measured it.
+    /// Counts a decision's latency, as its caller measured it: a transport, from a request read to its decision.
     pub fn observe_latency(&self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         let bucket = LATENCY_NS.partition_point(|&bound| bound < nanos);

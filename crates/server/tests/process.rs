@@ -202,6 +202,14 @@ fn the_http_port_answers_each_path_by_its_method() {
         assert!(compact.contains(part), "{body}: {said}");
     }
     assert_eq!(server.post("/metrics", "").0, 405);
+    let (_, metrics) = server.get("/metrics");
+    let decided: Vec<&str> =
+        metrics.lines().filter(|line| line.starts_with("tollgate_decision_latency_seconds_count")).collect();
+    assert_eq!(
+        decided,
+        ["tollgate_decision_latency_seconds_count 3"],
+        "each decision has a latency, no refusal has one"
+    );
 }
 
 #[test]

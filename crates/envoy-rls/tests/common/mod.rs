@@ -43,18 +43,26 @@ pub const NOW: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
 pub type Service = RateLimitService<MemoryStore>;
 
-pub fn service(options: ReplyOptions, limits: Limits) -> (Arc<Service>, watch::Sender<bool>) {
+pub fn limiter() -> Arc<Limiter<MemoryStore>> {
     let source = Source { name: PathBuf::from("rules.yaml"), text: RULES.into() };
     let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
     let store = MemoryStore::new(MemoryConfig::default());
-    let limiter = Limiter::new(policy, store, LimiterSettings::default());
+    Arc::new(Limiter::new(policy, store, LimiterSettings::default()))
+}
+
+pub fn service(
+    limiter: Arc<Limiter<MemoryStore>>,
+    options: ReplyOptions,
+    limits: Limits,
+) -> (Arc<Service>, watch::Sender<bool>) {
     let (ready, is_ready) = watch::channel(true);
     let clock = Arc::new(ManualClock::at(NOW));
-    (Arc::new(RateLimitService::new(Arc::new(limiter), clock, is_ready, options, limits)), ready)
+    (Arc::new(RateLimitService::new(limiter, clock, is_ready, options, limits)), ready)
 }
 
 pub struct Server {
     pub address: SocketAddr,
+    pub limiter: Arc<Limiter<MemoryStore>>,
     pub service: Arc<Service>,
     pub ready: watch::Sender<bool>,
     pub drain: watch::Sender<bool>,
@@ -63,12 +71,13 @@ pub struct Server {
 
 impl Server {
     pub async fn start(options: ReplyOptions, limits: Limits) -> Self {
-        let (service, ready) = service(options, limits);
+        let limiter = limiter();
+        let (service, ready) = service(Arc::clone(&limiter), options, limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
         let ended = tokio::spawn(serve(listener, Arc::clone(&service), draining));
-        Self { address, service, ready, drain, ended }
+        Self { address, limiter, service, ready, drain, ended }
     }
 
     pub async fn plain() -> Self {

@@ -97,7 +97,8 @@ impl Exposition {
         let seconds = LATENCY_NS.map(|nanos| nanos as f64 / 1e9);
         let buckets = buckets(&seconds, |index| self.0.latency.sum(index));
         let sum = self.0.latency.sum(LATENCY_NS.len() + 1) as f64 / 1e9;
-        let help = "Time from a request read to its answer";
+        let help =
+            "From a request taken off its connection to its decision, waiting for those before it included";
         histogram(to, "tollgate_decision_latency_seconds", help, sum, &buckets)?;
         let sizes = BATCH_SIZES.map(|size| size as f64);
         let buckets = self::buckets(&sizes, |index| self.0.globals.sum(Global::Batches as usize + index));
