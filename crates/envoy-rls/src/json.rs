@@ -5,9 +5,9 @@
 //! numbers. A member that is not known is a fault. Not here: the HTTP.
 
 use prost::Message;
-use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tollgate_core::Outcome;
 use tollgate_store::Store;
 
@@ -40,10 +40,9 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
         let response = rls::RateLimitResponse::decode(framed.slice(PREFIX..))
             .map_err(|_| Status::new(Code::Internal, "a fault of this server"))?;
         let is_over = response.overall_code() == rls::Code::OverLimit;
-        Ok(JsonReply {
-            outcome: if is_over { Outcome::Deny } else { Outcome::Admit },
-            body: render(&response).to_string(),
-        })
+        let body = serde_json::to_string(&Response::from(&response))
+            .map_err(|_| Status::new(Code::Internal, "a fault of this server"))?;
+        Ok(JsonReply { outcome: if is_over { Outcome::Deny } else { Outcome::Admit }, body })
     }
 }
 
@@ -143,47 +142,78 @@ impl From<Descriptor> for rls::RateLimitDescriptor {
     }
 }
 
-/// The response as protobuf's JSON has it: what is zero or empty is left out.
-fn render(response: &rls::RateLimitResponse) -> Value {
-    let mut out = Map::new();
-    out.insert("overallCode".into(), response.overall_code().name().into());
-    if !response.statuses.is_empty() {
-        out.insert("statuses".into(), response.statuses.iter().map(render_status).collect());
-    }
-    if !response.response_headers_to_add.is_empty() {
-        let headers = response.response_headers_to_add.iter();
-        let headers = headers.map(|header| json!({"key": header.key, "value": header.value})).collect();
-        out.insert("responseHeadersToAdd".into(), headers);
-    }
-    if let Some(metadata) = &response.dynamic_metadata {
-        out.insert("dynamicMetadata".into(), render_struct(metadata));
-    }
-    Value::Object(out)
+/// The response as protobuf's JSON has it: in the order of its fields, what is zero or empty left out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    overall_code: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    statuses: Vec<DescriptorStatus<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    response_headers_to_add: Vec<Header<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dynamic_metadata: Option<Value>,
 }
 
-fn render_status(status: &rls::DescriptorStatus) -> Value {
-    let mut out = Map::new();
-    out.insert("code".into(), status.code().name().into());
-    if let Some(limit) = &status.current_limit {
-        let mut shown = Map::new();
-        if !limit.name.is_empty() {
-            shown.insert("name".into(), limit.name.as_str().into());
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DescriptorStatus<'a> {
+    code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_limit: Option<Limit<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    limit_remaining: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_until_reset: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Limit<'a> {
+    #[serde(skip_serializing_if = "is_zero")]
+    requests_per_unit: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct Header<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl<'a> From<&'a rls::RateLimitResponse> for Response<'a> {
+    fn from(response: &'a rls::RateLimitResponse) -> Self {
+        let headers = response.response_headers_to_add.iter();
+        Self {
+            overall_code: response.overall_code().name(),
+            statuses: response.statuses.iter().map(Into::into).collect(),
+            response_headers_to_add: headers.map(|it| Header { key: &it.key, value: &it.value }).collect(),
+            dynamic_metadata: response.dynamic_metadata.as_ref().map(render_struct),
         }
-        if limit.requests_per_unit > 0 {
-            shown.insert("requestsPerUnit".into(), limit.requests_per_unit.into());
+    }
+}
+
+impl<'a> From<&'a rls::DescriptorStatus> for DescriptorStatus<'a> {
+    fn from(status: &'a rls::DescriptorStatus) -> Self {
+        Self {
+            code: status.code().name(),
+            current_limit: status.current_limit.as_ref().map(|limit| Limit {
+                requests_per_unit: limit.requests_per_unit,
+                unit: (limit.unit != 0).then(|| limit.unit().name()),
+                name: &limit.name,
+            }),
+            limit_remaining: status.limit_remaining,
+            duration_until_reset: status.duration_until_reset.map(|span| format!("{}s", span.seconds)),
         }
-        if limit.unit != 0 {
-            shown.insert("unit".into(), limit.unit().name().into());
-        }
-        out.insert("currentLimit".into(), Value::Object(shown));
     }
-    if status.limit_remaining > 0 {
-        out.insert("limitRemaining".into(), status.limit_remaining.into());
-    }
-    if let Some(duration) = &status.duration_until_reset {
-        out.insert("durationUntilReset".into(), format!("{}s", duration.seconds).into());
-    }
-    Value::Object(out)
 }
 
 fn render_struct(fields: &rls::Struct) -> Value {
