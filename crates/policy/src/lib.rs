@@ -26,5 +26,7 @@ pub use flat::{FlatEntry, read_flat};
 pub use policy::{LoadError, Options, Policy, Source};
 pub use tollgate_core::Timestamp;
 
+pub use read::duration::{parse as parse_span, show as show_span};
+pub use read::spelling::did_you_mean;
 pub use rule::{Limit, OnStoreFailure, Override, Response, Rule, Sharing, Unit};
-pub use words::{LEVEL, span};
+pub use words::LEVEL;

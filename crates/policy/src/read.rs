@@ -4,11 +4,11 @@
 //! Not here: what two files or two descriptors mean together (`build`).
 
 mod descriptor;
-mod duration;
+pub(crate) mod duration;
 mod limit;
 mod response;
 mod scalar;
-mod spelling;
+pub(crate) mod spelling;
 
 use std::collections::HashMap;
 use std::fmt;

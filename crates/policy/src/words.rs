@@ -1,10 +1,10 @@
 //! Limits in words, for people.
 
 use std::fmt;
-use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill};
 
+use crate::read::duration::show as show_span;
 use crate::rule::Limit;
 
 /// What stands between the levels of a rule's path, such as `api_key → plan=gold`.
@@ -21,7 +21,7 @@ impl fmt::Display for Limit {
         match self.unit {
             _ if matches!(algorithm, Algorithm::Total) => write!(f, "in all")?,
             Some(unit) => write!(f, "per {}", unit.name())?,
-            None => write!(f, "per {}", span(self.period))?,
+            None => write!(f, "per {}", show_span(self.period))?,
         }
         write!(f, ", {}", algorithm.name())?;
         for parameter in parameters(algorithm) {
@@ -34,18 +34,6 @@ impl fmt::Display for Limit {
         }
         Ok(())
     }
-}
-
-/// `10s`, `90m` or whatever unit is whole.
-#[must_use]
-pub fn span(period: Duration) -> String {
-    let nanos = period.as_nanos();
-    for (unit, length) in [("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000)] {
-        if nanos > 0 && nanos.is_multiple_of(length) {
-            return format!("{}{unit}", nanos / length);
-        }
-    }
-    format!("{period:?}")
 }
 
 fn parameters(algorithm: &Algorithm) -> Vec<String> {

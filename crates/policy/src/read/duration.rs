@@ -14,7 +14,8 @@ const UNITS: [(&str, u64); 8] = [
 ];
 
 /// Whole numbers, each with its unit, added up. `None` for anything else, and for what is too long to count.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+#[must_use]
+pub fn parse(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total: u64 = 0;
     if rest.is_empty() {
@@ -33,7 +34,8 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
 }
 
 /// The shortest text that means exactly `length`: one number and the largest unit that divides it.
-pub(super) fn show(length: Duration) -> String {
+#[must_use]
+pub fn show(length: Duration) -> String {
     let nanos = length.as_nanos();
     let (unit, size) =
         UNITS.iter().rev().find(|(_, size)| nanos.is_multiple_of(u128::from(*size))).unwrap_or(&UNITS[0]);

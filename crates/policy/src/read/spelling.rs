@@ -162,7 +162,8 @@ pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<
 }
 
 /// `did you mean NAME?` for the nearest of `names`, when one is near.
-pub(super) fn did_you_mean(word: &str, names: &[&str]) -> Option<String> {
+#[must_use]
+pub fn did_you_mean(word: &str, names: &[&str]) -> Option<String> {
     let plain = |text: &str| -> Vec<char> {
         text.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).take(40).collect()
     };

@@ -12,7 +12,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 use tollgate_core::Outcome;
 use tollgate_envoy_rls::{Code, RateLimitService};
-use tollgate_policy::{LEVEL, Policy, Unit, span};
+use tollgate_policy::{LEVEL, Policy, Unit, show_span};
 use tollgate_store_memory::MemoryStore;
 
 use super::{Answer, Handler};
@@ -146,7 +146,7 @@ fn rlconfig(policy: &Policy) -> String {
             let path = rule.path.replace(LEVEL, ".").replace('=', "_");
             let modes = format!("shadow_mode: {}, quota_mode: {}", rule.shadow_mode, rule.quota_mode);
             for limit in &rule.limits {
-                let unit = limit.unit.map_or_else(|| span(limit.period), unit_name);
+                let unit = limit.unit.map_or_else(|| show_span(limit.period), unit_name);
                 let requests = limit.requests_per_unit;
                 let name = domain.name();
                 // Writing to a string cannot fail.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use tollgate_policy::did_you_mean;
+
 use super::table::{Kind, SETTINGS, Setting, named};
 use super::{Fault, file, peer};
 
@@ -202,25 +204,7 @@ fn flags(given: &BTreeMap<String, Vec<String>>) -> Layer {
 
 /// `; did you mean X?` for the known name nearest to `name`, or nothing when none is near.
 pub(super) fn nearest(name: &str, known: impl Iterator<Item = String>) -> String {
-    known
-        .map(|candidate| (distance(name, &candidate), candidate))
-        .min()
-        .filter(|(edits, _)| *edits <= 1 + name.len() / 4)
-        .map_or_else(String::new, |(_, candidate)| format!("; did you mean {candidate}?"))
-}
-
-/// Single-letter edits from `a` to `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    let known: Vec<String> = known.collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    did_you_mean(name, &known).map_or_else(String::new, |hint| format!("; {hint}"))
 }

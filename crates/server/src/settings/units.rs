@@ -66,32 +66,9 @@ pub fn switch(text: &str) -> Result<bool, String> {
 /// # Errors
 /// What is wrong, and what to write instead.
 pub fn span(text: &str) -> Result<Duration, String> {
-    let fault = || format!("{text:?} is no span; write such as 500ms, 5s or 1h30m");
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let (mut rest, mut total) = (text, Duration::ZERO);
-    loop {
-        let (digits, tail) = split_digits(rest);
-        let (unit, tail) = tail.split_at(tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len()));
-        let nanos: u64 = match unit {
-            "ns" => 1,
-            "us" | "µs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            "d" => 86_400_000_000_000,
-            _ => return Err(fault()),
-        };
-        let part =
-            digits.parse::<u64>().ok().and_then(|number| number.checked_mul(nanos)).ok_or_else(fault)?;
-        total = total.checked_add(Duration::from_nanos(part)).ok_or_else(fault)?;
-        if tail.is_empty() {
-            return Ok(total);
-        }
-        rest = tail;
-    }
+    let zero = (text == "0").then_some(Duration::ZERO);
+    zero.or_else(|| tollgate_policy::parse_span(text))
+        .ok_or_else(|| format!("{text:?} is no span; write such as 500ms, 5s or 1h30m"))
 }
 
 /// A size such as `512MiB`, `1G` or `1048576`; `k`, `M`, `G` and `KiB`, `MiB`, `GiB` are powers of 1024, `kB`, `MB`,
