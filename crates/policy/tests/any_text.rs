@@ -158,7 +158,7 @@ fn lines() -> impl Strategy<Value = String> {
 fn broken_file() -> impl Strategy<Value = String> {
     let files: Vec<&str> = vec![
         include_str!("../../../examples/rules/app.yaml"),
-        include_str!("../../../examples/rules/api.yaml"),
+        include_str!("../../../examples/rules/shop.yaml"),
         include_str!("faults/algorithms.yaml"),
         include_str!("faults/limits.yaml"),
         include_str!("faults/response.yaml"),

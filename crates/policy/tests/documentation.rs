@@ -121,8 +121,8 @@ fn the_examples_load_together_without_a_warning_and_hold_the_three_rules() {
         assert_eq!((rule.limits[0].requests_per_unit, rule.limits[0].unit), (number, Some(unit)), "{action}");
     }
     for (domain, entries) in [
-        ("api", [Entry { key: "api_key", value: "k" }]),
-        ("api", [Entry { key: "remote_address", value: "2001:db8::1" }]),
+        ("shop", [Entry { key: "api_key", value: "k" }]),
+        ("shop", [Entry { key: "remote_address", value: "2001:db8::1" }]),
         ("auth", [Entry { key: "auth_type", value: "login" }]),
         ("messaging", [Entry { key: "message_type", value: "marketing" }]),
         ("envoy", [Entry { key: "generic_key", value: "everything" }]),

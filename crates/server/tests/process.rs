@@ -213,6 +213,22 @@ fn the_http_port_answers_each_path_by_its_method() {
 }
 
 #[test]
+fn the_answer_in_the_readmes_is_what_the_example_rules_give() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for name in ["README.md", "README.zh-CN.md"] {
+        let server = Server::start(&root.join("examples/rules"), &[]);
+        let readme = std::fs::read_to_string(root.join(name)).expect("readable");
+        let asked = readme.lines().find_map(|line| line.strip_prefix("curl ")?.split('\'').nth(1));
+        let told = readme.lines().find(|line| line.starts_with("{\"overallCode\"")).expect("an answer");
+        let (status, body) = server.post("/json", asked.expect("a request"));
+        // The seconds until the minute ends are those of the moment.
+        let timeless = |text: &str| text.trim().split("\"durationUntilReset\"").next().map(str::to_owned);
+        assert_eq!((status, timeless(&body)), (200, timeless(told)), "{name}");
+        assert!(body.trim().ends_with("s\"}]}") && told.ends_with("s\"}]}"), "{name}: {body}");
+    }
+}
+
+#[test]
 fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
     let folder = rules(RULES);
     let server = Server::start(folder.path(), &["--drain-delay", "60s"]);
