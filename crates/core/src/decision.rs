@@ -28,11 +28,10 @@ pub enum RetryAfter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Decision {
-    pub(crate) outcome: Outcome,
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
     pub(crate) delay_ns: u64,
-    /// `0`: now; `u64::MAX`: never.
+    /// `0`: admitted; `u64::MAX`: never. A denial always waits.
     pub(crate) retry_ns: u64,
     pub(crate) reset_ns: u64,
 }
@@ -41,7 +40,7 @@ impl Decision {
     const NEVER: u64 = u64::MAX;
 
     pub(crate) const fn admit(limit: u64, remaining: u64, reset_ns: u64) -> Self {
-        Self { outcome: Outcome::Admit, limit, remaining, delay_ns: 0, retry_ns: 0, reset_ns }
+        Self { limit, remaining, delay_ns: 0, retry_ns: 0, reset_ns }
     }
 
     /// A denial that ends after `retry_ns`, which is made at least 1: a denied caller never hears 0.
@@ -51,11 +50,11 @@ impl Decision {
             Self::NEVER => Self::NEVER - 1,
             ns => ns,
         };
-        Self { outcome: Outcome::Deny, limit, remaining, delay_ns: 0, retry_ns, reset_ns }
+        Self { limit, remaining, delay_ns: 0, retry_ns, reset_ns }
     }
 
     pub(crate) const fn never(limit: u64, remaining: u64, reset_ns: u64) -> Self {
-        Self { outcome: Outcome::Deny, limit, remaining, delay_ns: 0, retry_ns: Self::NEVER, reset_ns }
+        Self { limit, remaining, delay_ns: 0, retry_ns: Self::NEVER, reset_ns }
     }
 
     pub(crate) const fn with_delay(mut self, delay_ns: u64) -> Self {
@@ -66,13 +65,13 @@ impl Decision {
     /// Admit or deny.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
-        self.outcome
+        if self.is_admitted() { Outcome::Admit } else { Outcome::Deny }
     }
 
     /// True when it may pass.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
-        matches!(self.outcome, Outcome::Admit)
+        self.retry_ns == 0
     }
 
     /// Permits per window that the quota states.

@@ -30,6 +30,10 @@ const CHARACTER: usize = 7;
 /// Most characters of a key that is hashed directly.
 const CHARACTERS: usize = 36;
 const LONGEST_DIRECT: usize = CHARACTER * CHARACTERS;
+/// Longest key that is hashed in line.
+const USUAL: usize = 5 * CHARACTER;
+/// The bytes of a character in a word.
+const LOW: u64 = (1 << (8 * CHARACTER)) - 1;
 
 /// The name of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -94,8 +98,35 @@ impl KeyHasher {
         Self { base, multipliers, long: [Sip::new(key, 0), Sip::new(key, 1)] }
     }
 
-    #[inline(never)] // in registers of its own: inlined, what it needs and what the table needs push each other out
+    #[inline(always)]
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        match key.len() {
+            8..=USUAL => name(self.base[0].wrapping_add(self.few_characters(key))),
+            _ => self.hash_unusual(key),
+        }
+    }
+
+    /// As [`Self::characters`] for 8 to [`USUAL`] bytes, without a loop.
+    #[inline(always)]
+    fn few_characters(&self, key: &[u8]) -> u128 {
+        let whole = |place: usize| {
+            let word =
+                key[CHARACTER * place..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word) & LOW);
+            self.multipliers[place].wrapping_mul(u128::from(word))
+        };
+        let last = |place: usize| {
+            self.multipliers[place].wrapping_mul(last_character(key, key.len() - CHARACTER * place))
+        };
+        match key.len() {
+            ..15 => whole(0).wrapping_add(last(1)),
+            15..=21 => whole(0).wrapping_add(whole(1)).wrapping_add(last(2)),
+            22..=28 => whole(0).wrapping_add(whole(1)).wrapping_add(whole(2)).wrapping_add(last(3)),
+            _ => (0..4).map(whole).fold(last(4), u128::wrapping_add),
+        }
+    }
+
+    #[inline(never)]
+    fn hash_unusual(&self, key: &[u8]) -> KeyHash {
         if key.len() <= CHARACTER || key.len() > LONGEST_DIRECT {
             return self.hash_odd(key);
         }
@@ -106,15 +137,11 @@ impl KeyHasher {
     /// the key's last word.
     #[inline]
     fn characters(&self, key: &[u8]) -> u128 {
-        const LOW: u64 = (1 << (8 * CHARACTER)) - 1;
         let mut sum = 0_u128;
         let mut rest = key;
         for multiplier in &self.multipliers {
             let Some(word) = rest.first_chunk() else {
-                // From 1 to 7 bytes are left.
-                let last = key.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-                let last = (last >> ((64 - 8 * rest.len()) % 64)) | behind(rest.len());
-                return sum.wrapping_add(multiplier.wrapping_mul(u128::from(last)));
+                return sum.wrapping_add(multiplier.wrapping_mul(last_character(key, rest.len())));
             };
             sum = sum.wrapping_add(multiplier.wrapping_mul(u128::from(u64::from_le_bytes(*word) & LOW)));
             rest = &rest[CHARACTER..];
@@ -140,6 +167,13 @@ impl KeyHasher {
         shortened[8..].copy_from_slice(&self.long[1].hash(key).to_le_bytes());
         self.characters(&shortened)
     }
+}
+
+/// The last so many bytes (from 1 to 7) of a key of at least 8.
+#[inline(always)]
+fn last_character(key: &[u8], bytes: usize) -> u128 {
+    let last = key.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    u128::from((last >> ((64 - 8 * bytes) % 64)) | behind(bytes))
 }
 
 /// The bit behind the last of so many bytes.
@@ -177,6 +211,18 @@ mod tests {
                 key[at] = 1;
                 assert!(seen.insert(hasher.hash(&key)), "length {length}, byte {at}");
                 key[at] = 0;
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_of_usual_length_has_the_same_name_with_and_without_the_loop() {
+        let hasher = KeyHasher::new(HashKey::Fixed(3));
+        let key: Vec<u8> = (0..=255).collect();
+        for length in 8..=USUAL {
+            for at in [0, 1, 40, 256 - length] {
+                let key = &key[at..at + length];
+                assert_eq!(hasher.few_characters(key), hasher.characters(key), "length {length}");
             }
         }
     }

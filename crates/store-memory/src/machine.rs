@@ -15,6 +15,10 @@ pub(crate) struct AtomicU128(portable_atomic::AtomicU128);
 impl AtomicU128 {
     #[inline]
     pub(crate) fn load(&self, order: Ordering) -> u128 {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if is_wide() {
+            return load_in_line(&self.0);
+        }
         self.0.load(order)
     }
 
@@ -34,11 +38,52 @@ impl AtomicU128 {
         failure: Ordering,
     ) -> Result<u128, u128> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if std::is_x86_feature_detected!("cmpxchg16b") {
+        if is_wide() {
             return compare_exchange_in_line(&self.0, old, new);
         }
         self.0.compare_exchange(old, new, success, failure)
     }
+}
+
+/// Whether the processor has what the two below need. Asked first by [`look_at_the_processor`], so that it is one load here.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn is_wide() -> bool {
+    IS_WIDE.load(Ordering::Relaxed)
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+static IS_WIDE: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// Finds out what the processor has; until then the ways are taken that every processor has.
+pub(crate) fn look_at_the_processor() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    IS_WIDE.store(
+        std::is_x86_feature_detected!("cmpxchg16b") && std::is_x86_feature_detected!("avx"),
+        Ordering::Relaxed,
+    );
+}
+
+/// Acquires, as every load does on this processor.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn load_in_line(word: &portable_atomic::AtomicU128) -> u128 {
+    let (low, high): (u64, u64);
+    // SAFETY: `as_ptr` of a live atomic is valid for reads and aligned to 16 bytes, and the makers of processors with AVX, which the
+    // caller made sure of, guarantee that an aligned 16-byte move is atomic. Nothing but the named registers is changed.
+    unsafe {
+        std::arch::asm!(
+            "vmovdqa {both}, xmmword ptr [{place}]",
+            "vmovq {low}, {both}",
+            "vpextrq {high}, {both}, 1",
+            place = in(reg) word.as_ptr(),
+            both = out(xmm_reg) _,
+            low = out(reg) low,
+            high = out(reg) high,
+            options(nostack, preserves_flags), // not `readonly`: no later read may come before it
+        );
+    }
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// Sequentially consistent, as every locked instruction is.

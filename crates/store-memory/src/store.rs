@@ -128,10 +128,15 @@ impl States {
         self.hasher.hash(key.0)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         match quota.shape() {
-            Shape::Word => self.words.update(key, now, |word| quota.take_word(word, cost, now)),
+            Shape::Word => self.words.update(
+                key,
+                now,
+                |word| quota.take_usual_word(word, cost, now),
+                move |word| quota.take_word(word, cost, now),
+            ),
             Shape::Wide => self.take_wide(key, quota, cost, now),
         }
     }
@@ -163,7 +168,9 @@ impl States {
 
     pub(crate) fn give_back(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         match quota.shape() {
-            Shape::Word => self.words.update(key, now, |word| quota.give_back_word(word, cost, now)),
+            Shape::Word => {
+                self.words.update(key, now, |_| None, move |word| quota.give_back_word(word, cost, now))
+            }
             Shape::Wide => {
                 self.forget_word(key);
                 self.wide.update(key, now, |wide| quota.give_back_wide(wide, cost, now))

@@ -3,7 +3,7 @@
 //! Not here: any algorithm.
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 
 #[cfg(not(loom))]
 pub(crate) use crate::machine::AtomicU128;
@@ -13,7 +13,7 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub(crate) use self::modelled::{AtomicU128, Mutex, MutexGuard};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 
 #[cfg(loom)]
 mod modelled {

@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tollgate_core::{Decision, Timestamp, Word, WordStep};
 
 use crate::hash::KeyHash;
-use crate::machine::prefetch;
+use crate::machine::{look_at_the_processor, prefetch};
 use chunk::CHUNK_BYTES;
 use line::{EMPTY, Found, low_half, pack, unpack};
 use place::Settled;
@@ -59,36 +59,63 @@ impl Table {
     /// A table of up to `max_bytes` (at least a quarter of a MiB).
     pub(crate) fn new(max_bytes: u64) -> Self {
         let most =
-            usize::try_from(max_bytes / SHARDS as u64 / CHUNK_BYTES).unwrap_or(usize::MAX).clamp(1, 1 << 23);
-        let shards = Box::new([(); SHARDS].map(|()| Shard::new(most)));
-        Self { shards, ladder: Ladder::new(most) }
+            usize::try_from(max_bytes / SHARDS as u64 / CHUNK_BYTES).unwrap_or(usize::MAX).clamp(1, 1 << 20);
+        look_at_the_processor();
+        let ladder = Ladder::new(most);
+        let shards = Box::new([(); SHARDS].map(|()| Shard::new(&ladder, most)));
+        Self { shards, ladder }
     }
 
-    #[inline]
+    #[inline(always)]
     fn shard(&self, key: KeyHash) -> &Shard {
         &self.shards[key.extra as usize % SHARDS]
     }
 
-    /// Runs `step` on the state of `key`, or on a fresh one, and keeps what it made of it.
-    #[inline]
-    pub(crate) fn update(&self, key: KeyHash, now: Timestamp, step: impl Fn(Word) -> WordStep) -> Decision {
+    /// Runs `step` on the state of `key`, or on a fresh one, and keeps what it made of it. `usual` is a part of `step` that is
+    /// worth having in line.
+    #[inline(always)]
+    pub(crate) fn update(
+        &self,
+        key: KeyHash,
+        now: Timestamp,
+        usual: impl Fn(Word) -> Option<WordStep>,
+        step: impl Fn(Word) -> WordStep,
+    ) -> Decision {
         let shard = self.shard(key);
-        let home = shard.home(&self.ladder, key.tag);
-        if let Some(Found { line, slot, mut packed }) = shard.find(home, key.tag) {
+        if let Some(Found { line, slot, packed }) = shard.find_at_once(&self.ladder, key.tag)
+            && let word = unpack(packed)
+            && let Some(next) = usual(word)
+            && (next.word == word || line.replace(slot, packed, pack(next.word, key.tag as u32)).is_ok())
+        {
+            return next.decision;
+        }
+        self.update_slowly(shard, key.tag, now, step)
+    }
+
+    /// As [`Table::update`], also for states that are not usual, or that somebody else is changing.
+    #[inline(never)]
+    fn update_slowly(
+        &self,
+        shard: &Shard,
+        tag: u64,
+        now: Timestamp,
+        step: impl Fn(Word) -> WordStep,
+    ) -> Decision {
+        if let Some(Found { line, slot, mut packed }) = shard.find(shard.home(&self.ladder, tag), tag) {
             loop {
                 let word = unpack(packed);
-                let step = step(word);
-                if step.word == word {
-                    return step.decision;
+                let next = step(word);
+                if next.word == word {
+                    return next.decision;
                 }
-                match line.replace(slot, packed, pack(step.word, key.tag as u32)) {
-                    Ok(()) => return step.decision,
-                    Err(actual) if low_half(actual) == key.tag as u32 => packed = actual,
+                match line.replace(slot, packed, pack(next.word, tag as u32)) {
+                    Ok(()) => return next.decision,
+                    Err(actual) if low_half(actual) == tag as u32 => packed = actual,
                     Err(_) => break, // the slot went to another key, or this one is being moved
                 }
             }
         }
-        self.update_locked(shard, key.tag, now, &step)
+        self.update_locked(shard, tag, now, step)
     }
 
     /// Asks for the lines of `keys`, so that their cache misses overlap.
@@ -148,7 +175,7 @@ impl Table {
         shard: &Shard,
         tag: u64,
         now: Timestamp,
-        step: &impl Fn(Word) -> WordStep,
+        step: impl Fn(Word) -> WordStep,
     ) -> Decision {
         let (home, guard) = shard.lock_home(&self.ladder, tag);
         if let Some(Found { line, slot, mut packed }) = shard.find(home, tag) {

@@ -48,9 +48,22 @@ impl FixedWindow {
         Ok(Self { limit, windows })
     }
 
+    /// As [`Self::take`], while the word's window is in force. `None` for the rest.
+    #[inline(always)]
+    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<WordStep> {
+        let (count, end) = unpack(word);
+        let is_in_force = end > now.as_nanos() && !word.expires.is_sticky();
+        is_in_force.then(|| self.count(word, count, end, cost, now))
+    }
+
     #[inline]
     pub(crate) fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let (count, end) = self.window(word, now);
+        self.count(word, count, end, cost, now)
+    }
+
+    #[inline(always)]
+    fn count(&self, word: Word, count: u64, end: u64, cost: Cost, now: Timestamp) -> WordStep {
         let counted = count.saturating_add(cost.permits()).min(MOST);
         let left_ns = end - now.as_nanos();
         let decision = if counted <= self.limit {

@@ -32,6 +32,8 @@ pub(crate) struct TokenBucket {
     units: Units,
     /// Burst and overdraft: the most that one take may ever get.
     capacity: u64,
+    /// The capacity where the bucket starts full, else 0.
+    usual_capacity: u64,
     /// Burst in units.
     full: u64,
     /// Burst and overdraft in units.
@@ -72,6 +74,7 @@ impl TokenBucket {
             limit,
             units,
             capacity,
+            usual_capacity: if initial == burst { capacity } else { 0 },
             full: units.of_permits(burst),
             deepest,
             initial_debt: units.of_permits(burst - initial),
@@ -82,6 +85,20 @@ impl TokenBucket {
             slack: 6 * units.per_second(),
             past: Box::default(),
         })
+    }
+
+    /// As [`Self::take`], for a bucket that starts full, a cost that can fit, and a word that is not odd: no more than some
+    /// arithmetic, so that a store can have it in line. `None` for the rest.
+    #[inline(always)]
+    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<WordStep> {
+        // Also `None`: a peek, and a bucket that does not start full, whose `usual_capacity` is 0.
+        if cost.permits().wrapping_sub(1) >= self.usual_capacity {
+            return None;
+        }
+        // A sticky word's bits are beyond every horizon.
+        let ahead = u64::from(word.expires.to_bits()).saturating_sub(now.unix_seconds());
+        let debt = if ahead == 0 { 0 } else { self.debt_ahead(word, ahead, now)? };
+        Some(self.admit_or_deny(word, debt, cost.permits() * self.units.interval(), now))
     }
 
     #[inline]
@@ -159,7 +176,7 @@ impl TokenBucket {
     }
 
     /// The debt of a word that expires `ahead` seconds after the second in which now lies.
-    #[inline]
+    #[inline(always)]
     fn debt_ahead(&self, word: Word, ahead: u64, now: Timestamp) -> Option<u64> {
         let now_value = (self.units.of_nanos(now.as_nanos()) << GENERATION_BITS) | self.generation;
         let difference = word.value.wrapping_sub(now_value).cast_signed();
@@ -184,20 +201,30 @@ impl TokenBucket {
         if cost.permits() > self.capacity {
             return self.never(word, debt, now);
         }
-        let asked = cost.permits() * self.units.interval();
+        let mut step = self.admit_or_deny(word, debt, cost.permits() * self.units.interval(), now);
+        if cost.is_peek() {
+            step.word = word;
+        }
+        if self.initial_debt != 0 && !step.decision.is_admitted() {
+            step.word = self.remember_birth(word, debt, now);
+        }
+        step
+    }
+
+    /// `asked` units, which are within the capacity.
+    #[inline(always)]
+    fn admit_or_deny(&self, word: Word, debt: u64, asked: u64, now: Timestamp) -> WordStep {
         // Going into overdraft needs a level of at least zero first; without overdraft the room is the smaller anyway.
         let highest = (self.deepest - asked).min(self.full);
         if debt > highest {
             let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
             let retry_ns = self.units.nanos_in(debt - highest);
-            let decision = Decision::deny(self.limit, remaining, retry_ns, reset_ns);
-            let word = if self.initial_debt == 0 { word } else { self.remember_birth(word, debt, now) };
-            return WordStep { word, decision };
+            return WordStep { word, decision: Decision::deny(self.limit, remaining, retry_ns, reset_ns) };
         }
         let owed = debt + asked;
         let reset_ns = self.units.nanos_in(owed);
         let decision = Decision::admit(self.limit, self.remaining(owed), reset_ns);
-        WordStep { word: if asked == 0 { word } else { self.word(owed, reset_ns, now) }, decision }
+        WordStep { word: self.word(owed, reset_ns, now), decision }
     }
 
     #[cold]
@@ -221,12 +248,12 @@ impl TokenBucket {
         WordStep { word: self.word(owed, reset_ns, now), decision }
     }
 
-    #[inline]
+    #[inline(always)]
     fn remaining(&self, debt: u64) -> u64 {
         self.units.permits_in(self.full.saturating_sub(debt))
     }
 
-    #[inline]
+    #[inline(always)]
     fn word(&self, debt: u64, reset_ns: u64, now: Timestamp) -> Word {
         let tat = self.units.of_nanos(now.as_nanos()).wrapping_add(debt);
         let full_again = Expiry::at(Timestamp::from_nanos(now.as_nanos().saturating_add(reset_ns)));

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::line::Line;
-use crate::sync::{AtomicU32, AtomicU64, Mutex};
+use crate::sync::{AtomicPtr, AtomicU64, Mutex};
 
 /// Lines that share a lock, and in which a key that finds its home full looks for a place. A page of memory.
 pub(crate) const GROUP_LINES: usize = if cfg!(loom) { 2 } else { 64 };
@@ -19,14 +19,15 @@ pub(crate) const CHUNK_BYTES: u64 = (CHUNK_LINES * LINE_BYTES) as u64;
 /// What a line takes, also where a model checker makes it larger.
 const LINE_BYTES: usize = 64;
 
-type Chunk = [Line; CHUNK_LINES];
+pub(crate) type Chunk = [Line; CHUNK_LINES];
 
 /// The chunks of a shard, and which of them stand in the table of which generation.
 #[derive(Debug)]
 pub(crate) struct Chunks {
+    /// Owns them; one that is made stays where it is until the end.
     all: Box<[OnceLock<Box<Chunk>>]>,
-    /// Number of the chunk plus one, by place, for even and odd generations; 0 where there is none.
-    maps: [Box<[AtomicU32]>; 2],
+    /// The chunk by place, for even and odd generations; null where there is none. Always one of `all`.
+    maps: Box<[[AtomicPtr<Chunk>; 2]]>,
     stock: Mutex<Stock>,
     made: AtomicU64,
 }
@@ -35,30 +36,40 @@ pub(crate) struct Chunks {
 struct Stock {
     made: u32,
     free: Vec<u32>,
+    /// What is in the maps, as the chunk's number in `all` plus one; 0 where there is none.
+    numbers: [Box<[u32]>; 2],
 }
 
 impl Chunks {
     /// Room for a table of up to `most` chunks.
     pub(crate) fn new(most: usize) -> Self {
         // One place more for what the last group cannot hold; while growing two tables overlap by a few chunks.
-        let map = || (0..=most).map(|_| AtomicU32::default()).collect();
+        let maps = (0..=most).map(|_| [AtomicPtr::default(), AtomicPtr::default()]).collect();
+        let numbers = || (0..=most).map(|_| 0).collect();
         Self {
             all: (0..most + 8).map(|_| OnceLock::new()).collect(),
-            maps: [map(), map()],
-            stock: Mutex::new(Stock { made: 0, free: Vec::new() }),
+            maps,
+            stock: Mutex::new(Stock { made: 0, free: Vec::new(), numbers: [numbers(), numbers()] }),
             made: AtomicU64::default(),
         }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        let entry = size_of::<OnceLock<Box<Chunk>>>() + 2 * size_of::<AtomicU32>();
+        let entry =
+            size_of::<OnceLock<Box<Chunk>>>() + 2 * (size_of::<AtomicPtr<Chunk>>() + size_of::<u32>());
         self.made.load(Relaxed) * CHUNK_BYTES + (self.all.len() * entry) as u64
     }
 
-    #[inline]
+    #[inline(always)]
+    #[allow(
+        unsafe_code,
+        reason = "a look-up by number is one more load and two more checks a decision, 14 of 300 instructions"
+    )]
     pub(crate) fn line(&self, generation: usize, line: usize) -> Option<&Line> {
-        let number = self.maps[generation & 1].get(line / CHUNK_LINES)?.load(Acquire);
-        let chunk = self.all.get((number as usize).wrapping_sub(1))?.get()?;
+        let chunk = self.maps.get(line / CHUNK_LINES)?[generation & 1].load(Acquire);
+        // SAFETY: a pointer in a map is null or that of a chunk in `all`, which was made before the pointer was stored (Acquire
+        // here, Release there), and which is neither moved nor freed before `self` is; all that is in a chunk is atomic.
+        let chunk = unsafe { chunk.as_ref() }?;
         Some(&chunk[line % CHUNK_LINES])
     }
 
@@ -73,15 +84,18 @@ impl Chunks {
         if let Some(line) = self.line(generation, line) {
             return Some(line);
         }
-        let place = self.maps[generation & 1].get(line / CHUNK_LINES)?;
+        let (parity, at) = (generation & 1, line / CHUNK_LINES);
+        let place = &self.maps.get(at)?[parity];
         let mut stock = self.stock.lock();
-        if place.load(Relaxed) == 0 {
+        if stock.numbers[parity][at] == 0 {
             if !is_wanted() {
                 return None;
             }
             let number = stock.take(&self.all)?;
+            let chunk = self.all[number as usize].get()?;
             self.made.store(u64::from(stock.made), Relaxed);
-            place.store(number + 1, Release);
+            stock.numbers[parity][at] = number + 1;
+            place.store(std::ptr::from_ref::<Chunk>(chunk).cast_mut(), Release);
         }
         drop(stock);
         self.line(generation, line)
@@ -91,9 +105,12 @@ impl Chunks {
     /// anybody else can make or release one.
     pub(crate) fn release(&self, generation: usize, line: usize, after: impl FnOnce()) {
         let mut stock = self.stock.lock();
-        if let Some(place) = self.maps[generation & 1].get(line / CHUNK_LINES)
-            && let Some(number) = place.swap(0, Release).checked_sub(1)
+        let (parity, at) = (generation & 1, line / CHUNK_LINES);
+        if let Some(places) = self.maps.get(at)
+            && let Some(number) = stock.numbers[parity][at].checked_sub(1)
         {
+            places[parity].store(std::ptr::null_mut(), Release);
+            stock.numbers[parity][at] = 0;
             stock.free.push(number);
         }
         after();

@@ -107,13 +107,13 @@ fn move_group(shard: &Shard, ladder: &Ladder, stage: Stage, now: Timestamp) {
     let moved = group + 1;
     let next = Stage { generation: generation + 1, moved: 0 };
     if moved * GROUP_LINES < lines {
-        shard.set_stage(Stage { generation, moved });
+        shard.set_stage(ladder, Stage { generation, moved });
         if moved % CHUNK_GROUPS == 0 {
             shard.chunks.release(generation, group * GROUP_LINES, || {});
         }
     } else {
         shard.chunks.release(generation, lines, || {});
-        shard.chunks.release(generation, group * GROUP_LINES, || shard.set_stage(next));
+        shard.chunks.release(generation, group * GROUP_LINES, || shard.set_stage(ladder, next));
     }
 }
 

@@ -35,18 +35,33 @@ pub(crate) struct Found<'a> {
 
 impl Line {
     /// The slot of `tag`, if it is in this line.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, tag: u64) -> Option<Found<'_>> {
-        for slot in 0..SLOTS {
-            if self.tags[slot].load(Relaxed) == (tag >> 32) as u32 {
-                let packed = self.slots[slot].load(Acquire);
-                // The tag's high half once more: the first reading may have been of the slot's tenant before.
-                if low_half(packed) == tag as u32 && self.tags[slot].load(Relaxed) == (tag >> 32) as u32 {
-                    return Some(Found { line: self, slot, packed });
-                }
-            }
+        let high_half = (tag >> 32) as u32;
+        let is_at = |slot: usize| self.tags[slot].load(Relaxed) == high_half;
+        // Without a branch, since nobody can guess in which of the three a key lies.
+        let (one, two) = (is_at(1), is_at(2));
+        if !(is_at(0) | one | two) {
+            return None;
         }
-        None
+        match self.found(if two { 2 } else { usize::from(one) }, tag) {
+            None => self.find_alike(tag),
+            found => found,
+        }
+    }
+
+    /// Several slots have the same high half, one of another tag, which is as rare as it sounds, or one changed hands.
+    #[cold]
+    fn find_alike(&self, tag: u64) -> Option<Found<'_>> {
+        (0..SLOTS).find_map(|slot| self.found(slot, tag))
+    }
+
+    #[inline(always)]
+    fn found(&self, slot: usize, tag: u64) -> Option<Found<'_>> {
+        let packed = self.slots[slot].load(Acquire);
+        // The tag's high half after that: a reading before may have been of the slot's tenant before.
+        let is_of_tag = low_half(packed) == tag as u32 && self.tags[slot].load(Relaxed) == (tag >> 32) as u32;
+        is_of_tag.then_some(Found { line: self, slot, packed })
     }
 
     #[inline]
@@ -61,7 +76,7 @@ impl Line {
 
     /// # Errors
     /// What is there instead of `old`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn replace(&self, slot: usize, old: u128, new: u128) -> Result<(), u128> {
         self.slots[slot].compare_exchange(old, new, AcqRel, Acquire).map(|_| ())
     }

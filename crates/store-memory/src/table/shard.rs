@@ -44,7 +44,7 @@ impl Ladder {
     }
 }
 
-/// Generation, and how many of its groups have been moved to the next.
+/// Generation (one of fewer than 100), and how many of its groups have been moved to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stage {
     pub(crate) generation: usize,
@@ -86,9 +86,9 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(most_chunks: usize) -> Self {
+    pub(crate) fn new(ladder: &Ladder, most_chunks: usize) -> Self {
         Self {
-            stage: AtomicU64::default(),
+            stage: AtomicU64::new(pack_stage(ladder, Stage { generation: 0, moved: 0 })),
             chunks: Chunks::new(most_chunks),
             used: AtomicU64::default(),
             evictions: AtomicU64::default(),
@@ -99,25 +99,31 @@ impl Shard {
 
     #[inline]
     pub(crate) fn stage(&self) -> Stage {
-        let word = self.stage.load(Acquire);
-        Stage { generation: (word >> 32) as usize, moved: word as u32 as usize }
+        unpack_stage(self.stage.load(Acquire)).0
     }
 
     /// Only by the holder of `upkeep`.
-    pub(super) fn set_stage(&self, stage: Stage) {
-        self.stage.store((stage.generation as u64) << 32 | stage.moved as u64, Release);
+    pub(super) fn set_stage(&self, ladder: &Ladder, stage: Stage) {
+        self.stage.store(pack_stage(ladder, stage), Release);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn home(&self, ladder: &Ladder, tag: u64) -> Home {
-        let Stage { generation, moved } = self.stage();
-        let home = home_in(ladder, generation, tag);
-        if home.group() < moved { home_in(ladder, generation + 1, tag) } else { home }
+        let (Stage { generation, moved }, lines) = unpack_stage(self.stage.load(Acquire));
+        let home = Home { generation, line: part(tag, lines) };
+        if moved > 0 && home.group() < moved { home_in(ladder, generation + 1, tag) } else { home }
+    }
+
+    /// The slot of `tag` if it is where one looks first. `None`: look again with [`Self::find`].
+    #[inline(always)]
+    pub(crate) fn find_at_once(&self, ladder: &Ladder, tag: u64) -> Option<Found<'_>> {
+        let home = self.home(ladder, tag);
+        self.chunks.line(home.generation, home.line)?.find(tag)
     }
 
     /// The slot of `tag`. `None` is certain only while the home's group is locked and the home still right; else the key
     /// may be on its way to another place.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, home: Home, tag: u64) -> Option<Found<'_>> {
         let line = self.chunks.line(home.generation, home.line)?;
         if let Some(found) = line.find(tag) {
@@ -166,8 +172,30 @@ impl Shard {
 
 #[inline]
 pub(super) fn home_in(ladder: &Ladder, generation: usize, tag: u64) -> Home {
-    let lines = ladder.lines(generation).unwrap_or(1);
-    Home { generation, line: ((u128::from(tag) * lines as u128) >> 64) as usize }
+    Home { generation, line: part(tag, ladder.lines(generation).unwrap_or(1)) }
+}
+
+/// The line of `tag` among so many: lines are in the order of their tags.
+#[inline(always)]
+fn part(tag: u64, lines: usize) -> usize {
+    ((u128::from(tag) * lines as u128) >> 64) as usize
+}
+
+/// Bits of a stage's word for its lines, and as many for the groups that have been moved; the rest is the generation.
+const STAGE_BITS: u32 = 28;
+const STAGE_MASK: u64 = (1 << STAGE_BITS) - 1;
+
+/// The stage and, so that a look-up needs nothing else, the lines of its generation.
+#[inline(always)]
+fn unpack_stage(word: u64) -> (Stage, usize) {
+    let generation = (word >> (2 * STAGE_BITS)) as usize;
+    let moved = (word >> STAGE_BITS & STAGE_MASK) as usize;
+    (Stage { generation, moved }, (word & STAGE_MASK) as usize)
+}
+
+fn pack_stage(ladder: &Ladder, Stage { generation, moved }: Stage) -> u64 {
+    let lines = ladder.lines(generation).unwrap_or(1) as u64;
+    (generation as u64) << (2 * STAGE_BITS) | (moved as u64) << STAGE_BITS | lines
 }
 
 /// Slots in use above which a table of so many lines must grow: 25 of 32.
