@@ -1,4 +1,4 @@
-//! What a counter is called in the table: 69 bits of a keyed hash of its key.
+//! What a counter is called in the table: 67 bits of a keyed hash of its key.
 //!
 //! The table keeps no key, so the hash *is* the identity, and two keys that hash alike would share a counter. The hash
 //! is multilinear: the key is cut into characters c₁, c₂, … of 7 bytes, the last with a 1 bit put behind it, and with
@@ -14,9 +14,9 @@
 //! hash by itself is uniform too. So any two keys, chosen by anyone who does not know k, agree in n of those bits with
 //! probability exactly 2^-n.
 //!
-//! Of the 72 bits 64 are the [tag](KeyHash::tag) that the table stores, and 5 of the rest choose the shard, which is known
-//! from where a tag lies: 69 bits. Among 10^7 keys there are 5·10^13 pairs, so that the chance that any two share a counter
-//! is at most 5·10^13 · 2^-69 < 8.5·10^-8. (The tag is mixed further, by a bijection, since a multilinear hash sends
+//! Of the 72 bits 64 are the [tag](KeyHash::tag) that the table stores, and 3 of the rest choose the shard, which is known
+//! from where a tag lies: 67 bits. Among 10^7 keys there are 5·10^13 pairs, so that the chance that any two share a counter
+//! is at most 5·10^13 · 2^-67 < 3.5·10^-7. (The tag is mixed further, by a bijection, since a multilinear hash sends
 //! numbered keys to evenly spaced places, which makes for uneven lines. Tags whose low half is 0 have it set to 1: that adds 2^-95 per pair.)
 //! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two keys of its own,
 //! and begin with another k₀.
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_chance_that_two_of_ten_million_keys_share_a_counter_is_below_one_in_a_million() {
         let pairs = 1e7 * 1e7 / 2.0;
-        let alike = 2_f64.powi(-69) + 2_f64.powi(-95);
+        let alike = 2_f64.powi(-67) + 2_f64.powi(-95);
         assert!(pairs * alike < 1e-6);
     }
 

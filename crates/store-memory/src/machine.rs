@@ -86,6 +86,35 @@ fn load_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
+/// The word in two readings, the lower half first, so that the halves may be of different states. 1.5 ns less than the one reading
+/// of both, and a decision that swaps the word is told when they were.
+#[inline(always)]
+pub(crate) fn glance(word: &AtomicU128) -> u128 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if is_wide() {
+        return glance_in_line(&word.0);
+    }
+    word.load(Ordering::Acquire)
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn glance_in_line(word: &portable_atomic::AtomicU128) -> u128 {
+    let (low, high): (u64, u64);
+    // SAFETY: `as_ptr` of a live atomic is valid for reads; aligned moves of 8 bytes are atomic and happen in this order.
+    unsafe {
+        std::arch::asm!(
+            "mov {low}, qword ptr [{place}]",
+            "mov {high}, qword ptr [{place} + 8]",
+            place = in(reg) word.as_ptr(),
+            low = out(reg) low,
+            high = out(reg) high,
+            options(nostack, preserves_flags), // not `readonly`: no later read may come before it
+        );
+    }
+    u128::from(high) << 64 | u128::from(low)
+}
+
 /// Sequentially consistent, as every locked instruction is.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]

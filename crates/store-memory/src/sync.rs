@@ -6,12 +6,12 @@
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 
 #[cfg(not(loom))]
-pub(crate) use crate::machine::AtomicU128;
+pub(crate) use crate::machine::{AtomicU128, glance};
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 #[cfg(loom)]
-pub(crate) use self::modelled::{AtomicU128, Mutex, MutexGuard};
+pub(crate) use self::modelled::{AtomicU128, Mutex, MutexGuard, glance};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 
@@ -56,6 +56,10 @@ mod modelled {
 
     fn value(number: u64) -> u128 {
         VALUES.lock().unwrap_or_else(PoisonError::into_inner).1[number as usize]
+    }
+
+    pub(crate) fn glance(word: &AtomicU128) -> u128 {
+        word.load(Ordering::Acquire)
     }
 
     #[derive(Debug, Default)]

@@ -34,8 +34,8 @@ use line::{EMPTY, Found, low_half, pack, unpack};
 use place::Settled;
 use shard::{Ladder, Shard};
 
-/// 2^5: what they tell apart is part of a key's identity.
-const SHARDS: usize = if cfg!(loom) { 1 } else { 32 };
+/// 2^3: what they tell apart is part of a key's identity.
+const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -82,10 +82,14 @@ impl Table {
         step: impl Fn(Word) -> WordStep,
     ) -> Decision {
         let shard = self.shard(key);
-        if let Some(Found { line, slot, packed }) = shard.find_at_once(&self.ladder, key.tag)
+        if let Some(Found { line, slot, packed }) = shard.glance(&self.ladder, key.tag)
             && let word = unpack(packed)
             && let Some(next) = usual(word)
-            && (next.word == word || line.replace(slot, packed, pack(next.word, key.tag as u32)).is_ok())
+            && if next.word == word {
+                line.load(slot) == packed
+            } else {
+                line.replace(slot, packed, pack(next.word, key.tag as u32)).is_ok()
+            }
         {
             return next.decision;
         }

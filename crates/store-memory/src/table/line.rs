@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use tollgate_core::{Expiry, Word};
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU128, Mutex};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU128, Mutex, glance};
 
 pub(crate) const SLOTS: usize = 3;
 pub(crate) const EMPTY: u128 = 0;
@@ -34,34 +34,34 @@ pub(crate) struct Found<'a> {
 }
 
 impl Line {
-    /// The slot of `tag`, if it is in this line.
+    /// The slot of `tag`, if a first look finds it in this line. Its two halves may have been read one after the other, so what
+    /// was found must be confirmed: by swapping it, or by [`Line::load`].
     #[inline(always)]
-    pub(crate) fn find(&self, tag: u64) -> Option<Found<'_>> {
+    pub(crate) fn glance(&self, tag: u64) -> Option<Found<'_>> {
         let high_half = (tag >> 32) as u32;
         let is_at = |slot: usize| self.tags[slot].load(Relaxed) == high_half;
-        // Without a branch, since nobody can guess in which of the three a key lies.
-        let (one, two) = (is_at(1), is_at(2));
-        if !(is_at(0) | one | two) {
+        let slot = if is_at(0) {
+            0
+        } else if is_at(1) {
+            1
+        } else if is_at(2) {
+            2
+        } else {
             return None;
-        }
-        match self.found(if two { 2 } else { usize::from(one) }, tag) {
-            None => self.find_alike(tag),
-            found => found,
-        }
+        };
+        let packed = glance(&self.slots[slot]);
+        (low_half(packed) == tag as u32 && is_at(slot)).then_some(Found { line: self, slot, packed })
     }
 
-    /// Several slots have the same high half, one of another tag, which is as rare as it sounds, or one changed hands.
-    #[cold]
-    fn find_alike(&self, tag: u64) -> Option<Found<'_>> {
-        (0..SLOTS).find_map(|slot| self.found(slot, tag))
-    }
-
-    #[inline(always)]
-    fn found(&self, slot: usize, tag: u64) -> Option<Found<'_>> {
-        let packed = self.slots[slot].load(Acquire);
-        // The tag's high half after that: a reading before may have been of the slot's tenant before.
-        let is_of_tag = low_half(packed) == tag as u32 && self.tags[slot].load(Relaxed) == (tag >> 32) as u32;
-        is_of_tag.then_some(Found { line: self, slot, packed })
+    /// The slot of `tag`, if it is in this line.
+    pub(crate) fn find(&self, tag: u64) -> Option<Found<'_>> {
+        (0..SLOTS).find_map(|slot| {
+            let packed = self.slots[slot].load(Acquire);
+            // The tag's high half after that: a reading before may have been of the slot's tenant before.
+            let is_of_tag =
+                low_half(packed) == tag as u32 && self.tags[slot].load(Relaxed) == (tag >> 32) as u32;
+            is_of_tag.then_some(Found { line: self, slot, packed })
+        })
     }
 
     #[inline]

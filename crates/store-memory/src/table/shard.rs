@@ -114,16 +114,15 @@ impl Shard {
         if moved > 0 && home.group() < moved { home_in(ladder, generation + 1, tag) } else { home }
     }
 
-    /// The slot of `tag` if it is where one looks first. `None`: look again with [`Self::find`].
+    /// The slot of `tag` if it is where one looks first, to be confirmed as [`Line::glance`] says. `None`: look with [`Self::find`].
     #[inline(always)]
-    pub(crate) fn find_at_once(&self, ladder: &Ladder, tag: u64) -> Option<Found<'_>> {
+    pub(crate) fn glance(&self, ladder: &Ladder, tag: u64) -> Option<Found<'_>> {
         let home = self.home(ladder, tag);
-        self.chunks.line(home.generation, home.line)?.find(tag)
+        self.chunks.line(home.generation, home.line)?.glance(tag)
     }
 
     /// The slot of `tag`. `None` is certain only while the home's group is locked and the home still right; else the key
     /// may be on its way to another place.
-    #[inline(always)]
     pub(crate) fn find(&self, home: Home, tag: u64) -> Option<Found<'_>> {
         let line = self.chunks.line(home.generation, home.line)?;
         if let Some(found) = line.find(tag) {
