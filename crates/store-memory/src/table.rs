@@ -82,21 +82,25 @@ impl Table {
         step: impl Fn(Word) -> WordStep,
     ) -> Decision {
         let shard = self.shard(key);
-        if let Some(Found { line, slot, packed }) = shard.glance(&self.ladder, key.tag)
-            && let word = unpack(packed)
-            && let Some(next) = usual(word)
-            && if next.word == word {
-                line.load(slot) == packed
-            } else {
-                line.replace(slot, packed, pack(next.word, key.tag as u32)).is_ok()
+        if let Some(Found { line, slot, mut packed }) = shard.glance(&self.ladder, key.tag) {
+            while let Some(next) = usual(unpack(packed)) {
+                if next.word == unpack(packed) {
+                    if line.load(slot) == packed {
+                        return next.decision;
+                    }
+                    break;
+                }
+                match line.replace(slot, packed, pack(next.word, key.tag as u32)) {
+                    Ok(()) => return next.decision,
+                    Err(actual) if low_half(actual) == key.tag as u32 => packed = actual,
+                    Err(_) => break, // the slot went to another key, or this one is being moved
+                }
             }
-        {
-            return next.decision;
         }
         self.update_slowly(shard, key.tag, now, step)
     }
 
-    /// As [`Table::update`], also for states that are not usual, or that somebody else is changing.
+    /// As [`Table::update`], also for states that are not usual, keys that lie further on, and readings that were not confirmed.
     #[inline(never)]
     fn update_slowly(
         &self,
