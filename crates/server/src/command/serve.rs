@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -170,7 +171,9 @@ impl Serve {
         let (grpc, http) = (server.grpc(), server.http());
         server.run(|| {
             let rules = node.limiter.rules();
-            tracing::info!(?grpc, ?http, version = rules.policy().version(), "started");
+            let shown = |address: Option<SocketAddr>| address.map_or("off".to_owned(), |it| it.to_string());
+            let version = rules.policy().version();
+            tracing::info!(grpc = shown(grpc), http = shown(http), version, "started");
             let screen = Screen {
                 policy: rules.policy(),
                 rules: &settings.rules,
