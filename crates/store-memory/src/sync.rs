@@ -58,8 +58,11 @@ mod modelled {
         VALUES.lock().unwrap_or_else(PoisonError::into_inner).1[number as usize]
     }
 
+    /// In two readings, as on the machine: the halves may be of different states.
     pub(crate) fn glance(word: &AtomicU128) -> u128 {
-        word.load(Ordering::Acquire)
+        const LOW: u128 = u64::MAX as u128;
+        let low = word.load(Ordering::Acquire) & LOW;
+        word.load(Ordering::Acquire) & !LOW | low
     }
 
     #[derive(Debug, Default)]
