@@ -1,0 +1,162 @@
+//! Accepts connections and serves each in a task of its own, within the listener's limits.
+//!
+//! Made for one single-threaded runtime a core, each with its own listener on the same address (`SO_REUSEPORT`): the
+//! kernel shares connections out, and nothing crosses from one core to another.
+//!
+//! There is no cap on handshakes under way but the one on connections: a peer that is slow in the handshake holds a place
+//! for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for handshakes would only make it easier to keep others out.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+
+use crate::figures::Figures;
+use crate::surface::Surface;
+use crate::tls::Tls;
+
+/// How long accepting pauses when the process or the machine has no room for another connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What one accept loop bears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptLimits {
+    /// Connections of one accept loop at once; a further one is closed at once and counted.
+    pub max_connections: usize,
+    /// From the accepted connection to the end of its TLS handshake.
+    pub handshake_timeout: Duration,
+}
+
+impl Default for AcceptLimits {
+    fn default() -> Self {
+        Self { max_connections: 10_000, handshake_timeout: Duration::from_secs(10) }
+    }
+}
+
+/// Serves what comes in on `listener` until `drain` turns true, then lets each connection finish.
+///
+/// With `tls`, a connection reaches the surface when its handshake is through; the others are closed and counted. When the
+/// drain begins, connections still in their handshake are closed: nothing was asked on them yet.
+///
+/// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping the future cuts all
+/// connections off.
+pub async fn accept<S: Surface>(
+    listener: TcpListener,
+    surface: Arc<S>,
+    tls: Option<Arc<Tls>>,
+    limits: Arc<AcceptLimits>,
+    figures: Arc<Figures>,
+    mut drain: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    let mut is_failing = false;
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(ended) = connections.join_next() => {
+                report(ended);
+                continue;
+            }
+            Ok(_) = drain.wait_for(|&drain| drain) => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if is_of_one_connection(&error) => continue,
+            Err(error) => {
+                if !is_failing {
+                    tracing::warn!(%error, "cannot accept connections; trying again until it works");
+                }
+                is_failing = true;
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        if is_failing {
+            tracing::info!("connections are accepted again");
+            is_failing = false;
+        }
+        figures.accepted.increment();
+        // Ended ones have no place any more, even where nobody looked at them yet.
+        while let Some(ended) = connections.try_join_next() {
+            report(ended);
+        }
+        if connections.len() >= limits.max_connections {
+            figures.refused.increment();
+            continue;
+        }
+        // Without it a reply could wait for the peer's acknowledgement; if it fails, the connection is gone.
+        let _ = stream.set_nodelay(true);
+        let place = Place(Arc::clone(&figures));
+        let (surface, drain) = (Arc::clone(&surface), drain.clone());
+        match &tls {
+            None => connections.spawn(async move {
+                let _place = place;
+                surface.serve(stream, drain).await;
+            }),
+            Some(tls) => {
+                let (tls, within) = (Arc::clone(tls), limits.handshake_timeout);
+                connections.spawn(async move {
+                    if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
+                    {
+                        surface.serve(stream, drain).await;
+                    }
+                    drop(place);
+                })
+            }
+        };
+    }
+    drop(listener);
+    while let Some(ended) = connections.join_next().await {
+        report(ended);
+    }
+}
+
+/// The connection's stream once both sides have said that they can read each other.
+async fn encrypted(
+    tls: &Tls,
+    stream: TcpStream,
+    peer: SocketAddr,
+    within: Duration,
+    figures: &Figures,
+    mut drain: watch::Receiver<bool>,
+) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+    let handshake = tokio::select! {
+        handshake = timeout(within, tls.acceptor().accept(stream)) => handshake,
+        Ok(_) = drain.wait_for(|&drain| drain) => return None,
+    };
+    match handshake {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!(%peer, ?within, "a TLS handshake took too long"),
+    }
+    figures.tls_failed.increment();
+    None
+}
+
+/// A connection's place among those that are open: given back when it has ended, also by a panic.
+struct Place(Arc<Figures>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.closed.increment();
+    }
+}
+
+fn report(ended: Result<(), JoinError>) {
+    if ended.is_err() {
+        tracing::error!("a connection's task panicked; the others go on");
+    }
+}
+
+/// Faults of a connection that was gone before it was accepted; the next one is fine.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
+    )
+}

@@ -1,0 +1,51 @@
+//! What a transport is to the accept loop. Not here: any transport.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+/// A protocol that speaks on connections which somebody else has accepted.
+///
+/// # Example
+/// ```
+/// # use std::sync::Arc;
+/// # use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+/// # use tokio::sync::watch;
+/// use tollgate_net::Surface;
+///
+/// /// Says how many bytes came before the end.
+/// struct Counter;
+///
+/// impl Surface for Counter {
+///     async fn serve<IO>(self: Arc<Self>, mut io: IO, _drain: watch::Receiver<bool>)
+///     where
+///         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+///     {
+///         let mut bytes = Vec::new();
+///         if io.read_to_end(&mut bytes).await.is_ok() {
+///             let _ = io.write_all(bytes.len().to_string().as_bytes()).await;
+///         }
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let (mut ours, theirs) = tokio::io::duplex(64);
+/// ours.write_all(b"four").await.unwrap();
+/// ours.shutdown().await.unwrap();
+/// Arc::new(Counter).serve(theirs, watch::channel(false).1).await;
+/// let mut said = String::new();
+/// ours.read_to_string(&mut said).await.unwrap();
+/// assert_eq!(said, "4");
+/// # });
+/// ```
+pub trait Surface: Send + Sync + 'static {
+    /// Serves one connection until it ends. It is closed when `io` is dropped.
+    ///
+    /// When `drain` turns true, what is under way is finished and the connection ends, in a bounded time. A `drain`
+    /// without a sender never turns. Bounds on what a peer can make grow, and on how long it can be silent, are the
+    /// surface's own; a panic costs this one connection.
+    fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+}
