@@ -7,10 +7,12 @@
 pub mod algorithm;
 mod cost;
 mod decision;
+mod hold;
 mod quota;
 mod rational;
 mod reservation;
 mod state;
+mod template;
 mod time;
 
 pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
@@ -19,4 +21,5 @@ pub use decision::{Decision, Outcome, RetryAfter};
 pub use quota::{CivilUnit, Period, Quota, QuotaError};
 pub use reservation::Reservation;
 pub use state::{Expiry, Shape, State, Wide, Word, WordStep};
+pub use template::{Content, Part, Placeholder, Template, TemplateError};
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp};

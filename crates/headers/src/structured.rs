@@ -1,0 +1,1 @@
+//! The little of structured fields (RFC 9651) that these fields use.
