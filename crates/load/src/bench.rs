@@ -1,0 +1,252 @@
+//! The command `tollgate bench`: its flags, and what it prints.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{Ask, Distribution, End, Plan, Protocol, Target};
+
+/// Put load on a server and tell how fast it answers, and what.
+#[derive(Clone, Debug, Args)]
+pub struct Bench {
+    /// Whom to ask: grpc://, http:// or resp://HOST:PORT; grpcs, https and resps with TLS.
+    #[arg(long, value_name = "URL", default_value = "grpc://127.0.0.1:8081")]
+    target: Target,
+    /// Connections.
+    #[arg(long, short, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
+    connections: usize,
+    /// Requests under way on each connection at most.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    in_flight: usize,
+    /// Requests a second on a fixed schedule, whatever the answers do (open loop); without it each answer is followed by
+    /// the next request (closed loop).
+    #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    rate: Option<u64>,
+    /// How long to measure.
+    #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    duration: Duration,
+    /// Measure so many requests instead.
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
+    requests: Option<u64>,
+    /// Load before the measurement, not counted [default: 1s, none with --requests].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    warm_up: Option<Duration>,
+    /// How many keys {key} takes turns with.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000_000_000))]
+    keys: u64,
+    /// How often each key is drawn: uniform, or zipf:EXPONENT.
+    #[arg(long, value_name = "HOW", default_value = "uniform")]
+    distribution: Distribution,
+    /// Where the random numbers begin: the same seed asks for the same keys.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Domain whose rules are asked.
+    #[arg(long, value_name = "NAME", default_value = "bench")]
+    domain: String,
+    /// An entry of the descriptor, given again for more; {key} becomes the key [default: key={key}].
+    #[arg(long = "entry", value_name = "KEY=VALUE", value_parser = entry)]
+    entries: Vec<(String, String)>,
+    /// Permits a request asks for.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    hits: u64,
+    /// RESP: send CL.THROTTLE {key} with this limit instead of asking rules.
+    #[arg(long, value_name = "BURST COUNT PERIOD", conflicts_with_all = ["command", "body", "entries"])]
+    throttle: Option<String>,
+    /// RESP: send these words, with {key}, instead of asking rules.
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["body", "entries"])]
+    command: Option<String>,
+    /// HTTP: post this body, with {key}, instead of asking rules.
+    #[arg(long, value_name = "JSON", conflicts_with = "entries")]
+    body: Option<String>,
+    /// Threads that make the load.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    threads: usize,
+    /// Cores that the threads keep to, in turn: 1 or 2,3.
+    #[arg(long = "core", value_name = "CORE", value_delimiter = ',')]
+    cores: Vec<usize>,
+    /// How long to wait for an answer once nothing comes any more.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    timeout: Duration,
+    /// Certificates (PEM) that vouch for the server, for TLS.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// File whose first line is sent as AUTH (RESP) or as a bearer token.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every request was answered.
+    Answered,
+    /// Some requests were not, or with an error; the report tells which.
+    Errors,
+    /// There was no measurement: the target could not be reached, or the arguments contradict each other. `talk` was told why.
+    CouldNotRun,
+}
+
+impl Bench {
+    /// Runs it, writing the report to `out`, and progress and trouble to `talk`.
+    ///
+    /// # Errors
+    /// When `out` or `talk` cannot be written to.
+    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Outcome> {
+        let is_json = self.json;
+        let plan = match self.plan() {
+            Ok(plan) => plan,
+            Err(fault) => {
+                writeln!(talk, "tollgate bench: {fault}")?;
+                return Ok(Outcome::CouldNotRun);
+            }
+        };
+        let _ = (plan, out, is_json);
+        Ok(Outcome::CouldNotRun)
+    }
+
+    fn plan(self) -> Result<Plan, String> {
+        let is_resp = self.target.protocol == Protocol::Resp;
+        let is_http = self.target.protocol == Protocol::Http;
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let ask = match (self.throttle, self.command, self.body) {
+            (Some(_), ..) | (_, Some(_), _) if !is_resp => {
+                return Err("--throttle and --command need a resp:// target".to_owned());
+            }
+            (.., Some(_)) if !is_http => return Err("--body needs an http:// target".to_owned()),
+            (Some(limit), ..) => {
+                let limit = words(&limit);
+                if limit.len() != 3 || limit.iter().any(|word| word.parse::<u64>().is_err()) {
+                    return Err("--throttle wants three whole numbers: \"BURST COUNT PERIOD\"".to_owned());
+                }
+                let mut command = vec!["CL.THROTTLE".to_owned(), "{key}".to_owned()];
+                command.extend(limit);
+                command.extend((self.hits != 1).then(|| self.hits.to_string()));
+                Ask::Command(command)
+            }
+            (_, Some(command), _) => match words(&command) {
+                command if command.is_empty() => return Err("--command is empty".to_owned()),
+                command => Ask::Command(command),
+            },
+            (.., Some(body)) => Ask::Body(body),
+            _ => {
+                let mut entries = self.entries;
+                if entries.is_empty() {
+                    entries.push(("key".to_owned(), "{key}".to_owned()));
+                }
+                Ask::Check { domain: self.domain, entries, hits: self.hits }
+            }
+        };
+        let token = self.token_file.map(|file| read_token(&file)).transpose()?;
+        Ok(Plan {
+            target: self.target,
+            ask,
+            connections: self.connections,
+            in_flight: self.in_flight,
+            rate: self.rate,
+            end: self.requests.map_or(End::After(self.duration), End::Requests),
+            warm_up: self.warm_up.unwrap_or(Duration::from_secs(u64::from(self.requests.is_none()))),
+            keys: self.keys,
+            distribution: self.distribution,
+            seed: self.seed,
+            threads: self.threads.min(self.connections),
+            cores: self.cores,
+            patience: self.timeout,
+            ca: self.ca,
+            token,
+        })
+    }
+}
+
+fn read_token(file: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!("{}: the first line is no token of visible ASCII characters", file.display()));
+    }
+    Ok(token.to_owned())
+}
+
+fn at_least_one(given: &str) -> Result<usize, String> {
+    match given.parse() {
+        Ok(number @ 1..=100_000) => Ok(number),
+        _ => Err("write a whole number from 1 to 100000".to_owned()),
+    }
+}
+
+/// `10s`, `500ms`, `2m`, or seconds where no unit is given.
+fn duration(given: &str) -> Result<Duration, String> {
+    let digits = given.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(given.len());
+    let (number, unit) = given.split_at(digits);
+    let unit_ms = match unit {
+        "ms" => Some(1),
+        "" | "s" => Some(1_000),
+        "m" => Some(60_000),
+        _ => None,
+    };
+    let ms =
+        number.parse::<u64>().ok().zip(unit_ms).and_then(|(number, unit_ms)| number.checked_mul(unit_ms));
+    ms.filter(|&ms| ms <= 86_400_000)
+        .map(Duration::from_millis)
+        .ok_or_else(|| "write a time such as 500ms, 10s or 2m, a day at most".to_owned())
+}
+
+fn entry(given: &str) -> Result<(String, String), String> {
+    match given.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: Bench,
+    }
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        let words = std::iter::once("bench").chain(line.split(' ').filter(|word| !word.is_empty()));
+        let line = Line::try_parse_from(words.map(|word| word.replace('_', " ")));
+        line.map_err(|error| error.to_string())?.bench.plan()
+    }
+
+    #[test]
+    fn a_line_becomes_a_plan() {
+        let it = plan("").expect("all defaults");
+        assert_eq!((it.connections, it.in_flight, it.rate, it.threads), (16, 1, None, 1));
+        assert_eq!((it.end, it.warm_up), (End::After(Duration::from_secs(10)), Duration::from_secs(1)));
+        let it = plan("--requests 50 --connections 2 --threads 8 --core 1,0").expect("counted");
+        assert_eq!((it.end, it.warm_up), (End::Requests(50), Duration::ZERO));
+        assert_eq!((it.threads, it.cores), (2, vec![1, 0]));
+        let it = plan("--target resp://h:1 --throttle 9_10_60 --hits 2").expect("throttle");
+        let want = ["CL.THROTTLE", "{key}", "9", "10", "60", "2"].map(str::to_owned).to_vec();
+        assert_eq!(it.ask, Ask::Command(want));
+    }
+
+    #[test]
+    fn a_line_that_contradicts_itself_is_refused_with_the_reason() {
+        for (line, reason) in [
+            ("--throttle 1_2_3", "need a resp:// target"),
+            ("--target resp://h:1 --throttle 1_2", "three whole numbers"),
+            ("--target resp://h:1 --body {}", "--body needs an http:// target"),
+            ("--duration 3x", "write a time such as"),
+            ("--requests 5 --duration 3s", "cannot be used with"),
+            ("--connections 0", "from 1 to 100000"),
+            ("--entry novalue", "KEY=VALUE"),
+            ("--token-file /no/such/file", "/no/such/file: No such file"),
+        ] {
+            let told = plan(line).expect_err(line);
+            assert!(told.contains(reason), "{line}: {told}");
+        }
+    }
+}
