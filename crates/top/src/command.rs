@@ -1,0 +1,94 @@
+//! The command line of `tollgate top`.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::live;
+use crate::screen;
+use crate::view::{Sort, View};
+
+/// Watch a running server: rates per rule, the denied share, the top limited keys, latency, rules and store.
+///
+/// Reads the server's HTTP API every few moments and changes nothing there. Keys: ↑ ↓ choose a rule, whose most limited
+/// keys are shown below; s sorts by the next column; p pauses; q leaves.
+/// Exit 0: left by the user. 2: the server could not be asked, or this is no terminal.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tollgate top
+  tollgate top --http http://limits.internal:8080 --token-file /run/secrets/tollgate
+  tollgate top --once            one reading as text, for scripts and tickets")]
+pub struct Top {
+    /// Where the server's HTTP surface listens.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    http: String,
+    /// Time between two readings, in milliseconds; 100 to 60,000.
+    #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    every_ms: u64,
+    /// File with the server's admin token; else the environment's TOLLGATE_ADMIN_TOKEN is used, if any.
+    #[arg(long, value_name = "PATH")]
+    token_file: Option<PathBuf>,
+    /// Certificate (PEM) to trust for https.
+    #[arg(long, value_name = "PATH")]
+    ca: Option<PathBuf>,
+    /// Print two readings' worth of rates as text, and end.
+    #[arg(long)]
+    once: bool,
+    /// Column to sort by: denied, decisions, share or rule.
+    #[arg(long, value_name = "COLUMN", default_value = "denied", value_parser = Sort::parse)]
+    sort: Sort,
+}
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The user has left, or the text is printed.
+    Done,
+    /// The server could not be asked, or there is no terminal to draw on.
+    CouldNotTell,
+}
+
+impl Top {
+    /// Watches until the user leaves; with `--once`, writes text to `out`. What went wrong goes to `talk`.
+    ///
+    /// # Errors
+    /// When `out`, `talk` or the terminal cannot be written to.
+    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
+        let client = match Client::new(&self.http, self.token_file.as_deref(), self.ca.as_deref()) {
+            Ok(client) => client,
+            Err(error) => {
+                writeln!(talk, "{error}")?;
+                return Ok(Ending::CouldNotTell);
+            }
+        };
+        let every = Duration::from_millis(self.every_ms);
+        if self.once {
+            return match live::two_readings(&client, every) {
+                Ok((before, now)) => {
+                    let mut view = View::new(client.shown(), self.sort);
+                    view.read(before);
+                    view.read(now);
+                    write!(out, "{}", screen::text(&view))?;
+                    Ok(Ending::Done)
+                }
+                Err(error) => {
+                    writeln!(talk, "{error}")?;
+                    Ok(Ending::CouldNotTell)
+                }
+            };
+        }
+        if !std::io::stdout().is_terminal() {
+            writeln!(talk, "this is no terminal; add --once for one reading as text")?;
+            return Ok(Ending::CouldNotTell);
+        }
+        // The first reading before the screen is taken, so that a wrong address is told plainly.
+        match client.read() {
+            Ok(first) => live::watch(client, first, every, self.sort).map(|()| Ending::Done),
+            Err(error) => {
+                writeln!(talk, "{error}")?;
+                Ok(Ending::CouldNotTell)
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a server says at one instant.
+
+use serde::Deserialize;
+use tollgate_core::Timestamp;
+
+use crate::exposition::Exposition;
+
+/// All answers of one round.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    /// When the last of them was here.
+    pub(crate) at: Timestamp,
+    pub(crate) rules: Rules,
+    pub(crate) readiness: Readiness,
+    pub(crate) metrics: Exposition,
+}
+
+/// `GET /v1/rules`.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Rules {
+    pub(crate) version: String,
+    #[serde(default)]
+    pub(crate) last_error: Option<String>,
+    #[serde(default)]
+    pub(crate) domains: Vec<Domain>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Domain {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Rule {
+    pub(crate) rule: String,
+    #[serde(default)]
+    pub(crate) limits: Vec<String>,
+    #[serde(default)]
+    pub(crate) admitted: u64,
+    #[serde(default)]
+    pub(crate) denied: u64,
+    #[serde(default)]
+    pub(crate) shadow_denied: u64,
+    #[serde(default)]
+    pub(crate) degraded: u64,
+    #[serde(default)]
+    pub(crate) top_limited: Vec<TopKey>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub(crate) struct TopKey {
+    pub(crate) key: String,
+    pub(crate) denied: u64,
+    #[serde(default)]
+    pub(crate) at_most_over: u64,
+}
+
+/// `GET /readyz`.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Readiness {
+    #[serde(default)]
+    pub(crate) ready: bool,
+    #[serde(default)]
+    pub(crate) draining: bool,
+}
