@@ -1,0 +1,64 @@
+//! The surface: what the connections of one limiter share.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+use tollgate_core::{Clock, Timestamp};
+use tollgate_limiter::Limiter;
+use tollgate_net::Surface;
+use tollgate_store::Store;
+
+use crate::figures::Figures;
+use crate::settings::RespSettings;
+
+/// The Redis protocol in front of a limiter. One serves any number of listeners and threads.
+#[derive(Debug)]
+pub struct RespApi<S: Store, L: Store = S> {
+    pub(crate) limiter: Arc<Limiter<S, L>>,
+    clock: Clocked,
+    pub(crate) settings: RespSettings,
+    pub(crate) figures: Figures,
+}
+
+/// A clock that a debug print does not ask.
+struct Clocked(Arc<dyn Clock>);
+
+impl std::fmt::Debug for Clocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+impl<S: Store, L: Store> RespApi<S, L> {
+    /// A surface that asks `limiter` at the time of `clock`.
+    #[must_use]
+    pub fn new(limiter: Arc<Limiter<S, L>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
+        Self { limiter, clock: Clocked(clock), settings, figures: Figures::default() }
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub const fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// The time. One reading serves all commands that came together.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.0.now()
+    }
+}
+
+impl<S: Store, L: Store> Surface for RespApi<S, L> {
+    async fn serve<IO>(self: Arc<Self>, mut io: IO, _drain: watch::Receiver<bool>)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut bytes = [0; 512];
+        while let Ok(1..) = io.read(&mut bytes).await {
+            if io.write_all(b"-ERR not yet\r\n").await.is_err() {
+                break;
+            }
+        }
+    }
+}
