@@ -24,3 +24,4 @@ mod flood;
 mod reload;
 mod rls_cases;
 mod start;
+mod top;

@@ -1,0 +1,155 @@
+//! `tollgate top` in a pseudo-terminal of 80 by 24, read as a terminal reads it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::rls::{self, Client, PATIENCE};
+use crate::start::rules;
+use crate::tollgate::{Tollgate, binary, run};
+
+const RULES: &str = "
+domain: shop
+descriptors:
+  - key: api_key
+    rate_limit: {unit: year, requests_per_unit: 3}
+  - key: remote_address
+    rate_limit: {unit: year, requests_per_unit: 1000}
+";
+
+/// A program on a terminal of its own, and what it shows.
+struct Shown {
+    child: Child,
+    keyboard: File,
+    screen: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Shown {
+    fn start(args: &[&str]) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        grantpt(&master).expect("granted");
+        unlockpt(&master).expect("unlocked");
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).expect("a size");
+        let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
+        let end = || Stdio::from(File::options().read(true).write(true).open(&name).expect("it opens"));
+        let child = Command::new(binary())
+            .env_clear()
+            .env("TERM", "xterm-256color")
+            .args(args)
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .expect("it can be started");
+        let keyboard = File::from(OwnedFd::from(master));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
+        let (mut output, seen) = (keyboard.try_clone().expect("a copy"), screen.clone());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                seen.lock().expect("no reader panics").process(&bytes[..count]);
+            }
+        });
+        Self { child, keyboard, screen }
+    }
+
+    fn text(&self) -> String {
+        self.screen.lock().expect("no reader panics").screen().contents()
+    }
+
+    /// Waits until all of `parts` are on the screen at once.
+    fn await_all(&self, parts: &[&str]) {
+        let until = Instant::now() + PATIENCE;
+        while !parts.iter().all(|part| self.text().contains(part)) {
+            assert!(Instant::now() < until, "never all of {parts:?} in\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(20)); // between two looks; what decides is what is seen
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("it is read");
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Ten requests each of two clients, of which three pass.
+async fn knock(server: &Tollgate) {
+    let mut client = Client::connect(server.grpc).await.expect("it listens");
+    for _ in 0..10 {
+        for name in ["mallory", "eve"] {
+            client.admits(rls::hit("shop", "api_key", name)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn top_shows_who_is_limited_on_80_by_24_and_gives_the_terminal_back() {
+    let rules = rules(RULES);
+    let server = Tollgate::start(rules.path());
+    knock(&server).await;
+    let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
+    let top = tokio::task::block_in_place(|| {
+        top.await_all(&["ready", "2 in force", "shop: api_key", "shop: remote_address"]);
+        top.await_all(&["most limited by shop: api_key (3 per year", "api_key=mallory", "api_key=eve", "q quit"]);
+        assert!(top.screen.lock().expect("no reader panics").screen().alternate_screen());
+        // Another rule, another column, a pause, and out.
+        top.press("j");
+        top.await_all(&["most limited by shop: remote_address", "nobody yet"]);
+        top.press("s");
+        top.await_all(&["sort (by decisions/s)"]);
+        top.press("p");
+        top.await_all(&["paused"]);
+        top.press("pq");
+        let status = top.child.wait().expect("it was started");
+        assert!(status.success(), "{status}");
+        top
+    });
+    let screen = top.screen.lock().expect("no reader panics");
+    assert!(!screen.screen().alternate_screen(), "the terminal is given back");
+    assert!(!screen.screen().hide_cursor(), "and the cursor");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn top_says_so_when_the_server_goes_and_comes_back_to_it() {
+    let rules = rules(RULES);
+    let mut server = Tollgate::start(rules.path());
+    let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
+    tokio::task::block_in_place(|| {
+        top.await_all(&["ready"]);
+        server.kill();
+        top.await_all(&["no answer:"]);
+        top.press("q");
+        assert!(top.child.wait().expect("it was started").success());
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn top_once_prints_text_and_a_wrong_address_is_told() {
+    let rules = rules(RULES);
+    let server = Tollgate::start(rules.path());
+    knock(&server).await;
+    let at = format!("http://{}", server.http);
+    let (status, text, talk) = tokio::task::block_in_place(|| run(&["top", "--once", "--every-ms", "100", "--http", &at]));
+    assert!(status.success(), "{talk}");
+    assert!(text.contains("shop: api_key") && text.contains("api_key=mallory"), "{text}");
+    drop(server);
+    let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--http", &at]));
+    assert_eq!(status.code(), Some(2));
+    assert!(talk.contains("terminal") || talk.contains("does not answer"), "{talk}");
+    let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--once", "--http", &at]));
+    assert_eq!(status.code(), Some(2));
+    assert!(talk.contains("does not answer") && talk.contains("tollgate serve"), "{talk}");
+}
