@@ -14,14 +14,17 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::figures::Figures;
-use crate::surface::Surface;
+use crate::surface::{Surface, draining};
 use crate::tls::Tls;
 
 /// How long accepting pauses when the process or the machine has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a handshake gets to come to its end when the drain has begun: the peer may be through already and have asked.
+const LAST_HANDSHAKES: Duration = Duration::from_secs(1);
 
 /// What one accept loop bears.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +43,8 @@ impl Default for AcceptLimits {
 
 /// Serves what comes in on `listener` until `drain` turns true, then lets each connection finish.
 ///
-/// With `tls`, a connection reaches the surface when its handshake is through; the others are closed and counted. When the
-/// drain begins, connections still in their handshake are closed: nothing was asked on them yet.
+/// With `tls`, a connection reaches the surface when its handshake is through; the others are closed and counted. One
+/// that is still in its handshake a second after the drain began is closed.
 ///
 /// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping the future cuts all
 /// connections off.
@@ -62,7 +65,7 @@ pub async fn accept<S: Surface>(
                 report(ended);
                 continue;
             }
-            Ok(_) = drain.wait_for(|&drain| drain) => break,
+            () = draining(&mut drain) => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -72,7 +75,7 @@ pub async fn accept<S: Surface>(
                     tracing::warn!(%error, "cannot accept connections; trying again until it works");
                 }
                 is_failing = true;
-                tokio::time::sleep(PAUSE).await;
+                sleep(PAUSE).await;
                 continue;
             }
         };
@@ -127,7 +130,10 @@ async fn encrypted(
 ) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
     let handshake = tokio::select! {
         handshake = timeout(within, tls.acceptor().accept(stream)) => handshake,
-        Ok(_) = drain.wait_for(|&drain| drain) => return None,
+        () = async {
+            draining(&mut drain).await;
+            sleep(LAST_HANDSHAKES).await;
+        } => return None,
     };
     match handshake {
         Ok(Ok(stream)) => return Some(stream),

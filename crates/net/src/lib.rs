@@ -13,5 +13,5 @@ mod tls;
 pub use accept::{AcceptLimits, accept};
 pub use figures::{Count, Figures};
 pub use listeners::{Listeners, Sockets, raise_descriptor_limit};
-pub use surface::Surface;
+pub use surface::{Surface, draining};
 pub use tls::{Tls, TlsError, TlsFiles};

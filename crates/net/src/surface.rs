@@ -43,9 +43,21 @@ pub trait Surface: Send + Sync + 'static {
     /// Serves one connection until it ends. It is closed when `io` is dropped.
     ///
     /// When `drain` turns true, what is under way is finished and the connection ends, in a bounded time. A `drain`
-    /// without a sender never turns. Bounds on what a peer can make grow, and on how long it can be silent, are the
+    /// without a sender never turns; see [`draining`]. Bounds on what a peer can make grow, and on how long it can be silent, are the
     /// surface's own; a panic costs this one connection.
+    ///
+    /// Flush what was written before waiting for more: over TLS a write may stay in a buffer until then. Shut `io` down
+    /// to end it properly; over TLS the peer can otherwise not tell an end from a cut.
     fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+}
+
+/// Ends when `drain` turns true; never, where nobody is left to turn it.
+///
+/// For the `select!` of a [`Surface`], next to what it is waiting for.
+pub async fn draining(drain: &mut watch::Receiver<bool>) {
+    if drain.wait_for(|&drain| drain).await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }

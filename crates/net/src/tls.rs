@@ -3,21 +3,20 @@
 //! TLS 1.2 and 1.3 by rustls with the aws-lc-rs provider. Not here: whose certificate may do what beyond "signed by the
 //! client CA", and when to look at the files again (the server says).
 
-use std::fs;
-use std::hash::{BuildHasher, RandomState};
-use std::io;
+mod expiry;
+mod files;
+
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
 
-/// Where a surface's certificate comes from. All files are PEM.
+use files::Contents;
+
+/// Where a surface's certificate comes from. All files are PEM, of at most 1 MiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate, followed by those that lead to its root.
@@ -36,20 +35,25 @@ pub struct TlsError {
     what: String,
 }
 
-/// A certificate in use and the files that it came from.
-#[derive(Debug)]
+/// A certificate in use, and the files that it came from. One for each protocol, shared by all its listeners.
 pub struct Tls {
     files: TlsFiles,
     alpn: Vec<Vec<u8>>,
-    active: ArcSwap<ServerConfig>,
+    active: ArcSwap<Active>,
     seen: Mutex<Seen>,
     hasher: RandomState,
 }
 
+struct Active {
+    config: Arc<ServerConfig>,
+    not_after: Option<i64>,
+}
+
 /// What the files held, as hashes: no second copy of a key.
-#[derive(Debug)]
 struct Seen {
+    /// When the certificate in use was read.
     active: u64,
+    /// When the files were last read.
     last: u64,
 }
 
@@ -60,127 +64,56 @@ impl Tls {
     /// [`TlsError`] names the file that cannot be used, and why.
     pub fn load(files: TlsFiles, alpn: &[&str]) -> Result<Self, TlsError> {
         let alpn: Vec<_> = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let texts = Texts::read(&files);
+        let contents = Contents::read(&files);
         let hasher = RandomState::new();
-        let active = hasher.hash_one(texts.identity());
-        let config = texts.config(&files, &alpn)?;
-        Ok(Self {
-            files,
-            alpn,
-            active: ArcSwap::from_pointee(config),
-            seen: Mutex::new(Seen { active, last: active }),
-            hasher,
-        })
+        let found = hasher.hash_one(contents.identity());
+        let active = ArcSwap::from_pointee(contents.active(&files, &alpn)?);
+        let seen = Mutex::new(Seen { active: found, last: found });
+        Ok(Self { files, alpn, active, seen, hasher })
     }
 
-    /// Reads the files again; true when new connections get another certificate from now on. Existing ones go on as they are.
+    /// Reads the files again; true when new connections get another certificate (or are held to another client CA) from
+    /// now on. Existing connections go on as they are.
     ///
     /// Reads a few small files and blocks meanwhile; call it every few seconds and when asked to reload.
     ///
     /// # Errors
-    /// [`TlsError`] when what the files hold now cannot be used, once for each such content; the certificate stays in use.
+    /// [`TlsError`] when what the files hold now cannot be used: the certificate in use stays. Said once for the same
+    /// contents, then `false`, so that a caller may log each.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let texts = Texts::read(&self.files);
-        let found = self.hasher.hash_one(texts.identity());
+        let contents = Contents::read(&self.files);
+        let found = self.hasher.hash_one(contents.identity());
         if found == std::mem::replace(&mut seen.last, found) || found == seen.active {
             return Ok(false);
         }
-        self.active.store(Arc::new(texts.config(&self.files, &self.alpn)?));
+        self.active.store(Arc::new(contents.active(&self.files, &self.alpn)?));
         seen.active = found;
         Ok(true)
     }
 
+    /// Until when the certificate in use is good, in seconds since 1970 began (UTC); `None` when it does not say so
+    /// readably.
+    #[must_use]
+    pub fn not_after(&self) -> Option<i64> {
+        self.active.load().not_after
+    }
+
+    /// Does the handshakes of new connections.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.active.load_full())
+        TlsAcceptor::from(Arc::clone(&self.active.load().config))
     }
 }
 
-/// The files' contents, or why they could not be read.
-struct Texts {
-    cert: Read,
-    key: Read,
-    client_ca: Option<Read>,
-}
-
-type Read = Result<Vec<u8>, io::Error>;
-
-impl Texts {
-    fn read(files: &TlsFiles) -> Self {
-        Self {
-            cert: fs::read(&files.cert),
-            key: fs::read(&files.key),
-            client_ca: files.client_ca.as_ref().map(fs::read),
-        }
-    }
-
-    /// Equal for equal contents and equal faults.
-    fn identity(&self) -> [Option<Result<&[u8], io::ErrorKind>>; 3] {
-        [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()]
-            .map(|read| read.map(|read| read.as_deref().map_err(io::Error::kind)))
-    }
-
-    fn config(&self, files: &TlsFiles, alpn: &[Vec<u8>]) -> Result<ServerConfig, TlsError> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let chain = certificates(&files.cert, &self.cert)?;
-        let key = private_key(&files.key, &self.key)?;
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| fault(&files.cert, error))?;
-        let builder = match (&files.client_ca, &self.client_ca) {
-            (Some(file), Some(text)) => builder.with_client_cert_verifier(verifier(file, text, provider)?),
-            _ => builder.with_no_client_auth(),
-        };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => fault(
-                &files.key,
-                format!("is not the key of {}; give the two that were made together", files.cert.display()),
-            ),
-            error => fault(&files.cert, error),
-        })?;
-        config.alpn_protocols = alpn.to_vec();
-        Ok(config)
+impl std::fmt::Debug for Tls {
+    /// Names the files; what was read from them is for nobody's log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
-fn verifier(
-    file: &Path,
-    text: &Read,
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file, text)? {
-        roots.add(certificate).map_err(|error| fault(file, error))?;
+impl TlsError {
+    fn new(file: &Path, what: impl ToString) -> Self {
+        Self { file: file.to_owned(), what: what.to_string() }
     }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|error| fault(file, error))
-}
-
-fn certificates(file: &Path, text: &Read) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let text = readable(file, text)?;
-    let found = CertificateDer::pem_slice_iter(text)
-        .collect::<Result<Vec<_>, pem::Error>>()
-        .map_err(|error| fault(file, format!("is not whole PEM ({error})")))?;
-    if found.is_empty() {
-        return Err(fault(file, "holds no certificate; it should have a part BEGIN CERTIFICATE"));
-    }
-    Ok(found)
-}
-
-fn private_key(file: &Path, text: &Read) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(readable(file, text)?).map_err(|error| match error {
-        pem::Error::NoItemsFound => {
-            fault(file, "holds no private key; it should have a part BEGIN PRIVATE KEY, not encrypted")
-        }
-        error => fault(file, format!("is not whole PEM ({error})")),
-    })
-}
-
-fn readable<'t>(file: &Path, text: &'t Read) -> Result<&'t [u8], TlsError> {
-    text.as_deref().map_err(|error| fault(file, format!("cannot be read: {error}")))
-}
-
-fn fault(file: &Path, what: impl ToString) -> TlsError {
-    TlsError { file: file.to_owned(), what: what.to_string() }
 }

@@ -1,0 +1,43 @@
+//! One date out of a certificate. Not a parser of certificates: whether one is good is for rustls to say.
+
+use rustls::pki_types::CertificateDer;
+
+/// The end of the certificate's validity, in seconds since 1970 began.
+pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
+    // Certificate { tbsCertificate { [0] version, serial, algorithm, issuer, validity { notBefore, notAfter }, …
+    let (_, certificate, _) = element(certificate)?;
+    let (_, mut fields, _) = element(certificate)?;
+    if fields.first() == Some(&0xa0) {
+        fields = element(fields)?.2;
+    }
+    for _serial_algorithm_issuer in 0..3 {
+        fields = element(fields)?.2;
+    }
+    let (_, validity, _) = element(fields)?;
+    let (_, _, rest) = element(validity)?;
+    let (tag, date, _) = element(rest)?;
+    let date = std::str::from_utf8(date).ok()?;
+    let date = match tag {
+        // UTCTime has two digits of the year, of 1950 to 2049.
+        0x17 => format!("{}{date}", if date < "50" { "20" } else { "19" }),
+        0x18 => date.to_owned(),
+        _ => return None,
+    };
+    let date = jiff::civil::DateTime::strptime("%Y%m%d%H%M%SZ", date).ok()?;
+    Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second())
+}
+
+/// The first element of DER: its tag, what is in it, and what comes after.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&[tag, length], mut rest) = der.split_first_chunk()?;
+    let mut length = usize::from(length);
+    if length >= 0x80 {
+        let bytes;
+        (bytes, rest) = rest.split_at_checked(length - 0x80)?;
+        length = bytes
+            .iter()
+            .try_fold(0_usize, |length, &byte| Some(length.checked_mul(256)? | usize::from(byte)))?;
+    }
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}

@@ -1,0 +1,106 @@
+//! The accept loop without TLS: its bounds, its end, and what one connection can do to the others.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+mod common;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use common::{Server, rest, say};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tollgate_net::{AcceptLimits, Surface};
+
+#[tokio::test]
+async fn connections_above_the_cap_are_closed_and_places_come_back() {
+    let server = Server::start(None, AcceptLimits { max_connections: 3, ..AcceptLimits::default() }).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        let mut stream = server.connect().await;
+        assert_eq!(say(&mut stream, "one of three").await, "one of three");
+        held.push(stream);
+    }
+    for refused in 1..=20 {
+        assert_eq!(rest(&mut server.connect().await).await, b"");
+        assert_eq!(server.counts(), [3, 3 + refused, refused, 0, 0]);
+    }
+    for held in &mut held {
+        assert_eq!(say(held, "still").await, "still");
+    }
+    drop(held.pop());
+    server.opened(2).await;
+    let mut next = server.connect().await;
+    assert_eq!(say(&mut next, "a place").await, "a place");
+    assert_eq!(rest(&mut server.connect().await).await, b"", "and one only");
+    assert_eq!(server.counts(), [3, 25, 21, 1, 0]);
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_connection() {
+    let server = Server::start(None, AcceptLimits { max_connections: 2, ..AcceptLimits::default() }).await;
+    let mut other = server.connect().await;
+    assert_eq!(say(&mut other, "before").await, "before");
+    for panics in 1..=5 {
+        let mut hurt = server.connect().await;
+        assert_eq!(say(&mut hurt, "panic").await, "");
+        server.opened(1).await;
+        assert_eq!(server.counts(), [1, 1 + panics, 0, panics, 0]);
+    }
+    assert_eq!(say(&mut other, "after").await, "after");
+}
+
+#[tokio::test]
+async fn a_drain_stops_accepting_and_lets_each_connection_end() {
+    let server = Server::start(None, AcceptLimits::default()).await;
+    let mut streams = [server.connect().await, server.connect().await];
+    for stream in &mut streams {
+        assert_eq!(say(stream, "here").await, "here");
+    }
+    server.drain.send_replace(true);
+    for stream in &mut streams {
+        assert_eq!(rest(stream).await, b"bye");
+    }
+    server.ended.await.expect("no panic");
+    assert!(TcpStream::connect(server.address).await.is_err(), "nobody listens");
+    assert_eq!((server.figures.open(), server.figures.closed.get()), (0, 2));
+}
+
+#[tokio::test]
+async fn a_drain_before_the_first_connection_ends_at_once() {
+    let server = Server::start(None, AcceptLimits::default()).await;
+    server.drain.send_replace(true);
+    server.ended.await.expect("no panic");
+}
+
+#[tokio::test]
+async fn without_anybody_to_say_drain_connections_are_accepted_for_ever() {
+    let Server { address, drain, ended, .. } = Server::start(None, AcceptLimits::default()).await;
+    let mut before = TcpStream::connect(address).await.expect("accepted");
+    drop(drain);
+    for _ in 0..3 {
+        let mut after = TcpStream::connect(address).await.expect("accepted");
+        assert_eq!(say(&mut after, "after").await, "after");
+    }
+    assert_eq!(say(&mut before, "before").await, "before");
+    assert!(!ended.is_finished());
+}
+
+/// Says whether small replies go out at once.
+struct Prompt;
+
+impl Surface for Prompt {
+    async fn serve<IO>(self: Arc<Self>, mut io: IO, _drain: watch::Receiver<bool>)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let prompt = (&io as &dyn Any).downcast_ref::<TcpStream>().is_some_and(|io| io.nodelay().unwrap());
+        let _ = io.write_all(if prompt { b"prompt" } else { b"late" }).await;
+    }
+}
+
+#[tokio::test]
+async fn small_replies_go_out_at_once() {
+    let server = Server::with(Prompt, None, AcceptLimits::default()).await;
+    assert_eq!(rest(&mut server.connect().await).await, b"prompt");
+}

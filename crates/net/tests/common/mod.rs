@@ -1,0 +1,102 @@
+//! A surface that echoes, and a listener in front of it.
+#![allow(dead_code, unreachable_pub)] // each test file uses its part
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tollgate_net::{AcceptLimits, Figures, Surface, Tls, accept, draining};
+
+/// Says what it hears; panics when it hears `panic`; says `bye` and ends when told to drain.
+pub struct Echo;
+
+impl Surface for Echo {
+    async fn serve<IO>(self: Arc<Self>, mut io: IO, mut drain: watch::Receiver<bool>)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut heard = [0; 1024];
+        loop {
+            tokio::select! {
+                read = io.read(&mut heard) => match read {
+                    Ok(length @ 1..) => {
+                        assert_ne!(&heard[..length], b"panic", "as asked");
+                        let _ = io.write_all(&heard[..length]).await;
+                        let _ = io.flush().await;
+                    }
+                    _ => return,
+                },
+                () = draining(&mut drain) => {
+                    let _ = io.write_all(b"bye").await;
+                    let _ = io.shutdown().await;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    pub figures: Arc<Figures>,
+    pub drain: watch::Sender<bool>,
+    pub ended: JoinHandle<()>,
+}
+
+impl Server {
+    pub async fn start(tls: Option<Arc<Tls>>, limits: AcceptLimits) -> Self {
+        Self::with(Echo, tls, limits).await
+    }
+
+    pub async fn with(surface: impl Surface, tls: Option<Arc<Tls>>, limits: AcceptLimits) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let figures = Arc::new(Figures::default());
+        let (drain, draining) = watch::channel(false);
+        let loops =
+            accept(listener, Arc::new(surface), tls, Arc::new(limits), Arc::clone(&figures), draining);
+        Self { address, figures, drain, ended: tokio::spawn(loops) }
+    }
+
+    pub async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("the system accepts")
+    }
+
+    /// `open`, `accepted`, `refused`, `closed`, `tls_failed`.
+    pub fn counts(&self) -> [u64; 5] {
+        let Figures { accepted, refused, closed, tls_failed } = &*self.figures;
+        [self.figures.open(), accepted.get(), refused.get(), closed.get(), tls_failed.get()]
+    }
+
+    /// Waits until so many connections are open.
+    pub async fn opened(&self, open: u64) {
+        while self.figures.open() != open {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// What comes back of `word`; empty when the connection is closed or broken.
+pub async fn say(io: &mut (impl AsyncRead + AsyncWrite + Unpin), word: &str) -> String {
+    let mut heard = vec![0; word.len()];
+    let said = async {
+        io.write_all(word.as_bytes()).await?;
+        io.flush().await?;
+        io.read_exact(&mut heard).await
+    };
+    match said.await {
+        Ok(_) => String::from_utf8(heard).expect("what was said"),
+        Err(_) => String::new(),
+    }
+}
+
+/// All that comes until the connection ends, however it does.
+pub async fn rest(io: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+    let mut heard = Vec::new();
+    let _ = io.read_to_end(&mut heard).await;
+    heard
+}
