@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::UNIX_EPOCH;
 
-use tollgate_core::{Clock, NANOS_PER_SECOND, Timestamp};
+use tollgate_core::{Clock, Timestamp};
 
-use crate::line::Line;
+use crate::line::{Line, Rate};
 
 /// The machine's clock. Never goes back; clones show the same time.
 ///
-/// Follows the wall clock within a second where that is ahead; where it was set back, slows down by a sixteenth until
-/// the two agree again.
+/// Follows the wall clock within a second where that is ahead; where it was set back, slows down by up to a sixteenth
+/// until the two agree again.
 ///
 /// # Example
 /// ```
@@ -32,6 +32,10 @@ use crate::line::Line;
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,
+    /// As fast as the counter runs.
+    rate: Rate,
+    /// A line is good for so many ticks.
+    ticks_a_line: u64,
     line: Arc<SharedLine>,
 }
 
@@ -43,7 +47,7 @@ struct SharedLine {
     /// The counter when the line began.
     counter: AtomicU64,
     starts_ns: AtomicU64,
-    ahead_ns: AtomicU64,
+    rate: AtomicU64,
 }
 
 impl SystemClock {
@@ -52,18 +56,20 @@ impl SystemClock {
     #[must_use]
     pub fn new() -> Self {
         let counter = quanta::Clock::new();
-        let line = Line::at_wall(wall_ns());
+        let rate = Rate(counter.delta_as_nanos(0, 1 << 32));
+        let line = Line::at_wall(wall_ns(), rate);
         let line = SharedLine {
             sequence: AtomicU64::new(0),
             counter: AtomicU64::new(counter.raw()),
             starts_ns: AtomicU64::new(line.starts_ns),
-            ahead_ns: AtomicU64::new(line.ahead_ns),
+            rate: AtomicU64::new(line.rate.0),
         };
-        Self { counter, line: Arc::new(line) }
+        Self { counter, rate, ticks_a_line: rate.ticks_a_line(), line: Arc::new(line) }
     }
 
     /// Begins a new line at the wall clock's time, unless someone else is at it.
     #[cold]
+    #[inline(never)]
     fn look_at_the_wall(&self, sequence: u64) {
         let wall_ns = wall_ns();
         let shared = &*self.line;
@@ -76,11 +82,12 @@ impl SystemClock {
         }
         fence(Ordering::Release);
         let counter = self.counter.raw();
-        let elapsed_ns = self.counter.delta_as_nanos(shared.counter.load(Ordering::Relaxed), counter);
-        let next = shared.load().next(elapsed_ns, wall_ns);
+        // A counter before the line's beginning was set back (a machine that was moved): time must not stand still.
+        let ticks = counter.saturating_sub(shared.counter.load(Ordering::Relaxed));
+        let next = shared.load().next(ticks, wall_ns, self.rate);
         shared.counter.store(counter, Ordering::Relaxed);
         shared.starts_ns.store(next.starts_ns, Ordering::Relaxed);
-        shared.ahead_ns.store(next.ahead_ns, Ordering::Relaxed);
+        shared.rate.store(next.rate.0, Ordering::Relaxed);
         shared.sequence.store(sequence + 2, Ordering::Release);
     }
 }
@@ -90,7 +97,7 @@ impl SharedLine {
     fn load(&self) -> Line {
         Line {
             starts_ns: self.starts_ns.load(Ordering::Relaxed),
-            ahead_ns: self.ahead_ns.load(Ordering::Relaxed),
+            rate: Rate(self.rate.load(Ordering::Relaxed)),
         }
     }
 }
@@ -102,19 +109,18 @@ impl Clock for SystemClock {
         loop {
             let sequence = shared.sequence.load(Ordering::Acquire);
             let (line, began) = (shared.load(), shared.counter.load(Ordering::Relaxed));
-            let counter = self.counter.raw();
-            let elapsed_ns = self.counter.delta_as_nanos(began, counter);
+            // Also too many for a line: ticks since a beginning that is later than now.
+            let ticks = self.counter.raw().wrapping_sub(began);
             fence(Ordering::Acquire);
-            if sequence % 2 == 1 || shared.sequence.load(Ordering::Relaxed) != sequence {
-                std::hint::spin_loop();
-                continue;
+            let is_whole = shared.sequence.load(Ordering::Relaxed) == sequence & !1;
+            if is_whole && ticks < self.ticks_a_line {
+                return Timestamp::from_nanos(line.after(ticks));
             }
-            // A counter before the line's beginning was set back (a machine that was moved): time must not stand still.
-            if elapsed_ns >= NANOS_PER_SECOND || counter < began {
+            if is_whole {
                 self.look_at_the_wall(sequence);
-                continue;
+            } else {
+                std::hint::spin_loop();
             }
-            return Timestamp::from_nanos(line.after(elapsed_ns));
         }
     }
 }
@@ -134,6 +140,8 @@ fn wall_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::NANOS_PER_SECOND;
+
     use super::*;
 
     #[test]
