@@ -24,6 +24,8 @@ pub(crate) struct Units {
     scale: Divisor,
     /// Units in the interval of one permit, at least 1.
     interval: Divisor,
+    /// Units in a second.
+    second: Divisor,
 }
 
 impl Units {
@@ -35,14 +37,21 @@ impl Units {
         let (scale, interval) = (limit / divisor, period_ns / divisor);
         let capacity = u128::from(capacity.max(1));
         if u128::from(interval) * capacity <= u128::from(MAX_UNITS) && scale <= MAX_SCALE {
-            return Some(Self { scale: Divisor::new(scale), interval: Divisor::new(interval) });
+            return Some(Self::of(scale, interval));
         }
         // capacity × interval ≤ MAX_UNITS with interval = scale × period / limit, rounded up.
         let room = (u128::from(MAX_UNITS) / capacity).saturating_sub(1);
         let scale = (room * u128::from(limit) / u128::from(period_ns)).min(u128::from(MAX_SCALE)) as u64;
         let interval = (u128::from(scale) * u128::from(period_ns)).div_ceil(u128::from(limit)) as u64;
-        (scale > 0 && interval >= MIN_ROUNDED_INTERVAL)
-            .then(|| Self { scale: Divisor::new(scale), interval: Divisor::new(interval) })
+        (scale > 0 && interval >= MIN_ROUNDED_INTERVAL).then(|| Self::of(scale, interval))
+    }
+
+    const fn of(scale: u64, interval: u64) -> Self {
+        Self {
+            scale: Divisor::new(scale),
+            interval: Divisor::new(interval),
+            second: Divisor::new(scale * NANOS_PER_SECOND),
+        }
     }
 
     /// Units in a nanosecond.
@@ -57,7 +66,14 @@ impl Units {
 
     /// Units in a second.
     pub(crate) const fn per_second(&self) -> u64 {
-        self.scale.by * NANOS_PER_SECOND
+        self.second.by
+    }
+
+    /// Whole seconds in `units`, and the units that are left.
+    #[inline]
+    pub(crate) const fn seconds_in(&self, units: u64) -> (u64, u64) {
+        let seconds = self.second.divide(units);
+        (seconds, units - seconds * self.second.by)
     }
 
     /// `nanos` in units, modulo 2^64.

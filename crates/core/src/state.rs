@@ -46,6 +46,12 @@ impl Expiry {
         if seconds >= Self::STICKY as u64 { Self(Self::STICKY - 1) } else { Self(seconds as u32) }
     }
 
+    /// So many seconds since the Unix epoch; `None` where that is too late to be told.
+    #[inline(always)]
+    pub(crate) const fn of_seconds(seconds: u64) -> Option<Self> {
+        if seconds < Self::STICKY as u64 - 1 { Some(Self(seconds as u32)) } else { None }
+    }
+
     /// The same instant (up to 4 s later), kept past it while there is room.
     #[must_use]
     pub const fn sticky(self) -> Self {

@@ -18,6 +18,7 @@ use crate::time::NANOS_PER_SECOND;
 use crate::{Cost, Decision, Expiry, QuotaError, Timestamp, Word, WordStep};
 
 const SUBSECOND_BITS: u32 = 30;
+const SUBSECOND: u64 = (1 << SUBSECOND_BITS) - 1;
 const MOST: u64 = (1 << (64 - SUBSECOND_BITS)) - 1;
 
 #[derive(Clone, Debug)]
@@ -51,19 +52,28 @@ impl FixedWindow {
     /// As [`Self::take`], while the word's window is in force. `None` for the rest.
     #[inline(always)]
     pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<WordStep> {
+        let subsecond = word.value & SUBSECOND;
         let (count, end) = unpack(word);
-        let is_in_force = end > now.as_nanos() && !word.expires.is_sticky();
-        is_in_force.then(|| self.count(word, count, end, cost, now))
+        // More than a second within a second, a sticky expiry, and none, are not of a window's making.
+        let is_odd =
+            subsecond >= NANOS_PER_SECOND || word.expires.is_sticky() || word.expires == Expiry::PAST;
+        if is_odd || end <= now.as_nanos() {
+            return None;
+        }
+        let (counted, decision) = self.count(count, end, cost, now);
+        let value = (counted << SUBSECOND_BITS) | subsecond;
+        Some(WordStep { word: Word { value, expires: word.expires }, decision })
     }
 
     #[inline]
     pub(crate) fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let (count, end) = self.window(word, now);
-        self.count(word, count, end, cost, now)
+        let (counted, decision) = self.count(count, end, cost, now);
+        WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }
     }
 
     #[inline(always)]
-    fn count(&self, word: Word, count: u64, end: u64, cost: Cost, now: Timestamp) -> WordStep {
+    fn count(&self, count: u64, end: u64, cost: Cost, now: Timestamp) -> (u64, Decision) {
         let counted = count.saturating_add(cost.permits()).min(MOST);
         let left_ns = end - now.as_nanos();
         let decision = if counted <= self.limit {
@@ -74,7 +84,7 @@ impl FixedWindow {
         } else {
             Decision::deny(self.limit, 0, left_ns, left_ns)
         };
-        WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }
+        (counted, decision)
     }
 
     pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
@@ -112,6 +122,7 @@ impl FixedWindow {
     }
 }
 
+#[inline]
 fn pack(count: u64, end_ns: u64) -> Word {
     Word {
         value: (count << SUBSECOND_BITS) | (end_ns % NANOS_PER_SECOND),
@@ -120,8 +131,9 @@ fn pack(count: u64, end_ns: u64) -> Word {
 }
 
 /// Count, and end of the window in nanoseconds.
+#[inline]
 fn unpack(word: Word) -> (u64, u64) {
-    let subsecond = word.value & ((1 << SUBSECOND_BITS) - 1);
+    let subsecond = word.value & SUBSECOND;
     let seconds = word.expires.seconds().saturating_sub(u64::from(subsecond > 0));
     (word.value >> SUBSECOND_BITS, seconds * NANOS_PER_SECOND + subsecond)
 }

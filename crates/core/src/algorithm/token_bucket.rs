@@ -41,14 +41,48 @@ pub(crate) struct TokenBucket {
     /// Debt of an unseen key, in units: what it lacks of a full bucket.
     initial_debt: u64,
     generation: u64,
+    /// A take of one permit.
+    one: Ask,
     /// Units in a second.
     per_second: u64,
     /// No take makes a word that expires later than this many seconds from now.
     horizon: u64,
+    /// The same in nanoseconds.
+    horizon_ns: u64,
     /// How far a word's expiry may lie behind its TAT, seen from the beginning of a second, in units.
     slack: u64,
     /// The rates that this rule had before, youngest first.
     past: Box<[Past]>,
+}
+
+/// What a cost asks for, worked out.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    units: u64,
+    /// The same in nanoseconds, rounded up.
+    nanos: u64,
+    /// Whole seconds of it, and the units that are left.
+    seconds: u64,
+    rest: u64,
+    /// It fits while no more units than these are owed. Going into overdraft needs a level of at least zero first; without
+    /// overdraft the room is the smaller anyway.
+    highest: u64,
+}
+
+impl Ask {
+    /// For a cost within the capacity.
+    #[inline(always)]
+    fn of(permits: u64, units: &Units, full: u64, deepest: u64) -> Self {
+        let asked = permits * units.interval();
+        let (seconds, rest) = units.seconds_in(asked);
+        Self {
+            units: asked,
+            nanos: units.nanos_in(asked),
+            seconds,
+            rest,
+            highest: (deepest - asked).min(full),
+        }
+    }
 }
 
 impl TokenBucket {
@@ -69,19 +103,22 @@ impl TokenBucket {
                 QuotaError::SlowBucket { capacity }
             },
         )?;
-        let deepest = units.of_permits(capacity);
+        let (full, deepest) = (units.of_permits(burst), units.of_permits(capacity));
+        let horizon = deepest / units.per_second() + 6;
         Ok(Self {
             limit,
             units,
             capacity,
             usual_capacity: if initial == burst { capacity } else { 0 },
-            full: units.of_permits(burst),
+            full,
             deepest,
+            one: Ask::of(1, &units, full, deepest),
             initial_debt: units.of_permits(burst - initial),
             generation: 0,
             // Two roundings up to a second, and one to four where words are sticky.
             per_second: units.per_second(),
-            horizon: deepest / units.per_second() + 6,
+            horizon,
+            horizon_ns: horizon.saturating_mul(NANOS_PER_SECOND),
             slack: 6 * units.per_second(),
             past: Box::default(),
         })
@@ -89,16 +126,59 @@ impl TokenBucket {
 
     /// As [`Self::take`], for a bucket that starts full, a cost that can fit, and a word that is not odd: no more than some
     /// arithmetic, so that a store can have it in line. `None` for the rest.
+    ///
+    /// Where the key owes something, the new word comes from the old one alone: its TAT is so many units later, its expiry so
+    /// many whole seconds, and one more where what is left of the units reaches beyond that second.
     #[inline(always)]
     pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<WordStep> {
         // Also `None`: a peek, and a bucket that does not start full, whose `usual_capacity` is 0.
         if cost.permits().wrapping_sub(1) >= self.usual_capacity {
             return None;
         }
-        // A sticky word's bits are beyond every horizon.
-        let ahead = u64::from(word.expires.to_bits()).saturating_sub(now.unix_seconds());
-        let debt = if ahead == 0 { 0 } else { self.debt_ahead(word, ahead, now)? };
-        Some(self.admit_or_deny(word, debt, cost.permits() * self.units.interval(), now))
+        let ask = if cost == Cost::ONE { self.one } else { self.ask(cost) };
+        let expires = word.expires.to_bits();
+        let (expires_ns, now_ns) = (u64::from(expires) * NANOS_PER_SECOND, now.as_nanos());
+        if expires_ns > now_ns {
+            // How far the TAT is from the end of its second. A second and more: another rate has written the word. (A sticky
+            // expiry's bits are beyond every horizon.)
+            let value_at_the_end =
+                u64::from(expires).wrapping_mul(self.per_second << GENERATION_BITS) | self.generation;
+            let behind = value_at_the_end.wrapping_sub(word.value).rotate_right(GENERATION_BITS);
+            let left_ns = expires_ns - now_ns;
+            if left_ns > self.horizon_ns || behind >= self.per_second {
+                return None;
+            }
+            let left = self.units.of_nanos(left_ns);
+            if left > behind {
+                return self.take_owing(word, left - behind, behind, ask);
+            }
+        }
+        let decision = Decision::admit(self.limit, self.remaining(ask.units), ask.nanos);
+        Some(WordStep { word: self.word(ask.units, ask.nanos, now), decision })
+    }
+
+    /// A take from a key that owes `debt`, whose TAT is `behind` its expiry.
+    #[inline(always)]
+    fn take_owing(&self, word: Word, debt: u64, behind: u64, ask: Ask) -> Option<WordStep> {
+        if debt > ask.highest {
+            let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
+            let retry_ns = self.units.nanos_in(debt - ask.highest);
+            return Some(WordStep {
+                word,
+                decision: Decision::deny(self.limit, remaining, retry_ns, reset_ns),
+            });
+        }
+        let expires = u64::from(word.expires.to_bits()) + ask.seconds + u64::from(ask.rest > behind);
+        let owed = debt + ask.units;
+        let decision = Decision::admit(self.limit, self.remaining(owed), self.units.nanos_in(owed));
+        let value = word.value.wrapping_add(ask.units << GENERATION_BITS);
+        Some(WordStep { word: Word { value, expires: Expiry::of_seconds(expires)? }, decision })
+    }
+
+    /// What a cost within the capacity asks for.
+    #[inline(always)]
+    fn ask(&self, cost: Cost) -> Ask {
+        Ask::of(cost.permits(), &self.units, self.full, self.deepest)
     }
 
     #[inline]

@@ -14,3 +14,4 @@ mod honesty;
 mod oracle;
 mod reload;
 mod reservations;
+mod usual;
