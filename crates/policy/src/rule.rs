@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::Quota;
+use tollgate_core::{Quota, Template};
 
 use crate::fault::Place;
 
@@ -166,12 +166,12 @@ pub enum Sharing {
 pub struct Response {
     /// Status code, 400 to 599; `None` for the surface's own (429).
     pub status: Option<u16>,
-    /// `Content-Type` of the body.
+    /// `Content-Type` of the body, a valid header value; `None` means `text/plain; charset=utf-8`.
     pub content_type: Option<String>,
     /// Body, with `{{retry_after}}` and the like to be filled in.
-    pub body: Option<String>,
-    /// Further header fields; values may hold the same placeholders.
-    pub headers: Vec<(String, String)>,
+    pub body: Option<Template>,
+    /// Further header fields; the names are valid, the values may hold the same placeholders.
+    pub headers: Vec<(String, Template)>,
 }
 
 /// A limit that came with the request instead of from a file: `requests_per_unit` hits a calendar window of `unit`.

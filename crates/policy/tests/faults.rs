@@ -80,6 +80,8 @@ descriptors:
     rate_limit: {unit: day, shadow_mode: true}
   - key: b
     rate_limit: {unlimited: true, unit: whenever, requests_per_unit: 5}
+  - key: c
+    response: {body: '[{{retry_after}}]'}
 ---
 domain: other
 ";
@@ -93,7 +95,9 @@ domain: other
         "shop.yaml:7:29: descriptors[0].rate_limit.shadow_mode: has no effect here; it belongs in a descriptor",
         "shop.yaml:9:35: descriptors[1].rate_limit.unit: has no effect beside unlimited; leave one out",
         "shop.yaml:9:51: descriptors[1].rate_limit.requests_per_unit: has no effect beside unlimited; leave one out",
-        "shop.yaml:10:1: a second document is not read; put it into a file of its own",
+        "shop.yaml:11:22: descriptors[2].response.body: looks like JSON and goes out as text/plain; add content_type: \
+         application/json",
+        "shop.yaml:12:1: a second document is not read; put it into a file of its own",
     ];
     assert_eq!(told, want);
 }
