@@ -38,7 +38,7 @@ pub fn fill(template: &Template, content: Content, values: &Values<'_>) -> Strin
     for part in template.parts() {
         match part {
             Part::Text(text) => out.push_str(text),
-            Part::Hole(hole) => match value(*hole, content, values) {
+            Part::Hole(hole) => match value(*hole, values) {
                 Value::Number(number) => out.push_str(&number.to_string()),
                 Value::Never => out.push_str(if content == Content::Json { "null" } else { "never" }),
                 Value::Text(text) => escape(&text, content, &mut out),
@@ -63,7 +63,7 @@ enum Value<'a> {
     Text(Cow<'a, str>),
 }
 
-fn value<'a>(hole: Placeholder, _content: Content, values: &Values<'a>) -> Value<'a> {
+fn value<'a>(hole: Placeholder, values: &Values<'a>) -> Value<'a> {
     let limit = &values.limit;
     let retry = |whole: fn(std::time::Duration) -> u64| match (limit.retry_after, wait(limit.retry_after)) {
         (_, Some(span)) => Value::Number(whole(span)),

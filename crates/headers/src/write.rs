@@ -1,13 +1,231 @@
-//! The fields of an answer.
+//! The fields of an answer. Called for every answer, so values come from a table of small numbers or out of one buffer.
 
-use http::HeaderMap;
+use bytes::{BufMut, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 
-use crate::{LimitState, Style};
+use crate::span::{is_never, seconds, wait};
+use crate::structured::{MAX_INTEGER, put_name};
+use crate::{Ietf, LimitState, Style, most_restrictive};
 
-/// The most limits that one field lists.
+/// The most limits that one field lists. The most restrictive one is always among them.
 pub const MAX_LISTED: usize = 8;
 
-/// Adds what `style` asks for to the fields of an answer; replaces fields of the same name.
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const X_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-after");
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// Adds what `style` asks for to the fields of an answer, in place of fields of the same names.
+///
+/// `limits` are all that were asked, in the order of the rules; without one nothing is added. On a denial
+/// (`is_admitted` is false) the wait goes along in whole seconds, rounded up, at least 1; a wait that never ends is not
+/// told in a field.
+///
+/// # Example
+/// ```
+/// # use tollgate_headers::*;
+/// # use std::time::Duration;
+/// let limit = LimitState {
+///     name: "short",
+///     limit: 10,
+///     window: Duration::from_secs(60),
+///     remaining: 0,
+///     reset_after: Duration::from_millis(41_200),
+///     retry_after: RetryAfter::After(Duration::from_millis(41_200)),
+/// };
+/// let mut fields = http::HeaderMap::new();
+/// write(&[limit], false, &"legacy,draft-11".parse()?, &mut fields);
+/// assert_eq!(fields["retry-after"], "42");
+/// assert_eq!(fields["x-ratelimit-remaining"], "0");
+/// assert_eq!(fields["ratelimit"], r#""short";r=0;t=42"#);
+/// assert_eq!(fields["ratelimit-policy"], r#""short";q=10;w=60"#);
+/// # Ok::<(), UnknownStyle>(())
+/// ```
 pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields: &mut HeaderMap) {
-    let _ = (limits, is_admitted, style, fields, crate::span::is_never); // bodies follow
+    let Some(shown) = most_restrictive(limits) else { return };
+    if *style == Style::OFF {
+        return;
+    }
+    let mut pen = Pen(BytesMut::new());
+    let retry_after =
+        if is_admitted { None } else { wait(shown.retry_after).map(|span| pen.number(seconds(span))) };
+    if style.legacy {
+        fields.insert(X_LIMIT, pen.number(shown.limit));
+        fields.insert(X_REMAINING, pen.number(shown.remaining));
+        fields.insert(X_RESET, pen.number(seconds(shown.reset_after)));
+        if let Some(value) = &retry_after {
+            fields.insert(X_RETRY_AFTER, value.clone());
+        }
+    }
+    match style.ietf {
+        Ietf::Off => {}
+        Ietf::Draft03 => {
+            let policies = |out: &mut BytesMut| {
+                put_number(shown.limit, out);
+                for limit in listed(limits, shown) {
+                    out.put_slice(b", ");
+                    put_policy(limit, out);
+                }
+            };
+            fields.insert(LIMIT, pen.value(policies));
+            fields.insert(REMAINING, pen.number(shown.remaining));
+            fields.insert(RESET, pen.number(effective_window(shown, is_admitted)));
+        }
+        Ietf::Draft07 => {
+            let state = |out: &mut BytesMut| {
+                out.put_slice(b"limit=");
+                put_number(shown.limit, out);
+                out.put_slice(b", remaining=");
+                put_number(shown.remaining, out);
+                out.put_slice(b", reset=");
+                put_number(effective_window(shown, is_admitted), out);
+            };
+            fields.insert(RATELIMIT, pen.value(state));
+            let with_window = || listed(limits, shown).filter(|limit| !limit.window.is_zero());
+            // Two policies of one quota are not allowed there: the longest window binds most.
+            let quota = |limit: &LimitState<'_>| limit.limit.min(MAX_INTEGER);
+            let is_said = |limit: &LimitState<'_>| {
+                let same = with_window().filter(|other| quota(other) == quota(limit));
+                same.max_by_key(|other| other.window).is_some_and(|longest| std::ptr::eq(longest, limit))
+            };
+            let policies = |out: &mut BytesMut| {
+                put_list(with_window().filter(|limit| is_said(limit)), out, put_policy);
+            };
+            if with_window().next().is_some() {
+                fields.insert(POLICY, pen.value(policies));
+            }
+        }
+        Ietf::Draft11 => {
+            let states = |out: &mut BytesMut| {
+                put_list(listed(limits, shown), out, |limit, out| {
+                    put_name(limit.name, out);
+                    out.put_slice(b";r=");
+                    put_number(limit.remaining, out);
+                    if !is_never(limit.reset_after) || wait(limit.retry_after).is_some() {
+                        out.put_slice(b";t=");
+                        put_number(effective_window(limit, is_admitted), out);
+                    }
+                });
+            };
+            let policies = |out: &mut BytesMut| {
+                put_list(listed(limits, shown), out, |limit, out| {
+                    put_name(limit.name, out);
+                    out.put_slice(b";q=");
+                    put_number(limit.limit, out);
+                    put_window(limit, out);
+                });
+            };
+            fields.insert(RATELIMIT, pen.value(states));
+            fields.insert(POLICY, pen.value(policies));
+        }
+    }
+    if let Some(value) = retry_after {
+        fields.insert(RETRY_AFTER, value);
+    }
 }
+
+/// Seconds within which a client gets no more than what remains: until a refused request would pass, as `Retry-After`
+/// says, otherwise until the quota is full.
+fn effective_window(limit: &LimitState<'_>, is_admitted: bool) -> u64 {
+    let wait = if is_admitted { None } else { wait(limit.retry_after) };
+    seconds(wait.unwrap_or(limit.reset_after))
+}
+
+/// The first limits, in their order, and in any case the one that is shown.
+fn listed<'s, 'a>(
+    limits: &'s [LimitState<'a>],
+    shown: &'s LimitState<'a>,
+) -> impl Iterator<Item = &'s LimitState<'a>> + Clone {
+    let (first, rest) = limits.split_at(limits.len().min(MAX_LISTED));
+    let is_late = rest.iter().any(|limit| std::ptr::eq(limit, shown));
+    let first = if is_late { &first[..MAX_LISTED - 1] } else { first };
+    first.iter().chain(is_late.then_some(shown))
+}
+
+fn put_list<'s, 'a: 's>(
+    limits: impl Iterator<Item = &'s LimitState<'a>>,
+    out: &mut BytesMut,
+    put: impl Fn(&LimitState<'a>, &mut BytesMut),
+) {
+    for (i, limit) in limits.enumerate() {
+        if i > 0 {
+            out.put_slice(b", ");
+        }
+        put(limit, out);
+    }
+}
+
+/// `10;w=60`.
+fn put_policy(limit: &LimitState<'_>, out: &mut BytesMut) {
+    put_number(limit.limit, out);
+    put_window(limit, out);
+}
+
+/// `;w=60`, at least 1; nothing for a limit without a window.
+fn put_window(limit: &LimitState<'_>, out: &mut BytesMut) {
+    if !limit.window.is_zero() {
+        out.put_slice(b";w=");
+        put_number(seconds(limit.window), out);
+    }
+}
+
+fn put_number(number: u64, out: &mut BytesMut) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = number.min(MAX_INTEGER);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.put_slice(&digits[at..]);
+}
+
+/// Makes values that share one buffer.
+struct Pen(BytesMut);
+
+impl Pen {
+    fn value(&mut self, put: impl FnOnce(&mut BytesMut)) -> HeaderValue {
+        if self.0.capacity() == 0 {
+            self.0.reserve(256);
+        }
+        put(&mut self.0);
+        // Only digits and what `put_name` lets pass went in, so this cannot fail.
+        HeaderValue::from_maybe_shared(self.0.split().freeze())
+            .unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
+
+    fn number(&mut self, number: u64) -> HeaderValue {
+        if number >= 1_000 {
+            return self.value(|out| put_number(number, out));
+        }
+        let (at, zeros) = (number as usize * 3, usize::from(number < 10) + usize::from(number < 100));
+        HeaderValue::from_static(&SMALL[at + zeros..at + 3])
+    }
+}
+
+/// `000001002…999`: values that need no memory.
+const SMALL: &str = match std::str::from_utf8(&DIGITS) {
+    Ok(digits) => digits,
+    Err(_) => "",
+};
+
+static DIGITS: [u8; 3_000] = {
+    let mut digits = [0; 3_000];
+    let mut number = 0;
+    while number < 1_000 {
+        digits[number * 3] = b'0' + (number / 100) as u8;
+        digits[number * 3 + 1] = b'0' + (number / 10 % 10) as u8;
+        digits[number * 3 + 2] = b'0' + (number % 10) as u8;
+        number += 1;
+    }
+    digits
+};
