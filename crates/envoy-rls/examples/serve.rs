@@ -16,8 +16,9 @@ use tollgate_clock::SystemClock;
 use tollgate_envoy_rls::proto::rls::{
     Code, DescriptorStatus, Duration, RateLimit, RateLimitRequest, RateLimitResponse,
 };
-use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, serve};
+use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_net::{AcceptLimits, Figures, accept};
 use tollgate_policy::{Options, Policy, Source};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -54,7 +55,8 @@ fn main() {
         );
         let listener = TcpListener::bind(&address).await.expect("a port");
         println!("listens on {address}");
-        serve(listener, Arc::new(service), drain).await;
+        let (bounds, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
+        accept(listener, Arc::new(service), None, bounds, figures, drain).await;
     });
 }
 

@@ -12,7 +12,7 @@ use crate::status::{Code, Status};
 /// Bytes before each message: one flag and four of length.
 pub(crate) const PREFIX: usize = 5;
 
-/// Bytes of half-arrived messages over all connections of a listener, with their cap.
+/// Bytes of half-arrived messages over all connections of a service, with their cap.
 #[derive(Debug)]
 pub(crate) struct Budget {
     used: AtomicUsize,

@@ -5,7 +5,7 @@
 //! it lets the other connections have theirs, so none starves. What cannot be answered at once (a message still on its
 //! way, a store that must be waited for, a watched health) goes on in a task of its own.
 //!
-//! Not here: accepting connections (`listener`), the answers themselves (`service`, `health`, `reflection`).
+//! Not here: accepting connections (`tollgate_net`), the answers themselves (`service`, `health`, `reflection`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_core::Timestamp;
+use tollgate_net::{Surface, draining};
 use tollgate_store::Store;
 
 use crate::body::Incoming;
@@ -36,10 +37,20 @@ use crate::status::{Code, Status};
 /// Calls answered before the other connections have their turn.
 const TURN: usize = 256;
 
+impl<S: Store, L: Store> Surface for RateLimitService<S, L> {
+    async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        if let Err(error) = serve_connection(self, io, drain).await {
+            tracing::debug!(%error, "a connection did not end well");
+        }
+    }
+}
+
 /// Why a connection did not end well. Calls that were answered stay answered.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectionError {
+enum ConnectionError {
     /// The peer sent no HTTP/2 in time.
     #[error("no HTTP/2 within {0:?}")]
     Handshake(Duration),
@@ -54,10 +65,7 @@ pub enum ConnectionError {
 /// Serves one connection until it ends; when `drain` turns true, asks the peer to go away and lets calls finish.
 ///
 /// `io` is a plain or an encrypted stream; HTTP/2 is spoken without being asked for ("prior knowledge").
-///
-/// # Errors
-/// [`ConnectionError`]: the connection did not end well. Nothing needs to be done about it.
-pub async fn serve_connection<IO, S, L>(
+async fn serve_connection<IO, S, L>(
     service: Arc<RateLimitService<S, L>>,
     io: IO,
     drain: watch::Receiver<bool>,
@@ -77,12 +85,7 @@ where
         .await
         .map_err(|_| ConnectionError::Handshake(limits.handshake_timeout))??;
     let mut leave = drain.clone();
-    let mut leaving = pin!(async move {
-        // Without a sender nobody asks; then wait for ever.
-        if leave.wait_for(|&drain| drain).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    });
+    let mut leaving = pin!(draining(&mut leave));
     let pings = h2.ping_pong();
     let mut connection = Connection {
         clocks: Clocks::new(limits, pings),

@@ -1,4 +1,5 @@
-//! What one listener bears: everything that a peer can make grow has a cap here. Not here: limits that rules state.
+//! What the connections of one service bear: everything that a peer can make grow has a cap here. Not here: how many
+//! connections there may be (`tollgate_net::AcceptLimits`), limits that rules state.
 
 use std::time::Duration;
 
@@ -7,27 +8,25 @@ use std::time::Duration;
 /// # Example
 /// ```
 /// # use tollgate_envoy_rls::Limits;
-/// let limits = Limits { max_connections: 500, ..Limits::default() };
+/// let limits = Limits { max_descriptors: 100, ..Limits::default() };
 /// assert_eq!(limits.max_message_bytes, 65_536);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections of one listener at once; a further one is closed at once and counted.
-    pub max_connections: usize,
     /// Calls of one connection at once; the peer is told, and a further one is refused.
     pub max_concurrent_streams: u32,
     /// Header bytes of one call, decoded.
     pub max_header_list_bytes: u32,
     /// Bytes of one request message. A larger one ends with `RESOURCE_EXHAUSTED` before it is read.
     pub max_message_bytes: usize,
-    /// Bytes of half-arrived messages over all connections of the listener; past it calls end with
+    /// Bytes of half-arrived messages over all connections of the service; past it calls end with
     /// `RESOURCE_EXHAUSTED`.
     pub max_buffered_bytes: usize,
     /// Descriptors of one request.
     pub max_descriptors: usize,
     /// Entries of one request, over all its descriptors.
     pub max_entries: usize,
-    /// From the accepted connection to HTTP/2's first bytes (and through TLS, where there is TLS).
+    /// From the connection (its TLS handshake behind it, where there is TLS) to HTTP/2's first bytes.
     pub handshake_timeout: Duration,
     /// From the header of a call to its answer, where the caller sets no shorter `grpc-timeout`.
     pub request_timeout: Duration,
@@ -48,7 +47,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_connections: 10_000,
             max_concurrent_streams: 1_000,
             max_header_list_bytes: 16 * 1024,
             max_message_bytes: 64 * 1024,

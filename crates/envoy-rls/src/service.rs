@@ -9,13 +9,12 @@ use tollgate_limiter::{Limiter, RequestError, Scratch};
 use tollgate_store::Store;
 
 use crate::body::Budget;
-use crate::figures::Figures;
 use crate::limits::Limits;
 use crate::reply::{self, ReplyOptions};
 use crate::status::{Code, Status};
 use crate::wire::{Caps, Parsed, Room, WireError};
 
-/// What the connections of a listener share: the limiter, and how it is spoken for. Make one for each listener.
+/// What connections share: the limiter, and how it is spoken for. Make one for each core, so that its cores share nothing here.
 #[derive(Debug)]
 pub struct RateLimitService<S: Store, L: Store = S> {
     limiter: Arc<Limiter<S, L>>,
@@ -24,7 +23,6 @@ pub struct RateLimitService<S: Store, L: Store = S> {
     pub(crate) limits: Limits,
     pub(crate) ready: watch::Receiver<bool>,
     pub(crate) budget: Arc<Budget>,
-    pub(crate) figures: Figures,
 }
 
 /// A clock that a debug print does not ask.
@@ -67,13 +65,7 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
         limits: Limits,
     ) -> Self {
         let budget = Budget::new(limits.max_buffered_bytes);
-        Self { limiter, clock: Clocked(clock), options, limits, ready, budget, figures: Figures::default() }
-    }
-
-    /// What this service's listener counts.
-    #[must_use]
-    pub const fn figures(&self) -> &Figures {
-        &self.figures
+        Self { limiter, clock: Clocked(clock), options, limits, ready, budget }
     }
 
     /// The time. One reading serves all calls that came together.

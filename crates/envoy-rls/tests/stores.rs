@@ -4,13 +4,15 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{RULES, SHOULD_RATE_LIMIT, call, descriptor, framed, outcome, request};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tollgate_core::{Cost, Decision, ManualClock, Quota, Timestamp};
-use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, serve};
+use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_net::{AcceptLimits, Figures, accept};
 use tollgate_policy::{Options, Policy, Source};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -47,6 +49,20 @@ impl Store for Gated {
         self.inner.give_back(key, quota, cost, now).await
     }
 
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        self.inner.hold(batch, max_wait, now, verdicts).await;
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.inner.charge(key, quota, cost, now).await
+    }
+
     async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
         self.inner.reset(key, quota, now).await
     }
@@ -69,7 +85,8 @@ async fn connected(gate: &Arc<Semaphore>) -> h2::client::SendRequest<bytes::Byte
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let stream =
         tokio::net::TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
-    tokio::spawn(serve(listener, Arc::new(service), drain));
+    let (bounds, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
+    tokio::spawn(accept(listener, Arc::new(service), None, bounds, figures, drain));
     let (send, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
     tokio::spawn(connection);
     send

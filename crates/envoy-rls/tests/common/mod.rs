@@ -13,8 +13,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_envoy_rls::proto::rls;
-use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, serve};
+use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_net::{AcceptLimits, Figures, Tls, accept};
 use tollgate_policy::{Options, Policy, Source};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tonic::transport::Channel;
@@ -63,7 +64,7 @@ pub fn service(
 pub struct Server {
     pub address: SocketAddr,
     pub limiter: Arc<Limiter<MemoryStore>>,
-    pub service: Arc<Service>,
+    pub figures: Arc<Figures>,
     pub ready: watch::Sender<bool>,
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
@@ -71,13 +72,18 @@ pub struct Server {
 
 impl Server {
     pub async fn start(options: ReplyOptions, limits: Limits) -> Self {
+        Self::behind(None, options, limits).await
+    }
+
+    pub async fn behind(tls: Option<Arc<Tls>>, options: ReplyOptions, limits: Limits) -> Self {
         let limiter = limiter();
         let (service, ready) = service(Arc::clone(&limiter), options, limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
-        let ended = tokio::spawn(serve(listener, Arc::clone(&service), draining));
-        Self { address, limiter, service, ready, drain, ended }
+        let (bounds, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
+        let ended = tokio::spawn(accept(listener, service, tls, bounds, Arc::clone(&figures), draining));
+        Self { address, limiter, figures, ready, drain, ended }
     }
 
     pub async fn plain() -> Self {
