@@ -262,6 +262,11 @@ impl Quota {
         }
     }
 
+    /// True for a queue, which admits with a delay.
+    pub(crate) const fn is_queue(&self) -> bool {
+        matches!(self.step, Step::LeakyQueue(_))
+    }
+
     const fn no_limit() -> Decision {
         Decision::admit(u64::MAX, u64::MAX, 0)
     }

@@ -11,7 +11,7 @@ use crate::limiter::Rules;
 use crate::scratch::LimitRef;
 
 /// How long a caller is told to wait when a rule denies because its store is silent.
-const RETRY_DEGRADED: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_DEGRADED: Duration = Duration::from_secs(1);
 
 /// The answer to one request. Holds the rules it was decided by, so that a reload meanwhile changes nothing in it.
 pub struct Answer<'s> {

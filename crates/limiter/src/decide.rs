@@ -1,13 +1,15 @@
 //! One decision, step by step: plan what to take, take it, settle what it means.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use arc_swap::Guard;
 use tollgate_core::{Cost, Outcome, Timestamp};
 use tollgate_policy::{Charge, Domain, OnStoreFailure, Override};
 use tollgate_store::{Charge as StoreCharge, Key, Store, StoreError, Take, Verdicts};
 
 use crate::answer::{Answer, Kind, Status};
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, Rules};
 use crate::observe::Global;
 use crate::observe::lanes::Seat;
 use crate::observe::meters::count_details;
@@ -57,23 +59,48 @@ impl<S: Store, L: Store> Limiter<S, L> {
         scratch.clear();
         let rules = self.rules.load();
         let Some(domain) = rules.policy().domain(request.domain) else {
-            self.metrics.count(Seat::here(), Global::UnknownDomain, 1);
-            let hits = |it: &Descriptor<'_>| it.hits.unwrap_or(request.hits);
-            scratch.statuses.extend(request.descriptors.iter().map(|it| Status::free(hits(it))));
-            return Ok(Answer {
-                rules,
-                domain: None,
-                overall: Outcome::Admit,
-                is_shadowed: false,
-                statuses: &scratch.statuses,
-                overrides: &scratch.overrides,
-            });
+            return Ok(self.answer_of_no_domain(rules, request, scratch));
         };
-        plan(domain, request, &self.settings, scratch)?;
+        plan(domain, request, &self.settings, domain.charge() == Charge::Together, scratch)?;
         if !scratch.items.is_empty() {
             self.take(domain, now, scratch).await;
         }
-        let mut overall = settle::overall(&mut scratch.statuses);
+        let overall = settle::overall(&mut scratch.statuses);
+        let domain = domain.index();
+        Ok(self.conclude(rules, domain, request, overall, now, scratch))
+    }
+
+    /// The answer where no file is about the domain: everything passes.
+    pub(crate) fn answer_of_no_domain<'s>(
+        &self,
+        rules: Guard<Arc<Rules>>,
+        request: &Request<'_>,
+        scratch: &'s mut Scratch,
+    ) -> Answer<'s> {
+        self.metrics.count(Seat::here(), Global::UnknownDomain, 1);
+        let hits = |it: &Descriptor<'_>| it.hits.unwrap_or(request.hits);
+        scratch.statuses.extend(request.descriptors.iter().map(|it| Status::free(hits(it))));
+        Answer {
+            rules,
+            domain: None,
+            overall: Outcome::Admit,
+            is_shadowed: false,
+            statuses: &scratch.statuses,
+            overrides: &scratch.overrides,
+        }
+    }
+
+    /// Counts what became of the request, and makes the answer of it.
+    #[inline(always)]
+    pub(crate) fn conclude<'s>(
+        &self,
+        rules: Guard<Arc<Rules>>,
+        domain: usize,
+        request: &Request<'_>,
+        mut overall: Outcome,
+        now: Timestamp,
+        scratch: &'s mut Scratch,
+    ) -> Answer<'s> {
         let seat = Seat::here();
         let is_shadowed = self.settings.shadow_mode && overall == Outcome::Deny;
         if is_shadowed {
@@ -81,19 +108,28 @@ impl<S: Store, L: Store> Limiter<S, L> {
             self.metrics.count(seat, Global::Shadowed, 1);
         }
         let near_ratio = self.settings.near_limit_ratio;
-        rules.meters.count(seat, domain.index(), &scratch.statuses, near_ratio);
+        let any_denied = rules.meters.count(seat, domain, &scratch.statuses, near_ratio);
+        if any_denied {
+            self.note_denials(
+                &rules,
+                &rules.policy().domains()[domain],
+                request,
+                &scratch.statuses,
+                seat,
+                now,
+            );
+        }
         if rules.meters.has_details {
-            let details = self.metrics.details();
+            let (details, domain) = (self.metrics.details(), &rules.policy().domains()[domain]);
             count_details(details, seat, domain, request, &scratch.statuses, near_ratio);
         }
-        let domain = Some(domain.index());
         let Scratch { statuses, overrides, .. } = scratch;
-        Ok(Answer { rules, domain, overall, is_shadowed, statuses, overrides })
+        Answer { rules, domain: Some(domain), overall, is_shadowed, statuses, overrides }
     }
 
     /// Asks the store for every item of `scratch`, and lets the answers bind their descriptors.
     async fn take(&self, domain: &Domain, now: Timestamp, scratch: &mut Scratch) {
-        let Scratch { items, keys, overrides, verdicts, statuses, takes: room } = scratch;
+        let Scratch { items, keys, overrides, verdicts, statuses, takes: room, .. } = scratch;
         let mut takes = rehouse(std::mem::take(room));
         takes.extend(items.iter().map(|item| item.take(domain, overrides, keys)));
         let mut is_charged = true;
@@ -118,10 +154,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
                 }
             }
         }
-        if self.store_fails.load(Relaxed) && verdicts.iter().all(Result::is_ok) {
-            self.store_fails.store(false, Relaxed);
-            tracing::info!(store = %self.store.name(), "the store answers again");
-        }
+        self.note_that_the_store_answers(verdicts);
         for (item, verdict) in items.iter().zip(verdicts.iter()) {
             let said = match verdict {
                 Ok(decision) => Said::Decided(*decision),
@@ -148,14 +181,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
         now: Timestamp,
         error: &StoreError,
     ) -> Said {
-        self.metrics.count(Seat::here(), Global::StoreErrors, 1);
-        if !self.store_fails.swap(true, Relaxed) {
-            tracing::warn!(%error, "the store gives no answer; each rule decides as its on_store_failure says");
-        }
-        let way = match item.limit {
-            LimitRef::Rule(_) => domain.rules()[item.rule as usize].on_store_failure,
-            LimitRef::Override(_) => OnStoreFailure::default(),
-        };
+        let way = self.way_without_the_store(domain, item, error);
         if let (OnStoreFailure::Local, Some(local)) = (way, &self.local) {
             let mut verdicts = Verdicts::new();
             local.take(&[item.take(domain, overrides, keys)], StoreCharge::Each, now, &mut verdicts).await;
@@ -165,11 +191,40 @@ impl<S: Store, L: Store> Limiter<S, L> {
         }
         Said::Nothing(way)
     }
+
+    /// What the rule of `item` says for that case.
+    pub(crate) fn way_without_the_store(
+        &self,
+        domain: &Domain,
+        item: &Item,
+        error: &StoreError,
+    ) -> OnStoreFailure {
+        self.metrics.count(Seat::here(), Global::StoreErrors, 1);
+        self.note_that_the_store_fails(error);
+        match item.limit {
+            LimitRef::Rule(_) => domain.rules()[item.rule as usize].on_store_failure,
+            LimitRef::Override(_) => OnStoreFailure::default(),
+        }
+    }
+
+    pub(crate) fn note_that_the_store_fails(&self, error: &StoreError) {
+        if !self.store_fails.swap(true, Relaxed) {
+            tracing::warn!(%error, "the store gives no answer; each rule decides as its on_store_failure says");
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note_that_the_store_answers(&self, verdicts: &Verdicts) {
+        if self.store_fails.load(Relaxed) && verdicts.iter().all(Result::is_ok) {
+            self.store_fails.store(false, Relaxed);
+            tracing::info!(store = %self.store.name(), "the store answers again");
+        }
+    }
 }
 
 impl Item {
     #[inline]
-    fn take<'a>(&self, domain: &'a Domain, overrides: &'a [Override], keys: &'a [u8]) -> Take<'a> {
+    pub(crate) fn take<'a>(&self, domain: &'a Domain, overrides: &'a [Override], keys: &'a [u8]) -> Take<'a> {
         Take { key: Key(self.key(keys)), quota: self.quota(domain, overrides), cost: self.cost }
     }
 }

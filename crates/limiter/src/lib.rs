@@ -6,18 +6,32 @@
 
 mod answer;
 mod decide;
+mod denied;
 pub mod explain;
+mod keys;
 mod limiter;
 pub mod observe;
 mod plan;
 pub mod reload;
+mod report;
 mod request;
+mod reserve;
 mod scratch;
 mod settle;
+mod throttle;
+mod trace;
 
 pub use answer::{Answer, Degraded, DescriptorAnswer};
+pub use denied::DENIED;
+pub use keys::{KeyError, KeyReport};
 pub use limiter::{Limiter, LimiterSettings, Rules};
+pub use report::{DomainReport, Report, RuleReport, TopKey, Totals};
 pub use request::{Descriptor, LimitOverride, Request, RequestError};
+pub use reserve::{
+    BadReservationId, Ending, ReservationId, ReserveError, ReserveTerms, Reserved, SettleError, Settled,
+};
 pub use scratch::Scratch;
+pub use throttle::{Throttle, Throttled};
 /// What transports need of the crates below, so that they know only `limiter`.
-pub use tollgate_policy::{Domain, Entry, Limit, Policy, Rule, Unit};
+pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit};
+pub use trace::CALL;

@@ -8,6 +8,7 @@ pub(crate) mod details;
 mod exposition;
 pub(crate) mod lanes;
 pub(crate) mod meters;
+pub(crate) mod top;
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +16,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
-use tollgate_core::Timestamp;
+use tollgate_core::{Cost, Outcome, Timestamp};
 use tollgate_policy::Policy;
 
 use details::Details;
 use lanes::{Lanes, Seat};
-use meters::Meters;
+use meters::{Meters, Of, RuleLanes};
+
+use crate::limiter::LimiterSettings;
+use crate::reserve::table::Table;
+use crate::throttle::Throttled;
 
 /// Of what [`Metrics::render`] writes: OpenMetrics 1.0 text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -91,6 +96,8 @@ struct Loads {
     failures: u64,
     is_last_good: bool,
     last: Timestamp,
+    last_good: Timestamp,
+    last_error: Option<Arc<str>>,
     version: String,
 }
 
@@ -109,20 +116,28 @@ pub(crate) struct Shared {
     stores: Mutex<Vec<(String, Figures)>>,
     most_rules: usize,
     details: Details,
+    throttle: RuleLanes,
+    throttle_top: top::Slot,
+    top_settings: top::TopSettings,
+    reservations: Arc<Table>,
 }
 
 impl Metrics {
-    /// No count yet. At most `most_rules` rules get series of their own, and at most `most_details` values of requests
+    /// No count yet. At most so many rules get series of their own as the settings say, and at most so many values of requests
     /// for rules that ask for it; the rest are counted together.
-    pub(crate) fn new(most_rules: usize, most_details: usize) -> Self {
+    pub(crate) fn new(settings: &LimiterSettings, reservations: Arc<Table>) -> Self {
         let shared = Arc::new(Shared {
             meters: ArcSwap::default(),
             globals: Lanes::default(),
             latency: Lanes::default(),
             loads: Mutex::default(),
             stores: Mutex::default(),
-            most_rules,
-            details: Details::new(most_details),
+            most_rules: settings.max_rule_series,
+            details: Details::new(settings.max_value_series),
+            throttle: Lanes::default(),
+            throttle_top: top::Slot::default(),
+            top_settings: top::TopSettings::new(settings.top_keys, settings.top_keys_max_bytes),
+            reservations,
         });
         let mut registry = Registry::default();
         registry.register_collector(Box::new(exposition::Exposition(Arc::clone(&shared))));
@@ -168,7 +183,49 @@ impl Metrics {
         loads.failures += u64::from(!is_good);
         loads.is_last_good = is_good;
         loads.last = now;
+        if is_good {
+            (loads.last_good, loads.last_error) = (now, None);
+        }
         loads.version = version.to_owned();
+    }
+
+    /// Why the last rules were refused.
+    pub(crate) fn set_last_error(&self, why: Arc<str>) {
+        self.shared.loads.lock().unwrap_or_else(PoisonError::into_inner).last_error = Some(why);
+    }
+
+    /// When the rules in force were loaded, and why those after them were not.
+    pub(crate) fn last_load(&self) -> (Timestamp, Option<Arc<str>>) {
+        let loads = self.shared.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        (loads.last_good, loads.last_error.clone())
+    }
+
+    /// Counts what became of a quota that came with the question.
+    #[inline]
+    pub(crate) fn count_throttle(&self, seat: Seat, cost: Cost, throttled: &Throttled) {
+        let add = |of: Of, more| self.shared.throttle.add(seat, of as usize, more);
+        let (decided, hits) = match throttled.outcome {
+            Outcome::Admit => (Of::Admitted, Of::WithinHits),
+            Outcome::Deny => (Of::Denied, Of::OverHits),
+        };
+        add(decided, 1);
+        add(hits, cost.permits());
+        if throttled.degraded.is_some() {
+            add(Of::Degraded, 1);
+        }
+    }
+
+    pub(crate) fn throttle_lanes(&self) -> &RuleLanes {
+        &self.shared.throttle
+    }
+
+    pub(crate) fn throttle_top(&self) -> &top::Slot {
+        &self.shared.throttle_top
+    }
+
+    #[inline]
+    pub(crate) fn top_settings(&self) -> &top::TopSettings {
+        &self.shared.top_settings
     }
 
     /// Meters for `policy`; the counts of rules that stay go on.

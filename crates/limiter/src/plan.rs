@@ -1,19 +1,21 @@
 //! From a request to the takes that it asks for: which rule, which limits, whose counters.
 
 use tollgate_core::{Cost, Outcome};
-use tollgate_policy::{Charge, Domain, Override, Rule};
+use tollgate_policy::{Domain, Override, Rule};
 
 use crate::answer::{Kind, Status};
 use crate::limiter::LimiterSettings;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, LimitRef, Scratch};
 
-/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked.
+/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those that cannot deny
+/// the request last where all others are charged together.
 #[inline]
 pub(crate) fn plan(
     domain: &Domain,
     request: &Request<'_>,
     settings: &LimiterSettings,
+    is_together: bool,
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
     let first = domain.rules().first().map_or(0, |rule| rule.index);
@@ -44,7 +46,7 @@ pub(crate) fn plan(
     if any_replaces {
         replace(domain, settings, scratch);
     }
-    if domain.charge() == Charge::Together {
+    if is_together {
         put_soft_last(scratch);
     }
     Ok(())

@@ -234,9 +234,10 @@ impl<S: Store, L: Store> Worker<S, L> {
                 None
             }
             Err(fault) => {
-                self.limiter.refuse(now);
                 tracing::error!("the rules before stay in force, since these are faulty:\n{fault}");
-                Some(fault.into())
+                let fault: Arc<str> = fault.into();
+                self.limiter.refuse_because(Arc::clone(&fault), now);
+                Some(fault)
             }
         };
         let mut state = self.lock();

@@ -21,6 +21,8 @@ pub struct Scratch {
     /// Limits that came with the request.
     pub(crate) overrides: Vec<Override>,
     pub(crate) verdicts: Verdicts,
+    /// Where each key ends, of quotas that came with the question.
+    pub(crate) ends: Vec<usize>,
     /// Empty between decisions; only its room is kept.
     pub(crate) takes: Vec<Take<'static>>,
 }
@@ -72,6 +74,7 @@ impl Scratch {
             keys: Vec::new(),
             overrides: Vec::new(),
             verdicts: Vec::new(),
+            ends: Vec::new(),
             takes: Vec::new(),
         }
     }
@@ -85,6 +88,7 @@ impl Scratch {
             self.overrides.clear();
         }
         self.verdicts.clear();
+        self.ends.clear();
     }
 }
 

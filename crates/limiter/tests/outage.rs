@@ -41,6 +41,18 @@ impl Store for Moody {
         Err(self.error())
     }
 
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        if self.is_down.load(SeqCst) {
+            verdicts.extend(batch.iter().map(|_| Err(self.error())));
+        } else {
+            self.model.hold(batch, max_wait, now, verdicts).await;
+        }
+    }
+
+    async fn charge(&self, _: Key<'_>, _: &Quota, _: Cost, _: Timestamp) -> Result<Decision, StoreError> {
+        Err(self.error())
+    }
+
     async fn reset(&self, _: Key<'_>, _: &Quota, _: Timestamp) -> Result<bool, StoreError> {
         Err(self.error())
     }

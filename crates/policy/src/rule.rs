@@ -47,6 +47,22 @@ pub struct Rule {
     pub(crate) identity: u64,
 }
 
+impl Rule {
+    /// Tells the rules of a domain apart: a hash of the path in full, the same in every process and after a reload.
+    #[must_use]
+    pub const fn identity(&self) -> u64 {
+        self.identity
+    }
+}
+
+impl Limit {
+    /// What the keys of its counters end in, after the last `|`: how it is counted, and its name where it is one of several.
+    #[must_use]
+    pub fn key_tail(&self) -> &str {
+        &self.key_tail
+    }
+}
+
 /// What a rule does with one entry of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Level {

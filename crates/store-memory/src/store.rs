@@ -1,14 +1,16 @@
 //! The store: hashes keys, sends each take to the table or to the wide states.
 
 use std::future::{Future, ready};
+use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Quota, Shape, State, Timestamp};
+use tollgate_core::{Cost, Decision, Quota, Shape, State, Timestamp, Word, WordStep};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::config::MemoryConfig;
 use crate::hash::{KeyHash, KeyHasher};
+use crate::machine::prefetch;
 use crate::stats::MemoryStats;
-use crate::table::{BATCH, Table};
+use crate::table::{BATCH, Line, Table, UsualStep};
 use crate::together::{self, Stripes};
 use crate::wide::WideStates;
 
@@ -60,12 +62,12 @@ impl MemoryStore {
             (Charge::Each, _) => {
                 batch.chunks(BATCH).for_each(|part| self.states.take_each(part, now, verdicts))
             }
-            (Charge::Together, _) => together::take(&self.states, &self.stripes, batch, now, verdicts),
+            (Charge::Together, _) => together::take(&self.states, &self.stripes, batch, None, now, verdicts),
         }
     }
 
-    /// Decides a single take.
-    #[inline]
+    /// Decides a single take. In line, so that what a caller does not look at need not be worked out.
+    #[inline(always)]
     pub fn take_one(&self, key: Key<'_>, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         self.states.take(self.states.hash(key), quota, cost, now)
     }
@@ -73,6 +75,22 @@ impl MemoryStore {
     /// As [`Store::give_back`], at once.
     pub fn give_back_now(&self, key: Key<'_>, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         self.states.give_back(self.states.hash(key), quota, cost, now)
+    }
+
+    /// As [`Store::hold`], at once.
+    pub fn hold_now(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        match batch {
+            [] => {}
+            [Take { key, quota, cost }] => {
+                verdicts.push(Ok(self.states.hold(self.states.hash(*key), quota, *cost, max_wait, now)));
+            }
+            _ => together::take(&self.states, &self.stripes, batch, Some(max_wait), now, verdicts),
+        }
+    }
+
+    /// As [`Store::charge`], at once.
+    pub fn charge_now(&self, key: Key<'_>, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
+        self.states.charge(self.states.hash(key), quota, cost, now)
     }
 
     /// As [`Store::reset`], at once.
@@ -105,6 +123,19 @@ impl MemoryStore {
     }
 }
 
+struct UsualTake<'a> {
+    quota: &'a Quota,
+    cost: Cost,
+    now: Timestamp,
+}
+
+impl UsualStep for UsualTake<'_> {
+    #[inline(always)]
+    fn of(&self, word: Word) -> Option<WordStep> {
+        self.quota.take_usual_word(word, self.cost, self.now)
+    }
+}
+
 /// The states by the hash of their keys, of either shape.
 #[derive(Debug)]
 pub(crate) struct States {
@@ -130,21 +161,37 @@ impl States {
 
     #[inline(always)]
     pub(crate) fn take(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
-        match quota.shape() {
-            Shape::Word => self.words.update(
-                key,
-                now,
-                |word| quota.take_usual_word(word, cost, now),
-                move |word| quota.take_word(word, cost, now),
-            ),
-            Shape::Wide => self.take_wide(key, quota, cost, now),
+        self.take_from(self.words.line(key), key, quota, cost, now)
+    }
+
+    /// `line` as [`Table::line`] told it.
+    #[inline(always)]
+    fn take_from(
+        &self,
+        line: Option<&Line>,
+        key: KeyHash,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision {
+        match self.words.update_usually(line, key, UsualTake { quota, cost, now }) {
+            Some(decision) => decision,
+            None => {
+                let decision = &self.take_generally(key, quota, cost, now);
+                *decision // a copy: the usual answer then never lies in memory, where that function would write its own
+            }
         }
     }
 
     #[inline(never)]
-    fn take_wide(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
-        self.forget_word(key);
-        self.wide.update(key, now, |wide| quota.take_wide(wide, cost, now))
+    fn take_generally(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
+        match quota.shape() {
+            Shape::Word => self.words.update(key, now, move |word| quota.take_word(word, cost, now)),
+            Shape::Wide => {
+                self.forget_word(key);
+                self.wide.update(key, now, |wide| quota.take_wide(wide, cost, now))
+            }
+        }
     }
 
     /// A word beside a wide state is the younger one: the rule's algorithm went to one word and has come back. Neither counts then.
@@ -156,24 +203,57 @@ impl States {
 
     /// Up to [`BATCH`] takes that stand alone.
     fn take_each(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
-        let mut keys = [KeyHash::default(); BATCH];
-        for (key, take) in keys.iter_mut().zip(batch) {
+        let mut keys = [(KeyHash::default(), None); BATCH];
+        for ((key, line), take) in keys.iter_mut().zip(batch) {
             *key = self.hash(take.key);
+            *line = self.words.line(*key);
+            if let Some(line) = line {
+                prefetch(*line);
+            }
         }
-        self.words.prefetch(&keys[..batch.len().min(BATCH)]);
         verdicts.extend(
-            batch.iter().zip(&keys).map(|(take, key)| Ok(self.take(*key, take.quota, take.cost, now))),
+            batch
+                .iter()
+                .zip(&keys)
+                .map(|(take, (key, line))| Ok(self.take_from(*line, *key, take.quota, take.cost, now))),
         );
     }
 
     pub(crate) fn give_back(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         match quota.shape() {
-            Shape::Word => {
-                self.words.update(key, now, |_| None, move |word| quota.give_back_word(word, cost, now))
-            }
+            Shape::Word => self.words.update(key, now, move |word| quota.give_back_word(word, cost, now)),
             Shape::Wide => {
                 self.forget_word(key);
                 self.wide.update(key, now, |wide| quota.give_back_wide(wide, cost, now))
+            }
+        }
+    }
+
+    pub(crate) fn hold(
+        &self,
+        key: KeyHash,
+        quota: &Quota,
+        cost: Cost,
+        max_wait: Duration,
+        now: Timestamp,
+    ) -> Decision {
+        match quota.shape() {
+            Shape::Word => {
+                self.words.update(key, now, move |word| quota.hold_word(word, cost, max_wait, now))
+            }
+            Shape::Wide => {
+                self.forget_word(key);
+                self.wide.update(key, now, |wide| quota.hold_wide(wide, cost, now))
+            }
+        }
+    }
+
+    fn charge(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
+        match quota.shape() {
+            Shape::Word => self.words.update(key, now, move |word| quota.charge_word(word, cost, now)),
+            Shape::Wide => {
+                self.forget_word(key);
+                self.wide.update(key, now, |wide| quota.charge_wide(wide, cost, now))
             }
         }
     }
@@ -217,6 +297,27 @@ impl Store for MemoryStore {
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
         ready(Ok(self.give_back_now(key, quota, cost, now)))
+    }
+
+    fn hold(
+        &self,
+        batch: &[Take<'_>],
+        max_wait: Duration,
+        now: Timestamp,
+        verdicts: &mut Verdicts,
+    ) -> impl Future<Output = ()> + Send {
+        self.hold_now(batch, max_wait, now, verdicts);
+        ready(())
+    }
+
+    fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        ready(Ok(self.charge_now(key, quota, cost, now)))
     }
 
     fn reset(

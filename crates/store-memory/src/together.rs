@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use tollgate_core::{Decision, Shape, State, Timestamp};
 use tollgate_store::{Take, Verdicts};
@@ -36,24 +37,29 @@ impl Stripes {
     }
 }
 
-/// Charges the whole batch or nothing of it.
+/// Charges the whole batch or nothing of it. With `max_wait` its takes are [held](tollgate_core::Quota::hold_word): what is
+/// not there yet may be promised.
 pub(crate) fn take(
     states: &States,
     stripes: &Stripes,
     batch: &[Take<'_>],
+    max_wait: Option<Duration>,
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) {
     let keys: Vec<KeyHash> = batch.iter().map(|take| states.hash(take.key)).collect();
     let _guards = stripes.lock(&keys);
-    let tried = tried(states, batch, &keys, now);
+    let tried = tried(states, batch, max_wait, &keys, now);
     if !tried.iter().all(Decision::is_admitted) {
         verdicts.extend(tried.into_iter().map(Ok));
         return;
     }
     let begin = verdicts.len();
     for (done, (take, key)) in batch.iter().zip(&keys).enumerate() {
-        let decision = states.take(*key, take.quota, take.cost, now);
+        let decision = match max_wait {
+            None => states.take(*key, take.quota, take.cost, now),
+            Some(max_wait) => states.hold(*key, take.quota, take.cost, max_wait, now),
+        };
         verdicts.push(Ok(decision));
         if !decision.is_admitted() {
             for (take, key) in batch.iter().zip(&keys).take(done) {
@@ -68,7 +74,13 @@ pub(crate) fn take(
 }
 
 /// What the takes would be answered one after another; changes nothing.
-fn tried(states: &States, batch: &[Take<'_>], keys: &[KeyHash], now: Timestamp) -> Vec<Decision> {
+fn tried(
+    states: &States,
+    batch: &[Take<'_>],
+    max_wait: Option<Duration>,
+    keys: &[KeyHash],
+    now: Timestamp,
+) -> Vec<Decision> {
     let mut copies: HashMap<(KeyHash, bool), State> = HashMap::new();
     let mut decisions = Vec::with_capacity(batch.len());
     for (take, key) in batch.iter().zip(keys) {
@@ -76,7 +88,10 @@ fn tried(states: &States, batch: &[Take<'_>], keys: &[KeyHash], now: Timestamp) 
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(states.get(*key, take.quota)),
         };
-        decisions.push(take.quota.take(state, take.cost, now));
+        decisions.push(match max_wait {
+            None => take.quota.take(state, take.cost, now),
+            Some(max_wait) => take.quota.hold(state, take.cost, max_wait, now),
+        });
     }
     decisions
 }

@@ -17,6 +17,7 @@ pub use take::{Charge, Inspection, Key, Take, Verdicts};
 pub use wait::block_on;
 
 use std::future::Future;
+use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 
@@ -56,6 +57,35 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`], which says whether the permits may have been given back.
     fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
+
+    /// Holds the permits of every take of the batch, or none: as [`Store::take`] with [`Charge::Together`], but where a quota can
+    /// promise permits that are not there yet, a take is admitted too when they will be within `max_wait`; the decision's
+    /// [`delay`](Decision::delay) says when ([`Quota::hold_word`]). Pushes one answer each onto `verdicts`.
+    ///
+    /// What is held is given back with [`Store::give_back`].
+    ///
+    /// # Errors
+    /// Each answer may be a [`StoreError`], which says what became of its permits.
+    fn hold(
+        &self,
+        batch: &[Take<'_>],
+        max_wait: Duration,
+        now: Timestamp,
+        verdicts: &mut Verdicts,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// Takes `cost` permits of `key` whether they are there or not: what was used turned out to be more than what was held.
+    /// Later permits repay the debt. Answers what is there afterwards.
+    ///
+    /// # Errors
+    /// [`StoreError`], which says whether the permits may have been taken.
+    fn charge(
         &self,
         key: Key<'_>,
         quota: &Quota,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Expiry, Quota, Shape, State, Timestamp};
 
@@ -93,6 +94,30 @@ impl Store for ModelStore {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         Ok(step(&mut self.lock(), key, quota, |state| quota.give_back(state, cost, now)))
+    }
+
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        let mut states = self.lock();
+        let before = states.clone();
+        let mut all_admitted = true;
+        for Take { key, quota, cost } in batch {
+            let decision = step(&mut states, *key, quota, |state| quota.hold(state, *cost, max_wait, now));
+            all_admitted &= decision.is_admitted();
+            verdicts.push(Ok(decision));
+        }
+        if !all_admitted {
+            *states = before;
+        }
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        Ok(step(&mut self.lock(), key, quota, |state| quota.charge(state, cost, now)))
     }
 
     async fn reset(&self, key: Key<'_>, _quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {

@@ -1,5 +1,7 @@
 //! A state that has expired says the same as none: a store that drops such states at once answers as one that keeps them.
 
+use std::time::Duration;
+
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::{
     Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts, suite,
@@ -27,6 +29,22 @@ impl Store for Forgetful {
     ) -> Result<Decision, StoreError> {
         self.0.forget_expired(now);
         self.0.give_back(key, quota, cost, now).await
+    }
+
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        self.0.forget_expired(now);
+        self.0.hold(batch, max_wait, now, verdicts).await;
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.0.forget_expired(now);
+        self.0.charge(key, quota, cost, now).await
     }
 
     async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {

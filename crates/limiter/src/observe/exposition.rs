@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::meters::{OVERRIDDEN, Of, RuleLanes, UNMATCHED, stat_keys};
+use super::meters::{OVERRIDDEN, Of, RuleLanes, THROTTLE, UNMATCHED, stat_keys};
 use super::{BATCH_SIZES, Global, LATENCY_NS, Shared};
 
 /// Writes one limiter's counters at every scrape.
@@ -26,6 +27,8 @@ impl Collector for Exposition {
         self.domains(&mut to)?;
         self.calls(&mut to)?;
         self.stores(&mut to)?;
+        self.reservations(&mut to)?;
+        self.top_keys(&mut to)?;
         self.loads(&mut to)?;
         self.peer(&mut to)
     }
@@ -44,6 +47,10 @@ impl Exposition {
                 count(&mut family.encode_family(&labels)?, meter.lanes.sum(of as usize))?;
             }
         }
+        for (of, outcome) in outcomes.into_iter().take(if self.is_throttle_used() { 2 } else { 0 }) {
+            let labels = [("domain", ""), ("rule", THROTTLE), ("outcome", outcome)];
+            count(&mut family.encode_family(&labels)?, self.0.throttle.sum(of as usize))?;
+        }
         let hits = [
             ("tollgate_hits", "Hits asked for, by domain and rule", &[Of::WithinHits, Of::OverHits][..]),
             ("tollgate_denied_hits", "Hits of requests that were over a limit", &[Of::OverHits]),
@@ -55,8 +62,65 @@ impl Exposition {
                 let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
                 count(&mut family.encode_family(&labels)?, sum(&meter.lanes, of))?;
             }
+            if self.is_throttle_used() {
+                let labels = [("domain", ""), ("rule", THROTTLE)];
+                count(&mut family.encode_family(&labels)?, sum(&self.0.throttle, of))?;
+            }
         }
         Ok(())
+    }
+
+    /// Quotas that come with the question are no rule of everybody's.
+    fn is_throttle_used(&self) -> bool {
+        sum(&self.0.throttle, &[Of::Admitted, Of::Denied]) > 0
+    }
+
+    fn reservations(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let table = &self.0.reservations;
+        let gauges = [
+            ("tollgate_reservations", "Open reservations", table.live()),
+            ("tollgate_reservations_limit", "Reservations that may be open", table.most() as u64),
+            (
+                "tollgate_reservation_key_bytes",
+                "Bytes of keys that open reservations remember",
+                table.bytes(),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
+        }
+        let figures = &table.figures;
+        let ends = [
+            ("made", &figures.made),
+            ("committed", &figures.committed),
+            ("cancelled", &figures.cancelled),
+            ("expired", &figures.expired),
+            ("refused", &figures.refused),
+        ];
+        let help = "What became of reservations; refused for want of a place";
+        let mut family =
+            to.encode_descriptor("tollgate_reservation_events", help, None, MetricType::Counter)?;
+        for (event, number) in ends {
+            count(&mut family.encode_family(&[("event", event)])?, number.load(Relaxed))?;
+        }
+        Ok(())
+    }
+
+    fn top_keys(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (bytes, most) = self.0.top_settings.bytes();
+        let meters = self.0.meters.load();
+        let tops = meters.rules.iter().map(|meter| &meter.top).chain([&self.0.throttle_top]);
+        let missed: u64 = tops.filter_map(|top| top.get()).map(|top| top.missed()).sum();
+        for (name, help, value) in [
+            ("tollgate_top_keys_bytes", "Bytes that the sketches of top limited keys take", bytes),
+            ("tollgate_top_keys_capacity_bytes", "Bytes that they may take", most),
+        ] {
+            to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
+        }
+        let help =
+            "Denials that no sketch counted, since another thread was at work in it; of the rules in force";
+        // Not a counter: rules that go take theirs with them.
+        to.encode_descriptor("tollgate_top_keys_missed", help, None, MetricType::Gauge)?.encode_gauge(&missed)
     }
 
     fn domains(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ use tollgate_policy::{Domain, Policy};
 
 use super::details::Details;
 use super::lanes::{Lanes, Seat};
+use super::top::Slot;
 use crate::answer::{Kind, Status};
 use crate::request::Request;
 
@@ -39,6 +40,11 @@ pub(crate) struct RuleMeter {
     /// Its hits are shown by values of requests instead.
     pub(crate) is_detailed: bool,
     pub(crate) lanes: Arc<RuleLanes>,
+    /// The keys that are denied most; made at the first denial.
+    pub(crate) top: Slot,
+    /// By which the rule is found again after a reload.
+    domain_name: Arc<str>,
+    identity: u64,
 }
 
 /// One domain's counters.
@@ -65,6 +71,8 @@ pub(crate) const UNMATCHED: usize = 0;
 pub(crate) const OVERRIDDEN: usize = 1;
 /// What rules above the cap are called together.
 pub(crate) const OTHERS: &str = "(others)";
+/// What quotas that came with the question are called together.
+pub(crate) const THROTTLE: &str = "(throttle)";
 
 impl Meters {
     /// Meters for `policy`, going on from `old` for rules that are in both. At most `most` rules get series of their own.
@@ -78,6 +86,13 @@ impl Meters {
         let go_on = |domain: &str, rule: &str| {
             old_rules.get(&(domain, rule)).map_or_else(Arc::default, |lanes| Arc::clone(lanes))
         };
+        // Also of rules above the cap: they share their counters, not their top keys.
+        let old_tops: HashMap<(&str, u64), &Slot> = old
+            .rules
+            .iter()
+            .filter(|it| it.top.get().is_some())
+            .map(|it| ((&*it.domain_name, it.identity), &it.top))
+            .collect();
         let mut meters = Self::default();
         for domain in policy.domains() {
             meters.domains.push(DomainMeter {
@@ -85,6 +100,7 @@ impl Meters {
                 first_rule: meters.rules.len(),
                 lanes: old_domains.get(domain.name()).map_or_else(Arc::default, |lanes| Arc::clone(lanes)),
             });
+            let domain_name: Arc<str> = domain.name().into();
             for rule in domain.rules() {
                 let (name, path, lanes) = if meters.rules.len() < most {
                     (domain.name(), rule.path.as_str(), go_on(domain.name(), &rule.path))
@@ -102,6 +118,11 @@ impl Meters {
                     keys: if path == OTHERS { [OTHERS.to_owned(), String::new()] } else { stat_keys(&stat) },
                     is_detailed: rule.stat_varies(),
                     lanes,
+                    top: old_tops
+                        .get(&(domain.name(), rule.identity()))
+                        .map_or_else(Slot::default, |slot| (*slot).clone()),
+                    domain_name: Arc::clone(&domain_name),
+                    identity: rule.identity(),
                 });
             }
         }
@@ -109,10 +130,17 @@ impl Meters {
         meters
     }
 
-    /// Counts what became of a request's descriptors.
+    /// The meter of the rule at `place` in its domain.
     #[inline]
-    pub(crate) fn count(&self, seat: Seat, domain: usize, statuses: &[Status], near_ratio: f32) {
+    pub(crate) fn rule(&self, domain: usize, place: u32) -> &RuleMeter {
+        &self.rules[self.domains[domain].first_rule + place as usize]
+    }
+
+    /// Counts what became of a request's descriptors; true when a rule denied one, or would have.
+    #[inline]
+    pub(crate) fn count(&self, seat: Seat, domain: usize, statuses: &[Status], near_ratio: f32) -> bool {
         let domain = &self.domains[domain];
+        let mut any_denied = false;
         for status in statuses {
             let lanes = match (status.kind, status.rule) {
                 (Kind::Replaced, _) => continue,
@@ -123,8 +151,9 @@ impl Meters {
                 }
                 (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].lanes,
             };
-            count(lanes, seat, status, near_ratio);
+            any_denied |= count(lanes, seat, status, near_ratio);
         }
+        any_denied
     }
 }
 
@@ -156,7 +185,7 @@ pub(crate) fn count_details(
 }
 
 #[inline]
-fn count(lanes: &RuleLanes, seat: Seat, status: &Status, near_ratio: f32) {
+fn count(lanes: &RuleLanes, seat: Seat, status: &Status, near_ratio: f32) -> bool {
     let add = |of: Of, more| lanes.add(seat, of as usize, more);
     if status.degraded.is_some() {
         add(Of::Degraded, 1);
@@ -169,7 +198,7 @@ fn count(lanes: &RuleLanes, seat: Seat, status: &Status, near_ratio: f32) {
         } else {
             add(Of::Denied, 1);
         }
-        return;
+        return true;
     }
     add(Of::Admitted, 1);
     add(Of::WithinHits, status.hits);
@@ -180,4 +209,5 @@ fn count(lanes: &RuleLanes, seat: Seat, status: &Status, near_ratio: f32) {
             add(Of::NearHits, status.hits.min(after - near_from));
         }
     }
+    false
 }

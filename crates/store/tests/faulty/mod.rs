@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
@@ -183,8 +184,7 @@ impl Store for Faulty {
                 for verdict in &mut got {
                     if memory.1 > 0 && verdict.as_ref().is_ok_and(|it| !it.is_admitted()) {
                         memory.1 -= 1;
-                        let quota =
-                            Quota::token_bucket(1, std::time::Duration::from_secs(1)).expect("in bounds");
+                        let quota = Quota::token_bucket(1, Duration::from_secs(1)).expect("in bounds");
                         let take = Take { key: Key(b"spare"), quota: &quota, cost: Cost::PEEK };
                         *verdict = Ok(self.one(&ModelStore::default(), take, Charge::Each, now));
                     }
@@ -212,6 +212,26 @@ impl Store for Faulty {
             self.memory.lock().expect("no panic").1 += 1;
         }
         Ok(decision)
+    }
+
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        let now = self.time(now);
+        let batch: Vec<Take<'_>> =
+            batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
+        let model = self.model.lock().expect("no panic");
+        tollgate_store::block_on(model.hold(&batch, max_wait, now, verdicts));
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let (key, now) = (self.key(key), self.time(now));
+        let model = self.model.lock().expect("no panic");
+        tollgate_store::block_on(model.charge(key, quota, cost, now))
     }
 
     async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {

@@ -1,0 +1,258 @@
+//! What is told of a denial: the sketch of top limited keys, and a structured line in the log for some of them.
+//!
+//! A line is written at most so many times a second; the first of the next second says how many were left out before it. Off, and
+//! over the cap, a denial takes no lock for it and allocates nothing.
+
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tollgate_core::{Outcome, RetryAfter, Timestamp};
+use tollgate_policy::{Domain, Entry};
+use tollgate_store::Store;
+use tracing::Level;
+
+use crate::answer::Status;
+use crate::limiter::{Limiter, Rules};
+use crate::observe::lanes::{Lanes, Seat};
+use crate::observe::top::Text;
+use crate::request::Request;
+use crate::scratch::LimitRef;
+use crate::throttle::{Throttle, Throttled};
+
+/// Target of the lines.
+pub const DENIED: &str = "tollgate::denied";
+
+/// Bytes of a request's descriptor in a line; the rest is cut.
+const LONGEST_DESCRIPTOR: usize = 256;
+
+/// How many lines were written in the second under way, and how many were not.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The second in its upper bits, its lines in the lower 24.
+    second: AtomicU64,
+    left_out: Lanes<1>,
+    told: AtomicU64,
+}
+
+const LINE_BITS: u32 = 24;
+
+impl Lines {
+    /// Whether a line may be written now, of `most` a second; if so, how many were left out since the last second.
+    fn next(&self, seat: Seat, most: u32, now: Timestamp) -> Option<u64> {
+        let (seen, second) = (self.second.load(Relaxed), now.unix_seconds());
+        let most = u64::from(most).min((1 << LINE_BITS) - 1);
+        let is_new = seen >> LINE_BITS != second;
+        let lines = if is_new { 0 } else { seen & ((1 << LINE_BITS) - 1) };
+        let next = second << LINE_BITS | (lines + 1);
+        // Who loses the race writes nothing: there are others to be read.
+        if lines >= most || self.second.compare_exchange(seen, next, Relaxed, Relaxed).is_err() {
+            self.left_out.add(seat, 0, 1);
+            return None;
+        }
+        if !is_new {
+            return Some(0);
+        }
+        let left_out = self.left_out.sum(0);
+        Some(left_out.wrapping_sub(self.told.swap(left_out, Relaxed)))
+    }
+}
+
+/// Writes an event of a level that is known only now.
+macro_rules! event_at {
+    ($level:expr, $($what:tt)*) => {
+        match $level {
+            Level::ERROR => tracing::error!(target: "tollgate::denied", $($what)*),
+            Level::WARN => tracing::warn!(target: "tollgate::denied", $($what)*),
+            Level::INFO => tracing::info!(target: "tollgate::denied", $($what)*),
+            Level::DEBUG => tracing::debug!(target: "tollgate::denied", $($what)*),
+            _ => tracing::trace!(target: "tollgate::denied", $($what)*),
+        }
+    };
+}
+
+impl<S: Store, L: Store> Limiter<S, L> {
+    /// Takes note of the denials among `statuses`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_denials(
+        &self,
+        rules: &Rules,
+        domain: &Domain,
+        request: &Request<'_>,
+        statuses: &[Status],
+        seat: Seat,
+        now: Timestamp,
+    ) {
+        for (status, descriptor) in statuses.iter().zip(request.descriptors) {
+            if status.outcome != Outcome::Deny && !status.is_shadowed {
+                continue;
+            }
+            let Some(place) = status.rule else { continue };
+            self.count_denied_key(rules, domain, place, descriptor.entries, now);
+            if status.outcome == Outcome::Deny && self.settings.denial_log.is_some() {
+                self.log_denial(domain, place, descriptor.entries, status, seat, now);
+            }
+        }
+    }
+
+    fn count_denied_key(
+        &self,
+        rules: &Rules,
+        domain: &Domain,
+        place: u32,
+        entries: &[Entry<'_>],
+        now: Timestamp,
+    ) {
+        let top = self.metrics.top_settings();
+        if top.is_off() {
+            return;
+        }
+        let slot = &rules.meters.rule(domain.index(), place).top;
+        let Some(sketch) = top.sketch(slot) else { return };
+        let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
+        sketch.count(hash, now, || Text::of(entries.iter().map(shown)));
+    }
+
+    fn log_denial(
+        &self,
+        domain: &Domain,
+        place: u32,
+        entries: &[Entry<'_>],
+        status: &Status,
+        seat: Seat,
+        now: Timestamp,
+    ) {
+        let Some((level, left_out)) = self.may_log(seat, now) else { return };
+        let rule = &domain.rules()[place as usize];
+        let limit = match status.limit {
+            Some(LimitRef::Rule(index)) => rule.limits.get(index as usize),
+            _ => None,
+        };
+        let (limit, came_with_it) = (limit.map(tracing::field::display), limit.is_none());
+        let retry_after = status.decision.map(|decision| Wait(decision.retry_after()));
+        event_at!(
+            level,
+            domain = domain.name(),
+            rule = rule.path.as_str(),
+            limit,
+            is_override = came_with_it.then_some(true),
+            descriptor = %Cut(entries),
+            hits = status.hits,
+            retry_after = retry_after.map(tracing::field::display),
+            degraded = status.degraded.map(crate::Degraded::name),
+            left_out = (left_out > 0).then_some(left_out),
+            "denied"
+        );
+    }
+
+    /// As [`Self::note_denials`], for a quota that came with the question.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_throttled(&self, ask: &Throttle<'_>, throttled: &Throttled, now: Timestamp) {
+        let top = self.metrics.top_settings();
+        if !top.is_off()
+            && let Some(sketch) = top.sketch(self.metrics.throttle_top())
+        {
+            let hash = top.hash(std::iter::once(ask.key));
+            sketch.count(hash, now, || Text::of(ask.key.utf8_chunks().map(|chunk| chunk.valid())));
+        }
+        if self.settings.denial_log.is_none() {
+            return;
+        }
+        let Some((level, left_out)) = self.may_log(Seat::here(), now) else { return };
+        event_at!(
+            level,
+            rule = crate::observe::meters::THROTTLE,
+            limit = ask.quota.limit(),
+            period = ?ask.quota.period(),
+            descriptor = %Cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]),
+            hits = ask.cost.permits(),
+            retry_after = %Wait(throttled.retry_after()),
+            degraded = throttled.degraded.map(crate::Degraded::name),
+            left_out = (left_out > 0).then_some(left_out),
+            "denied"
+        );
+    }
+
+    /// At which level a line may be written now, and how many were left out before it.
+    fn may_log(&self, seat: Seat, now: Timestamp) -> Option<(Level, u64)> {
+        let level = self.settings.denial_log?;
+        // Nobody listens: nothing is left out either.
+        if !tracing::level_filters::LevelFilter::current().ge(&level) {
+            return None;
+        }
+        Some((level, self.lines.next(seat, self.settings.denial_log_lines, now)?))
+    }
+}
+
+/// What of an entry is shown in the sketch: its value, or its key where it has none.
+fn shown<'a>(entry: &Entry<'a>) -> &'a str {
+    if entry.value.is_empty() { entry.key } else { entry.value }
+}
+
+/// Seconds, or `never`.
+struct Wait(RetryAfter);
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            RetryAfter::Now => f.write_str("0"),
+            RetryAfter::After(wait) => write!(f, "{}", wait.as_secs_f64()),
+            RetryAfter::Never => f.write_str("never"),
+        }
+    }
+}
+
+/// Entries as `key=value, key=value`, escaped and cut.
+struct Cut<'a>(&'a [Entry<'a>]);
+
+impl fmt::Display for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = LONGEST_DESCRIPTOR;
+        for (index, entry) in self.0.iter().enumerate() {
+            let marks = [if index > 0 { ", " } else { "" }, entry.key, "=", entry.value];
+            for char in marks.iter().flat_map(|part| part.chars()) {
+                let Some(less) = left.checked_sub(char.len_utf8()) else { return f.write_char('…') };
+                left = less;
+                match char.is_control() {
+                    true => write!(f, "{}", char.escape_debug())?,
+                    false => f.write_char(char)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_lines_a_second_and_the_next_second_tells_how_many_were_left_out() {
+        let (lines, seat) = (Lines::default(), Seat::here());
+        for (at_ms, want) in [
+            (1_000, Some(0)),
+            (1_100, Some(0)),
+            (1_200, None),
+            (1_999, None),
+            (2_000, Some(2)),
+            (2_001, Some(0)),
+            (2_002, None),
+            (1_500, Some(1)), // the clock stepped back
+            (9_000, Some(0)),
+        ] {
+            let now = Timestamp::from_nanos(at_ms * 1_000_000);
+            assert_eq!(lines.next(seat, 2, now), want, "at {at_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_is_escaped_and_cut() {
+        let long = "x".repeat(300);
+        let text = Cut(&[Entry { key: "user", value: "a\nb\u{1b}" }, Entry { key: "path", value: &long }])
+            .to_string();
+        assert!(text.starts_with("user=a\\nb\\u{1b}, path=xxx") && text.ends_with("x…"), "{text}");
+        assert!(text.len() < 300);
+    }
+}

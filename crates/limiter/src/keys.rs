@@ -1,0 +1,116 @@
+//! One counter, looked at or forgotten: by the domain and entries that a request would bring.
+
+use tollgate_core::{Decision, Timestamp};
+use tollgate_policy::{Entry, Rule};
+use tollgate_store::{Key, Store, StoreError};
+
+use crate::limiter::Limiter;
+
+/// What is kept for one limit of the rule that a descriptor falls under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyReport {
+    /// The rule's path, such as `api_key → plan=gold`.
+    pub rule: String,
+    /// The limit in words: `5 per minute, fixed_window`.
+    pub limit: String,
+    /// The counter's key; what is not printable is escaped.
+    pub key: String,
+    /// What a peek answers.
+    pub decision: Decision,
+    /// Something is kept; else the answer is that of a fresh quota. Of a reset: there was something to forget.
+    pub is_tracked: bool,
+}
+
+/// Why there is no counter to speak of.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// No file is about the domain.
+    #[error("there is no domain {0:?}, so nothing is counted for it")]
+    UnknownDomain(String),
+    /// No rule limits the descriptor.
+    #[error("no rule of domain {domain:?} limits {asked}; `/v1/explain` says why")]
+    NoRule {
+        /// The domain.
+        domain: String,
+        /// The entries, as `key=value`.
+        asked: String,
+    },
+    /// The rule says `unlimited`: nothing is counted.
+    #[error("rule {0} is unlimited, so nothing is counted for it")]
+    Unlimited(String),
+    /// The store gave no answer. Of a reset: some of the counters may have been forgotten.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+impl<S: Store, L: Store> Limiter<S, L> {
+    /// What is kept for a descriptor of `entries`: one report for each limit of its rule. Changes nothing.
+    ///
+    /// # Errors
+    /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
+    pub async fn inspect(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+        now: Timestamp,
+    ) -> Result<Vec<KeyReport>, KeyError> {
+        self.each_counter(domain, entries, false, now).await
+    }
+
+    /// Forgets what is kept for a descriptor of `entries`, so that its next request finds fresh quotas: one report for each limit
+    /// of its rule, as it stands afterwards.
+    ///
+    /// # Errors
+    /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
+    pub async fn reset(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+        now: Timestamp,
+    ) -> Result<Vec<KeyReport>, KeyError> {
+        self.each_counter(domain, entries, true, now).await
+    }
+
+    async fn each_counter(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+        forget: bool,
+        now: Timestamp,
+    ) -> Result<Vec<KeyReport>, KeyError> {
+        let rules = self.rules.load_full();
+        let rule = find(rules.policy(), domain, entries)?;
+        let mut reports = Vec::with_capacity(rule.limits.len());
+        for (index, limit) in rule.limits.iter().enumerate() {
+            let mut bytes = Vec::new();
+            rule.write_key(index, domain, entries, &mut bytes);
+            let key = Key(&bytes);
+            let was_tracked = if forget { self.store.reset(key, &limit.quota, now).await? } else { false };
+            let inspection = self.store.inspect(key, &limit.quota, now).await?;
+            reports.push(KeyReport {
+                rule: rule.path.clone(),
+                limit: limit.to_string(),
+                key: bytes.escape_ascii().to_string(),
+                decision: inspection.decision,
+                is_tracked: if forget { was_tracked } else { inspection.is_tracked },
+            });
+        }
+        Ok(reports)
+    }
+}
+
+fn find<'a>(
+    policy: &'a tollgate_policy::Policy,
+    domain: &str,
+    entries: &[Entry<'_>],
+) -> Result<&'a Rule, KeyError> {
+    let rules = policy.domain(domain).ok_or_else(|| KeyError::UnknownDomain(domain.to_owned()))?;
+    let rule = rules.find(entries).filter(|rule| rule.unlimited || !rule.limits.is_empty());
+    let rule = rule.ok_or_else(|| KeyError::NoRule {
+        domain: domain.to_owned(),
+        asked: entries.iter().map(|it| format!("{}={}", it.key, it.value)).collect::<Vec<_>>().join(", "),
+    })?;
+    if rule.unlimited { Err(KeyError::Unlimited(rule.path.clone())) } else { Ok(rule) }
+}

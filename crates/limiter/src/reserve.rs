@@ -1,0 +1,205 @@
+//! Permits held for a while: reserve what a call may cost, then commit what it did cost, or cancel.
+//!
+//! A reservation holds the permits of all limits of all its descriptors, or none. Where a bucket will have them within the time that
+//! the caller is willing to wait, they are held for that instant ([`Reserved::delay`]). Until its end a reservation is settled once, by
+//! [`Limiter::commit`] or [`Limiter::cancel`]; whoever says it again hears the first result. One that nobody settles counts
+//! as used.
+//!
+//! What is given back never admits more than if it had never been taken: permits that have flowed back by themselves meanwhile
+//! ([`Quota::refundable`](tollgate_core::Quota::refundable)) are not given back twice. Not here: the HTTP calls (`http-api`; `docs/reservations.md`
+//! has them).
+
+mod hold;
+mod settle;
+pub(crate) mod table;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tollgate_core::Timestamp;
+
+use crate::answer::Answer;
+use crate::request::RequestError;
+
+/// How long to wait for permits, and how long to hold them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReserveTerms {
+    /// Most time from now until the permits may be used; zero wants them now.
+    pub max_wait: Duration,
+    /// How long they are held from that instant on, before they count as used; not zero, and at most
+    /// [`longest_reservation`](crate::LimiterSettings::longest_reservation).
+    pub ttl: Duration,
+}
+
+impl Default for ReserveTerms {
+    /// Now, and for a minute.
+    fn default() -> Self {
+        Self { max_wait: Duration::ZERO, ttl: Duration::from_secs(60) }
+    }
+}
+
+/// The name of a reservation: 128 random bits, shown as 32 hexadecimal digits. Whoever knows it may settle it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReservationId(pub(crate) u128);
+
+impl fmt::Display for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Not whole: it is as good as a key.
+impl fmt::Debug for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReservationId({:08x}…)", self.0 >> 96)
+    }
+}
+
+/// A text that is no reservation's name: not 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a reservation's id is 32 hexadecimal digits")]
+pub struct BadReservationId;
+
+impl FromStr for ReservationId {
+    type Err = BadReservationId;
+
+    fn from_str(text: &str) -> Result<Self, BadReservationId> {
+        let is_one = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id = is_one.then(|| u128::from_str_radix(text, 16).ok()).flatten();
+        id.map(Self).ok_or(BadReservationId)
+    }
+}
+
+/// The answer to a request to reserve.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Reserved<'s> {
+    /// As [`Limiter::decide`](crate::Limiter::decide) would answer, but for what the caller is willing to wait for.
+    pub answer: Answer<'s>,
+    /// What to settle it by; `None` when it is denied, and nothing is held.
+    pub id: Option<ReservationId>,
+    /// How long until the permits may be used; zero when they may at once.
+    pub delay: Duration,
+    /// From when on it counts as used, if nobody has settled it.
+    pub expires_at: Timestamp,
+}
+
+/// Why nothing was reserved. No permit was taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReserveError {
+    /// The request makes no sense.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The time to live is zero or too long.
+    #[error(
+        "a reservation lives for more than nothing and at most {longest:?}, not {ttl:?}; no permit was taken"
+    )]
+    BadTtl {
+        /// What was asked for.
+        ttl: Duration,
+        /// What may be.
+        longest: Duration,
+    },
+    /// As many reservations are open as there may be.
+    #[error("{most} reservations are open, and more may not be; commit or cancel some; no permit was taken")]
+    Full {
+        /// How many.
+        most: usize,
+    },
+    /// The counters' keys are too long to be remembered.
+    #[error(
+        "the descriptors are too long for a reservation: {bytes} bytes of at most {most}; no permit was taken"
+    )]
+    LongKeys {
+        /// Bytes of all keys.
+        bytes: usize,
+        /// How many may be.
+        most: usize,
+    },
+    /// The operating system gave no random numbers to make an id of.
+    #[error("the system gives no random numbers, so that the reservation has no id; no permit was taken")]
+    NoRandomness,
+}
+
+/// How a reservation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// By a commit.
+    Committed,
+    /// By a cancel in time.
+    Cancelled,
+    /// By a cancel after the instant that it had waited for: all of it counts as used.
+    CancelledLate,
+}
+
+/// What came of a reservation. The same each time it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settled {
+    /// How it ended.
+    pub ending: Ending,
+    /// Permits reserved.
+    pub reserved: u64,
+    /// Permits that count as used.
+    pub used: u64,
+    /// The store gave no answer for some of its counters: what was to be given back there counts as used, what was to be charged is not.
+    pub is_degraded: bool,
+}
+
+impl Settled {
+    /// Permits given back: those reserved and not used.
+    #[must_use]
+    pub const fn returned(&self) -> u64 {
+        self.reserved.saturating_sub(self.used)
+    }
+
+    /// Permits charged above the reservation, a debt that later permits repay.
+    #[must_use]
+    pub const fn owed(&self) -> u64 {
+        self.used.saturating_sub(self.reserved)
+    }
+}
+
+/// Why nothing was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettleError {
+    /// There is no such reservation: there never was, or its time is over and its permits count as used, or it was settled some time ago.
+    #[error(
+        "there is no such open reservation; if there was one, its time is over and its permits count as used"
+    )]
+    Unknown,
+    /// A number of permits that can not be meant.
+    #[error("{actual} permits are more than can be meant; the most is 2^63 - 1; the reservation stays open")]
+    HugeActual {
+        /// What was said.
+        actual: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_reads_back_as_it_is_shown_and_nothing_else_does() {
+        for id in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef << 64] {
+            let shown = ReservationId(id).to_string();
+            assert_eq!(shown.len(), 32);
+            assert_eq!(shown.parse(), Ok(ReservationId(id)));
+        }
+        for text in [
+            "",
+            "1",
+            "+0000000000000000000000000000001",
+            &"0".repeat(33),
+            &"g".repeat(32),
+            "０".repeat(32).as_str(),
+        ] {
+            assert_eq!(text.parse::<ReservationId>(), Err(BadReservationId), "{text:?}");
+        }
+        assert_eq!(format!("{:?}", ReservationId(u128::MAX)), "ReservationId(ffffffff…)");
+    }
+}

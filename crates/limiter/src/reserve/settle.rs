@@ -1,0 +1,139 @@
+//! Settling a reservation: what was not used goes back, what was used beyond it is owed.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tollgate_core::{Cost, Quota, Timestamp};
+use tollgate_policy::{Override, Policy};
+use tollgate_store::{Key, Store, StoreError};
+
+use super::table::{Found, Held, HeldItem, QuotaRef};
+use super::{Ending, ReservationId, SettleError, Settled};
+use crate::limiter::{Limiter, Rules};
+
+/// The first number of permits that is refused.
+const HUGE: u64 = 1 << 63;
+
+impl<S: Store, L: Store> Limiter<S, L> {
+    /// Says what the call did use: `actual` permits, or as many as were reserved. What is left goes back; what was used beyond the
+    /// reservation is charged, whether it is there or not, and later permits repay it.
+    ///
+    /// `actual` stands for the request's own number of hits; descriptors that asked for a number of their own keep that.
+    /// A reservation that was settled before answers what came of it then, and nothing changes.
+    ///
+    /// # Errors
+    /// [`SettleError`]: nothing was settled.
+    pub async fn commit(
+        &self,
+        id: ReservationId,
+        actual: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Settled, SettleError> {
+        if let Some(actual) = actual.filter(|actual| *actual >= HUGE) {
+            return Err(SettleError::HugeActual { actual });
+        }
+        self.settle(id, Ending::Committed, actual, now).await
+    }
+
+    /// Says that the call will not be made: all permits go back. Not so when the reservation had to wait for its instant and that is
+    /// past: then they count as used, as nobody else could have them. (Whoever knows better commits 0.)
+    ///
+    /// A reservation that was settled before answers what came of it then, and nothing changes.
+    ///
+    /// # Errors
+    /// [`SettleError`]: nothing was settled.
+    pub async fn cancel(&self, id: ReservationId, now: Timestamp) -> Result<Settled, SettleError> {
+        self.settle(id, Ending::Cancelled, Some(0), now).await
+    }
+
+    async fn settle(
+        &self,
+        id: ReservationId,
+        ending: Ending,
+        actual: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Settled, SettleError> {
+        let found = self.reservations.settle(id, now, |held| {
+            let is_late =
+                ending == Ending::Cancelled && held.starts_at > held.made_at && now > held.starts_at;
+            let ending = if is_late { Ending::CancelledLate } else { ending };
+            let used = if is_late { held.reserved } else { actual.unwrap_or(held.reserved) };
+            Settled { ending, reserved: held.reserved, used, is_degraded: false }
+        });
+        let (held, mut settled) = match found {
+            Found::Unknown => return Err(SettleError::Unknown),
+            Found::Settled(settled) => return Ok(settled),
+            Found::Open(held, settled) => (held, settled),
+        };
+        let figures = &self.reservations.figures;
+        let counter = if ending == Ending::Committed { &figures.committed } else { &figures.cancelled };
+        counter.fetch_add(1, Relaxed);
+        let rules = self.rules.load_full();
+        for item in &held.items {
+            let used = match settled.ending {
+                Ending::Committed if item.is_scaled => Cost(settled.used),
+                Ending::Committed | Ending::CancelledLate => item.cost,
+                Ending::Cancelled => Cost::PEEK,
+            };
+            if self.settle_item(&rules, &held, item, used, now).await.is_err() {
+                settled.is_degraded = true;
+            }
+        }
+        if settled.is_degraded {
+            self.reservations.degrade(id);
+        }
+        Ok(settled)
+    }
+
+    async fn settle_item(
+        &self,
+        rules: &Rules,
+        held: &Held,
+        item: &HeldItem,
+        used: Cost,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        // A rule that is gone counts nothing any more.
+        let Some(quota) = quota_of(rules, held, item) else { return Ok(()) };
+        let done = if used > item.cost {
+            let more = Cost(used.permits() - item.cost.permits());
+            match (&self.local, item.is_local) {
+                (Some(local), true) => local.charge(Key(&item.key), &quota, more, now).await,
+                _ => self.store.charge(Key(&item.key), &quota, more, now).await,
+            }
+        } else {
+            let unused = Cost(item.cost.permits() - used.permits());
+            let back = quota.refundable(unused, &item.said, held.made_at, now);
+            if back.is_peek() {
+                return Ok(());
+            }
+            self.give_back(item, &quota, back, now).await
+        };
+        done.map(drop).inspect_err(|error| self.note_that_the_store_fails(error))
+    }
+}
+
+/// The quota that the item's counter goes with now.
+fn quota_of<'a>(rules: &'a Rules, held: &Held, item: &HeldItem) -> Option<Cow<'a, Quota>> {
+    match item.quota {
+        QuotaRef::Override { requests_per_unit, unit } => {
+            Override::new(requests_per_unit, unit).ok().map(|given| Cow::Owned(given.limit.quota))
+        }
+        QuotaRef::Rule { identity, place, limit } => {
+            let domain = rules.policy().domain(&held.domain)?;
+            if held.generation == rules.generation {
+                return Some(Cow::Borrowed(
+                    &domain.rules().get(place as usize)?.limits.get(limit as usize)?.quota,
+                ));
+            }
+            find_again(rules.policy(), &held.domain, identity, &item.key).map(Cow::Borrowed)
+        }
+    }
+}
+
+/// The limit with this counter key, after a reload: of the rule at the same path, the one that is counted in the same way.
+fn find_again<'a>(policy: &'a Policy, domain: &str, identity: u64, key: &[u8]) -> Option<&'a Quota> {
+    let rule = policy.domain(domain)?.rules().iter().find(|rule| rule.identity() == identity)?;
+    let tail = key.rsplit(|&byte| byte == b'|').next()?;
+    rule.limits.iter().find(|limit| limit.key_tail().as_bytes() == tail).map(|limit| &limit.quota)
+}

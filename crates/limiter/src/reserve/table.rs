@@ -1,0 +1,263 @@
+//! The open reservations of a limiter: bounded, and cleared of those whose time is over as others come.
+//!
+//! Sixteen parts, each behind its own lock, which is held for a few dozen instructions. Each call drops at most a few expired ones
+//! of its part; a table that is full drops as many as it takes to make one place. Settled ones are remembered for a
+//! while, so that saying it twice is answered alike; of those, too, there are never more than the cap.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tollgate_core::{Cost, Decision, Timestamp};
+use tollgate_policy::Unit;
+
+use super::{ReservationId, Settled};
+
+const PARTS: usize = 16;
+/// Expired ones that a call drops on its way.
+const DROPPED_A_CALL: usize = 4;
+/// Bytes of keys that a reservation may remember.
+pub(crate) const LONGEST_KEYS: usize = 8 << 10;
+/// Bytes of keys for each reservation that there may be, on average.
+const BYTES_EACH: u64 = 512;
+/// How long a settled one is remembered at least, if there is room.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+/// Which counter permits were held in.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldItem {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) quota: QuotaRef,
+    /// Permits held.
+    pub(crate) cost: Cost,
+    /// It asked for as many as the request as a whole did, so that what the request used is what it used.
+    pub(crate) is_scaled: bool,
+    /// Held in this node's memory, since the store gave no answer.
+    pub(crate) is_local: bool,
+    /// What the counter said when they were taken.
+    pub(crate) said: Decision,
+}
+
+/// Where to find the quota that a counter goes with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum QuotaRef {
+    /// A limit of a rule; its place in the rules of that generation, and what stays of it in others.
+    Rule { identity: u64, place: u32, limit: u32 },
+    /// The limit that came with the request.
+    Override { requests_per_unit: u32, unit: Unit },
+}
+
+/// One that is open.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) domain: Box<str>,
+    /// Of the rules that it was made by.
+    pub(crate) generation: u64,
+    pub(crate) items: Box<[HeldItem]>,
+    pub(crate) reserved: u64,
+    pub(crate) made_at: Timestamp,
+    /// From when on the permits may be used.
+    pub(crate) starts_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl Held {
+    fn bytes(&self) -> u64 {
+        self.items.iter().map(|item| item.key.len() as u64).sum::<u64>() + self.domain.len() as u64
+    }
+}
+
+/// What a look-up finds.
+pub(crate) enum Found {
+    /// It was open, and now is settled: whoever asked carries it out.
+    Open(Box<Held>, Settled),
+    /// It was settled before.
+    Settled(Settled),
+    /// It is not there.
+    Unknown,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Open(Box<Held>),
+    Settled(Settled),
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    entries: HashMap<u128, Entry>,
+    open: usize,
+    /// When each open one ends. Those of settled ones are passed over, and thrown out when they are the larger part.
+    ends: BinaryHeap<Reverse<(Timestamp, u128)>>,
+    /// Settled ones, oldest first, and until when they are remembered.
+    settled: VecDeque<(Timestamp, u128)>,
+}
+
+/// The open reservations, and those settled of late.
+#[derive(Debug)]
+pub(crate) struct Table {
+    parts: [Mutex<Part>; PARTS],
+    most: usize,
+    live: AtomicUsize,
+    bytes: AtomicU64,
+    pub(crate) figures: Figures,
+}
+
+/// What became of reservations, for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) made: AtomicU64,
+    pub(crate) committed: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
+/// A place that is kept free for one reservation; given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place<'a>(&'a Table);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.live.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Table {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            parts: Default::default(),
+            most,
+            live: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
+            figures: Figures::default(),
+        }
+    }
+
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How many are open, those whose time is over and which nobody has looked at included.
+    pub(crate) fn live(&self) -> u64 {
+        self.live.load(Relaxed) as u64
+    }
+
+    /// Bytes of keys that are remembered.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Keeps a place free; `None` when the table is full.
+    pub(crate) fn place(&self, now: Timestamp) -> Option<Place<'_>> {
+        let has_room = || {
+            let is_short = self.bytes.load(Relaxed) < BYTES_EACH.saturating_mul(self.most as u64);
+            is_short
+                && self.live.try_update(Relaxed, Relaxed, |live| (live < self.most).then(|| live + 1)).is_ok()
+        };
+        if has_room() {
+            return Some(Place(self));
+        }
+        for part in &self.parts {
+            // One that is over makes a place; the rest of them wait for the next.
+            self.drop_expired(&mut lock(part), now, DROPPED_A_CALL);
+            if has_room() {
+                return Some(Place(self));
+            }
+        }
+        self.figures.refused.fetch_add(1, Relaxed);
+        None
+    }
+
+    /// Puts a reservation into the place that was kept for it.
+    pub(crate) fn insert(&self, place: Place<'_>, id: ReservationId, held: Held) {
+        std::mem::forget(place);
+        self.bytes.fetch_add(held.bytes(), Relaxed);
+        self.figures.made.fetch_add(1, Relaxed);
+        let mut part = self.part(id);
+        self.drop_expired(&mut part, held.made_at, DROPPED_A_CALL);
+        part.ends.push(Reverse((held.expires_at, id.0)));
+        part.entries.insert(id.0, Entry::Open(Box::new(held)));
+        part.open += 1;
+    }
+
+    /// Settles an open one as `settle` says of it, once; answers what an earlier call has settled.
+    pub(crate) fn settle(
+        &self,
+        id: ReservationId,
+        now: Timestamp,
+        settle: impl FnOnce(&Held) -> Settled,
+    ) -> Found {
+        let mut part = self.part(id);
+        self.drop_expired(&mut part, now, DROPPED_A_CALL);
+        let settled = match part.entries.get(&id.0) {
+            Some(Entry::Settled(settled)) => return Found::Settled(*settled),
+            Some(Entry::Open(held)) if held.expires_at > now => settle(held),
+            _ => return Found::Unknown,
+        };
+        let Some(Entry::Open(held)) = part.entries.insert(id.0, Entry::Settled(settled)) else {
+            return Found::Unknown;
+        };
+        self.close(&mut part, held.bytes());
+        part.settled.push_back((now + REMEMBERED, id.0));
+        // Of the settled ones, too, there are never more than the cap.
+        if part.settled.len() > self.most.div_ceil(PARTS) {
+            part.forget_oldest();
+        }
+        Found::Open(held, settled)
+    }
+
+    /// Writes down that what `settled` says could not be carried out everywhere.
+    pub(crate) fn degrade(&self, id: ReservationId) {
+        if let Some(Entry::Settled(settled)) = self.part(id).entries.get_mut(&id.0) {
+            settled.is_degraded = true;
+        }
+    }
+
+    fn part(&self, id: ReservationId) -> MutexGuard<'_, Part> {
+        lock(&self.parts[(id.0 % PARTS as u128) as usize])
+    }
+
+    fn drop_expired(&self, part: &mut Part, now: Timestamp, most: usize) {
+        for _ in 0..most {
+            if part.settled.front().is_some_and(|(until, _)| *until <= now) {
+                part.forget_oldest();
+            }
+            let Some(&Reverse((_, id))) = part.ends.peek().filter(|Reverse((end, _))| *end <= now) else {
+                break;
+            };
+            part.ends.pop();
+            if let Some(Entry::Open(held)) = part.entries.get(&id) {
+                let bytes = held.bytes();
+                self.figures.expired.fetch_add(1, Relaxed);
+                self.close(part, bytes);
+                part.entries.remove(&id);
+            }
+        }
+    }
+
+    /// One that takes so many bytes is no longer open.
+    fn close(&self, part: &mut Part, bytes: u64) {
+        self.live.fetch_sub(1, Relaxed);
+        self.bytes.fetch_sub(bytes, Relaxed);
+        part.open -= 1;
+        if part.ends.len() > 2 * part.open + 64 {
+            let Part { ends, entries, .. } = part;
+            ends.retain(|Reverse((_, id))| matches!(entries.get(id), Some(Entry::Open(_))));
+        }
+    }
+}
+
+impl Part {
+    fn forget_oldest(&mut self) {
+        if let Some((_, id)) = self.settled.pop_front() {
+            self.entries.remove(&id);
+        }
+    }
+}
+
+fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
