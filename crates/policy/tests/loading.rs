@@ -173,7 +173,7 @@ descriptors:
     let want = r#"{"half":0.5,"list":[1,"2"],"none":null,"on":true,"plan":"gold","size":3}"#;
     assert_eq!(metadata.as_deref(), Some(want));
     let response = a.response.as_ref().expect("there");
-    assert_eq!(response.headers, [("X-Rule".to_owned(), "{{ rule }}".to_owned())]);
+    assert_eq!(response.headers, [("X-Rule".to_owned(), "{{rule}}".parse().expect("a template"))]);
     assert_eq!(a.place.to_string(), "rules.yaml:6:5");
 }
 
