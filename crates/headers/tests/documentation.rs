@@ -1,0 +1,142 @@
+//! The examples of docs/headers.md are what is sent, and the example rule file's body goes out byte for byte.
+
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName};
+use tollgate_headers::{
+    Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, fill, fill_header, problem, write,
+};
+use tollgate_policy::{Options, Policy};
+
+const PAGE: &str = include_str!("../../../docs/headers.md");
+
+/// The two limits of the page.
+fn limits(case: &str) -> [LimitState<'static>; 2] {
+    let reset_after = Duration::from_millis(41_200);
+    let (remaining, retry_after) = match case {
+        "admitted" => (3, RetryAfter::Now),
+        "refused" => (0, RetryAfter::After(reset_after)),
+        "never" => (3, RetryAfter::Never),
+        other => panic!("what is {other}?"),
+    };
+    let short = LimitState {
+        name: "short",
+        limit: 10,
+        window: Duration::from_secs(60),
+        remaining,
+        reset_after,
+        retry_after,
+    };
+    let daily = LimitState {
+        name: "daily",
+        limit: 1_000,
+        window: Duration::from_secs(86_400),
+        remaining: 862,
+        reset_after: Duration::from_secs(28_800),
+        retry_after: RetryAfter::Now,
+    };
+    [short, daily]
+}
+
+/// What stands behind each fence, and the text up to the next.
+fn blocks() -> Vec<(Vec<&'static str>, &'static str)> {
+    let parts: Vec<&str> = PAGE.split("```").collect();
+    assert_eq!(parts.len() % 2, 1, "every fence is closed");
+    let inside = parts.into_iter().skip(1).step_by(2);
+    inside
+        .map(|part| part.split_once('\n').expect("a line"))
+        .map(|(kind, text)| (kind.split(' ').collect(), text))
+        .collect()
+}
+
+#[test]
+fn the_pages_examples_are_what_is_sent() {
+    let mut seen = Vec::new();
+    for (kind, text) in blocks() {
+        match kind.as_slice() {
+            ["http", style, case] => {
+                let style: Style = style.parse().expect("a style");
+                let (mut fields, mut want) = (HeaderMap::new(), HeaderMap::new());
+                write(&limits(case), *case == "admitted", &style, &mut fields);
+                for line in text.lines() {
+                    let (name, value) = line.split_once(": ").expect("a field");
+                    let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+                    want.insert(name, value.parse().expect("a value"));
+                }
+                assert_eq!(fields, want, "{kind:?}");
+                seen.push(style.ietf);
+            }
+            ["json", case] => {
+                let told: serde_json::Value =
+                    serde_json::from_str(&problem(&limits(case), 429)).expect("JSON");
+                let want: serde_json::Value = serde_json::from_str(text).expect("JSON");
+                assert_eq!(told, want, "{case}");
+            }
+            other => panic!("{other:?} is not checked"),
+        }
+    }
+    assert!(seen.len() >= 6, "{seen:?}");
+    assert_eq!(PROBLEM_JSON, "application/problem+json");
+}
+
+#[test]
+fn the_body_of_the_example_rule_file_goes_out_byte_for_byte() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules/circuit.yaml");
+    let policy = Policy::load(&[file], &Options::default()).expect("it loads");
+    let response = policy.domain("circuit").and_then(|domain| domain.response()).expect("a response");
+    let content_type = response.content_type.as_deref().expect("a content type");
+    assert_eq!((response.status, Content::of(content_type)), (Some(429), Content::Json));
+    let values = Values { domain: "circuit", rule: "app", limit: limits("refused")[0] };
+    let body = fill(response.body.as_ref().expect("a body"), Content::Json, &values);
+    assert_eq!(
+        body,
+        r#"{"result":"FAILURE","errorMessage":{"code":2000,"desc":"请求过于频繁, 请稍后重试"}}"#
+    );
+}
+
+const ALL: &str = "{{retry_after}} {{retry_after_ms}} {{limit}} {{remaining}} {{reset_after}} {{reset_after_ms}} {{window}} \
+                   {{policy}} {{rule}} {{domain}} {{detail}}";
+
+#[test]
+fn every_placeholder_is_filled_in() {
+    let template = ALL.parse().expect("a template");
+    for (case, want) in [
+        (
+            "refused",
+            "42 41200 10 0 42 41200 60 short user → id shop The limit short (10 in 60 seconds) is used up; try again in 42 seconds.",
+        ),
+        (
+            "never",
+            "never never 10 3 42 41200 60 short user → id shop The request asks for more than the limit short (10 in 60 \
+             seconds) can ever give; waiting does not help.",
+        ),
+    ] {
+        let values = Values { domain: "shop", rule: "user → id", limit: limits(case)[0] };
+        assert_eq!(fill(&template, Content::Plain, &values), want);
+    }
+}
+
+#[test]
+fn no_value_breaks_out_of_its_place() {
+    let mut limit = limits("never")[0];
+    limit.name = "\"},{<b>&'\\\r\n\u{0}\u{7f}";
+    let values = Values { domain: "d\"\r\nSet-Cookie: x", rule: limit.name, limit };
+    let json =
+        r#"{"policy": "{{policy}}", "wait": {{retry_after}}, "detail": "{{detail}}"}"#.parse().expect("ok");
+    let filled: serde_json::Value = serde_json::from_str(&fill(&json, Content::Json, &values)).expect("JSON");
+    assert_eq!(filled["policy"], limit.name);
+    assert!(filled["wait"].is_null());
+
+    let html = "<p title='{{policy}}'>{{rule}}</p>".parse().expect("ok");
+    let filled = fill(&html, Content::Markup, &values);
+    assert_eq!(filled.matches(['<', '>', '\'']).count(), 6, "{filled}");
+
+    let field = fill_header(&"a {{domain}} 请".parse().expect("ok"), &values);
+    assert_eq!(field.as_bytes(), "a d\"Set-Cookie: x 请".as_bytes());
+
+    let told: serde_json::Value = serde_json::from_str(&problem(&[limit], 429)).expect("JSON");
+    assert_eq!(told["violated-policies"][0], limit.name);
+}
