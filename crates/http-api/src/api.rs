@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tollgate_core::Clock;
 use tollgate_envoy_rls::RateLimitService;
 use tollgate_limiter::Limiter;
 use tollgate_store::Store;
 
+use crate::body::Budget;
 use crate::node::Node;
 use crate::settings::HttpSettings;
+use crate::sheet::Caps;
+
+/// Heavy answers (metrics, rules) that are worked on at once.
+const HEAVY: usize = 2;
 
 /// The HTTP API over one limiter. One value serves every connection of every worker; see `tollgate_net::Surface`.
 pub struct HttpApi<S: Store, L: Store = S> {
@@ -18,6 +24,9 @@ pub struct HttpApi<S: Store, L: Store = S> {
     /// For `/json`.
     pub(crate) service: Arc<RateLimitService<S, L>>,
     pub(crate) settings: HttpSettings,
+    pub(crate) caps: Caps,
+    pub(crate) budget: Budget,
+    pub(crate) heavy: Semaphore,
 }
 
 impl<S: Store, L: Store> HttpApi<S, L> {
@@ -30,7 +39,19 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         service: Arc<RateLimitService<S, L>>,
         settings: HttpSettings,
     ) -> Self {
-        Self { limiter, clock, node, service, settings }
+        let caps = Caps {
+            batch: settings.max_batch,
+            descriptors: settings.max_descriptors,
+            entries: settings.max_entries,
+        };
+        let (budget, heavy) = (Budget::new(settings.max_buffered_bytes), Semaphore::new(HEAVY));
+        Self { limiter, clock, node, service, settings, caps, budget, heavy }
+    }
+
+    /// Bytes of half-arrived bodies that are held now; for a metric.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.budget.held()
     }
 }
 

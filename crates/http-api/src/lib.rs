@@ -4,10 +4,29 @@
 //! and how it tells of limits; a [`Node`] says whether the process is ready.
 //! Not here: sockets and TLS (`net`), how a decision reads as fields (`headers`), deciding (`limiter`).
 
+mod admin;
+mod answer;
 mod api;
+mod body;
+mod check;
+mod connection;
+mod decision;
+mod denied;
+mod desk;
+mod explain;
 mod node;
+mod openapi;
+mod operations;
+mod page;
+mod query;
+mod read;
+mod reserve;
+mod route;
 mod settings;
+mod shapes;
+mod sheet;
 mod token;
+mod views;
 
 pub use api::HttpApi;
 pub use node::{Node, NodeState};

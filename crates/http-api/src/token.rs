@@ -37,9 +37,8 @@ impl Token {
     /// Whether `guess` is this token. Takes the same time whatever the guess.
     #[must_use]
     pub fn is(&self, guess: &[u8]) -> bool {
-        Self::pad(guess).is_some_and(|guess| {
-            (self.padded.ct_eq(&guess.padded) & self.length.ct_eq(&guess.length)).into()
-        })
+        Self::pad(guess)
+            .is_some_and(|guess| (self.padded.ct_eq(&guess.padded) & self.length.ct_eq(&guess.length)).into())
     }
 
     fn pad(bytes: &[u8]) -> Option<Self> {

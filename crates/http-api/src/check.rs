@@ -1,0 +1,108 @@
+//! `/v1/check`: may this request pass? One request or a batch, from a body or a query.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::Full;
+use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use tollgate_limiter::Scratch;
+use tollgate_store::Store;
+
+use crate::answer::{Answer, JSON, Refusal};
+use crate::api::HttpApi;
+use crate::decision;
+use crate::denied::refuse;
+use crate::desk::Desk;
+use crate::query::{self, Told};
+use crate::read;
+use crate::sheet::{Room, Sheet};
+
+impl<S: Store, L: Store> HttpApi<S, L> {
+    /// Answers `/v1/check`; `body` is empty where the method has none.
+    pub(crate) async fn check(&self, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
+        let mut desk = Desk::take();
+        let Desk { room, scratch, out } = &mut *desk;
+        let mut sheet = room.sheet();
+        let query = head.uri.query().unwrap_or_default();
+        let asked = query::check(query, &head.headers, &mut sheet, self.caps)?;
+        if head.method == Method::POST {
+            if asked.asks {
+                return Err(Refusal::bad(
+                    "the question stands in the body; beside it the query can only say `status`",
+                ));
+            }
+            read::check(body, &mut sheet, self.caps)?;
+            if !sheet.is_batch && body.len() > self.settings.max_body_bytes {
+                let detail = format!("the body is above {} bytes", self.settings.max_body_bytes);
+                return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+            }
+        } else if !asked.asks {
+            return Err(Refusal::bad(
+                "the query asks nothing; write ?domain=NAME&entry=KEY=VALUE, or POST a body",
+            ));
+        }
+        if sheet.is_batch && asked.told.is_some() {
+            return Err(Refusal::bad("a batch has no one status; leave `status` out"));
+        }
+        let answer = self.decide(&sheet, asked.told, room, scratch, out).await;
+        room.keep(sheet);
+        desk.put_back();
+        answer
+    }
+
+    async fn decide(
+        &self,
+        sheet: &Sheet<'_>,
+        told: Option<Told>,
+        room: &mut Room,
+        scratch: &mut Scratch,
+        out: &mut BytesMut,
+    ) -> Result<Answer, Refusal> {
+        let entries = room.entries(sheet);
+        let descriptors = room.descriptors(sheet, &entries);
+        sheet.check(&descriptors)?;
+        let now = self.clock.now();
+        let mut answer = Response::new(Full::default());
+        out.clear();
+        if sheet.is_batch {
+            out.extend_from_slice(b"{\"decisions\":[");
+        }
+        for (index, ask) in sheet.asks.iter().enumerate() {
+            let request = ask.request(&descriptors);
+            let decided = self.limiter.decide(&request, now, scratch).await;
+            // Checked before: what is wrong now would be the same for every request.
+            let decided = decided.map_err(|error| Refusal::bad(error.to_string()))?;
+            if sheet.is_batch {
+                if index > 0 {
+                    out.extend_from_slice(b",");
+                }
+                decision::write(&decided, out);
+                continue;
+            }
+            let limits = decision::limits(&decided);
+            let limits = limits.as_slice();
+            let fields = answer.headers_mut();
+            tollgate_headers::write(limits, decided.is_admitted(), &self.settings.style, fields);
+            match told.filter(|_| !decided.is_admitted()) {
+                None => {
+                    fields.insert(CONTENT_TYPE, JSON);
+                    decision::write(&decided, out);
+                }
+                Some(told) => {
+                    let (status, body) = refuse(told, &decided, limits, &ask.domain, fields);
+                    out.extend_from_slice(body.as_bytes());
+                    *answer.status_mut() = status;
+                }
+            }
+        }
+        if sheet.is_batch {
+            out.extend_from_slice(b"]}");
+            answer.headers_mut().insert(CONTENT_TYPE, JSON);
+        }
+        self.limiter.metrics().observe_latency(self.clock.now().since(now));
+        *answer.body_mut() = Full::new(out.split().freeze());
+        room.keep_descriptors(descriptors);
+        room.keep_entries(entries);
+        Ok(answer)
+    }
+}

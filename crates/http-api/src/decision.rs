@@ -1,0 +1,189 @@
+//! A decision as JSON, written by hand into a buffer that is used again, and as what header fields need.
+//!
+//! [`crate::shapes::Decision`] is the same shape for the API's description; a test reads one as the other.
+
+use std::time::Duration;
+
+use bytes::{BufMut, BytesMut};
+use tollgate_core::RetryAfter;
+use tollgate_headers::{LimitState, most_restrictive};
+use tollgate_limiter::{Answer, DescriptorAnswer};
+
+/// Until a full quota that never fills up by itself.
+const NEVER: Duration = Duration::from_nanos(u64::MAX);
+
+/// The limits that bind, one a descriptor that has one, in their order.
+pub(crate) fn limits<'a>(answer: &'a Answer<'_>) -> Limits<'a> {
+    let mut descriptors = answer.descriptors();
+    match (descriptors.len(), descriptors.next()) {
+        (1, Some(only)) => Limits::One(state(&only, answer.is_admitted())),
+        _ => Limits::Many(answer.descriptors().filter_map(|it| state(&it, answer.is_admitted())).collect()),
+    }
+}
+
+/// One limit needs no list.
+pub(crate) enum Limits<'a> {
+    One(Option<LimitState<'a>>),
+    Many(Vec<LimitState<'a>>),
+}
+
+impl<'a> Limits<'a> {
+    pub(crate) fn as_slice(&self) -> &[LimitState<'a>] {
+        match self {
+            Self::One(limit) => limit.as_slice(),
+            Self::Many(limits) => limits,
+        }
+    }
+}
+
+/// What a client is told of the limit that binds `descriptor`. Where the request passes nothing is refused, also where a
+/// rule in shadow mode, or a soft one, would have.
+fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitState<'a>> {
+    let limit = descriptor.limit?;
+    let rule = descriptor.rule.map_or("", |rule| rule.name.as_str());
+    Some(LimitState {
+        name: if limit.name.is_empty() { rule } else { &limit.name },
+        limit: u64::from(limit.requests_per_unit),
+        window: limit.period,
+        remaining: descriptor.remaining(),
+        reset_after: descriptor.reset_after(),
+        retry_after: if passes || descriptor.is_admitted() {
+            RetryAfter::Now
+        } else {
+            descriptor.retry_after()
+        },
+    })
+}
+
+/// The place of the descriptor that the answer as a whole shows: of those that refuse the one with the longest wait, of
+/// all others the one with the least left. `None` when no limit binds any.
+pub(crate) fn shown(answer: &Answer<'_>) -> Option<usize> {
+    if answer.descriptors().len() == 1 {
+        return answer.descriptor(0).and_then(|only| only.limit).map(|_| 0);
+    }
+    let passes = answer.is_admitted();
+    let states = answer.descriptors().enumerate().filter_map(|(at, it)| Some((at, state(&it, passes)?)));
+    let (places, states): (Vec<_>, Vec<_>) = states.unzip();
+    let chosen = most_restrictive(&states)?;
+    places.get(states.iter().position(|state| std::ptr::eq(state, chosen))?).copied()
+}
+
+/// Appends the decision to `out`.
+pub(crate) fn write(answer: &Answer<'_>, out: &mut BytesMut) {
+    let shown = shown(answer).and_then(|index| answer.descriptor(index));
+    let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
+    out.put_slice(b"{");
+    Line::new(shown.as_ref(), answer.is_admitted(), answer.is_shadowed(), delay).write(out);
+    out.put_slice(b",\"descriptors\":[");
+    for (index, descriptor) in answer.descriptors().enumerate() {
+        out.put_slice(if index == 0 { b"{" } else { b",{" });
+        let line = Line::new(
+            Some(&descriptor),
+            descriptor.is_admitted(),
+            descriptor.is_shadowed,
+            descriptor.delay(),
+        );
+        line.write(out);
+        out.put_slice(b"}");
+    }
+    out.put_slice(b"]}");
+}
+
+/// The members that a decision and each of its descriptors have.
+struct Line<'a> {
+    is_admitted: bool,
+    is_shadowed: bool,
+    /// The limit, and what is left of it.
+    limit: Option<(u64, u64)>,
+    delay_ms: u64,
+    /// `None`: never.
+    retry_ms: Option<u64>,
+    reset_ms: Option<u64>,
+    rule: Option<&'a str>,
+    degraded: Option<&'static str>,
+}
+
+impl<'a> Line<'a> {
+    fn new(
+        descriptor: Option<&DescriptorAnswer<'a>>,
+        is_admitted: bool,
+        is_shadowed: bool,
+        delay: Duration,
+    ) -> Self {
+        let retry = descriptor.filter(|_| !is_admitted).map_or(RetryAfter::Now, |it| it.retry_after());
+        let reset = descriptor.map_or(Duration::ZERO, |it| it.reset_after());
+        Line {
+            is_admitted,
+            is_shadowed,
+            limit: descriptor.and_then(|it| Some((u64::from(it.limit?.requests_per_unit), it.remaining()))),
+            delay_ms: millis(delay),
+            retry_ms: match retry {
+                RetryAfter::Now => Some(0),
+                RetryAfter::After(span) => Some(millis(span).max(1)),
+                RetryAfter::Never => None,
+            },
+            reset_ms: reset_millis(reset),
+            rule: descriptor.and_then(|it| it.rule).map(|rule| rule.path.as_str()),
+            degraded: descriptor.and_then(|it| it.degraded).map(|degraded| degraded.name()),
+        }
+    }
+
+    fn write(&self, out: &mut BytesMut) {
+        out.put_slice(if self.is_admitted {
+            b"\"outcome\":\"admit\",\"limit\":"
+        } else {
+            b"\"outcome\":\"deny\",\"limit\":"
+        });
+        number(self.limit.map(|(limit, _)| limit), out);
+        out.put_slice(b",\"remaining\":");
+        number(self.limit.map(|(_, remaining)| remaining), out);
+        out.put_slice(b",\"delay_ms\":");
+        number(Some(self.delay_ms), out);
+        out.put_slice(b",\"retry_after_ms\":");
+        number(self.retry_ms, out);
+        out.put_slice(b",\"reset_after_ms\":");
+        number(self.reset_ms, out);
+        out.put_slice(b",\"rule\":");
+        text(self.rule, out);
+        out.put_slice(b",\"degraded\":");
+        text(self.degraded, out);
+        if self.is_shadowed {
+            out.put_slice(b",\"shadow\":true");
+        }
+    }
+}
+
+/// Milliseconds, rounded up.
+pub(crate) fn millis(span: Duration) -> u64 {
+    span.as_secs().saturating_mul(1_000).saturating_add(u64::from(span.subsec_nanos().div_ceil(1_000_000)))
+}
+
+/// Milliseconds until a quota is full, rounded up; `None` for never.
+pub(crate) fn reset_millis(span: Duration) -> Option<u64> {
+    (span < NEVER).then(|| millis(span))
+}
+
+fn number(number: Option<u64>, out: &mut BytesMut) {
+    let Some(mut rest) = number else { return out.put_slice(b"null") };
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            return out.put_slice(&digits[at..]);
+        }
+    }
+}
+
+fn text(text: Option<&str>, out: &mut BytesMut) {
+    let Some(text) = text else { return out.put_slice(b"null") };
+    if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        // Rare: a rule with a quote or a control character in its path.
+        return out.put_slice(serde_json::Value::from(text).to_string().as_bytes());
+    }
+    out.put_u8(b'"');
+    out.put_slice(text.as_bytes());
+    out.put_u8(b'"');
+}

@@ -1,0 +1,126 @@
+//! `/v1/explain`: which rule, why, what would be charged, and how a refusal would read.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, StatusCode};
+use tollgate_headers::{LimitState, RetryAfter, Style, Values};
+use tollgate_limiter::explain::{Applied, Explanation, Known, Verdict, explain};
+use tollgate_limiter::{Entry, Policy};
+use tollgate_policy::{Charge, Matched, OnStoreFailure};
+
+use crate::answer::{Answer, json};
+use crate::denied;
+use crate::query::{One, Told};
+use crate::shapes::{ChargedLimit, DeniedPreview, Explained, ExplainedRule, OtherRule};
+
+/// Answers for one descriptor.
+pub(crate) fn answer(policy: &Policy, one: &One<'_>, style: &Style) -> Answer {
+    let entries: Vec<Entry<'_>> = one.entries.iter().map(|(key, value)| Entry { key, value }).collect();
+    let told = explain(policy, &one.domain, &entries);
+    let text = told.to_string();
+    let denied = preview(policy, &one.domain, &entries, style);
+    json(StatusCode::OK, &shape(told, text, denied))
+}
+
+fn shape(told: Explanation, text: String, denied: Option<DeniedPreview>) -> Explained {
+    let (why_none, rule, known) = match told.verdict {
+        Verdict::Rule(rule) => (None, Some(rule_of(*rule)), Known::default()),
+        Verdict::UnknownDomain(known) => (Some("unknown_domain"), None, known),
+        Verdict::NoRuleBegins(known) => (Some("no_rule_begins"), None, known),
+        Verdict::Untaken => (Some("untaken"), None, Known::default()),
+        _ => (Some("no_rule_ends"), None, Known::default()),
+    };
+    let steps = told.steps.iter().map(|step| match step {
+        Matched::Exact => "exact",
+        Matched::Network => "network",
+        Matched::Pattern => "pattern",
+        Matched::Default => "default",
+    });
+    let others = told.others.into_iter().map(|other| OtherRule {
+        path: other.path,
+        place: other.place.to_string(),
+        why: other.why,
+    });
+    Explained {
+        domain: told.domain,
+        asked: told.asked,
+        steps: steps.collect(),
+        why_none,
+        rule,
+        known: known.names,
+        others: others.collect(),
+        denied,
+        text,
+    }
+}
+
+fn rule_of(rule: Applied) -> ExplainedRule {
+    let limits = rule.limits.into_iter().map(|it| ChargedLimit { limit: it.limit, key: it.key });
+    ExplainedRule {
+        path: rule.path,
+        name: rule.name,
+        place: rule.place.to_string(),
+        unlimited: rule.is_unlimited,
+        shadow: rule.is_shadow,
+        quota: rule.is_quota,
+        replaces: rule.replaces,
+        charge: match rule.charge {
+            Charge::Each => "each",
+            Charge::Together => "together",
+        },
+        on_store_failure: match rule.on_store_failure {
+            OnStoreFailure::Deny => "deny",
+            OnStoreFailure::Allow => "allow",
+            OnStoreFailure::Local => "local",
+        },
+        limits: limits.collect(),
+    }
+}
+
+/// How a refusal would read just after the last permit of the rule's first limit was taken.
+fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Style) -> Option<DeniedPreview> {
+    let rules = policy.domain(domain)?;
+    let rule = rules.find(entries).filter(|rule| !rule.shadow_mode)?;
+    let limit = rule.limits.first()?;
+    let state = LimitState {
+        name: if limit.name.is_empty() { &rule.name } else { &limit.name },
+        limit: u64::from(limit.requests_per_unit),
+        window: limit.period,
+        remaining: 0,
+        reset_after: limit.period,
+        retry_after: RetryAfter::After(limit.period),
+    };
+    let mut fields = HeaderMap::new();
+    tollgate_headers::write(&[state], false, style, &mut fields);
+    let values = Values { domain, rule: &rule.path, limit: state };
+    let response = rule.response.as_ref().or_else(|| rules.response());
+    let (status, body) = denied::write(Told::AsTheRuleSays, response, Some(&values), &[state], &mut fields);
+    let shown = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = fields.iter().map(|(name, value)| (name.to_string(), shown(value))).collect();
+    Some(DeniedPreview { status: status.as_u16(), headers, body })
+}
+
+/// The rules in force, one limit a line, in the form and the order of envoyproxy/ratelimit.
+pub(crate) fn rlconfig(policy: &Policy) -> Bytes {
+    use std::fmt::Write as _;
+    let mut dump = String::new();
+    for domain in policy.domains() {
+        let name = domain.name();
+        for rule in domain.rules() {
+            let path = rule.path.replace(tollgate_policy::LEVEL, ".").replace('=', "_");
+            let modes = format!("shadow_mode: {}, quota_mode: {}", rule.shadow_mode, rule.quota_mode);
+            // Writing to a string cannot fail.
+            for limit in &rule.limits {
+                let unit = limit.unit.map_or_else(
+                    || tollgate_policy::show_span(limit.period),
+                    |unit| unit.name().to_ascii_uppercase(),
+                );
+                let requests = limit.requests_per_unit;
+                let _ = writeln!(dump, "{name}.{path}: unit={unit} requests_per_unit={requests}, {modes}");
+            }
+            if rule.unlimited {
+                let _ = writeln!(dump, "{name}.{path}: unlimited, {modes}");
+            }
+        }
+    }
+    dump.into()
+}

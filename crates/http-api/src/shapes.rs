@@ -1,0 +1,391 @@
+//! The shapes of bodies, as they are served and as `/openapi.json` describes them.
+//!
+//! What is only described here (the bodies of `/v1/check`, which `read` and `decision` handle by hand) is held to the hand
+//! work by tests.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// One thing said of a request.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Entry {
+    key: String,
+    /// Empty when left out.
+    value: Option<String>,
+}
+
+/// Entries from the general to the special, alone or with hits of their own.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum Descriptor {
+    Entries(Vec<Entry>),
+    WithHits {
+        entries: Vec<Entry>,
+        /// Permits asked for by this descriptor; the request's when left out.
+        hits: Option<u64>,
+    },
+}
+
+/// May this request pass?
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CheckRequest {
+    /// Whose rules.
+    domain: String,
+    /// At least one.
+    #[schema(min_items = 1)]
+    descriptors: Vec<Descriptor>,
+    /// Permits asked for, 0 to 2^63-1; 1 when left out. 0 looks and takes nothing.
+    hits: Option<u64>,
+}
+
+/// Several requests, decided in their order.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CheckBatch {
+    /// At most 1,000.
+    requests: Vec<CheckRequest>,
+}
+
+/// One request or several.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum CheckBody {
+    One(CheckRequest),
+    Batch(CheckBatch),
+}
+
+/// May it pass?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Outcome {
+    Admit,
+    Deny,
+}
+
+/// What a descriptor's limit says. Times are in milliseconds, rounded up.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DescriptorDecision {
+    pub(crate) outcome: Outcome,
+    /// Permits per window; null when nothing limits it.
+    #[schema(required)]
+    pub(crate) limit: Option<u64>,
+    /// Permits left; null when nothing limits it.
+    #[schema(required)]
+    pub(crate) remaining: Option<u64>,
+    /// Act that much later (pacing rules).
+    pub(crate) delay_ms: u64,
+    /// Until it would pass: 0 when it passes, null when no wait helps.
+    #[schema(required)]
+    pub(crate) retry_after_ms: Option<u64>,
+    /// Until the full quota is there again; null when that is never.
+    #[schema(required)]
+    pub(crate) reset_after_ms: Option<u64>,
+    /// Path of the rule; null when there is none.
+    #[schema(required)]
+    pub(crate) rule: Option<String>,
+    /// How it was decided while the store gave no answer: `deny`, `allow` or `local`; null when the store answered.
+    #[schema(required)]
+    pub(crate) degraded: Option<String>,
+    /// It would have been denied, but the rule or the server is in shadow mode.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) shadow: bool,
+}
+
+/// The answer: what the most restrictive descriptor says, and each of them. Times are in milliseconds, rounded up.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Decision {
+    pub(crate) outcome: Outcome,
+    /// Permits per window; null when nothing limits it.
+    #[schema(required)]
+    pub(crate) limit: Option<u64>,
+    /// Permits left; null when nothing limits it.
+    #[schema(required)]
+    pub(crate) remaining: Option<u64>,
+    /// Act that much later (pacing rules).
+    pub(crate) delay_ms: u64,
+    /// Until it would pass: 0 when it passes, null when no wait helps.
+    #[schema(required)]
+    pub(crate) retry_after_ms: Option<u64>,
+    /// Until the full quota is there again; null when that is never.
+    #[schema(required)]
+    pub(crate) reset_after_ms: Option<u64>,
+    /// Path of the rule; null when there is none.
+    #[schema(required)]
+    pub(crate) rule: Option<String>,
+    /// How it was decided while the store gave no answer: `deny`, `allow` or `local`; null when the store answered.
+    #[schema(required)]
+    pub(crate) degraded: Option<String>,
+    /// It would have been denied, but the rule or the server is in shadow mode.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) shadow: bool,
+    /// One for each descriptor, in their order.
+    pub(crate) descriptors: Vec<DescriptorDecision>,
+}
+
+/// The answers to a batch, in its order.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Decisions {
+    pub(crate) decisions: Vec<Decision>,
+}
+
+/// One or several.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum CheckAnswer {
+    One(Decision),
+    Batch(Decisions),
+}
+
+/// Permits to hold for a while.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ReserveRequest {
+    /// Whose rules.
+    domain: String,
+    /// At least one.
+    #[schema(min_items = 1)]
+    descriptors: Vec<Descriptor>,
+    /// Permits to hold, an estimate; 1 when left out.
+    hits: Option<u64>,
+    /// How long the caller would wait for them; 0 when left out.
+    max_wait_ms: Option<u64>,
+    /// How long they are held before they count as used; 60,000 when left out.
+    ttl_ms: Option<u64>,
+}
+
+/// What came of a wish to reserve.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Reservation {
+    /// To commit or cancel by: whoever knows it can. Null when denied: nothing is held.
+    #[schema(required)]
+    pub(crate) id: Option<String>,
+    /// How long until the permits may be used.
+    pub(crate) wait_ms: u64,
+    /// How long until they count as used, if nobody commits or cancels; 0 when nothing is held.
+    pub(crate) expires_in_ms: u64,
+    pub(crate) decision: Decision,
+}
+
+/// What a reservation really used.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommitRequest {
+    pub(crate) id: String,
+    /// Permits used; as many as were reserved when left out. Fewer: the rest comes back. More: a debt that later permits repay.
+    pub(crate) actual: Option<u64>,
+}
+
+/// A reservation that is not needed.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelRequest {
+    pub(crate) id: String,
+}
+
+/// How a reservation ended.
+#[derive(Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ending {
+    /// By a commit.
+    Committed,
+    /// By a cancel in time.
+    Cancelled,
+    /// By a cancel after the permits could be used: they count as used.
+    CancelledLate,
+}
+
+/// What came of a reservation; the same each time it is asked for.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Settlement {
+    pub(crate) ending: Ending,
+    /// Permits that were reserved.
+    pub(crate) reserved: u64,
+    /// Permits that count as used.
+    pub(crate) used: u64,
+    /// Permits given back.
+    pub(crate) returned: u64,
+    /// Permits used above what was reserved, a debt that later permits repay.
+    pub(crate) owed: u64,
+    /// The store gave no answer for some counters: there, what was to be given back counts as used.
+    pub(crate) degraded: bool,
+}
+
+/// What is kept for a descriptor.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Counters {
+    /// One for each limit of its rule.
+    pub(crate) counters: Vec<Counter>,
+}
+
+/// What is kept for one limit. Times are in milliseconds, rounded up.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Counter {
+    /// The rule's path.
+    pub(crate) rule: String,
+    /// The limit in words.
+    pub(crate) limit: String,
+    /// The counter's key; what is not printable is escaped.
+    pub(crate) key: String,
+    /// Something is kept. After a reset: something was forgotten.
+    pub(crate) is_tracked: bool,
+    /// Permits that an immediate take could get.
+    pub(crate) remaining: u64,
+    /// Until the full quota is there again; null when that is never.
+    #[schema(required)]
+    pub(crate) reset_after_ms: Option<u64>,
+}
+
+/// The rules in force, and what came of them since the process began.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Rules {
+    /// Changes with what the files say.
+    pub(crate) version: String,
+    /// When they were put into force (RFC 3339); null when the process began with them.
+    #[schema(required)]
+    pub(crate) loaded_at: Option<String>,
+    /// Why the files as they are now are not in force; null when they are.
+    #[schema(required)]
+    pub(crate) last_error: Option<String>,
+    /// In the order of the files.
+    pub(crate) domains: Vec<DomainRules>,
+}
+
+/// The rules of one domain.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DomainRules {
+    pub(crate) name: String,
+    pub(crate) rules: Vec<RuleTotals>,
+}
+
+/// One rule, and what came of it.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RuleTotals {
+    /// Its path.
+    pub(crate) rule: String,
+    /// Its name; empty where the file gives none.
+    pub(crate) name: String,
+    /// Its limits in words.
+    pub(crate) limits: Vec<String>,
+    /// Decisions that let pass.
+    pub(crate) admitted: u64,
+    /// Decisions that denied.
+    pub(crate) denied: u64,
+    /// Decisions that only shadow mode let pass.
+    pub(crate) shadow_denied: u64,
+    /// Decisions made while the store gave no answer.
+    pub(crate) degraded: u64,
+    /// The totals are those of all rules above the cap on series together.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) shared: bool,
+    /// Who is denied most, most first.
+    pub(crate) top_limited: Vec<TopLimited>,
+}
+
+/// A key that is denied often.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TopLimited {
+    /// The descriptor's values.
+    pub(crate) key: String,
+    /// How often lately: what is older than five minutes counts half, and so on.
+    pub(crate) denied: u64,
+    /// By how much that may be too high.
+    pub(crate) at_most_over: u64,
+}
+
+/// Whether clients should be sent here.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Readiness {
+    pub(crate) ready: bool,
+    /// It was told to go.
+    pub(crate) draining: bool,
+    pub(crate) rules: ReadyRules,
+}
+
+/// The rules in force, in short.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ReadyRules {
+    /// There are some.
+    pub(crate) loaded: bool,
+    pub(crate) version: String,
+    /// How many domains.
+    pub(crate) domains: usize,
+    /// How many rules.
+    pub(crate) rules: usize,
+    /// Why the files as they are now are not in force; null when they are.
+    #[schema(required)]
+    pub(crate) last_error: Option<String>,
+}
+
+/// Which rule a descriptor falls under, why, and what would be charged. Nothing is.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Explained {
+    pub(crate) domain: String,
+    /// The entries, each as `key=value`.
+    pub(crate) asked: Vec<String>,
+    /// How each entry was taken, up to the first that was not: `exact`, `network`, `pattern` or `default`.
+    pub(crate) steps: Vec<&'static str>,
+    /// Why nothing limits it: `unknown_domain`, `no_rule_begins`, `untaken` or `no_rule_ends`; null when a rule does.
+    #[schema(required)]
+    pub(crate) why_none: Option<&'static str>,
+    /// The rule that applies; null when nothing limits it.
+    #[schema(required)]
+    pub(crate) rule: Option<ExplainedRule>,
+    /// Domains or rules that there are, where none was found; at most ten.
+    pub(crate) known: Vec<String>,
+    /// Rules that begin with the same key and do not apply; at most ten.
+    pub(crate) others: Vec<OtherRule>,
+    /// How a refusal would read; null when nothing can refuse.
+    #[schema(required)]
+    pub(crate) denied: Option<DeniedPreview>,
+    /// All of it as text, as `tollgate explain` prints it.
+    pub(crate) text: String,
+}
+
+/// The rule that applies.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ExplainedRule {
+    pub(crate) path: String,
+    pub(crate) name: String,
+    /// File, line and column.
+    pub(crate) place: String,
+    /// Nothing is counted and everything passes.
+    pub(crate) unlimited: bool,
+    /// It counts, but never denies.
+    pub(crate) shadow: bool,
+    /// It denies only when all quota rules of the request do.
+    pub(crate) quota: bool,
+    /// Names of rules that it takes the place of.
+    pub(crate) replaces: Vec<String>,
+    /// `each` or `together`.
+    pub(crate) charge: &'static str,
+    /// `deny`, `allow` or `local`.
+    pub(crate) on_store_failure: &'static str,
+    /// Each would be charged.
+    pub(crate) limits: Vec<ChargedLimit>,
+}
+
+/// A limit that would be charged.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ChargedLimit {
+    /// In words.
+    pub(crate) limit: String,
+    /// The counter's key; what is not printable is escaped.
+    pub(crate) key: String,
+}
+
+/// A rule that does not apply.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct OtherRule {
+    pub(crate) path: String,
+    pub(crate) place: String,
+    pub(crate) why: String,
+}
+
+/// A refusal as `/v1/check?status=rule` would answer it, just after the last permit.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DeniedPreview {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}

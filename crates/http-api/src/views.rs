@@ -1,0 +1,103 @@
+//! What operators look at: counters, rules, readiness. Not here: who may (`admin`).
+
+use hyper::{Method, StatusCode};
+use tollgate_limiter::{DomainReport, Entry, KeyError, KeyReport, Report, RuleReport};
+use tollgate_store::Store;
+
+use crate::answer::{Answer, Refusal, json};
+use crate::api::HttpApi;
+use crate::decision::reset_millis;
+use crate::query::One;
+use crate::reserve::shown_time;
+use crate::shapes::{Counter, Counters, DomainRules, Readiness, ReadyRules, RuleTotals, Rules, TopLimited};
+
+impl<S: Store, L: Store> HttpApi<S, L> {
+    /// Answers `/v1/keys`: looks with GET, forgets with DELETE.
+    pub(crate) async fn keys(&self, method: &Method, one: &One<'_>) -> Result<Answer, Refusal> {
+        let entries: Vec<Entry<'_>> = one.entries.iter().map(|(key, value)| Entry { key, value }).collect();
+        let now = self.clock.now();
+        let reports = if method == Method::DELETE {
+            let reports = self.limiter.reset(&one.domain, &entries, now).await;
+            if reports.is_ok() {
+                tracing::info!(domain = &*one.domain, "a counter was reset over HTTP");
+            }
+            reports
+        } else {
+            self.limiter.inspect(&one.domain, &entries, now).await
+        };
+        let reports = reports.map_err(|error| {
+            let status = match error {
+                KeyError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+                _ => StatusCode::NOT_FOUND,
+            };
+            Refusal::new(status, error.to_string())
+        })?;
+        let counters = reports.into_iter().map(counter).collect();
+        Ok(json(StatusCode::OK, &Counters { counters }))
+    }
+
+    /// Answers `/v1/rules`. Heavy with many rules.
+    pub(crate) fn rules(&self) -> Answer {
+        json(StatusCode::OK, &rules(self.limiter.report(self.clock.now()), self.node.state().last_error))
+    }
+
+    /// Answers `/readyz`.
+    pub(crate) fn readiness(&self) -> Answer {
+        let rules = self.limiter.rules();
+        let (policy, state) = (rules.policy(), self.node.state());
+        let shape = Readiness {
+            ready: state.is_ready,
+            draining: state.is_draining,
+            rules: ReadyRules {
+                loaded: !policy.domains().is_empty(),
+                version: policy.version().to_owned(),
+                domains: policy.domains().len(),
+                rules: policy.domains().iter().map(|domain| domain.rules().len()).sum(),
+                last_error: state.last_error.as_deref().map(str::to_owned),
+            },
+        };
+        json(if state.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &shape)
+    }
+}
+
+fn counter(report: KeyReport) -> Counter {
+    Counter {
+        remaining: report.decision.remaining(),
+        reset_after_ms: reset_millis(report.decision.reset_after()),
+        rule: report.rule,
+        limit: report.limit,
+        key: report.key,
+        is_tracked: report.is_tracked,
+    }
+}
+
+fn rules(report: Report, last_error: Option<std::sync::Arc<str>>) -> Rules {
+    let last_error = report.last_error.or(last_error);
+    Rules {
+        version: report.version,
+        loaded_at: shown_time(report.loaded_at),
+        last_error: last_error.as_deref().map(str::to_owned),
+        domains: report.domains.into_iter().map(domain).collect(),
+    }
+}
+
+fn domain(report: DomainReport) -> DomainRules {
+    DomainRules { name: report.name, rules: report.rules.into_iter().map(rule).collect() }
+}
+
+fn rule(report: RuleReport) -> RuleTotals {
+    let top = report.top_limited.into_iter();
+    RuleTotals {
+        rule: report.rule,
+        name: report.name,
+        limits: report.limits,
+        admitted: report.totals.admitted,
+        denied: report.totals.denied,
+        shadow_denied: report.totals.shadow_denied,
+        degraded: report.totals.degraded,
+        shared: report.is_shared,
+        top_limited: top
+            .map(|it| TopLimited { key: it.key, denied: it.denied, at_most_over: it.at_most_over })
+            .collect(),
+    }
+}
