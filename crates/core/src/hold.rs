@@ -30,17 +30,21 @@ impl Quota {
                 Decision::admit(taken.limit, after.remaining, after.reset_ns).with_delay(nanos(wait));
             return WordStep { word: ahead.word, decision };
         }
-        // Until there is room, and until it is near enough: a queue may lack either.
         let until_near = nanos(wait.saturating_sub(max_wait));
         let is_ever = ahead.act_at.as_nanos() != u64::MAX;
         let before = self.take_word(word, Cost::PEEK, now).decision;
         let refused = |retry_ns| Decision::deny(taken.limit, before.remaining, retry_ns, before.reset_ns);
-        let decision = match taken.retry_after() {
-            RetryAfter::Now => refused(until_near),
-            RetryAfter::Never => taken,
-            RetryAfter::After(until_room) if !is_ever => refused(nanos(until_room)),
-            RetryAfter::After(until_room) if self.is_queue() => refused(nanos(until_room).max(until_near)),
-            RetryAfter::After(until_room) => refused(nanos(until_room).min(until_near)),
+        let decision = match (taken.retry_after(), self.promise()) {
+            (RetryAfter::Never, _) => taken,
+            (RetryAfter::Now, _) => refused(until_near),
+            // A bucket grants what is there as well as what will be near enough; a queue must have room, and its end be near.
+            (RetryAfter::After(until_room), Promise::Bucket) if is_ever => {
+                refused(nanos(until_room).min(until_near))
+            }
+            (RetryAfter::After(until_room), Promise::Queue) if is_ever => {
+                refused(nanos(until_room).max(until_near))
+            }
+            (RetryAfter::After(until_room), _) => refused(nanos(until_room)),
         };
         WordStep { word, decision }
     }
@@ -141,6 +145,15 @@ impl Quota {
         };
         Cost(unused.permits().min(u64::try_from(permits).unwrap_or(u64::MAX)))
     }
+}
+
+/// What a quota can promise ahead of time.
+pub(crate) enum Promise {
+    /// Permits that will have flowed back.
+    Bucket,
+    /// A place.
+    Queue,
+    Nothing,
 }
 
 fn nanos(span: Duration) -> u64 {

@@ -22,6 +22,7 @@ use crate::algorithm::total::{Total, reserve_now};
 use crate::algorithm::{
     Algorithm, interval_bucket, sliding_window, sliding_window_counter, sliding_window_log,
 };
+use crate::hold::Promise;
 use crate::{Cost, Decision, Expiry, Reservation, Shape, State, Timestamp, Wide, Word, WordStep};
 
 /// How much, over what period, counted how.
@@ -262,9 +263,13 @@ impl Quota {
         }
     }
 
-    /// True for a queue, which admits with a delay.
-    pub(crate) const fn is_queue(&self) -> bool {
-        matches!(self.step, Step::LeakyQueue(_))
+    /// What it can promise ahead of time.
+    pub(crate) const fn promise(&self) -> Promise {
+        match self.step {
+            Step::TokenBucket(_) => Promise::Bucket,
+            Step::LeakyQueue(_) => Promise::Queue,
+            _ => Promise::Nothing,
+        }
     }
 
     const fn no_limit() -> Decision {

@@ -95,5 +95,6 @@ pub fn check<S: Store>(
     concurrent::callers_at_once_admit_exactly_the_limit(executor, &make, options)?;
     concurrent::together_charges_all_or_nobody(executor, &make, options)?;
     concurrent::together_in_any_order_never_passes_a_limit(executor, &make, options)?;
-    concurrent::giving_back_at_once_loses_and_mints_nothing(executor, &make, options)
+    concurrent::giving_back_at_once_loses_and_mints_nothing(executor, &make, options)?;
+    concurrent::holding_at_once_promises_no_permit_twice(executor, &make, options)
 }

@@ -39,8 +39,13 @@ fn each_known_fault_turns_the_suite_red() {
         (Fault::EverythingIsTracked, HISTORIES),
         (Fault::VerdictsAreCleared, HISTORIES),
         (Fault::OneAnswerIsMissing, HISTORIES),
+        (Fault::HoldWaitsForNothing, HISTORIES),
+        (Fault::HoldWaitsForever, HISTORIES),
+        (Fault::HoldKeepsTheFirst, HISTORIES),
+        (Fault::ChargeAsksFirst, HISTORIES),
         (Fault::ReadThenWrite, "callers_at_once_admit_exactly_the_limit"),
         (Fault::TogetherIsNotAtomic, "together_charges_all_or_nobody"),
+        (Fault::HoldIsNotAtomic, "holding_at_once_promises_no_permit_twice"),
     ] {
         let found = suite::check(&suite::Parked, || Faulty::new(fault), &options());
         let failure = found.expect_err(&format!("{fault:?} must turn the suite red"));

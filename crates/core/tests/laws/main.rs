@@ -10,6 +10,7 @@ mod clock_steps;
 mod exactness;
 mod extremes;
 mod give_back;
+mod holds;
 mod honesty;
 mod oracle;
 mod reload;

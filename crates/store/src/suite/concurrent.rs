@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use tollgate_core::{Cost, Quota, Timestamp};
 
@@ -129,6 +130,59 @@ pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
     expect(LAW, kept + rest == quota.limit(), || {
         format!("{kept} are kept and {rest} are left of {}", quota.limit())
     })
+}
+
+/// Callers that reserve ahead, two counters at a time, and let some of it go: each promised instant is one caller's, and what was
+/// refused by one counter is left in the other.
+pub(super) fn holding_at_once_promises_no_permit_twice<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    const LAW: &str = "holding_at_once_promises_no_permit_twice";
+    let many = u64::from(options.takes) * options.threads as u64;
+    let fail = |error: tollgate_core::QuotaError| Failure { law: LAW, details: error.to_string() };
+    // One permit a second and as many at once as a second brings; within `max_wait` a quarter of all finds a place.
+    let narrow = Quota::token_bucket(1, Duration::from_secs(1)).map_err(fail)?;
+    let (wide, places) = (slow_quota(LAW, many + 1)?, many / 4);
+    let max_wait = Duration::from_secs(places - 1);
+    let (a, b) = (Key(b"narrow"), Key(b"wide"));
+    let store = make();
+    let delays = std::sync::Mutex::new(Vec::new());
+    let kept = at_once(options, |thread, round| {
+        let mut batch = [
+            Take { key: a, quota: &narrow, cost: Cost::ONE },
+            Take { key: b, quota: &wide, cost: Cost::ONE },
+        ];
+        if thread % 2 == 1 {
+            batch.reverse();
+        }
+        let mut verdicts = Verdicts::new();
+        executor.block_on(store.hold(&batch, max_wait, NOON, &mut verdicts));
+        if !verdicts.iter().all(|verdict| verdict.as_ref().is_ok_and(|decision| decision.is_admitted())) {
+            return 0;
+        }
+        if round % 7 == 0 {
+            for take in &batch {
+                let _ = executor.block_on(store.give_back(take.key, take.quota, take.cost, NOON));
+            }
+            return 0;
+        }
+        let delay = verdicts.iter().flatten().map(|it| it.delay()).max();
+        delays.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(delay);
+        1
+    });
+    let delays = delays.into_inner().unwrap_or_default();
+    let latest = delays.iter().max().copied().unwrap_or_default();
+    expect(LAW, latest <= max_wait, || format!("a wait of {latest:?}, where {max_wait:?} was the most"))?;
+    expect(LAW, kept <= places, || format!("{kept} are promised what {places} can have"))?;
+    let rest = left(executor, &store, b, &wide);
+    let want = wide.limit() - kept;
+    expect(LAW, rest == want, || format!("{kept} are kept, yet {rest} instead of {want} are left"))?;
+    // What is owed now is what was kept: so many seconds until it is all there.
+    let inspection = executor.block_on(store.inspect(a, &narrow, NOON));
+    let owed = inspection.map_or(u64::MAX, |it| it.decision.reset_after().as_secs());
+    expect(LAW, owed == kept, || format!("{kept} are kept, and {owed} are owed"))
 }
 
 /// Runs `call(thread, round)` from many threads that begin together; the sum of what it answers.

@@ -22,7 +22,9 @@ const KEY_BYTES: [&[u8]; QUOTAS * KEYS] =
 #[derive(Clone, Debug)]
 enum Step {
     Take { charge: Charge, takes: Vec<(usize, Cost)> },
+    Hold { takes: Vec<(usize, Cost)>, max_wait: Duration },
     GiveBack { key: usize, cost: Cost },
+    Charge { key: usize, cost: Cost },
     Reset { key: usize },
     Inspect { key: usize },
     Advance(Duration),
@@ -76,10 +78,12 @@ fn histories(steps: usize) -> impl Strategy<Value = History> {
 
 fn step() -> impl Strategy<Value = Step> {
     let key = || 0..KEY_BYTES.len();
-    let takes = prop::collection::vec((key(), costs()), 1..=6);
+    let takes = || prop::collection::vec((key(), costs()), 1..=6);
     prop_oneof![
-        8 => (prop_oneof![Just(Charge::Each), Just(Charge::Together)], takes)
+        8 => (prop_oneof![Just(Charge::Each), Just(Charge::Together)], takes())
             .prop_map(|(charge, takes)| Step::Take { charge, takes }),
+        2 => (takes(), spans()).prop_map(|(takes, max_wait)| Step::Hold { takes, max_wait }),
+        1 => (key(), costs()).prop_map(|(key, cost)| Step::Charge { key, cost }),
         2 => (key(), costs()).prop_map(|(key, cost)| Step::GiveBack { key, cost }),
         1 => key().prop_map(|key| Step::Reset { key }),
         2 => key().prop_map(|key| Step::Inspect { key }),
@@ -105,6 +109,22 @@ fn spans() -> impl Strategy<Value = Duration> {
         2 => (0..120_u64).prop_map(Duration::from_secs),
         1 => (0..3_600_u64).prop_map(Duration::from_secs),
     ]
+}
+
+/// What is asked of a batch.
+#[derive(Clone, Copy)]
+enum Ask {
+    Take(Charge),
+    Hold(Duration),
+}
+
+impl Ask {
+    async fn of(self, store: &impl Store, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
+        match self {
+            Self::Take(charge) => store.take(batch, charge, now, verdicts).await,
+            Self::Hold(max_wait) => store.hold(batch, max_wait, now, verdicts).await,
+        }
+    }
 }
 
 /// Both stores, and the time.
@@ -143,7 +163,14 @@ impl<S: Store, E: Executor> Replay<'_, S, E> {
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Take { charge, takes } => self.take(*charge, takes),
+            Step::Take { charge, takes } => self.batch(takes, Ask::Take(*charge)),
+            Step::Hold { takes, max_wait } => self.batch(takes, Ask::Hold(*max_wait)),
+            Step::Charge { key, cost } => {
+                let (key, quota) = (Key(KEY_BYTES[*key]), self.quota(*key));
+                let got = self.executor.block_on(self.store.charge(key, quota, *cost, self.now));
+                let want = self.executor.block_on(self.model.charge(key, quota, *cost, self.now));
+                same(&got, &want)
+            }
             Step::GiveBack { key, cost } => {
                 let (key, quota) = (Key(KEY_BYTES[*key]), self.quota(*key));
                 let got = self.executor.block_on(self.store.give_back(key, quota, *cost, self.now));
@@ -166,7 +193,7 @@ impl<S: Store, E: Executor> Replay<'_, S, E> {
         }
     }
 
-    fn take(&self, charge: Charge, takes: &[(usize, Cost)]) -> Result<(), TestCaseError> {
+    fn batch(&self, takes: &[(usize, Cost)], how: Ask) -> Result<(), TestCaseError> {
         let batch: Vec<Take<'_>> = takes
             .iter()
             .map(|(key, cost)| Take { key: Key(KEY_BYTES[*key]), quota: self.quota(*key), cost: *cost })
@@ -174,8 +201,8 @@ impl<S: Store, E: Executor> Replay<'_, S, E> {
         // What a caller already holds must stay.
         let earlier = || StoreError::Refused { store: StoreName::new("suite"), reason: "earlier".into() };
         let (mut got, mut want): (Verdicts, Verdicts) = (vec![Err(earlier())], vec![Err(earlier())]);
-        self.executor.block_on(self.store.take(&batch, charge, self.now, &mut got));
-        self.executor.block_on(self.model.take(&batch, charge, self.now, &mut want));
+        self.executor.block_on(how.of(self.store, &batch, self.now, &mut got));
+        self.executor.block_on(how.of(&self.model, &batch, self.now, &mut want));
         prop_assert_eq!(got.len(), want.len(), "answers to a batch of {}, and one earlier", batch.len());
         let kept = matches!(&got[0], Err(StoreError::Refused { reason, .. }) if reason == "earlier");
         prop_assert!(kept, "what the caller already had is gone");

@@ -31,6 +31,11 @@ pub(crate) enum Fault {
     OneAnswerIsMissing,
     ReadThenWrite,
     TogetherIsNotAtomic,
+    HoldWaitsForNothing,
+    HoldWaitsForever,
+    HoldKeepsTheFirst,
+    HoldIsNotAtomic,
+    ChargeAsksFirst,
 }
 
 pub(crate) struct Faulty {
@@ -218,8 +223,31 @@ impl Store for Faulty {
         let now = self.time(now);
         let batch: Vec<Take<'_>> =
             batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
+        let is_atomic = !(self.is(Fault::HoldIsNotAtomic) && batch[0].key == Key(b"wide"));
+        if !is_atomic {
+            // What is refused late is given back, but what others came to lack meanwhile is not.
+            let mut seen = Verdicts::new();
+            for take in &batch {
+                let model = self.model.lock().expect("no panic");
+                tollgate_store::block_on(model.hold(&[*take], max_wait, now, &mut seen));
+                drop(model);
+                std::thread::yield_now();
+            }
+            verdicts.append(&mut seen);
+            return;
+        }
+        let max_wait = match self.fault {
+            Fault::HoldWaitsForNothing => Duration::ZERO,
+            Fault::HoldWaitsForever => Duration::MAX,
+            _ => max_wait,
+        };
         let model = self.model.lock().expect("no panic");
+        let begin = verdicts.len();
         tollgate_store::block_on(model.hold(&batch, max_wait, now, verdicts));
+        let is_denied = verdicts[begin..].iter().flatten().any(|it| !it.is_admitted());
+        if self.is(Fault::HoldKeepsTheFirst) && is_denied {
+            let _ = self.one(&model, batch[0], Charge::Each, now);
+        }
     }
 
     async fn charge(
@@ -231,6 +259,9 @@ impl Store for Faulty {
     ) -> Result<Decision, StoreError> {
         let (key, now) = (self.key(key), self.time(now));
         let model = self.model.lock().expect("no panic");
+        if self.is(Fault::ChargeAsksFirst) {
+            return Ok(self.one(&model, Take { key, quota, cost }, Charge::Each, now));
+        }
         tollgate_store::block_on(model.charge(key, quota, cost, now))
     }
 
