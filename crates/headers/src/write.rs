@@ -1,4 +1,4 @@
-//! The fields of an answer. Called for every answer, so values come from a table of small numbers or out of one buffer.
+//! The fields of an answer. Called for every answer, so small numbers come from a table and texts out of one buffer.
 
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
@@ -53,11 +53,11 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     }
     let mut pen = Pen(BytesMut::new());
     let retry_after =
-        if is_admitted { None } else { wait(shown.retry_after).map(|span| pen.number(seconds(span))) };
+        if is_admitted { None } else { wait(shown.retry_after).map(|span| number(seconds(span))) };
     if style.legacy {
-        fields.insert(X_LIMIT, pen.number(shown.limit));
-        fields.insert(X_REMAINING, pen.number(shown.remaining));
-        fields.insert(X_RESET, pen.number(seconds(shown.reset_after)));
+        fields.insert(X_LIMIT, number(shown.limit));
+        fields.insert(X_REMAINING, number(shown.remaining));
+        fields.insert(X_RESET, number(seconds(shown.reset_after)));
         if let Some(value) = &retry_after {
             fields.insert(X_RETRY_AFTER, value.clone());
         }
@@ -73,8 +73,8 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
                 }
             };
             fields.insert(LIMIT, pen.value(policies));
-            fields.insert(REMAINING, pen.number(shown.remaining));
-            fields.insert(RESET, pen.number(effective_window(shown, is_admitted)));
+            fields.insert(REMAINING, number(shown.remaining));
+            fields.insert(RESET, number(effective_window(shown, is_admitted)));
         }
         Ietf::Draft07 => {
             let state = |out: &mut BytesMut| {
@@ -175,7 +175,12 @@ fn put_window(limit: &LimitState<'_>, out: &mut BytesMut) {
 }
 
 fn put_number(number: u64, out: &mut BytesMut) {
-    let mut digits = [0; 20];
+    digits(number, |digits| out.put_slice(digits));
+}
+
+/// Hands over `number` in decimal, at most as much as a structured field can hold.
+fn digits<T>(number: u64, take: impl FnOnce(&[u8]) -> T) -> T {
+    let mut digits = [b'0'; 15];
     let mut at = digits.len();
     let mut rest = number.min(MAX_INTEGER);
     loop {
@@ -183,13 +188,23 @@ fn put_number(number: u64, out: &mut BytesMut) {
         digits[at] = b'0' + (rest % 10) as u8;
         rest /= 10;
         if rest == 0 {
-            break;
+            return take(&digits[at..]);
         }
     }
-    out.put_slice(&digits[at..]);
 }
 
-/// Makes values that share one buffer.
+fn number(number: u64) -> HeaderValue {
+    if number >= 1_000 {
+        return digits(number, HeaderValue::from_bytes).unwrap_or(EMPTY);
+    }
+    let (at, zeros) = (number as usize * 3, usize::from(number < 10) + usize::from(number < 100));
+    HeaderValue::from_static(&SMALL[at + zeros..at + 3])
+}
+
+/// Instead of a value that cannot be: only digits and what [`put_name`] lets pass go into one.
+const EMPTY: HeaderValue = HeaderValue::from_static("");
+
+/// Makes texts that share one buffer.
 struct Pen(BytesMut);
 
 impl Pen {
@@ -198,17 +213,7 @@ impl Pen {
             self.0.reserve(256);
         }
         put(&mut self.0);
-        // Only digits and what `put_name` lets pass went in, so this cannot fail.
-        HeaderValue::from_maybe_shared(self.0.split().freeze())
-            .unwrap_or_else(|_| HeaderValue::from_static(""))
-    }
-
-    fn number(&mut self, number: u64) -> HeaderValue {
-        if number >= 1_000 {
-            return self.value(|out| put_number(number, out));
-        }
-        let (at, zeros) = (number as usize * 3, usize::from(number < 10) + usize::from(number < 100));
-        HeaderValue::from_static(&SMALL[at + zeros..at + 3])
+        HeaderValue::from_maybe_shared(self.0.split().freeze()).unwrap_or(EMPTY)
     }
 }
 
