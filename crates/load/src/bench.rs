@@ -1,6 +1,6 @@
 //! The command `tollgate bench`: its flags, and what it prints.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -105,8 +105,35 @@ impl Bench {
                 return Ok(Outcome::CouldNotRun);
             }
         };
-        let _ = (plan, out, is_json);
-        Ok(Outcome::CouldNotRun)
+        let is_watched = io::stderr().is_terminal();
+        let mut told = Ok(());
+        let mut replies = 0;
+        let report = plan.run(&mut |progress| {
+            if is_watched && told.is_ok() {
+                let news = crate::report::grouped(progress.replies - replies);
+                told = write!(talk, "\r{:>4} s  {news:>12} replies/s  ", progress.seconds)
+                    .and_then(|()| talk.flush());
+            }
+            replies = progress.replies;
+        });
+        told?;
+        if is_watched && replies > 0 {
+            write!(talk, "\r{:40}\r", "")?;
+        }
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                writeln!(talk, "tollgate bench: {error}")?;
+                return Ok(Outcome::CouldNotRun);
+            }
+        };
+        if is_json {
+            serde_json::to_writer(&mut *out, &report)?;
+            writeln!(out)?;
+        } else {
+            write!(out, "{report}")?;
+        }
+        Ok(if report.errors == 0 { Outcome::Answered } else { Outcome::Errors })
     }
 
     fn plan(self) -> Result<Plan, String> {

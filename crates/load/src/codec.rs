@@ -1,0 +1,63 @@
+//! How each protocol writes requests and reads replies, without any I/O: bytes out, bytes in.
+//!
+//! Not here: when to send ([`pace`](crate::pace)), and the sockets ([`wire`](crate::wire)).
+
+mod http1;
+mod http2;
+mod in_order;
+mod resp;
+
+use std::sync::Arc;
+
+use tollgate_core::Timestamp;
+
+use crate::request::Request;
+use crate::tally::{Sent, Tally};
+use crate::{Ask, Plan, Protocol};
+
+/// The connection can be used no more; why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken(pub(crate) String);
+
+/// One connection's side of a protocol.
+pub(crate) trait Codec {
+    /// Begins a new connection: what is said first goes to `out`.
+    fn open(&mut self, out: &mut Vec<u8>);
+    /// Whether another request may be sent now.
+    fn has_room(&self) -> bool;
+    /// Writes a request.
+    fn request(&mut self, key: u64, sent: Sent, out: &mut Vec<u8>);
+    /// Reads all whole replies in `input`, tallies them as of `now`, and returns how many bytes those were. What has to be
+    /// said back goes to `out`.
+    fn read(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        now: Timestamp,
+        tally: &mut Tally,
+    ) -> Result<usize, Broken>;
+    /// Takes out the requests that wait for a reply.
+    fn lost(&mut self) -> Vec<Sent>;
+    /// How many wait.
+    fn waiting(&self) -> usize;
+}
+
+/// The codec for a plan.
+///
+/// # Errors
+/// When the protocol cannot ask what the plan asks.
+pub(crate) fn codec(plan: &Plan) -> Result<Box<dyn Codec>, &'static str> {
+    let request = Arc::new(Request::new(plan)?);
+    Ok(match plan.target.protocol {
+        Protocol::Grpc => Box::new(http2::Http2::new(request, plan)),
+        Protocol::Http => Box::new(in_order::InOrder::new(request, plan.in_flight, None, http1::reply)),
+        Protocol::Resp => {
+            let auth =
+                plan.token.as_deref().map(|token| crate::request::command(["AUTH", token].into_iter()));
+            let is_throttlecrab = matches!(&plan.ask, Ask::Command(words)
+                if words.first().is_some_and(|word| word.eq_ignore_ascii_case("THROTTLE")));
+            let reply = if is_throttlecrab { resp::throttlecrab_reply } else { resp::reply };
+            Box::new(in_order::InOrder::new(request, plan.in_flight, auth, reply))
+        }
+    })
+}

@@ -1,0 +1,111 @@
+//! Replies of HTTP/1.1 with a length.
+
+use super::Broken;
+use crate::tally::Verdict;
+
+/// Longest head that is looked for.
+const MAX_HEAD: usize = 65_536;
+
+/// 429 is a denial, and so is 200 with a decision whose outcome is `deny`; another 2xx is an admission.
+pub(super) fn reply(input: &[u8]) -> Result<Option<(usize, Verdict)>, Broken> {
+    let Some(head_end) = find(input, b"\r\n\r\n") else {
+        let is_endless = input.len() > MAX_HEAD;
+        let is_other =
+            !input.starts_with(b"HTTP/1.") && !b"HTTP/1.".starts_with(&input[..input.len().min(7)]);
+        return if is_endless || is_other { Err(not_http()) } else { Ok(None) };
+    };
+    let (head, body) = (&input[..head_end], &input[head_end + 4..]);
+    let status = head.get(9..12).filter(|_| head.starts_with(b"HTTP/1."));
+    let status = status.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u16>().ok());
+    let status = status.ok_or_else(not_http)?;
+    let mut length = 0;
+    for line in head.split(|&byte| byte == b'\n') {
+        if let Some(value) = value_of(line, b"content-length:") {
+            let value = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse::<usize>().ok());
+            length = value.filter(|length| *length <= 1 << 30).ok_or_else(not_http)?;
+        } else if value_of(line, b"transfer-encoding:").is_some() {
+            return Err(Broken("a reply in chunks, which this load generator does not read".to_owned()));
+        }
+    }
+    let Some(body) = body.get(..length) else { return Ok(None) };
+    let verdict = match status {
+        200..=299 if is_denial(body) => Verdict::Denied,
+        200..=299 => Verdict::Admitted,
+        429 => Verdict::Denied,
+        _ => Verdict::Error(describe(status, body)),
+    };
+    Ok(Some((head_end + 4 + length, verdict)))
+}
+
+/// Whether the first outcome in a decision, which is that of the whole, is `deny`.
+fn is_denial(body: &[u8]) -> bool {
+    const NAME: &[u8] = b"\"outcome\":\"";
+    find(body, NAME).is_some_and(|at| body[at + NAME.len()..].starts_with(b"deny\""))
+}
+
+/// The status and the beginning of what was said about it.
+fn describe(status: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(160)]);
+    let text: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    format!("HTTP {status} {}", text.trim()).trim_end().to_owned()
+}
+
+fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (start, value) = line.split_at_checked(name.len())?;
+    start.eq_ignore_ascii_case(name).then_some(value)
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+fn not_http() -> Broken {
+    Broken("a reply that is not of HTTP/1.1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(status: &str, body: &str) -> String {
+        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nx: y\r\n\r\n{body}", body.len())
+    }
+
+    #[test]
+    fn statuses_and_outcomes_become_verdicts() {
+        let error = |what: &str| Verdict::Error(what.to_owned());
+        for (input, want) in [
+            (response("200 OK", "ok"), Verdict::Admitted),
+            (response("204 No Content", ""), Verdict::Admitted),
+            (
+                response("200 OK", r#"{"outcome":"admit","descriptors":[{"outcome":"admit"}]}"#),
+                Verdict::Admitted,
+            ),
+            (
+                response("200 OK", r#"{"outcome":"deny","descriptors":[{"outcome":"admit"}]}"#),
+                Verdict::Denied,
+            ),
+            (response("429 Too Many Requests", "{}"), Verdict::Denied),
+            (response("404 Not Found", "no\nsuch"), error("HTTP 404 no such")),
+            ("HTTP/1.1 503 Busy\r\n\r\n".to_owned(), error("HTTP 503")),
+        ] {
+            let bytes = [input.as_bytes(), b"HTTP"].concat();
+            assert_eq!(reply(&bytes), Ok(Some((input.len(), want))), "{input}");
+            for cut in 0..input.len() {
+                assert_eq!(reply(&input.as_bytes()[..cut]), Ok(None), "{input} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_breaks_the_connection() {
+        for input in [
+            "-ERR unknown command\r\n",
+            "HTTP/2 nonsense\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ] {
+            assert!(reply(input.as_bytes()).is_err(), "{input}");
+        }
+    }
+}

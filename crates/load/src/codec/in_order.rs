@@ -1,0 +1,81 @@
+//! Protocols that answer in the order of the questions: HTTP/1.1 and RESP.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tollgate_core::Timestamp;
+
+use super::{Broken, Codec};
+use crate::request::Request;
+use crate::tally::{Sent, Tally, Verdict};
+
+/// Reads the first reply: its length and what it says, or nothing while it is not all there.
+pub(super) type ReadReply = fn(&[u8]) -> Result<Option<(usize, Verdict)>, Broken>;
+
+pub(super) struct InOrder {
+    request: Arc<Request>,
+    in_flight: usize,
+    /// Said first on every connection, where there is a token.
+    greeting: Option<Vec<u8>>,
+    is_greeted: bool,
+    waiting: VecDeque<Sent>,
+    reply: ReadReply,
+}
+
+impl InOrder {
+    pub(super) fn new(
+        request: Arc<Request>,
+        in_flight: usize,
+        greeting: Option<Vec<u8>>,
+        reply: ReadReply,
+    ) -> Self {
+        Self { request, in_flight, greeting, is_greeted: true, waiting: VecDeque::new(), reply }
+    }
+}
+
+impl Codec for InOrder {
+    fn open(&mut self, out: &mut Vec<u8>) {
+        self.is_greeted = self.greeting.is_none();
+        out.extend(self.greeting.iter().flatten());
+    }
+
+    fn has_room(&self) -> bool {
+        self.waiting.len() < self.in_flight
+    }
+
+    fn request(&mut self, key: u64, sent: Sent, out: &mut Vec<u8>) {
+        self.request.write(key, out);
+        self.waiting.push_back(sent);
+    }
+
+    fn read(
+        &mut self,
+        input: &[u8],
+        _out: &mut Vec<u8>,
+        now: Timestamp,
+        tally: &mut Tally,
+    ) -> Result<usize, Broken> {
+        let mut read = 0;
+        while let Some((length, verdict)) = (self.reply)(&input[read..])? {
+            read += length;
+            if !self.is_greeted {
+                if let Verdict::Error(what) = verdict {
+                    return Err(Broken(format!("the token was refused: {what}")));
+                }
+                self.is_greeted = true;
+                continue;
+            }
+            let sent = self.waiting.pop_front().ok_or_else(|| Broken("a reply to nothing".to_owned()))?;
+            tally.answered(sent, now, verdict);
+        }
+        Ok(read)
+    }
+
+    fn lost(&mut self) -> Vec<Sent> {
+        self.waiting.drain(..).collect()
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}

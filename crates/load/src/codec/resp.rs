@@ -1,0 +1,110 @@
+//! Replies of the Redis protocol, RESP2 and what of RESP3 has the same shape.
+
+use super::Broken;
+use crate::tally::Verdict;
+
+/// Arrays within arrays, at most.
+const DEPTH: u32 = 8;
+
+/// In redis-cell's order: an array begins with 0 for admitted and 1 for denied. Anything else that is no error is an
+/// admission.
+pub(super) fn reply(input: &[u8]) -> Result<Option<(usize, Verdict)>, Broken> {
+    read(input, b'1')
+}
+
+/// In throttlecrab's order: an array begins with 1 for admitted and 0 for denied.
+pub(super) fn throttlecrab_reply(input: &[u8]) -> Result<Option<(usize, Verdict)>, Broken> {
+    read(input, b'0')
+}
+
+fn read(input: &[u8], denied: u8) -> Result<Option<(usize, Verdict)>, Broken> {
+    let Some(end) = end(input, 0, DEPTH)? else { return Ok(None) };
+    let verdict = match input {
+        [b'-' | b'!', ..] => {
+            let line = input[1..end].split(|&byte| byte == b'\r').next().unwrap_or_default();
+            Verdict::Error(String::from_utf8_lossy(line).into_owned())
+        }
+        // `*5`, line end, `:1`, line end.
+        [b'*', rest @ ..] => {
+            let after_line = rest.iter().position(|&byte| byte == b'\n').map_or(rest.len(), |at| at + 1);
+            match &rest[after_line..] {
+                [b':', digit, b'\r', ..] if *digit == denied => Verdict::Denied,
+                _ => Verdict::Admitted,
+            }
+        }
+        _ => Verdict::Admitted,
+    };
+    Ok(Some((end, verdict)))
+}
+
+/// Where the value that begins at `at` ends; `None` while it is not all there.
+fn end(input: &[u8], at: usize, depth: u32) -> Result<Option<usize>, Broken> {
+    let Some((&kind, rest)) = input[at.min(input.len())..].split_first() else { return Ok(None) };
+    let Some(line) = rest.iter().position(|&byte| byte == b'\r') else { return Ok(None) };
+    let after_line = at + 1 + line + 2;
+    if input.len() < after_line {
+        return Ok(None);
+    }
+    let length = || {
+        let text = std::str::from_utf8(&rest[..line]).ok();
+        let length = text.and_then(|text| text.parse::<i64>().ok()).filter(|length| *length <= 1 << 30);
+        length.ok_or_else(|| Broken("a reply that is not of the Redis protocol".to_owned()))
+    };
+    let items = match kind {
+        b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => return Ok(Some(after_line)),
+        b'$' | b'=' | b'!' => {
+            let end = usize::try_from(length()?).map_or(after_line, |length| after_line + length + 2);
+            return Ok((input.len() >= end).then_some(end));
+        }
+        b'*' | b'~' | b'>' => length()?,
+        b'%' => length()? * 2,
+        _ => return Err(Broken("a reply that is not of the Redis protocol".to_owned())),
+    };
+    if depth == 0 {
+        return Err(Broken("a reply nested too deeply".to_owned()));
+    }
+    let mut at = after_line;
+    for _ in 0..items {
+        match end(input, at, depth - 1)? {
+            Some(end) => at = end,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_told_apart_and_end_where_they_end() {
+        let error = |what: &str| Verdict::Error(what.to_owned());
+        for (input, want) in [
+            ("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", Verdict::Admitted),
+            ("*5\r\n:1\r\n:16\r\n:0\r\n:9\r\n:2\r\n", Verdict::Denied),
+            ("*6\r\n:1\r\n:16\r\n:0\r\n:9\r\n:2\r\n$4\r\nrule\r\n", Verdict::Denied),
+            (":7\r\n", Verdict::Admitted),
+            ("+PONG\r\n", Verdict::Admitted),
+            ("$-1\r\n", Verdict::Admitted),
+            ("*2\r\n*1\r\n:1\r\n%1\r\n+a\r\n$2\r\nxy\r\n", Verdict::Admitted),
+            ("-ERR no such domain\r\n", error("ERR no such domain")),
+            ("!5\r\nERR x\r\n", error("5")),
+        ] {
+            let bytes = [input.as_bytes(), b":1\r\n"].concat();
+            assert_eq!(reply(&bytes), Ok(Some((input.len(), want))), "{input:?}");
+            for cut in 0..input.len() {
+                assert_eq!(reply(&input.as_bytes()[..cut]), Ok(None), "{input:?} cut at {cut}");
+            }
+        }
+        assert_eq!(throttlecrab_reply(b"*1\r\n:0\r\n"), Ok(Some((8, Verdict::Denied))));
+        assert_eq!(throttlecrab_reply(b"*1\r\n:1\r\n"), Ok(Some((8, Verdict::Admitted))));
+    }
+
+    #[test]
+    fn what_is_not_of_the_protocol_breaks_the_connection() {
+        for input in ["HTTP/1.1 400 Bad Request\r\n", "*x\r\n", "$99999999999\r\n", &"*1\r\n".repeat(20)] {
+            assert!(reply(input.as_bytes()).is_err(), "{input:?}");
+        }
+    }
+}

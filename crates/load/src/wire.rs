@@ -1,0 +1,166 @@
+//! A connection: the socket, TLS where it is wanted, and the bytes on their way in and out.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tollgate_clock::SystemClock;
+use tollgate_core::Clock as _;
+
+use crate::codec::Broken;
+use crate::lane::Lane;
+use crate::tally::Tally;
+use crate::{Plan, Protocol, RunError, Target};
+
+/// Bytes read at once, and the longest reply.
+const INPUT: usize = 1 << 16;
+const MAX_INPUT: usize = 1 << 24;
+
+trait Io: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
+
+pub(crate) struct Wire {
+    io: Box<dyn Io>,
+    input: Vec<u8>,
+    filled: usize,
+    output: Vec<u8>,
+    written: usize,
+}
+
+/// Makes connections to one target.
+#[derive(Clone)]
+pub(crate) struct Dialler {
+    target: Target,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    patience: Duration,
+}
+
+impl Dialler {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, RunError> {
+        let tls = plan.target.is_tls.then(|| tls(plan)).transpose()?;
+        Ok(Self { target: plan.target.clone(), tls, patience: plan.patience })
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// When nobody answers there, or the TLS handshake fails.
+    pub(crate) async fn dial(&self) -> Result<Wire, RunError> {
+        let dialled = tokio::time::timeout(self.patience, self.connect()).await;
+        let dialled = dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let io = dialled.map_err(|source| RunError::unreachable(&self.target, source))?;
+        Ok(Wire { io, input: vec![0; INPUT], filled: 0, output: Vec::new(), written: 0 })
+    }
+
+    async fn connect(&self) -> io::Result<Box<dyn Io>> {
+        let stream = TcpStream::connect((self.target.host.as_str(), self.target.port)).await?;
+        stream.set_nodelay(true)?;
+        Ok(match &self.tls {
+            Some((connector, name)) => Box::new(connector.connect(name.clone(), stream).await?),
+            None => Box::new(stream),
+        })
+    }
+}
+
+fn tls(plan: &Plan) -> Result<(TlsConnector, ServerName<'static>), RunError> {
+    let fault = |what: String| RunError::Tls { what };
+    let file = plan.ca.as_ref().ok_or_else(|| {
+        fault("give the certificate that vouches for the server with --ca FILE (PEM)".to_owned())
+    })?;
+    let in_file = |what: String| fault(format!("{}: {what}", file.display()));
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| in_file(error.to_string()))? {
+        let certificate = certificate.map_err(|error| in_file(error.to_string()))?;
+        roots.add(certificate).map_err(|error| in_file(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(in_file("no certificate in it".to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| fault(error.to_string()))?;
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = match plan.target.protocol {
+        Protocol::Grpc => vec![b"h2".to_vec()],
+        Protocol::Http => vec![b"http/1.1".to_vec()],
+        Protocol::Resp => Vec::new(),
+    };
+    let name = ServerName::try_from(plan.target.host.clone()).map_err(|error| fault(error.to_string()))?;
+    Ok((TlsConnector::from(Arc::new(config)), name))
+}
+
+impl Wire {
+    /// Says what the protocol says first.
+    pub(crate) fn open(&mut self, lane: &mut Lane) {
+        lane.open(&mut self.output);
+    }
+
+    /// Sends and reads as much as goes without waiting; ready when the lane has done all it had to.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &mut Lane,
+        tally: &mut Tally,
+        clock: &SystemClock,
+    ) -> Poll<Result<(), Broken>> {
+        let mut now = clock.now();
+        loop {
+            lane.fill(now, &mut self.output, tally);
+            self.write(cx)?;
+            if lane.is_done() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut buffer = ReadBuf::new(&mut self.input[self.filled..]);
+            match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(broken(&error))),
+                Poll::Ready(Ok(())) => {}
+            }
+            let count = buffer.filled().len();
+            if count == 0 {
+                return Poll::Ready(Err(Broken("the server closed the connection".to_owned())));
+            }
+            self.filled += count;
+            now = clock.now();
+            let read = lane.read(&self.input[..self.filled], &mut self.output, now, tally)?;
+            self.input.copy_within(read..self.filled, 0);
+            self.filled -= read;
+            if self.filled == self.input.len() {
+                if self.filled >= MAX_INPUT {
+                    return Poll::Ready(Err(Broken("a reply of more than 16 MiB".to_owned())));
+                }
+                self.input.resize(self.filled * 2, 0);
+            }
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        while self.written < self.output.len() {
+            match Pin::new(&mut self.io).poll_write(cx, &self.output[self.written..]) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(0)) => return Err(Broken("the server closed the connection".to_owned())),
+                Poll::Ready(Ok(count)) => self.written += count,
+                Poll::Ready(Err(error)) => return Err(broken(&error)),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        // TLS may have kept some back; a plain socket does nothing here.
+        match Pin::new(&mut self.io).poll_flush(cx) {
+            Poll::Ready(Err(error)) => Err(broken(&error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn broken(error: &io::Error) -> Broken {
+    Broken(format!("the connection broke: {error}"))
+}
