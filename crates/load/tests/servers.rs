@@ -197,6 +197,7 @@ async fn answer_calls(stream: tokio::net::TcpStream, max_streams: u32, seen: Arc
         tokio::spawn(async move {
             let message = request.body_mut().data().await.expect("a message").expect("whole");
             assert_eq!(message.len(), 37);
+            let number = seen.fetch_add(1, Ordering::Relaxed);
             let response = || http::Response::builder().header("content-type", "application/grpc");
             if !number.is_multiple_of(3) && number % 10 == 1 {
                 let refusal = response().header("grpc-status", "8").body(()).expect("a response");
