@@ -2,8 +2,11 @@
 
 use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::rls::PATIENCE;
 
 /// An answer; header names in lower case, in the order received.
 #[derive(Debug, Clone)]
@@ -39,6 +42,36 @@ pub(crate) async fn post(to: SocketAddr, path: &str, body: &str) -> std::io::Res
     send(to, "POST", path, &[("content-type", "application/json")], body).await
 }
 
+/// A connection that is kept for one request after another.
+pub(crate) struct Kept(BufReader<TcpStream>);
+
+impl Kept {
+    pub(crate) async fn connect(to: SocketAddr) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(to).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self(BufReader::new(stream)))
+    }
+
+    /// Sends `POST path` with `body` and reads an answer that says its length.
+    pub(crate) async fn post(&mut self, path: &str, body: &str) -> std::io::Result<Answer> {
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: tollgate\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        self.0.get_mut().write_all(request.as_bytes()).await?;
+        let mut text = String::new();
+        while !text.ends_with("\r\n\r\n") {
+            if timeout(PATIENCE, self.0.read_line(&mut text)).await?? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let length = Answer::parse(&text).header("content-length").and_then(|it| it.parse().ok());
+        let mut body = vec![0; length.expect("a length")];
+        timeout(PATIENCE, self.0.read_exact(&mut body)).await??;
+        Ok(Answer::parse(&(text + &String::from_utf8_lossy(&body))))
+    }
+}
+
 async fn send(
     to: SocketAddr,
     method: &str,
@@ -54,6 +87,6 @@ async fn send(
     );
     stream.write_all(request.as_bytes()).await?;
     let mut text = Vec::new();
-    tokio::time::timeout(crate::rls::PATIENCE, stream.read_to_end(&mut text)).await??;
+    timeout(PATIENCE, stream.read_to_end(&mut text)).await??;
     Ok(Answer::parse(&String::from_utf8_lossy(&text)))
 }

@@ -11,6 +11,7 @@
 
 mod calendar;
 mod http;
+mod resp;
 mod rls;
 mod skip;
 mod tollgate;
@@ -25,3 +26,4 @@ mod reload;
 mod rls_cases;
 mod start;
 mod top;
+mod transports;
