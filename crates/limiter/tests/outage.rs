@@ -3,64 +3,11 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::sync::atomic::Ordering::SeqCst;
 
-use common::{NOON, ask_at, of, policy};
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use common::{Moody, NOON, ask_at, of, policy};
 use tollgate_limiter::{Limiter, LimiterSettings};
-use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
-
-/// The model, while it is up.
-#[derive(Default)]
-struct Moody {
-    model: ModelStore,
-    is_down: AtomicBool,
-}
-
-impl Moody {
-    fn error(&self) -> StoreError {
-        StoreError::Silent { store: self.name(), waited: Duration::from_millis(10) }
-    }
-}
-
-impl Store for Moody {
-    fn name(&self) -> StoreName {
-        StoreName::new("moody")
-    }
-
-    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        if self.is_down.load(SeqCst) {
-            verdicts.extend(batch.iter().map(|_| Err(self.error())));
-        } else {
-            self.model.take(batch, charge, now, verdicts).await;
-        }
-    }
-
-    async fn give_back(&self, _: Key<'_>, _: &Quota, _: Cost, _: Timestamp) -> Result<Decision, StoreError> {
-        Err(self.error())
-    }
-
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        if self.is_down.load(SeqCst) {
-            verdicts.extend(batch.iter().map(|_| Err(self.error())));
-        } else {
-            self.model.hold(batch, max_wait, now, verdicts).await;
-        }
-    }
-
-    async fn charge(&self, _: Key<'_>, _: &Quota, _: Cost, _: Timestamp) -> Result<Decision, StoreError> {
-        Err(self.error())
-    }
-
-    async fn reset(&self, _: Key<'_>, _: &Quota, _: Timestamp) -> Result<bool, StoreError> {
-        Err(self.error())
-    }
-
-    async fn inspect(&self, _: Key<'_>, _: &Quota, _: Timestamp) -> Result<Inspection, StoreError> {
-        Err(self.error())
-    }
-}
+use tollgate_store::ModelStore;
 
 const RULES: &str = "
 domain: d

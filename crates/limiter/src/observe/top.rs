@@ -9,13 +9,15 @@
 //! counted as missed. Not here: series of metrics by key, of which there are none.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 
 /// After this time a denial counts half.
 pub(crate) const HALF_LIFE: Duration = Duration::from_secs(300);
+const HALF_LIFE_NS: u64 = HALF_LIFE.as_nanos() as u64;
 /// Bytes of a key that are shown; a longer one ends in `…`.
 pub(crate) const SHOWN: usize = 63;
 /// Most places of a sketch, whatever the settings say.
@@ -93,9 +95,12 @@ impl TopSettings {
             for word in words {
                 hash = mix(hash ^ u64::from_le_bytes(*word), self.seed);
             }
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            hash = mix(hash ^ u64::from_le_bytes(last), self.seed ^ (part.len() as u64) << 1);
+            // The last eight bytes may overlap those before; the length tells how far.
+            let last = match part.last_chunk::<8>() {
+                Some(last) => u64::from_le_bytes(*last),
+                None => rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            };
+            hash = mix(hash ^ last, self.seed ^ (part.len() as u64) << 1);
         }
         hash
     }
@@ -211,9 +216,8 @@ impl TopKeys {
     #[inline]
     pub(crate) fn count(&self, hash: u64, now: Timestamp, text: impl FnOnce() -> Text) {
         match self.sketch.try_lock() {
-            Ok(mut sketch) => sketch.count(hash, now, text),
-            Err(TryLockError::Poisoned(broken)) => broken.into_inner().count(hash, now, text),
-            Err(TryLockError::WouldBlock) => {
+            Some(mut sketch) => sketch.count(hash, now, text),
+            None => {
                 self.missed.fetch_add(1, Relaxed);
             }
         }
@@ -226,7 +230,7 @@ impl TopKeys {
 
     /// The keys, most denied first.
     pub(crate) fn top(&self, now: Timestamp) -> Vec<TopKey> {
-        let mut sketch = self.sketch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut sketch = self.sketch.lock();
         sketch.age(now);
         let mut top: Vec<TopKey> = sketch
             .places
@@ -241,7 +245,7 @@ impl TopKeys {
 
 impl Drop for TopKeys {
     fn drop(&mut self) {
-        let most = self.sketch.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).most;
+        let most = self.sketch.get_mut().most;
         self.bytes.fetch_sub(Self::size(most), Relaxed);
     }
 }
@@ -270,14 +274,14 @@ impl Sketch {
 
     #[inline]
     fn age(&mut self, now: Timestamp) {
-        if now.since(self.aged_at) >= HALF_LIFE {
+        if now.as_nanos().saturating_sub(self.aged_at.as_nanos()) >= HALF_LIFE_NS {
             self.halve(now);
         }
     }
 
     #[cold]
     fn halve(&mut self, now: Timestamp) {
-        let periods = now.since(self.aged_at).as_nanos() / HALF_LIFE.as_nanos();
+        let periods = now.as_nanos().saturating_sub(self.aged_at.as_nanos()) / HALF_LIFE_NS;
         let times = u32::try_from(periods).unwrap_or(u32::MAX).min(u64::BITS - 1);
         // Whole half-lives, so that one that is looked at often ages as one that is not; the first begins with the first denial.
         self.aged_at = match self.places.is_empty() {

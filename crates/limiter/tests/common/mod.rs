@@ -2,6 +2,9 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+mod moody;
+
+pub(crate) use moody::Moody;
 use std::time::Duration;
 
 use tollgate_core::{Outcome, RetryAfter, Timestamp};
