@@ -1,54 +1,51 @@
 //! What a counter is called in the table: 67 bits of a keyed hash of its key.
 //!
 //! The table keeps no key, so the hash *is* the identity, and two keys that hash alike would share a counter. The hash
-//! is multilinear: the key is cut into characters c₁, c₂, … of 7 bytes, the last with a 1 bit put behind it, and with
-//! secret random 128-bit numbers k
+//! is multilinear: from every seventh byte of the key on a word c₁, c₂, … of 8 bytes is read, the last one so that its lowest 7
+//! bytes are the key's last, and with secret random 128-bit numbers k
 //!
 //! ```text
-//! h = k₀ + k₁·c₁ + k₂·c₂ + …   modulo 2^128;   used are its highest 72 bits
+//! h = k_length + k₁·c₁ + k₂·c₂ + …   modulo 2^128;   used are its highest 67 bits
 //! ```
 //!
-//! For two different keys some character differs (the bit behind the last tells lengths apart), by d = 2^t · odd with
-//! t ≤ 56 since |d| < 2^57. That character's k is uniform and independent of the rest, so k·d is uniform over the multiples
-//! of 2^t, and the difference of the two hashes is uniform in bits t and above, which takes in the 72 used. With k₀ each
-//! hash by itself is uniform too. So any two keys, chosen by anyone who does not know k, agree in n of those bits with
-//! probability exactly 2^-n.
+//! Keys of two lengths differ by the k of their lengths, which are uniform and independent. Of two keys of one length some
+//! byte differs, and every byte is among the lowest 7 of some word: the words differ by d = 2^t · odd with t < 56. That word's
+//! k is uniform and independent of the rest, so k·d is uniform over the multiples of 2^t, and the difference of the two hashes is
+//! uniform in bits 56 and above, which takes in those used. Each hash by itself is uniform too. So any two keys, chosen by anyone
+//! who does not know k, agree in n of those bits with probability exactly 2^-n.
 //!
-//! Of the 72 bits 64 are the [tag](KeyHash::tag) that the table stores, and 3 of the rest choose the shard, which is known
+//! 64 of the bits are the [tag](KeyHash::tag) that the table stores, and 3 choose the shard, which is known
 //! from where a tag lies: 67 bits. Among 10^7 keys there are 5·10^13 pairs, so that the chance that any two share a counter
 //! is at most 5·10^13 · 2^-67 < 3.5·10^-7. (The tag is mixed further, by a bijection, since a multilinear hash sends
-//! numbered keys to evenly spaced places, which makes for uneven lines. Tags whose low half is 0 have it set to 1: that adds 2^-95 per pair.)
-//! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two keys of its own,
-//! and begin with another k₀.
+//! numbered keys to evenly spaced places, which makes for uneven lines. Tags whose low half is 0 have 1 added: that adds 2^-95 per pair.)
+//! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two keys of its own, and have a length of their own.
 
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 
 use crate::config::HashKey;
 
-/// Bytes of a character.
+/// Bytes of a key for each of its words.
 const CHARACTER: usize = 7;
-/// Most characters of a key that is hashed directly.
+/// Most words of a key that is hashed directly.
 const CHARACTERS: usize = 36;
 const LONGEST_DIRECT: usize = CHARACTER * CHARACTERS;
 /// Longest key that is hashed in line.
 const USUAL: usize = 5 * CHARACTER;
-/// The bytes of a character in a word.
-const LOW: u64 = (1 << (8 * CHARACTER)) - 1;
 
 /// The name of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct KeyHash {
     /// What the table stores; its low half is never 0.
     pub(crate) tag: u64,
-    /// Eight further bits, independent of the tag.
+    /// Three further bits, independent of the tag.
     pub(crate) extra: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct KeyHasher {
-    /// k₀ of short keys and of long ones.
-    base: [u128; 2],
-    /// One for each character.
+    /// One for each length, and one more for all above.
+    lengths: [u128; LONGEST_DIRECT + 2],
+    /// One for each word.
     multipliers: [u128; CHARACTERS],
     /// Keys of the two hashes that shorten long keys.
     long: [Sip; 2],
@@ -93,30 +90,27 @@ impl KeyHasher {
             let [high, low] = [&source[0], &source[1]].map(|sip| sip.hash(&counter.to_le_bytes()));
             u128::from(high) << 64 | u128::from(low)
         };
-        let base = [next(), next()];
+        let lengths = [(); LONGEST_DIRECT + 2].map(|()| next());
         let multipliers = [(); CHARACTERS].map(|()| next());
-        Self { base, multipliers, long: [Sip::new(key, 0), Sip::new(key, 1)] }
+        Self { lengths, multipliers, long: [Sip::new(key, 0), Sip::new(key, 1)] }
     }
 
     #[inline(always)]
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
         match key.len() {
-            8..=USUAL => name(self.base[0].wrapping_add(self.few_characters(key))),
+            length @ 8..=USUAL => name(self.lengths[length].wrapping_add(self.few_words(key))),
             _ => self.hash_unusual(key),
         }
     }
 
-    /// As [`Self::characters`] for 8 to [`USUAL`] bytes, without a loop.
+    /// As [`Self::words`] for 8 to [`USUAL`] bytes, without a loop.
     #[inline(always)]
-    fn few_characters(&self, key: &[u8]) -> u128 {
+    fn few_words(&self, key: &[u8]) -> u128 {
+        let times = |place: usize, word: u64| self.multipliers[place].wrapping_mul(u128::from(word));
         let whole = |place: usize| {
-            let word =
-                key[CHARACTER * place..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word) & LOW);
-            self.multipliers[place].wrapping_mul(u128::from(word))
+            times(place, key[CHARACTER * place..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word)))
         };
-        let last = |place: usize| {
-            self.multipliers[place].wrapping_mul(last_character(key, key.len() - CHARACTER * place))
-        };
+        let last = |place: usize| times(place, last_word(key));
         match key.len() {
             ..15 => whole(0).wrapping_add(last(1)),
             15..=21 => whole(0).wrapping_add(whole(1)).wrapping_add(last(2)),
@@ -127,71 +121,55 @@ impl KeyHasher {
 
     #[inline(never)]
     fn hash_unusual(&self, key: &[u8]) -> KeyHash {
-        if key.len() <= CHARACTER || key.len() > LONGEST_DIRECT {
-            return self.hash_odd(key);
-        }
-        name(self.base[0].wrapping_add(self.characters(key)))
+        let sum = match key.len() {
+            0..8 => {
+                let mut word = [0_u8; 8];
+                word[..key.len()].copy_from_slice(key);
+                self.multipliers[0].wrapping_mul(u128::from(u64::from_le_bytes(word)))
+            }
+            8..=LONGEST_DIRECT => self.words(key),
+            _ => self.long(key),
+        };
+        name(self.lengths[key.len().min(LONGEST_DIRECT + 1)].wrapping_add(sum))
     }
 
-    /// For keys from 8 to 252 bytes: every character but the last is the low end of a word of 8 bytes, the last the high end of
-    /// the key's last word.
+    /// For keys from 8 to 252 bytes.
     #[inline]
-    fn characters(&self, key: &[u8]) -> u128 {
+    fn words(&self, key: &[u8]) -> u128 {
         let mut sum = 0_u128;
         let mut rest = key;
         for multiplier in &self.multipliers {
-            let Some(word) = rest.first_chunk() else {
-                return sum.wrapping_add(multiplier.wrapping_mul(last_character(key, rest.len())));
+            let word = match rest.first_chunk() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => return sum.wrapping_add(multiplier.wrapping_mul(u128::from(last_word(key)))),
             };
-            sum = sum.wrapping_add(multiplier.wrapping_mul(u128::from(u64::from_le_bytes(*word) & LOW)));
+            sum = sum.wrapping_add(multiplier.wrapping_mul(u128::from(word)));
             rest = &rest[CHARACTER..];
         }
         sum
-    }
-
-    /// Keys of up to 7 bytes are one character; long ones are hashed to 16 bytes first.
-    #[inline(never)]
-    fn hash_odd(&self, key: &[u8]) -> KeyHash {
-        if key.len() > CHARACTER {
-            return name(self.base[1].wrapping_add(self.long(key)));
-        }
-        let mut word = [0_u8; 8];
-        word[..key.len()].copy_from_slice(key);
-        let only = u64::from_le_bytes(word) | behind(key.len());
-        name(self.base[0].wrapping_add(self.multipliers[0].wrapping_mul(u128::from(only))))
     }
 
     fn long(&self, key: &[u8]) -> u128 {
         let mut shortened = [0_u8; 16];
         shortened[..8].copy_from_slice(&self.long[0].hash(key).to_le_bytes());
         shortened[8..].copy_from_slice(&self.long[1].hash(key).to_le_bytes());
-        self.characters(&shortened)
+        self.words(&shortened)
     }
 }
 
-/// The last so many bytes (from 1 to 7) of a key of at least 8.
+/// The last 7 bytes of a key of at least 8.
 #[inline(always)]
-fn last_character(key: &[u8], bytes: usize) -> u128 {
-    let last = key.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-    u128::from((last >> ((64 - 8 * bytes) % 64)) | behind(bytes))
+fn last_word(key: &[u8]) -> u64 {
+    key.last_chunk().map_or(0, |word| u64::from_le_bytes(*word) >> 8)
 }
 
-/// The bit behind the last of so many bytes.
-#[inline]
-fn behind(bytes: usize) -> u64 {
-    1 << (8 * bytes % 64)
-}
-
-#[inline]
+#[inline(always)]
 fn name(sum: u128) -> KeyHash {
     let mut tag = (sum >> 64) as u64;
     tag ^= tag >> 32;
     tag = tag.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    tag ^= tag >> 29;
-    if tag as u32 == 0 {
-        tag |= 1;
-    }
-    KeyHash { tag, extra: (sum as u64 >> 56) as u32 }
+    tag = tag.wrapping_add(u64::from(tag as u32 == 0));
+    KeyHash { tag, extra: (sum as u64 >> 61) as u32 }
 }
 
 #[cfg(test)]
@@ -222,7 +200,7 @@ mod tests {
         for length in 8..=USUAL {
             for at in [0, 1, 40, 256 - length] {
                 let key = &key[at..at + length];
-                assert_eq!(hasher.few_characters(key), hasher.characters(key), "length {length}");
+                assert_eq!(hasher.few_words(key), hasher.words(key), "length {length}");
             }
         }
     }

@@ -86,15 +86,47 @@ fn load_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// The word in two readings, the lower half first, so that the halves may be of different states. 1.5 ns less than the one reading
-/// of both, and a decision that swaps the word is told when they were.
-#[inline(always)]
-pub(crate) fn glance(word: &AtomicU128) -> u128 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if is_wide() {
-        return glance_in_line(&word.0);
+/// Leave to take the short ways: shows that the processor has what they need. Asked once for all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InLine(());
+
+impl InLine {
+    /// `None` where only the general ways will do.
+    pub(crate) fn if_possible() -> Option<Self> {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if !is_wide() {
+            return None;
+        }
+        Some(Self(()))
     }
-    word.load(Ordering::Acquire)
+
+    /// The word in two readings, the lower half first, so that the halves may be of different states. 1.5 ns less than the one
+    /// reading of both, and a decision that swaps the word is told when they were.
+    #[inline(always)]
+    pub(crate) fn glance(self, word: &AtomicU128) -> u128 {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return glance_in_line(&word.0);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        word.load(Ordering::Acquire)
+    }
+
+    /// The lowest 32 bits of the word.
+    #[inline(always)]
+    pub(crate) fn low_half(self, word: &AtomicU128) -> u32 {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return low_half_in_line(&word.0);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        return word.load(Ordering::Acquire) as u32;
+    }
+
+    /// As [`AtomicU128::compare_exchange`].
+    #[inline(always)]
+    pub(crate) fn replace(self, word: &AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return compare_exchange_in_line(&word.0, old, new);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -108,16 +140,32 @@ fn glance_in_line(word: &portable_atomic::AtomicU128) -> u128 {
             "mov {high}, qword ptr [{place} + 8]",
             place = in(reg) word.as_ptr(),
             low = out(reg) low,
-            high = out(reg) high,
+            high = lateout(reg) high,
             options(nostack, preserves_flags), // not `readonly`: no later read may come before it
         );
     }
     u128::from(high) << 64 | u128::from(low)
 }
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn low_half_in_line(word: &portable_atomic::AtomicU128) -> u32 {
+    let low: u32;
+    // SAFETY: `as_ptr` of a live atomic is valid for reads; aligned moves of 4 bytes are atomic.
+    unsafe {
+        std::arch::asm!(
+            "mov {low:e}, dword ptr [{place}]",
+            place = in(reg) word.as_ptr(),
+            low = lateout(reg) low,
+            options(nostack, preserves_flags), // not `readonly`: no later read may come before it
+        );
+    }
+    low
+}
+
 /// Sequentially consistent, as every locked instruction is.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
+#[inline(always)]
 fn compare_exchange_in_line(word: &portable_atomic::AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
     let (low, high): (u64, u64);
     let is_swapped: u8;

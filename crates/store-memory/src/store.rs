@@ -176,10 +176,7 @@ impl States {
     ) -> Decision {
         match self.words.update_usually(line, key, UsualTake { quota, cost, now }) {
             Some(decision) => decision,
-            None => {
-                let decision = &self.take_generally(key, quota, cost, now);
-                *decision // a copy: the usual answer then never lies in memory, where that function would write its own
-            }
+            None => self.take_generally(key, quota, cost, now).by_fields(),
         }
     }
 

@@ -6,12 +6,12 @@
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 
 #[cfg(not(loom))]
-pub(crate) use crate::machine::{AtomicU128, glance};
+pub(crate) use crate::machine::{AtomicU128, InLine};
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 #[cfg(loom)]
-pub(crate) use self::modelled::{AtomicU128, Mutex, MutexGuard, glance};
+pub(crate) use self::modelled::{AtomicU128, InLine, Mutex, MutexGuard};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 
@@ -58,11 +58,29 @@ mod modelled {
         VALUES.lock().unwrap_or_else(PoisonError::into_inner).1[number as usize]
     }
 
-    /// In two readings, as on the machine: the halves may be of different states.
-    pub(crate) fn glance(word: &AtomicU128) -> u128 {
-        const LOW: u128 = u64::MAX as u128;
-        let low = word.load(Ordering::Acquire) & LOW;
-        word.load(Ordering::Acquire) & !LOW | low
+    /// The short ways of the machine.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct InLine(());
+
+    impl InLine {
+        pub(crate) fn if_possible() -> Option<Self> {
+            Some(Self(()))
+        }
+
+        /// In two readings, as on the machine: the halves may be of different states.
+        pub(crate) fn glance(self, word: &AtomicU128) -> u128 {
+            const LOW: u128 = u64::MAX as u128;
+            let low = word.load(Ordering::Acquire) & LOW;
+            word.load(Ordering::Acquire) & !LOW | low
+        }
+
+        pub(crate) fn low_half(self, word: &AtomicU128) -> u32 {
+            word.load(Ordering::Acquire) as u32
+        }
+
+        pub(crate) fn replace(self, word: &AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
+            word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+        }
     }
 
     #[derive(Debug, Default)]

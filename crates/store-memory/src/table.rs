@@ -23,13 +23,15 @@ mod line;
 mod place;
 mod shard;
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tollgate_core::{Decision, Timestamp, Word, WordStep};
 
 use crate::hash::KeyHash;
-use crate::machine::{look_at_the_processor, prefetch};
+use crate::machine::look_at_the_processor;
+use crate::sync::{AtomicU128, InLine};
 use chunk::CHUNK_BYTES;
+pub(crate) use line::Line;
 use line::{EMPTY, Found, low_half, pack, unpack};
 use place::Settled;
 use shard::{Ladder, Shard};
@@ -41,6 +43,7 @@ const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 pub(crate) struct Table {
     shards: Box<[Shard; SHARDS]>,
     ladder: Ladder,
+    in_line: Option<InLine>,
 }
 
 /// What a table says of itself.
@@ -50,6 +53,12 @@ pub(crate) struct TableStats {
     pub(crate) bytes: u64,
     pub(crate) evictions: u64,
     pub(crate) expired_reuses: u64,
+}
+
+/// What is usually done to a state: little enough to stand in line, as a closure that is called in two places would not.
+pub(crate) trait UsualStep {
+    /// `None` for a state that is not usual.
+    fn of(&self, word: Word) -> Option<WordStep>;
 }
 
 /// The lines of up to this many keys are fetched at once.
@@ -63,7 +72,7 @@ impl Table {
         look_at_the_processor();
         let ladder = Ladder::new(most);
         let shards = Box::new([(); SHARDS].map(|()| Shard::new(&ladder, most)));
-        Self { shards, ladder }
+        Self { shards, ladder, in_line: InLine::if_possible() }
     }
 
     #[inline(always)]
@@ -71,44 +80,41 @@ impl Table {
         &self.shards[key.extra as usize % SHARDS]
     }
 
-    /// Runs `step` on the state of `key`, or on a fresh one, and keeps what it made of it. `usual` is a part of `step` that is
-    /// worth having in line.
+    /// The line of `key`, for [`Table::update_usually`].
     #[inline(always)]
-    pub(crate) fn update(
-        &self,
-        key: KeyHash,
-        now: Timestamp,
-        usual: impl Fn(Word) -> Option<WordStep>,
-        step: impl Fn(Word) -> WordStep,
-    ) -> Decision {
-        let shard = self.shard(key);
-        if let Some(Found { line, slot, mut packed }) = shard.glance(&self.ladder, key.tag) {
-            while let Some(next) = usual(unpack(packed)) {
-                if next.word == unpack(packed) {
-                    if line.load(slot) == packed {
-                        return next.decision;
-                    }
-                    break;
-                }
-                match line.replace(slot, packed, pack(next.word, key.tag as u32)) {
-                    Ok(()) => return next.decision,
-                    Err(actual) if low_half(actual) == key.tag as u32 => packed = actual,
-                    Err(_) => break, // the slot went to another key, or this one is being moved
-                }
-            }
-        }
-        self.update_slowly(shard, key.tag, now, step)
+    pub(crate) fn line(&self, key: KeyHash) -> Option<&Line> {
+        self.shard(key).home_line(&self.ladder, key.tag)
     }
 
-    /// As [`Table::update`], also for states that are not usual, keys that lie further on, and readings that were not confirmed.
-    #[inline(never)]
-    fn update_slowly(
+    /// Runs `step` on the state of `key` where that lies in `line`, and keeps what it made of it. `None`: nothing has been
+    /// done, [`Table::update`] will do.
+    ///
+    /// Any line is safe to hand in, since a key's state is in one place only and its tag tells it; best is the one that
+    /// [`Table::line`] has just told.
+    #[inline(always)]
+    pub(crate) fn update_usually(
         &self,
-        shard: &Shard,
-        tag: u64,
-        now: Timestamp,
-        step: impl Fn(Word) -> WordStep,
-    ) -> Decision {
+        line: Option<&Line>,
+        key: KeyHash,
+        step: impl UsualStep,
+    ) -> Option<Decision> {
+        let in_line = self.in_line?;
+        let (slot, packed) = line?.glance(in_line, key.tag)?;
+        let next = step.of(unpack(packed))?;
+        if next.word == unpack(packed) {
+            return (slot.load(Acquire) == packed).then_some(next.decision);
+        }
+        match in_line.replace(slot, packed, pack(next.word, key.tag as u32)) {
+            Ok(_) => Some(next.decision),
+            Err(actual) => {
+                update_again(in_line, slot, actual, key.tag as u32, step).as_ref().map(Decision::by_fields)
+            }
+        }
+    }
+
+    /// Runs `step` on the state of `key`, or on a fresh one, and keeps what it made of it.
+    pub(crate) fn update(&self, key: KeyHash, now: Timestamp, step: impl Fn(Word) -> WordStep) -> Decision {
+        let (shard, tag) = (self.shard(key), key.tag);
         if let Some(Found { line, slot, mut packed }) = shard.find(shard.home(&self.ladder, tag), tag) {
             loop {
                 let word = unpack(packed);
@@ -124,18 +130,6 @@ impl Table {
             }
         }
         self.update_locked(shard, tag, now, step)
-    }
-
-    /// Asks for the lines of `keys`, so that their cache misses overlap.
-    #[inline]
-    pub(crate) fn prefetch(&self, keys: &[KeyHash]) {
-        for key in keys {
-            let shard = self.shard(*key);
-            let home = shard.home(&self.ladder, key.tag);
-            if let Some(line) = shard.chunks.line(home.generation, home.line) {
-                prefetch(line);
-            }
-        }
     }
 
     /// Whether `key` has a state, at a glance: it may be missed while it is being moved.
@@ -210,4 +204,24 @@ impl Table {
         }
         decision
     }
+}
+
+/// A swap was lost: goes on with what is there instead, while that is of the same key.
+#[cold]
+#[inline(never)]
+fn update_again(
+    in_line: InLine,
+    slot: &AtomicU128,
+    mut packed: u128,
+    low: u32,
+    step: impl UsualStep,
+) -> Option<Decision> {
+    while low_half(packed) == low {
+        let next = step.of(unpack(packed))?;
+        match in_line.replace(slot, packed, pack(next.word, low)) {
+            Ok(_) => return Some(next.decision),
+            Err(actual) => packed = actual,
+        }
+    }
+    None // the slot went to another key, or this one is being moved
 }

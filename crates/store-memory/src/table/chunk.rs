@@ -27,7 +27,7 @@ pub(crate) struct Chunks {
     /// Owns them; one that is made stays where it is until the end.
     all: Box<[OnceLock<Box<Chunk>>]>,
     /// The chunk by place, for even and odd generations; null where there is none. Always one of `all`.
-    maps: Box<[[AtomicPtr<Chunk>; 2]]>,
+    maps: [Box<[AtomicPtr<Chunk>]>; 2],
     stock: Mutex<Stock>,
     made: AtomicU64,
 }
@@ -44,11 +44,11 @@ impl Chunks {
     /// Room for a table of up to `most` chunks.
     pub(crate) fn new(most: usize) -> Self {
         // One place more for what the last group cannot hold; while growing two tables overlap by a few chunks.
-        let maps = (0..=most).map(|_| [AtomicPtr::default(), AtomicPtr::default()]).collect();
+        let map = || (0..=most).map(|_| AtomicPtr::default()).collect();
         let numbers = || (0..=most).map(|_| 0).collect();
         Self {
             all: (0..most + 8).map(|_| OnceLock::new()).collect(),
-            maps,
+            maps: [map(), map()],
             stock: Mutex::new(Stock { made: 0, free: Vec::new(), numbers: [numbers(), numbers()] }),
             made: AtomicU64::default(),
         }
@@ -66,7 +66,7 @@ impl Chunks {
         reason = "a look-up by number is one more load and two more checks a decision, 14 of 300 instructions"
     )]
     pub(crate) fn line(&self, generation: usize, line: usize) -> Option<&Line> {
-        let chunk = self.maps.get(line / CHUNK_LINES)?[generation & 1].load(Acquire);
+        let chunk = self.maps[generation & 1].get(line / CHUNK_LINES)?.load(Acquire);
         // SAFETY: a pointer in a map is null or that of a chunk in `all`, which was made before the pointer was stored (Acquire
         // here, Release there), and which is neither moved nor freed before `self` is; all that is in a chunk is atomic.
         let chunk = unsafe { chunk.as_ref() }?;
@@ -85,7 +85,7 @@ impl Chunks {
             return Some(line);
         }
         let (parity, at) = (generation & 1, line / CHUNK_LINES);
-        let place = &self.maps.get(at)?[parity];
+        let place = self.maps[parity].get(at)?;
         let mut stock = self.stock.lock();
         if stock.numbers[parity][at] == 0 {
             if !is_wanted() {
@@ -106,10 +106,10 @@ impl Chunks {
     pub(crate) fn release(&self, generation: usize, line: usize, after: impl FnOnce()) {
         let mut stock = self.stock.lock();
         let (parity, at) = (generation & 1, line / CHUNK_LINES);
-        if let Some(places) = self.maps.get(at)
+        if let Some(place) = self.maps[parity].get(at)
             && let Some(number) = stock.numbers[parity][at].checked_sub(1)
         {
-            places[parity].store(std::ptr::null_mut(), Release);
+            place.store(std::ptr::null_mut(), Release);
             stock.numbers[parity][at] = 0;
             stock.free.push(number);
         }

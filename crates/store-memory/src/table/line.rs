@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use tollgate_core::{Expiry, Word};
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU128, Mutex, glance};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU128, InLine, Mutex};
 
 pub(crate) const SLOTS: usize = 3;
 pub(crate) const EMPTY: u128 = 0;
@@ -34,23 +34,19 @@ pub(crate) struct Found<'a> {
 }
 
 impl Line {
-    /// The slot of `tag`, if a first look finds it in this line. Its two halves may have been read one after the other, so what
-    /// was found must be confirmed: by swapping it, or by [`Line::load`].
+    /// The slot of `tag` and what is in it, if a first look finds it in this line. Its two halves may have been read one after the
+    /// other, so what was found must be confirmed: by swapping it, or by another look at it.
     #[inline(always)]
-    pub(crate) fn glance(&self, tag: u64) -> Option<Found<'_>> {
-        let high_half = (tag >> 32) as u32;
-        let is_at = |slot: usize| self.tags[slot].load(Relaxed) == high_half;
-        let slot = if is_at(0) {
-            0
-        } else if is_at(1) {
-            1
-        } else if is_at(2) {
-            2
-        } else {
-            return None;
-        };
-        let packed = glance(&self.slots[slot]);
-        (low_half(packed) == tag as u32 && is_at(slot)).then_some(Found { line: self, slot, packed })
+    pub(crate) fn glance(&self, in_line: InLine, tag: u64) -> Option<(&AtomicU128, u128)> {
+        // A guess at the slot without a branch: which slot a key has is not to be foretold, and a wrong guess of the processor's
+        // costs more than all the rest of this.
+        let is_at = |slot: usize| in_line.low_half(&self.slots[slot]) == tag as u32;
+        let (is_at_1, is_at_2) = (is_at(1), is_at(2));
+        let slot = if is_at_2 { 2 } else { usize::from(is_at_1) };
+        let packed = in_line.glance(&self.slots[slot]);
+        // The tag's high half after that: a reading before may have been of the slot's tenant before.
+        let is_of_tag = low_half(packed) == tag as u32 && self.tags[slot].load(Relaxed) == (tag >> 32) as u32;
+        is_of_tag.then_some((&self.slots[slot], packed))
     }
 
     /// The slot of `tag`, if it is in this line.

@@ -99,7 +99,8 @@ impl Shard {
 
     #[inline]
     pub(crate) fn stage(&self) -> Stage {
-        unpack_stage(self.stage.load(Acquire)).0
+        let Packed { generation, moved_lines, .. } = unpack_stage(self.stage.load(Acquire));
+        Stage { generation, moved: moved_lines / GROUP_LINES }
     }
 
     /// Only by the holder of `upkeep`.
@@ -109,16 +110,16 @@ impl Shard {
 
     #[inline(always)]
     pub(crate) fn home(&self, ladder: &Ladder, tag: u64) -> Home {
-        let (Stage { generation, moved }, lines) = unpack_stage(self.stage.load(Acquire));
-        let home = Home { generation, line: part(tag, lines) };
-        if moved > 0 && home.group() < moved { home_in(ladder, generation + 1, tag) } else { home }
+        let Packed { generation, moved_lines, lines } = unpack_stage(self.stage.load(Acquire));
+        let line = part(tag, lines);
+        if line < moved_lines { home_in(ladder, generation + 1, tag) } else { Home { generation, line } }
     }
 
-    /// The slot of `tag` if it is where one looks first, to be confirmed as [`Line::glance`] says. `None`: look with [`Self::find`].
+    /// The line in which `tag` has its home now. It stays a line, but the home may move.
     #[inline(always)]
-    pub(crate) fn glance(&self, ladder: &Ladder, tag: u64) -> Option<Found<'_>> {
+    pub(crate) fn home_line(&self, ladder: &Ladder, tag: u64) -> Option<&Line> {
         let home = self.home(ladder, tag);
-        self.chunks.line(home.generation, home.line)?.glance(tag)
+        self.chunks.line(home.generation, home.line)
     }
 
     /// The slot of `tag`. `None` is certain only while the home's group is locked and the home still right; else the key
@@ -180,21 +181,28 @@ fn part(tag: u64, lines: usize) -> usize {
     ((u128::from(tag) * lines as u128) >> 64) as usize
 }
 
-/// Bits of a stage's word for its lines, and as many for the groups that have been moved; the rest is the generation.
+/// Bits of a stage's word for its lines, and as many for those that have been moved; the rest is the generation.
 const STAGE_BITS: u32 = 28;
 const STAGE_MASK: u64 = (1 << STAGE_BITS) - 1;
 
-/// The stage and, so that a look-up needs nothing else, the lines of its generation.
+/// A stage as a look-up needs it.
+struct Packed {
+    generation: usize,
+    moved_lines: usize,
+    /// Of the generation.
+    lines: usize,
+}
+
 #[inline(always)]
-fn unpack_stage(word: u64) -> (Stage, usize) {
+fn unpack_stage(word: u64) -> Packed {
     let generation = (word >> (2 * STAGE_BITS)) as usize;
-    let moved = (word >> STAGE_BITS & STAGE_MASK) as usize;
-    (Stage { generation, moved }, (word & STAGE_MASK) as usize)
+    let moved_lines = (word >> STAGE_BITS & STAGE_MASK) as usize;
+    Packed { generation, moved_lines, lines: (word & STAGE_MASK) as usize }
 }
 
 fn pack_stage(ladder: &Ladder, Stage { generation, moved }: Stage) -> u64 {
     let lines = ladder.lines(generation).unwrap_or(1) as u64;
-    (generation as u64) << (2 * STAGE_BITS) | (moved as u64) << STAGE_BITS | lines
+    (generation as u64) << (2 * STAGE_BITS) | ((moved * GROUP_LINES) as u64) << STAGE_BITS | lines
 }
 
 /// Slots in use above which a table of so many lines must grow: 25 of 32.
