@@ -1,14 +1,16 @@
 //! The surface: what the connections of one limiter share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_limiter::Limiter;
 use tollgate_net::Surface;
 use tollgate_store::Store;
 
+use crate::connection::Connection;
 use crate::figures::Figures;
 use crate::settings::RespSettings;
 
@@ -19,6 +21,10 @@ pub struct RespApi<S: Store, L: Store = S> {
     clock: Clocked,
     pub(crate) settings: RespSettings,
     pub(crate) figures: Figures,
+    /// When it was made.
+    pub(crate) started: Timestamp,
+    /// Clients so far.
+    clients: AtomicU64,
 }
 
 /// A clock that a debug print does not ask.
@@ -34,7 +40,8 @@ impl<S: Store, L: Store> RespApi<S, L> {
     /// A surface that asks `limiter` at the time of `clock`.
     #[must_use]
     pub fn new(limiter: Arc<Limiter<S, L>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
-        Self { limiter, clock: Clocked(clock), settings, figures: Figures::default() }
+        let (started, clock) = (clock.now(), Clocked(clock));
+        Self { limiter, clock, settings, figures: Figures::default(), started, clients: AtomicU64::new(0) }
     }
 
     /// What it counts.
@@ -50,15 +57,11 @@ impl<S: Store, L: Store> RespApi<S, L> {
 }
 
 impl<S: Store, L: Store> Surface for RespApi<S, L> {
-    async fn serve<IO>(self: Arc<Self>, mut io: IO, _drain: watch::Receiver<bool>)
+    async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut bytes = [0; 512];
-        while let Ok(1..) = io.read(&mut bytes).await {
-            if io.write_all(b"-ERR not yet\r\n").await.is_err() {
-                break;
-            }
-        }
+        let id = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
+        Connection::new(self, io, id).serve(drain).await;
     }
 }

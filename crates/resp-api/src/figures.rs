@@ -37,6 +37,15 @@ pub(crate) struct Turn {
     pub(crate) denied: u64,
 }
 
+impl Turn {
+    /// Counts a decision.
+    #[inline]
+    pub(crate) fn count(&mut self, is_admitted: bool) {
+        self.admitted += u64::from(is_admitted);
+        self.denied += u64::from(!is_admitted);
+    }
+}
+
 impl Figures {
     /// Commands answered.
     #[must_use]

@@ -3,8 +3,17 @@
 //! Not here: sockets and TLS (`net`), deciding (`limiter`).
 
 mod api;
+mod check;
+mod connection;
+mod desk;
 mod figures;
+mod info;
+mod parse;
+mod reply;
+mod session;
 mod settings;
+mod table;
+mod throttle;
 
 pub use api::RespApi;
 pub use figures::Figures;

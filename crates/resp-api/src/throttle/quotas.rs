@@ -1,0 +1,112 @@
+//! The quotas asked for last. A client asks for the same few again and again, and making one costs as much as several decisions.
+
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, Period, Quota, QuotaError, Refill};
+
+use super::Form;
+
+/// Quotas kept; each has one place, and takes it from the one before.
+const SLOTS: usize = 64;
+
+/// A rate as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub(crate) form: Form,
+    pub(crate) burst: i64,
+    pub(crate) count: i64,
+    pub(crate) period: i64,
+}
+
+/// Where a quota is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(u8);
+
+/// A quota, ready.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    rate: Rate,
+    pub(crate) quota: Quota,
+    /// Permits that can be had at once, which the answer calls the limit.
+    pub(crate) capacity: i64,
+}
+
+/// Quotas by their rates.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas(Vec<Option<Kept>>);
+
+/// Why no bucket can be made of a rate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Wrong {
+    #[error("ERR max_burst is {0}; the smallest is {1}")]
+    Burst(i64, i64),
+    #[error("ERR count is {0}; the smallest is 1")]
+    Count(i64),
+    #[error("ERR period is {0}; the smallest is 1")]
+    Period(i64),
+    #[error("ERR {0}")]
+    Quota(#[from] QuotaError),
+}
+
+impl Quotas {
+    /// Where the quota of this rate is.
+    #[inline]
+    pub(crate) fn find(&self, rate: &Rate) -> Option<Slot> {
+        let slot = slot_of(rate);
+        self.0.get(usize::from(slot.0))?.as_ref().filter(|kept| kept.rate == *rate).map(|_| slot)
+    }
+
+    /// Makes the quota of this rate, and forgets what was in its place.
+    #[cold]
+    pub(crate) fn make(&mut self, rate: Rate) -> Result<Slot, Wrong> {
+        let kept = Kept::new(rate)?;
+        if self.0.is_empty() {
+            self.0.resize_with(SLOTS, || None);
+        }
+        let slot = slot_of(&rate);
+        self.0[usize::from(slot.0)] = Some(kept);
+        Ok(slot)
+    }
+
+    /// What is at `slot`, which was given for what is still there.
+    #[inline]
+    pub(crate) fn get(&self, slot: Slot) -> &Kept {
+        match &self.0[usize::from(slot.0)] {
+            Some(kept) => kept,
+            None => unreachable!("slots are given for what is there"),
+        }
+    }
+}
+
+/// A place for every rate; which rates meet is of no importance.
+#[inline]
+fn slot_of(rate: &Rate) -> Slot {
+    let mix = |sum: u64, number: i64| (sum ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = mix(mix(mix(rate.form as u64, rate.burst), rate.count), rate.period);
+    Slot((mixed >> 32) as u8 % SLOTS as u8)
+}
+
+impl Kept {
+    fn new(rate: Rate) -> Result<Self, Wrong> {
+        let Rate { form, burst, count, period } = rate;
+        // One more than a burst is let in at once; throttlecrab calls that the burst.
+        let (smallest, beyond) = if form == Form::Crab { (1, 0) } else { (0, 1) };
+        let burst = u64::try_from(burst).ok().filter(|_| burst >= smallest);
+        let burst = burst.ok_or(Wrong::Burst(rate.burst, smallest))?;
+        let count = u64::try_from(count).ok().filter(|&count| count > 0).ok_or(Wrong::Count(count))?;
+        let period = u64::try_from(period).ok().filter(|&period| period > 0).ok_or(Wrong::Period(period))?;
+        let period = match form {
+            Form::Cell | Form::Crab => Duration::from_secs(period),
+            Form::Millis => Duration::from_millis(period),
+        };
+        let capacity = burst + beyond;
+        let algorithm = Algorithm::TokenBucket {
+            burst: Some(capacity),
+            initial: None,
+            overdraft: 0,
+            refill: Refill::Continuous,
+        };
+        let quota = Quota::new(count, Period::Span(period), algorithm)?;
+        Ok(Self { rate, quota, capacity: super::clamp(capacity) })
+    }
+}
