@@ -72,7 +72,6 @@ macro_rules! event_at {
 
 impl<S: Store, L: Store> Limiter<S, L> {
     /// Takes note of the denials among `statuses`.
-    #[cold]
     #[inline(never)]
     pub(crate) fn note_denials(
         &self,
@@ -87,10 +86,11 @@ impl<S: Store, L: Store> Limiter<S, L> {
             if status.outcome != Outcome::Deny && !status.is_shadowed {
                 continue;
             }
-            let Some(place) = status.rule else { continue };
-            self.count_denied_key(rules, domain, place, descriptor.entries, now);
+            if let Some(place) = status.rule {
+                self.count_denied_key(rules, domain, place, descriptor.entries, now);
+            }
             if status.outcome == Outcome::Deny && self.settings.denial_log.is_some() {
-                self.log_denial(domain, place, descriptor.entries, status, seat, now);
+                self.log_denial(domain, descriptor.entries, status, seat, now);
             }
         }
     }
@@ -116,37 +116,16 @@ impl<S: Store, L: Store> Limiter<S, L> {
     fn log_denial(
         &self,
         domain: &Domain,
-        place: u32,
         entries: &[Entry<'_>],
         status: &Status,
         seat: Seat,
         now: Timestamp,
     ) {
         let Some((level, left_out)) = self.may_log(seat, now) else { return };
-        let rule = &domain.rules()[place as usize];
-        let limit = match status.limit {
-            Some(LimitRef::Rule(index)) => rule.limits.get(index as usize),
-            _ => None,
-        };
-        let (limit, came_with_it) = (limit.map(tracing::field::display), limit.is_none());
-        let retry_after = status.decision.map(|decision| Wait(decision.retry_after()));
-        event_at!(
-            level,
-            domain = domain.name(),
-            rule = rule.path.as_str(),
-            limit,
-            is_override = came_with_it.then_some(true),
-            descriptor = %Cut(entries),
-            hits = status.hits,
-            retry_after = retry_after.map(tracing::field::display),
-            degraded = status.degraded.map(crate::Degraded::name),
-            left_out = (left_out > 0).then_some(left_out),
-            "denied"
-        );
+        write_denial(level, left_out, domain, entries, status);
     }
 
     /// As [`Self::note_denials`], for a quota that came with the question.
-    #[cold]
     #[inline(never)]
     pub(crate) fn note_throttled(&self, ask: &Throttle<'_>, throttled: &Throttled, now: Timestamp) {
         let top = self.metrics.top_settings();
@@ -154,24 +133,14 @@ impl<S: Store, L: Store> Limiter<S, L> {
             && let Some(sketch) = top.sketch(self.metrics.throttle_top())
         {
             let hash = top.hash(std::iter::once(ask.key));
-            sketch.count(hash, now, || Text::of(ask.key.utf8_chunks().map(|chunk| chunk.valid())));
+            sketch.count(hash, now, || Text::of_bytes(ask.key));
         }
         if self.settings.denial_log.is_none() {
             return;
         }
-        let Some((level, left_out)) = self.may_log(Seat::here(), now) else { return };
-        event_at!(
-            level,
-            rule = crate::observe::meters::THROTTLE,
-            limit = ask.quota.limit(),
-            period = ?ask.quota.period(),
-            descriptor = %Cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]),
-            hits = ask.cost.permits(),
-            retry_after = %Wait(throttled.retry_after()),
-            degraded = throttled.degraded.map(crate::Degraded::name),
-            left_out = (left_out > 0).then_some(left_out),
-            "denied"
-        );
+        if let Some((level, left_out)) = self.may_log(Seat::here(), now) {
+            write_throttled(level, left_out, ask, throttled);
+        }
     }
 
     /// At which level a line may be written now, and how many were left out before it.
@@ -183,6 +152,48 @@ impl<S: Store, L: Store> Limiter<S, L> {
         }
         Some((level, self.lines.next(seat, self.settings.denial_log_lines, now)?))
     }
+}
+
+/// One line of the log.
+#[cold]
+fn write_denial(level: Level, left_out: u64, domain: &Domain, entries: &[Entry<'_>], status: &Status) {
+    let rule = status.rule.map(|place| &domain.rules()[place as usize]);
+    let limit = match (rule, status.limit) {
+        (Some(rule), Some(LimitRef::Rule(index))) => rule.limits.get(index as usize),
+        _ => None,
+    };
+    let is_override = matches!(status.limit, Some(LimitRef::Override(_)));
+    let retry_after = status.decision.map(|decision| Wait(decision.retry_after()));
+    event_at!(
+        level,
+        domain = domain.name(),
+        rule = rule.map(|rule| rule.path.as_str()),
+        limit = limit.map(tracing::field::display),
+        is_override = is_override.then_some(true),
+        descriptor = %Cut(entries),
+        hits = status.hits,
+        retry_after = retry_after.map(tracing::field::display),
+        degraded = status.degraded.map(crate::Degraded::name),
+        left_out = (left_out > 0).then_some(left_out),
+        "denied"
+    );
+}
+
+/// As [`write_denial`], for a quota that came with the question.
+#[cold]
+fn write_throttled(level: Level, left_out: u64, ask: &Throttle<'_>, throttled: &Throttled) {
+    event_at!(
+        level,
+        rule = crate::observe::meters::THROTTLE,
+        limit = ask.quota.limit(),
+        period = ?ask.quota.period(),
+        descriptor = %Cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]),
+        hits = ask.cost.permits(),
+        retry_after = %Wait(throttled.retry_after()),
+        degraded = throttled.degraded.map(crate::Degraded::name),
+        left_out = (left_out > 0).then_some(left_out),
+        "denied"
+    );
 }
 
 /// What of an entry is shown in the sketch: its value, or its key where it has none.

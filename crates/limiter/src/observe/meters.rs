@@ -147,6 +147,7 @@ impl Meters {
                 (Kind::Free, _) | (_, None) => {
                     let index = if status.kind == Kind::Overridden { OVERRIDDEN } else { UNMATCHED };
                     domain.lanes.add(seat, index, 1);
+                    any_denied |= status.outcome == Outcome::Deny;
                     continue;
                 }
                 (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].lanes,

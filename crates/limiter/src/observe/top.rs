@@ -8,6 +8,9 @@
 //! A rule has a sketch from its first denial on; no denial ever waits for one: where another thread is at work in it, the denial is
 //! counted as missed. Not here: series of metrics by key, of which there are none.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -150,6 +153,18 @@ impl Text {
         let mut text = Self { length: 0, bytes: [0; SHOWN] };
         for (index, part) in parts.enumerate() {
             if (index > 0 && !text.push(", ")) || !text.push(part) {
+                break;
+            }
+        }
+        text
+    }
+
+    /// Any bytes; those that are no text become `�`.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        let mut text = Self { length: 0, bytes: [0; SHOWN] };
+        for chunk in bytes.utf8_chunks() {
+            let odd = if chunk.invalid().is_empty() { "" } else { "\u{fffd}" };
+            if !text.push(chunk.valid()) || !text.push(odd) {
                 break;
             }
         }

@@ -4,6 +4,7 @@
 
 mod moody;
 
+#[allow(unused_imports, reason = "not every test uses all of it")]
 pub(crate) use moody::Moody;
 use std::time::Duration;
 
