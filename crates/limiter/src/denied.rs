@@ -82,10 +82,11 @@ impl<S: Store, L: Store> Limiter<S, L> {
         seat: Seat,
         now: Timestamp,
     ) {
-        for (status, descriptor) in statuses.iter().zip(request.descriptors) {
+        for (index, status) in statuses.iter().enumerate() {
             if status.outcome != Outcome::Deny && !status.is_shadowed {
                 continue;
             }
+            let descriptor = &request.descriptors[index];
             if let Some(place) = status.rule {
                 self.count_denied_key(rules, domain, place, descriptor.entries, now);
             }

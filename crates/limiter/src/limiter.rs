@@ -33,7 +33,7 @@ pub struct LimiterSettings {
     pub throttle_on_store_failure: OnStoreFailure,
     /// Most reservations that may be open at a time.
     pub max_reservations: usize,
-    /// Longest time that a reservation may be held from its start on.
+    /// Longest time that a reservation may be held from its start on, and longest that one may wait for its start.
     pub longest_reservation: Duration,
     /// Keys that are remembered of each rule that denies, the most denied ones; 0 remembers none. At most 1,024.
     pub top_keys: usize,

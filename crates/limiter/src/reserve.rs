@@ -25,7 +25,8 @@ use crate::request::RequestError;
 /// How long to wait for permits, and how long to hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReserveTerms {
-    /// Most time from now until the permits may be used; zero wants them now.
+    /// Most time from now until the permits may be used; zero wants them now. More than
+    /// [`longest_reservation`](crate::LimiterSettings::longest_reservation) means that.
     pub max_wait: Duration,
     /// How long they are held from that instant on, before they count as used; not zero, and at most
     /// [`longest_reservation`](crate::LimiterSettings::longest_reservation).

@@ -77,7 +77,8 @@ impl<S: Store, L: Store> Limiter<S, L> {
                     return Err(ReserveError::LongKeys { bytes: scratch.keys.len(), most: LONGEST_KEYS });
                 }
                 if !scratch.items.is_empty() {
-                    (items, delay) = self.hold(domain, request, terms.max_wait, now, scratch).await;
+                    let max_wait = terms.max_wait.min(longest);
+                    (items, delay) = self.hold(domain, request, max_wait, now, scratch).await;
                 }
                 let overall = settle::overall(&mut scratch.statuses);
                 if overall == Outcome::Deny && !self.settings.shadow_mode {
