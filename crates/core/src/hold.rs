@@ -119,7 +119,10 @@ impl Quota {
             Algorithm::Total | Algorithm::Unlimited => u128::MAX,
             _ if limit == 0 => u128::MAX, // nothing flows back by itself
             Algorithm::TokenBucket { refill: Refill::Continuous, .. } | Algorithm::LeakyBucket { .. } => {
-                u128::from(left_ns) * limit / span_ns
+                // It may have another rate by now; the faster of both may have flowed since.
+                let (then, elapsed_ns) = (u128::from(said.limit), nanos(now.since(taken_at)));
+                let flowed = u128::from(elapsed_ns) * then.max(limit);
+                (u128::from(said.reset_ns) * then).saturating_sub(flowed) / span_ns
             }
             // The last period's worth comes at its end, and may be a single permit.
             Algorithm::TokenBucket { refill: Refill::Interval, .. } => {

@@ -5,12 +5,16 @@
 //! for n in 10000 110000; do valgrind --tool=callgrind target/release/examples/decisions decide $n; done
 //! ```
 //! A hundred thousandth of the difference is the cost of one. `store` takes from the store alone, by a ready key; `decide` and
-//! `deny` are whole decisions about one descriptor, `two` about two, `together` about two that are charged together.
+//! `deny` are whole decisions about one descriptor, `two` about two, `together` about two that are charged together; `throttle` and
+//! `throttle-deny` bring their own quota, sixteen at a time; `reserve` holds a permit and commits it.
 
 use std::hint::black_box;
+use std::time::Duration;
 
-use tollgate_core::{Cost, Timestamp};
-use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
+use tollgate_core::{Cost, Quota, Timestamp};
+use tollgate_limiter::{
+    Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, ReserveTerms, Scratch, Throttle,
+};
 use tollgate_policy::{Options, Source};
 use tollgate_store::{Charge, Key, Store, Take, Verdicts, block_on};
 use tollgate_store_memory::MemoryStore;
@@ -46,12 +50,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut scratch = Scratch::new();
     let mut verdicts = Verdicts::new();
     let key = Key(b"shop|api_key=0123456789abcdefghij|minute");
+    let limit = if what == "throttle-deny" { 1 } else { 1_000_000_000 };
+    let own = Quota::token_bucket(limit, Duration::from_secs(1))?;
+    let asks = [Throttle { key: b"0123456789abcdefghij", quota: &own, cost: Cost::ONE }; 16];
+    let mut throttled = Vec::new();
     for _ in 0..rounds {
         if what == "store" {
             verdicts.clear();
             let take = Take { key: black_box(key), quota: &quota, cost: Cost::ONE };
             block_on(limiter.store().take(&[take], Charge::Each, NOON, &mut verdicts));
             black_box(&verdicts);
+        } else if what.starts_with("throttle") {
+            throttled.clear();
+            block_on(limiter.throttle(black_box(&asks), black_box(NOON), &mut scratch, &mut throttled));
+            black_box(&throttled);
+        } else if what == "reserve" {
+            let terms = ReserveTerms::default();
+            let id = block_on(limiter.reserve(black_box(&request), terms, NOON, &mut scratch))?
+                .id
+                .ok_or("denied")?;
+            black_box(block_on(limiter.commit(id, None, NOON))?);
         } else {
             let answer = block_on(limiter.decide(black_box(&request), black_box(NOON), &mut scratch))?;
             black_box(answer.is_admitted());

@@ -14,6 +14,8 @@ use tracing::field::Empty;
 
 use crate::answer::Answer;
 use crate::limiter::Limiter;
+use crate::observe::meters::THROTTLE;
+use crate::throttle::Throttled;
 
 /// Target of the spans.
 pub const CALL: &str = "tollgate::call";
@@ -46,7 +48,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
 
     /// A span for a request that came over `surface` (`grpc`, `http`, `resp`), if it is sampled: as its caller says in
     /// `traceparent` (W3C trace context), else by chance. Its fields are surface, domain and traceparent, and outcome and rule once
-    /// [`Answer::record`] has been told.
+    /// [`Answer::record`] (or [`Throttled::record`]) has been told.
     ///
     /// `None` while nobody samples, after one load.
     #[inline]
@@ -145,6 +147,14 @@ impl Answer<'_> {
         if let Some(rule) = rule {
             span.record("rule", rule.path.as_str());
         }
+    }
+}
+
+impl Throttled {
+    /// As [`Answer::record`], for a quota that came with the question.
+    pub fn record(&self, span: &Span) {
+        span.record("outcome", if self.is_admitted() { "admit" } else { "deny" });
+        span.record("rule", THROTTLE);
     }
 }
 

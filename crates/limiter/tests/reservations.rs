@@ -407,8 +407,14 @@ fn a_reload_between_loses_nothing_of_rules_that_stay() {
     for id in ids {
         assert_eq!(desk.commit(id, Some(1), NOON), Ok((Ending::Committed, 4, 1)));
     }
-    assert_eq!(["minute=k", "two=k"].map(|of| desk.left(of, NOON)), [19, 5]);
-    assert!((16..=19).contains(&desk.left("bucket=k", NOON)), "never more than was reserved");
+    assert_eq!(["bucket=k", "minute=k", "two=k"].map(|of| desk.left(of, NOON)), [19, 19, 5]);
+    // What flows back since then flows at the new rate.
+    let id = desk.reserve("bucket=k", 19, NOW, NOON).id.expect("it fits");
+    desk.0.replace(policy(&text.replace("requests_per_unit: 20, a", "requests_per_unit: 100, a")), NOON);
+    let later = NOON + Duration::from_millis(100);
+    let left = desk.left("bucket=k", later);
+    assert_eq!(desk.commit(id, Some(0), later), Ok((Ending::Committed, 19, 0)));
+    assert_eq!(desk.left("bucket=k", later) - left, 10, "ten have flowed back, and one was used before");
     // A rule that is gone has no counter to give back to.
     let id = desk.reserve("minute=gone", 4, NOW, NOON).id.expect("it fits");
     desk.0.replace(policy("{domain: d, descriptors: [{key: other}]}"), NOON);
