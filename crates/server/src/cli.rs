@@ -7,9 +7,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use tollgate_load::Bench;
+use tollgate_top::Top;
+
 use crate::command::{Check, Explain, Serve};
 
-/// A distributed rate limiter: one set of rules, asked by Envoy, HTTP and people.
+/// A distributed rate limiter: one set of rules, asked over gRPC, HTTP and the Redis protocol.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, about, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
@@ -21,13 +24,17 @@ const EXAMPLES: &str = "\
 Examples:
   tollgate serve --rules examples/rules
   tollgate check examples/rules
-  tollgate explain --rules examples/rules --domain messaging message_type=marketing";
+  tollgate explain --rules examples/rules --domain messaging message_type=marketing
+  tollgate top
+  tollgate bench --target resp://127.0.0.1:6390";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
     Check(Check),
     Explain(Explain),
+    Bench(Bench),
+    Top(Top),
 }
 
 /// How a command ended.
@@ -51,6 +58,25 @@ impl From<Ending> for ExitCode {
     }
 }
 
+impl From<tollgate_load::Outcome> for Ending {
+    fn from(outcome: tollgate_load::Outcome) -> Self {
+        match outcome {
+            tollgate_load::Outcome::Answered => Self::Yes,
+            tollgate_load::Outcome::Errors => Self::No,
+            tollgate_load::Outcome::CouldNotRun => Self::CouldNotTell,
+        }
+    }
+}
+
+impl From<tollgate_top::Ending> for Ending {
+    fn from(ending: tollgate_top::Ending) -> Self {
+        match ending {
+            tollgate_top::Ending::Done => Self::Yes,
+            tollgate_top::Ending::CouldNotTell => Self::CouldNotTell,
+        }
+    }
+}
+
 impl Cli {
     /// Does what was asked, writing answers to `out` and talk to `talk`.
     ///
@@ -61,6 +87,8 @@ impl Cli {
             Command::Serve(serve) => serve.run(out, talk),
             Command::Check(check) => check.run(out, talk),
             Command::Explain(explain) => explain.run(out, talk),
+            Command::Bench(bench) => bench.run(out, talk).map(Into::into),
+            Command::Top(top) => top.run(out, talk).map(Into::into),
         }
     }
 }

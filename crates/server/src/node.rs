@@ -88,3 +88,13 @@ impl Node {
         self.ready.send_replace(self.is_ready());
     }
 }
+
+impl tollgate_http_api::Node for Node {
+    fn state(&self) -> tollgate_http_api::NodeState {
+        tollgate_http_api::NodeState {
+            is_ready: self.is_ready(),
+            is_draining: self.is_draining(),
+            last_error: self.reloader.state().fault.as_deref().map(Into::into),
+        }
+    }
+}

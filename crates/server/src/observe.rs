@@ -1,82 +1,114 @@
-//! What the process counts of itself beside the limiter's metrics: connections of each surface.
+//! What the process counts of itself beside the limiter's metrics: connections of each surface, and traces.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use tollgate_envoy_rls::RateLimitService;
+use tollgate_net::Figures;
+use tollgate_resp_api::RespApi;
 use tollgate_store_memory::MemoryStore;
 
-/// Connections of the HTTP port so far.
-#[derive(Debug, Default)]
-pub struct Connections {
-    /// Accepted, also those closed at once.
-    pub accepted: AtomicU64,
-    /// Closed at once, because there were too many.
-    pub refused: AtomicU64,
-    /// Ended.
-    pub closed: AtomicU64,
+use crate::settings::Surface;
+use crate::telemetry::otlp::Counts;
+
+/// What is looked at when metrics are asked for.
+#[derive(Debug)]
+pub struct Observed {
+    /// Connections of each surface.
+    pub connections: [(Surface, Arc<Figures>); 3],
+    /// The Redis protocol.
+    pub resp: Arc<RespApi<MemoryStore>>,
 }
 
-/// Adds the connections of both surfaces to `registry`.
-pub fn register(
-    registry: &mut Registry,
-    grpc: Vec<Arc<RateLimitService<MemoryStore>>>,
-    http: Arc<Connections>,
-) {
-    registry.register_collector(Box::new(Surfaces { grpc, http }));
+/// Adds what is `observed`, and `traces` where they are sent, to `registry`.
+pub fn register(registry: &mut Registry, observed: Observed, traces: Option<Arc<Counts>>) {
+    registry.register_collector(Box::new(Collected { observed, traces }));
 }
 
 #[derive(Debug)]
-struct Surfaces {
-    grpc: Vec<Arc<RateLimitService<MemoryStore>>>,
-    http: Arc<Connections>,
+struct Collected {
+    observed: Observed,
+    traces: Option<Arc<Counts>>,
 }
 
-impl Surfaces {
-    /// Name, and connections accepted, refused and closed.
-    fn read(&self) -> [(&'static str, [u64; 3]); 2] {
-        let grpc = self.grpc.iter().fold([0; 3], |[accepted, refused, closed], service| {
-            let figures = service.figures();
-            [
-                accepted + figures.accepted.get(),
-                refused + figures.refused.get(),
-                closed + figures.closed.get(),
-            ]
-        });
-        let http = [&self.http.accepted, &self.http.refused, &self.http.closed];
-        [("grpc", grpc), ("http", http.map(|count| count.load(Ordering::Relaxed)))]
-    }
-}
-
-impl Collector for Surfaces {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let read = self.read();
-        let accepted = read.map(|(name, [accepted, ..])| (name, accepted));
-        let refused = read.map(|(name, [_, refused, _])| (name, refused));
-        for (metric, help, counts) in [
-            ("tollgate_connections_accepted", "Connections accepted, by surface", accepted),
-            ("tollgate_connections_refused", "Connections closed at once: there were too many", refused),
-        ] {
-            let sample = ConstCounter::new(0_u64);
-            let mut family = encoder.encode_descriptor(metric, help, None, sample.metric_type())?;
-            for (surface, count) in counts {
-                ConstCounter::new(count).encode(family.encode_family(&[("surface", surface)])?)?;
-            }
+impl Collector for Collected {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let of = |pick: fn(&Figures) -> u64| {
+            self.observed.connections.each_ref().map(|(surface, figures)| (surface.name(), pick(figures)))
+        };
+        let counters = [
+            ("tollgate_connections_accepted", "Connections accepted, by surface", of(|it| it.accepted.get())),
+            (
+                "tollgate_connections_refused",
+                "Connections closed at once: there were too many",
+                of(|it| it.refused.get()),
+            ),
+            (
+                "tollgate_tls_handshakes_failed",
+                "Connections that ended before TLS was agreed on",
+                of(|it| it.tls_failed.get()),
+            ),
+        ];
+        for (name, help, counts) in counters {
+            family(&mut to, name, help, "surface", MetricType::Counter, &counts)?;
         }
-        let sample = ConstGauge::new(0_i64);
         let help = "Connections being served, by surface";
-        let mut family =
-            encoder.encode_descriptor("tollgate_connections", help, None, sample.metric_type())?;
-        for (surface, [accepted, refused, closed]) in read {
-            let open = accepted.saturating_sub(refused + closed);
-            let open = i64::try_from(open).unwrap_or(i64::MAX);
-            ConstGauge::new(open).encode(family.encode_family(&[("surface", surface)])?)?;
-        }
-        Ok(())
+        let open = of(Figures::open);
+        family(&mut to, "tollgate_connections", help, "surface", MetricType::Gauge, &open)?;
+        self.resp(&mut to)?;
+        let Some(traces) = &self.traces else { return Ok(()) };
+        let spans = [("sent", &traces.sent), ("failed", &traces.failed), ("dropped", &traces.dropped)];
+        let help = "Spans taken by the collector, not taken by it, and dropped because too many waited";
+        let spans = spans.map(|(result, count)| (result, count.load(Relaxed)));
+        family(&mut to, "tollgate_trace_spans", help, "result", MetricType::Counter, &spans)
     }
+}
+
+impl Collected {
+    fn resp(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let figures = self.observed.resp.figures();
+        let help = "Commands of the Redis protocol answered";
+        family(to, "tollgate_resp_commands", help, "", MetricType::Counter, &[("", figures.commands())])?;
+        let help = "Connections of the Redis protocol closed for what they did, by reason";
+        let closed = [
+            ("protocol", figures.protocol_errors()),
+            ("slow_reader", figures.slow_readers()),
+            ("slow_writer", figures.slow_writers()),
+            ("idle", figures.idle()),
+            ("over_budget", figures.over_budget()),
+        ];
+        family(to, "tollgate_resp_closed", help, "reason", MetricType::Counter, &closed)?;
+        let help = "Wrong passwords given to AUTH";
+        let wrong = [("", figures.wrong_passwords())];
+        family(to, "tollgate_resp_wrong_passwords", help, "", MetricType::Counter, &wrong)?;
+        let help = "Bytes of commands half arrived";
+        let buffered = [("", figures.buffered_bytes() as u64)];
+        family(to, "tollgate_resp_buffered_bytes", help, "", MetricType::Gauge, &buffered)
+    }
+}
+
+/// One metric: a value for each value of `label`, or one without where `label` is empty.
+fn family(
+    to: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    kind: MetricType,
+    values: &[(&str, u64)],
+) -> fmt::Result {
+    let mut family = to.encode_descriptor(name, help, None, kind)?;
+    for (of, value) in values {
+        let labels = [(label, *of)];
+        let labels: &[(&str, &str)] = if label.is_empty() { &[] } else { &labels };
+        let mut series = family.encode_family(&labels)?;
+        match kind {
+            MetricType::Counter => series.encode_counter::<NoLabelSet, _, u64>(value, None)?,
+            _ => series.encode_gauge(value)?,
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! What `serve` says when it is up: one screen on stdout, each line a word and what belongs to it.
 //!
-//! Programs may rely on the lines `grpc ADDRESS`, `http ADDRESS` (or `off`) and `try COMMAND`, and on `ready` being the
-//! last one.
+//! Programs may rely on the lines `grpc ADDRESS`, `http ADDRESS`, `resp ADDRESS` (or `off`), `tls SURFACES` (or `off`) and
+//! `try COMMAND`, and on `ready` being the last one.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,19 +11,16 @@ use tollgate_policy::Policy;
 
 use crate::command::{count, summary};
 use crate::example;
+use crate::settings::{Settings, Surface, units};
 
 /// What there is to say.
 pub struct Screen<'a> {
     /// The rules in force.
     pub policy: &'a Policy,
-    /// Where they came from.
-    pub rules: &'a [std::path::PathBuf],
-    /// Where gRPC listens, and by how many threads it is answered.
-    pub grpc: Option<(SocketAddr, usize)>,
-    /// Where HTTP listens.
-    pub http: Option<SocketAddr>,
-    /// What the store is, such as `memory, at most 1 GiB`.
-    pub store: String,
+    /// Where each surface listens.
+    pub listening: [(Surface, Option<SocketAddr>); 3],
+    /// What was set.
+    pub settings: &'a Settings,
 }
 
 impl Screen<'_> {
@@ -40,7 +37,7 @@ impl Screen<'_> {
 
     fn lines(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
         const MOST: usize = 8;
-        let paths: Vec<String> = self.rules.iter().map(|path| path.display().to_string()).collect();
+        let paths: Vec<String> = self.settings.rules.iter().map(|path| path.display().to_string()).collect();
         writeln!(out, "tollgate {}", env!("CARGO_PKG_VERSION"))?;
         writeln!(out, "  rules   {} from {}", summary(self.policy), paths.join(", "))?;
         for domain in self.policy.domains().iter().take(MOST) {
@@ -50,23 +47,39 @@ impl Screen<'_> {
             writeln!(out, "            and {} more", count(more, "domain"))?;
         }
         writeln!(out, "  version {}", self.policy.version())?;
-        writeln!(out, "  store   {}", self.store)?;
-        match self.grpc {
-            Some((address, workers)) => writeln!(out, "  grpc    {address} ({})", count(workers, "worker"))?,
-            None => writeln!(out, "  grpc    off")?,
+        let Settings { memory_max, workers, tls, .. } = self.settings;
+        writeln!(out, "  store   memory, at most {}", units::in_bytes(*memory_max))?;
+        for (surface, address) in self.listening {
+            let address = address.map_or_else(|| "off".to_owned(), |address| address.to_string());
+            writeln!(out, "  {:<7} {address}", surface.name())?;
         }
-        match self.http {
-            Some(address) => writeln!(out, "  http    {address}")?,
-            None => writeln!(out, "  http    off")?,
-        }
+        let tls = match tls.surfaces.as_slice() {
+            [] => "off".to_owned(),
+            surfaces => surfaces.iter().map(|surface| surface.name()).collect::<Vec<_>>().join(", "),
+        };
+        writeln!(out, "  tls     {tls}")?;
+        writeln!(out, "  workers {workers}")?;
         writeln!(out, "  try     {}", self.try_this())?;
         writeln!(out, "  ready")
     }
 
+    /// How HTTP is asked from this machine, up to the path.
+    fn curl(&self) -> Option<String> {
+        let (_, http) = self.listening.into_iter().find(|(surface, _)| *surface == Surface::Http)?;
+        let http = reachable(http?);
+        // The certificate names a host, not this address.
+        let encrypted = self.settings.tls.of(Surface::Http).map(|_| format!("curl -sk https://{http}"));
+        Some(encrypted.unwrap_or_else(|| format!("curl -s http://{http}")))
+    }
+
     /// A command that works as it stands.
     fn try_this(&self) -> String {
-        let Some(http) = self.http.map(reachable) else {
-            let path = self.rules.first().map_or_else(String::new, |path| quote(&path.display().to_string()));
+        let Some(curl) = self.curl() else {
+            let path = self
+                .settings
+                .rules
+                .first()
+                .map_or_else(String::new, |path| quote(&path.display().to_string()));
             // Not everybody has it on the PATH.
             let program =
                 std::env::current_exe().map_or_else(|_| "tollgate".into(), |path| path.display().to_string());
@@ -91,9 +104,9 @@ impl Screen<'_> {
                     json!(domain.name()),
                     json!([{"entries": entries}])
                 );
-                format!("curl -s http://{http}/json -d {}", quote(&body))
+                format!("{curl}/json -d {}", quote(&body))
             }
-            None => format!("curl -s http://{http}/readyz"),
+            None => format!("{curl}/readyz"),
         }
     }
 }

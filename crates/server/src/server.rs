@@ -1,118 +1,136 @@
 //! One server, from its settings to its end: what is made, in which order, and how it stops.
 //!
-//! gRPC is answered by worker threads, each with its own runtime and its own socket; everything else (HTTP, signals,
-//! reload) lives on one small runtime here. Nothing but the shared node goes between them.
+//! Every surface is answered by worker threads; signals, reload and certificates live on one small runtime here. Nothing
+//! but the shared node goes between them.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
-use tollgate_envoy_rls::{Limits, RateLimitService};
-use tollgate_store_memory::MemoryStore;
+use tollgate_net::{Listeners, Sockets, TlsError};
 
-use crate::http::{self, routes::Routes};
-use crate::listen::Listeners;
+use crate::certificates::Certificates;
 use crate::node::Node;
-use crate::observe::{self, Connections};
-use crate::settings::{Listen, Settings};
+use crate::observe;
+use crate::settings::{Listen, Settings, Surface};
 use crate::signals::Signals;
+use crate::surfaces::Surfaces;
+use crate::telemetry::otlp::Counts;
+use crate::worker::{self, small_runtime};
+
+/// How often certificates are looked at.
+const LOOK_AT_CERTIFICATES: Duration = Duration::from_secs(5);
 
 /// A server that listens and does not answer yet.
 #[derive(Debug)]
 pub struct Server {
     node: Arc<Node>,
     settings: Settings,
-    grpc: Option<Listeners>,
-    http: Option<Listeners>,
+    certificates: Certificates,
+    bound: Bound,
+}
+
+/// The sockets of each surface that is on.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) grpc: Option<Listeners>,
+    pub(crate) http: Option<Listeners>,
+    pub(crate) resp: Option<Listeners>,
+}
+
+impl Bound {
+    fn of(&self, surface: Surface) -> Option<&Listeners> {
+        match surface {
+            Surface::Grpc => self.grpc.as_ref(),
+            Surface::Http => self.http.as_ref(),
+            Surface::Resp => self.resp.as_ref(),
+        }
+    }
 }
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
-#[error("{surface} cannot listen on {address}: {source}")]
-pub struct BindError {
-    surface: &'static str,
-    address: String,
-    source: io::Error,
+pub enum BindError {
+    /// An address could not be had.
+    #[error("{surface} cannot listen on {address}: {source}")]
+    Address {
+        /// Which surface.
+        surface: &'static str,
+        /// Its address as set.
+        address: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] TlsError),
 }
 
 impl Server {
-    /// Takes the ports that `settings` name.
+    /// Takes the ports and reads the certificates that `settings` name.
     ///
     /// # Errors
-    /// [`BindError`] names the surface whose port could not be had.
+    /// [`BindError`] names the surface whose port could not be had, or the file that cannot be used.
     pub fn bind(settings: Settings, node: Arc<Node>) -> Result<Self, BindError> {
-        crate::listen::raise_descriptor_limit();
-        let grpc = bind("grpc", &settings.grpc, settings.workers)?;
-        let http = bind("http", &settings.http, 1)?;
-        Ok(Self { node, settings, grpc, http })
+        tollgate_net::raise_descriptor_limit();
+        let certificates = Certificates::load(&settings.tls)?;
+        let bound = Bound {
+            grpc: bind(Surface::Grpc, &settings.grpc, &settings)?,
+            http: bind(Surface::Http, &settings.http, &settings)?,
+            resp: bind(Surface::Resp, &settings.resp, &settings)?,
+        };
+        Ok(Self { node, settings, certificates, bound })
     }
 
-    /// Where gRPC listens.
+    /// Where `surface` listens, where it is on.
     #[must_use]
-    pub fn grpc(&self) -> Option<std::net::SocketAddr> {
-        self.grpc.as_ref().map(|listeners| listeners.address)
+    pub fn address(&self, surface: Surface) -> Option<SocketAddr> {
+        self.bound.of(surface).map(|listeners| listeners.address)
     }
 
-    /// Where HTTP listens.
-    #[must_use]
-    pub fn http(&self) -> Option<std::net::SocketAddr> {
-        self.http.as_ref().map(|listeners| listeners.address)
-    }
-
-    /// Answers until a signal ends it. `up` is called once every surface can be asked.
+    /// Answers until a signal ends it. `up` is called once every surface can be asked; `traces` are what was sent of them.
     ///
     /// # Errors
     /// When the system gives no thread or no signal handler, when `up` fails, or when a worker ends by itself.
-    pub fn run(self, up: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let Self { node, settings, grpc, http } = self;
+    pub fn run(self, traces: Option<Arc<Counts>>, up: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let Self { node, settings, certificates, bound } = self;
         let (close, closing) = watch::channel(false);
         let (ends, mut ended) = mpsc::unbounded_channel();
-        let (mut workers, mut services, served) = (0, Vec::new(), Arc::new(Connections::default()));
-        for socket in grpc.into_iter().flat_map(|listeners| listeners.sockets) {
-            let service = service(&node, &settings);
-            services.push(Arc::clone(&service));
-            start_worker(workers, socket, service, closing.clone(), ends.clone())?;
-            workers += 1;
+        let surfaces = Surfaces::new(&node, &settings, &certificates, &bound);
+        node.limiter.metrics().register(|registry| observe::register(registry, surfaces.observed(), traces));
+        let workers = surfaces.workers(bound);
+        let number_of_workers = workers.len();
+        for (number, doors) in workers.into_iter().enumerate() {
+            worker::start(number, doors, closing.clone(), ends.clone())?;
         }
-        node.limiter
-            .metrics()
-            .register(|registry| observe::register(registry, services, Arc::clone(&served)));
         small_runtime()?.block_on(async {
             let mut signals = Signals::new()?;
-            let mut surfaces = JoinSet::new();
-            if let Some((address, socket)) = http.and_then(Listeners::into_one) {
-                let routes = Arc::new(Routes::new(Arc::clone(&node), service(&node, &settings), address.ip().is_loopback()));
-                let listener = tokio::net::TcpListener::from_std(socket)?;
-                surfaces.spawn(http::serve(listener, routes, settings.max_connections, served, closing));
-            }
             let waiting = Arc::clone(&node);
             tokio::spawn(async move { waiting.await_rules().await });
             up()?;
             let outcome = tokio::select! {
-                () = signals.told_to_go(&node) => Ok(()),
-                Some(worker) = ended.recv() => Err(io::Error::other(format!("gRPC worker {worker} ended by itself"))),
+                () = signals.told_to_go(&node, &certificates) => Ok(()),
+                () = watch_certificates(&certificates) => Ok(()),
+                Some(worker) = ended.recv() => Err(io::Error::other(format!("worker {worker} ended by itself"))),
             };
             node.drain();
             tracing::info!(delay = ?settings.drain_delay, "draining: not ready any more, calls are still taken; a second signal ends that");
             tokio::select! {
                 () = tokio::time::sleep(settings.drain_delay) => {}
-                () = signals.told_to_go(&node) => {}
+                () = signals.told_to_go(&node, &certificates) => {}
             }
             tracing::info!(timeout = ?settings.drain_timeout, "closing: calls under way finish");
             close.send_replace(true);
             let finished = tokio::time::timeout(settings.drain_timeout, async {
-                while surfaces.join_next().await.is_some() {}
-                for _ in 0..workers {
+                for _ in 0..number_of_workers {
                     ended.recv().await;
                 }
             });
             let is_finished = tokio::select! {
                 finished = finished => finished.is_ok(),
-                () = signals.told_to_go(&node) => false,
+                () = signals.told_to_go(&node, &certificates) => false,
             };
             match is_finished {
                 true => tracing::info!("stopped"),
@@ -123,68 +141,43 @@ impl Server {
     }
 }
 
-fn bind(surface: &'static str, listen: &Listen, sockets: usize) -> Result<Option<Listeners>, BindError> {
-    let Listen::At(address) = listen else { return Ok(None) };
-    match Listeners::bind(address, sockets) {
-        Ok(listeners) => {
-            if !listeners.address.ip().is_loopback() {
-                tracing::warn!(
-                    surface,
-                    address = %listeners.address,
-                    "listens beyond this machine, in cleartext and for everybody who can reach it"
-                );
-            }
-            Ok(Some(listeners))
-        }
-        Err(source) => Err(BindError { surface, address: address.clone(), source }),
+/// Never ends.
+async fn watch_certificates(certificates: &Certificates) {
+    let mut ticks = tokio::time::interval(LOOK_AT_CERTIFICATES);
+    loop {
+        ticks.tick().await;
+        certificates.look();
     }
 }
 
-fn service(node: &Node, settings: &Settings) -> Arc<RateLimitService<MemoryStore>> {
-    let limits = Limits {
-        max_connections: settings.max_connections.div_ceil(settings.workers),
-        max_connection_age: settings.max_connection_age.unwrap_or(Duration::MAX),
-        max_connection_age_grace: settings.max_connection_age_grace,
-        drain_timeout: settings.drain_timeout,
-        ..Limits::default()
-    };
-    let (limiter, clock) = (Arc::clone(&node.limiter), Arc::clone(&node.clock));
-    Arc::new(RateLimitService::new(limiter, clock, node.ready(), settings.replies.clone(), limits))
+fn bind(surface: Surface, listen: &Listen, settings: &Settings) -> Result<Option<Listeners>, BindError> {
+    let Listen::At(address) = listen else { return Ok(None) };
+    let sockets = Sockets { count: settings.workers, backlog: settings.backlog };
+    match Listeners::bind(address, sockets) {
+        Ok(listeners) => {
+            warn_if_exposed(surface, listeners.address, settings);
+            Ok(Some(listeners))
+        }
+        Err(source) => Err(BindError::Address { surface: surface.name(), address: address.clone(), source }),
+    }
 }
 
-fn small_runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
-}
-
-/// Starts the thread that answers what comes in on `socket`; it says its number to `ended` when it is through.
-fn start_worker(
-    number: usize,
-    socket: TcpListener,
-    service: Arc<RateLimitService<MemoryStore>>,
-    closing: watch::Receiver<bool>,
-    ended: mpsc::UnboundedSender<usize>,
-) -> io::Result<()> {
-    let runtime = small_runtime()?;
-    std::thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
-        let _said = Ended { number, ended };
-        runtime.block_on(async {
-            match tokio::net::TcpListener::from_std(socket) {
-                Ok(listener) => tollgate_envoy_rls::serve(listener, service, closing).await,
-                Err(error) => tracing::error!(%error, number, "a gRPC worker has no socket"),
-            }
-        });
-    })?;
-    Ok(())
-}
-
-/// Says that a worker has ended, also when it has panicked.
-struct Ended {
-    number: usize,
-    ended: mpsc::UnboundedSender<usize>,
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.ended.send(self.number); // nobody listens any more when the drain took too long
+/// One line for a surface that others than this machine can reach, and that lacks what should be there then.
+fn warn_if_exposed(surface: Surface, address: SocketAddr, settings: &Settings) {
+    let mut lacks = Vec::new();
+    if settings.tls.of(surface).is_none() {
+        lacks.push("in cleartext (set tls_cert and tls_key)");
+    }
+    match surface {
+        Surface::Http if settings.admin_token.is_none() => {
+            lacks.push("without an admin token, so /v1/keys, /v1/rules and /debug answer nobody (set TOLLGATE_ADMIN_TOKEN)");
+        }
+        Surface::Resp if settings.resp_password.is_none() => {
+            lacks.push("for everybody who can reach it (set TOLLGATE_RESP_PASSWORD)");
+        }
+        Surface::Grpc | Surface::Http | Surface::Resp => {}
+    }
+    if !address.ip().is_loopback() && !lacks.is_empty() {
+        tracing::warn!(surface = surface.name(), %address, "listens beyond this machine, {}", lacks.join(", and "));
     }
 }

@@ -8,7 +8,9 @@
 mod file;
 mod layers;
 mod peer;
+mod secret;
 mod table;
+mod tls;
 pub mod units;
 
 use std::path::PathBuf;
@@ -17,11 +19,14 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
 use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
+use tollgate_headers::{Style, UnknownStyle};
 use tollgate_limiter::LimiterSettings;
 
 use layers::Layers;
 pub use layers::{Given, Origin, Sources};
+pub use secret::Secret;
 pub use table::{Kind, SETTINGS, Setting, named};
+pub use tls::{Surface, TlsFiles, TlsSettings};
 pub use units::{Listen, LogFormat};
 
 /// Everything that `serve` can be told.
@@ -37,20 +42,34 @@ pub struct Settings {
     pub grpc: Listen,
     /// The HTTP surface.
     pub http: Listen,
-    /// Threads that answer gRPC.
+    /// The Redis protocol.
+    pub resp: Listen,
+    /// Threads that answer.
     pub workers: usize,
     /// Most connections at once on each surface.
     pub max_connections: usize,
+    /// Connections that the system keeps until they are accepted, for each worker and surface.
+    pub backlog: u32,
     /// When a gRPC connection is asked to go away; `None` is never.
     pub max_connection_age: Option<Duration>,
     /// How long its calls may still take.
     pub max_connection_age_grace: Duration,
+    /// Which surfaces speak TLS, and with what.
+    pub tls: TlsSettings,
+    /// What the routes for operators ask for.
+    pub admin_token: Option<Secret>,
+    /// What clients of the Redis protocol say first.
+    pub resp_password: Option<Secret>,
     /// What holds for every decision.
     pub limiter: LimiterSettings,
+    /// Fields that tell HTTP clients their limits.
+    pub headers: Style,
     /// What goes into replies to Envoy besides the decision.
     pub replies: ReplyOptions,
     /// Most bytes of counters.
     pub memory_max: u64,
+    /// The collector of traces.
+    pub otlp: Option<String>,
     /// From the signal to the end of listening.
     pub drain_delay: Duration,
     /// From the end of listening to the end of calls.
@@ -99,6 +118,10 @@ impl Settings {
             reset: layers.one("reset-header", units::header_name),
         };
         let response_headers = layers.one("response-headers", units::switch).then_some(headers);
+        let otlp = layers.maybe("otlp", units::collector);
+        // Nobody samples where nobody takes the spans.
+        let trace_ratio = layers.one("trace-ratio", units::ratio);
+        let trace_ratio = if otlp.is_some() { f64::from(trace_ratio) } else { 0.0 };
         let age = layers.one("max-connection-age", units::span);
         layers.one("store", known_store);
         let settings = Self {
@@ -107,21 +130,38 @@ impl Settings {
             start_anyway: layers.one("start-anyway", units::switch),
             grpc: layers.one("grpc", units::listen),
             http: layers.one("http", units::listen),
+            resp: layers.one("resp", units::listen),
             workers: layers.maybe("workers", |text| units::number(text, 1, 1024)).unwrap_or(sources.cores),
             max_connections: layers.one("max-connections", |text| units::number(text, 1, 10_000_000)),
+            backlog: layers
+                .one("backlog", |text| units::number(text, 1, 1 << 20).map(|number| number as u32)),
             max_connection_age: Some(age).filter(|age| !age.is_zero()),
             max_connection_age_grace: layers.one("max-connection-age-grace", units::span),
+            tls: tls::read(&mut layers),
+            admin_token: secret(&mut layers, "admin-token", "admin-token-file"),
+            resp_password: secret(&mut layers, "resp-password", "resp-password-file"),
             limiter: LimiterSettings {
                 shadow_mode: layers.one("shadow-mode", units::switch),
                 quota_mode: layers.one("quota-mode", units::switch),
                 near_limit_ratio: layers.one("near-limit-ratio", units::ratio),
+                throttle_on_store_failure: layers.one("throttle-on-store-failure", units::on_store_failure),
+                max_reservations: layers.one("max-reservations", |text| units::number(text, 0, 10_000_000)),
+                longest_reservation: layers.one("longest-reservation", units::span),
+                top_keys: layers.one("top-keys", |text| units::number(text, 0, 1024)),
+                denial_log: layers.maybe("denial-log-level", units::log_level).and_then(|it| it.into_level()),
+                denial_log_lines: layers.one("denial-log-rate", |text| units::number(text, 1, 1_000_000))
+                    as u32,
+                trace_ratio,
                 ..LimiterSettings::default()
             },
+            headers: layers
+                .one("headers", |text| text.parse().map_err(|error: UnknownStyle| error.to_string())),
             replies: ReplyOptions {
                 headers: response_headers,
                 dynamic_metadata: layers.one("dynamic-metadata", units::switch),
             },
             memory_max: layers.one("memory-max", units::bytes),
+            otlp,
             drain_delay: layers.one("drain-delay", units::span),
             drain_timeout: layers.one("drain-timeout", units::span),
             log_level: layers.maybe("log-level", units::log_level).unwrap_or(LevelFilter::INFO),
@@ -132,11 +172,21 @@ impl Settings {
         if settings.rules.is_empty() {
             layers.fault("settings", "no rules are named; add --rules FOLDER");
         }
-        if settings.grpc == Listen::Off && settings.http == Listen::Off {
-            layers.fault("settings", "grpc and http are both off, so nobody could ask; turn one on");
+        if [&settings.grpc, &settings.http, &settings.resp].into_iter().all(|listen| *listen == Listen::Off) {
+            layers.fault("settings", "grpc, http and resp are all off, so nobody could ask; turn one on");
         }
         layers.finish(settings)
     }
+}
+
+/// The secret called `name`, or the one in the file that `file_name` names.
+fn secret(layers: &mut Layers, name: &str, file_name: &str) -> Option<Secret> {
+    let value = layers.maybe(name, |text| text.parse::<Secret>().map_err(str::to_owned));
+    let file = layers.maybe(file_name, |path| Secret::from_file(path.as_ref()));
+    if value.is_some() && file.is_some() {
+        layers.fault("settings", &format!("{name} and {file_name} are both given; keep one"));
+    }
+    value.or(file)
 }
 
 fn known_store(text: &str) -> Result<(), String> {

@@ -1,9 +1,10 @@
-//! Signals: SIGTERM and SIGINT end the process, SIGHUP reads the rules again.
+//! Signals: SIGTERM and SIGINT end the process, SIGHUP reads rules and certificates again.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::certificates::Certificates;
 use crate::node::Node;
 
 /// The signals that are listened to.
@@ -27,15 +28,17 @@ impl Signals {
         })
     }
 
-    /// Returns when the process is told to go; meanwhile has `node` read its rules again on each SIGHUP.
-    pub(crate) async fn told_to_go(&mut self, node: &Node) {
+    /// Returns when the process is told to go; meanwhile each SIGHUP has rules and certificates
+    /// read again.
+    pub(crate) async fn told_to_go(&mut self, node: &Node, certificates: &Certificates) {
         let name = loop {
             tokio::select! {
                 Some(()) = self.terminate.recv() => break "SIGTERM",
                 Some(()) = self.interrupt.recv() => break "SIGINT",
                 Some(()) = self.hangup.recv() => {
-                    tracing::info!("SIGHUP: reading the rules again");
+                    tracing::info!("SIGHUP: reading rules and certificates again");
                     node.reloader.reload_now();
+                    certificates.look();
                 }
             }
         };

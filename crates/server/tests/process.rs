@@ -41,7 +41,8 @@ struct Server {
 impl Server {
     fn start(rules: &Path, flags: &[&str]) -> Self {
         let mut command = tollgate();
-        command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--drain-delay", "0"]);
+        command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+        command.args(["--resp", "127.0.0.1:0", "--drain-delay", "0"]);
         command.arg("--rules").arg(rules).args(flags);
         Self::of(command)
     }
@@ -293,7 +294,7 @@ fn a_connection_that_is_idle_does_not_hold_the_end() {
 #[test]
 fn a_connection_above_the_most_is_closed_and_counted() {
     let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--max-connections", "1"]);
+    let server = Server::start(folder.path(), &["--max-connections", "1", "--workers", "1"]);
     let mut first = connect(server.http());
     first.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").expect("sent");
     first.read_exact(&mut [0; 15]).expect("an answer");
@@ -320,6 +321,7 @@ fn the_environment_of_the_peers_container_is_enough() {
         ("GRPC_PORT", "0"),
         ("HOST", "127.0.0.1"),
         ("PORT", "0"),
+        ("TOLLGATE_RESP", "off"),
         ("USE_STATSD", "false"),
         ("LOG_LEVEL", "warn"),
         ("LOG_FORMAT", "json"),
@@ -449,7 +451,7 @@ fn started_anyway_it_becomes_ready_with_the_first_good_file() {
 #[test]
 fn a_surface_that_is_off_is_not_there() {
     let folder = rules(RULES);
-    let mut server = Server::start(folder.path(), &["--http", "off"]);
+    let mut server = Server::start(folder.path(), &["--http", "off", "--resp", "off"]);
     assert_eq!(server.says("http"), Some("off"));
     let try_this = server.says("try").expect("a command").to_owned();
     let ran = Command::new("sh").args(["-c", &try_this]).output().expect("sh");
@@ -465,7 +467,9 @@ fn a_port_that_is_taken_is_told() {
     let first = Server::start(folder.path(), &[]);
     let taken = first.http().to_string();
     let mut second = tollgate();
-    second.args(["serve", "--grpc", "127.0.0.1:0", "--http", &taken, "--rules"]).arg(folder.path());
+    second
+        .args(["serve", "--grpc", "127.0.0.1:0", "--resp", "off", "--http", &taken, "--rules"])
+        .arg(folder.path());
     let ran = second.output().expect("it ends");
     assert_eq!(ran.status.code(), Some(2));
     let said = String::from_utf8_lossy(&ran.stderr);

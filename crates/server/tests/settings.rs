@@ -7,7 +7,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_server::settings::{Fault, Kind, Listen, SETTINGS, Setting, Settings, Sources};
+use tollgate_server::settings::{
+    Fault, Kind, Listen, SETTINGS, Secret, Setting, Settings, Sources, Surface, TlsFiles, TlsSettings,
+};
 
 /// Flags, environment and file text, as a test writes them.
 fn read(flags: &[(&str, &str)], env: &[(&str, &str)], file: Option<&str>) -> Result<Settings, Vec<Fault>> {
@@ -63,12 +65,25 @@ fn a_flag_beats_the_environment_beats_the_peers_names_beat_the_file_beat_the_def
 }
 
 #[test]
-fn every_setting_can_be_given_by_flag_by_environment_and_by_file() {
+fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_by_flag() {
+    let secret = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(secret.path(), "s3cret\n").expect("written");
+    let file = secret.path().display().to_string();
     for Setting { name, kind, default, .. } in SETTINGS {
         let value = match (*name, kind) {
             ("rules", _) => "elsewhere",
             ("workers", _) => "7",
-            ("http" | "grpc", _) => "127.0.0.1:9",
+            ("http" | "grpc" | "resp", _) => "127.0.0.1:9",
+            ("tls-cert" | "tls-key" | "grpc-client-ca", _) => "some.pem",
+            ("tls", _) => "grpc",
+            ("admin-token" | "resp-password", _) => "s3cret",
+            ("admin-token-file" | "resp-password-file", _) => file.as_str(),
+            ("headers", _) => "legacy,draft-11",
+            ("backlog" | "max-reservations" | "denial-log-rate" | "top-keys", _) => "77",
+            ("denial-log-level", _) => "off",
+            ("throttle-on-store-failure", _) => "deny",
+            ("otlp", _) => "http://collector:4317",
+            ("trace-ratio", _) => "0.5",
             ("store", _) => "memory",
             ("log-level", _) => "debug",
             ("log-format", _) => "json",
@@ -81,15 +96,35 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file() {
         };
         assert!(value != *default || *name == "store", "{name}: the row must show a change");
         let row = SETTINGS.iter().find(|row| row.name == *name).expect("a row");
-        let base = [("TOLLGATE_RESPONSE_HEADERS", "true"), ("TOLLGATE_RULES", "rules")];
-        let base: Vec<_> = base.into_iter().filter(|(key, _)| *key != row.env()).collect();
-        let by_flag = read(&[(name, value)], &base, None).expect("flag");
+        let base = [
+            ("TOLLGATE_RESPONSE_HEADERS", "true"),
+            ("TOLLGATE_RULES", "rules"),
+            ("TOLLGATE_OTLP", "http://localhost:4317"),
+        ];
+        let certificate = [("TOLLGATE_TLS_CERT", "a.pem"), ("TOLLGATE_TLS_KEY", "b.pem")];
+        let certificate = certificate.into_iter().filter(|_| name.contains("tls") || name.ends_with("-ca"));
+        let base: Vec<_> = base
+            .into_iter()
+            .chain(certificate)
+            .filter(|(key, _)| *key != row.env() || name.starts_with("tls-"))
+            .collect();
+        let by_flag = read(&[(name, value)], &base, None);
+        let by_flag = match kind {
+            Kind::Secret => {
+                let said = told(by_flag);
+                assert!(said[0].contains("would be shown by `ps`") && !said[0].contains(value), "{said:?}");
+                read(&[(&format!("{name}-file"), &file)], &base, None).expect("the file")
+            }
+            _ => by_flag.expect("flag"),
+        };
         let env = row.env();
         let with: Vec<_> = base.iter().copied().chain([(env.as_str(), value)]).collect();
         let by_env = read(&[], &with, None).expect("environment");
         let by_file = read(&[], &base, Some(&format!("{}: {value}\n", row.key())));
         assert_eq!(by_flag, by_env, "{name}");
-        if !matches!(*name, "rules" | "response-headers") {
+        assert!(!format!("{by_env:?}").contains("s3cret"), "{name}");
+        // What the environment of this test says goes before the file.
+        if !matches!(*name, "rules" | "response-headers" | "otlp" | "tls-cert" | "tls-key") {
             assert_eq!(by_flag, by_file.expect("file"), "{name}");
             if *name != "store" {
                 assert_ne!(by_flag, read(&[], &base, None).expect("defaults"), "{name} changes nothing");
@@ -164,13 +199,19 @@ fn what_the_peer_would_do_and_we_do_not_is_said() {
             "CACHE_KEY_PREFIX: no effect: counters in this process are not shared with others",
         ]
     );
-    let unsafe_to_ignore = [("GRPC_SERVER_USE_TLS", "true"), ("CONFIG_TYPE", "GRPC_XDS_SOTW")];
+    let unsafe_to_ignore = [
+        ("GRPC_SERVER_USE_TLS", "true"),
+        ("GRPC_SERVER_TLS_CERT", "cert.pem"),
+        ("GRPC_SERVER_TLS_KEY", "key.pem"),
+        ("GRPC_CLIENT_TLS_SAN", "envoy.internal"),
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+    ];
     assert_eq!(
         told(read(&[("rules", "rules")], &unsafe_to_ignore, None)),
         [
             "environment: CONFIG_TYPE: this release reads rules from files only; write FILE",
-            "environment: GRPC_SERVER_USE_TLS: this release serves cleartext only; unset it and let a proxy or the \
-             mesh do TLS",
+            "environment: GRPC_CLIENT_TLS_SAN: this release checks who signed a client's certificate, not its names; \
+             unset it",
         ]
     );
 }
@@ -221,9 +262,98 @@ fn a_settings_file_that_is_missing_or_no_yaml_is_a_fault() {
 }
 
 #[test]
-fn with_both_surfaces_off_nothing_is_started() {
-    let faults = told(read(&[("rules", "r"), ("grpc", "off"), ("http", "off")], &[], None));
-    assert_eq!(faults, ["settings: grpc and http are both off, so nobody could ask; turn one on"]);
+fn with_every_surface_off_nothing_is_started() {
+    let flags = [("rules", "r"), ("grpc", "off"), ("http", "off"), ("resp", "off")];
+    assert_eq!(
+        told(read(&flags, &[], None)),
+        ["settings: grpc, http and resp are all off, so nobody could ask; turn one on"]
+    );
+}
+
+#[test]
+fn tls_is_for_every_surface_unless_said_otherwise_and_needs_all_its_files() {
+    use Surface::{Grpc, Http, Resp};
+    let files = [("tls-cert", "cert.pem"), ("tls-key", "key.pem")];
+    for (more, want) in [
+        (None, &[Grpc, Http, Resp][..]),
+        (Some(("tls", "grpc, resp")), &[Grpc, Resp]),
+        (Some(("tls", "")), &[]),
+    ] {
+        let flags: Vec<_> = files.into_iter().chain(more).collect();
+        let tls = read_with_rules(&flags, &[], None).tls;
+        let speak: Vec<_> = Surface::ALL.into_iter().filter(|surface| tls.of(*surface).is_some()).collect();
+        assert_eq!(speak, want, "{more:?}");
+    }
+    for (flags, want) in [
+        (&[("tls-cert", "c")][..], "settings: tls-cert and tls-key go together; give both"),
+        (&[("tls", "grpc")], "settings: tls needs a certificate; give tls-cert and tls-key"),
+        (&[("tls", "grcp")], "command line: --tls: \"grcp\" is no surface; write some of grpc,http,resp"),
+        (
+            &[("grpc-client-ca", "ca.pem")],
+            "settings: grpc-client-ca needs TLS on gRPC; give tls-cert and tls-key",
+        ),
+    ] {
+        let flags: Vec<_> = flags.iter().copied().chain([("rules", "rules")]).collect();
+        assert_eq!(told(read(&flags, &[], None)), [want]);
+    }
+}
+
+#[test]
+fn tls_by_the_peers_names_is_for_grpc_only_and_only_when_its_switch_is_on() {
+    let files = [
+        ("GRPC_SERVER_TLS_CERT", "cert.pem"),
+        ("GRPC_SERVER_TLS_KEY", "key.pem"),
+        ("GRPC_CLIENT_TLS_CACERT", "ca.pem"),
+    ];
+    assert_eq!(read_with_rules(&[], &files, None).tls, TlsSettings::default());
+    let on = [("GRPC_SERVER_USE_TLS", "true")];
+    let tls = read_with_rules(&[], &files.into_iter().chain(on).collect::<Vec<_>>(), None).tls;
+    let want = TlsSettings {
+        files: Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() }),
+        surfaces: vec![Surface::Grpc],
+        grpc_client_ca: Some("ca.pem".into()),
+    };
+    assert_eq!(tls, want);
+}
+
+#[test]
+fn a_secret_has_one_place_and_faults_do_not_repeat_it() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), "from-a-file\n").expect("written");
+    let path = file.path().display().to_string();
+    let settings =
+        read_with_rules(&[("admin-token-file", &path)], &[], Some("resp_password: from-settings\n"));
+    assert_eq!(settings.admin_token.as_ref().map(Secret::reveal), Some("from-a-file"));
+    assert_eq!(settings.resp_password.as_ref().map(Secret::reveal), Some("from-settings"));
+    let flags = [("rules", "r"), ("admin-token-file", path.as_str())];
+    assert_eq!(
+        told(read(&flags, &[("TOLLGATE_ADMIN_TOKEN", "another")], None)),
+        ["settings: admin-token and admin-token-file are both given; keep one"]
+    );
+    let said = told(read(&[("rules", "r")], &[("TOLLGATE_ADMIN_TOKEN", "no secret\t")], None));
+    assert!(
+        said[0].starts_with("environment: TOLLGATE_ADMIN_TOKEN: a secret is ")
+            && !said[0].contains("no secret")
+    );
+}
+
+#[test]
+fn the_peers_traces_go_to_a_collector_that_speaks_grpc() {
+    let on = ("TRACING_ENABLED", "true");
+    let grpc = ("TRACING_EXPORTER_PROTOCOL", "grpc");
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
+    for (env, want) in [
+        (&[endpoint][..], None),
+        (&[on, endpoint], None), // over HTTP, which is noted
+        (&[on, grpc], Some("http://localhost:4317")),
+        (&[on, grpc, endpoint], Some("http://collector:4317")),
+    ] {
+        let settings = read_with_rules(&[], env, None);
+        assert_eq!(settings.otlp.as_deref(), want, "{env:?}");
+        assert_eq!(settings.notes.len(), usize::from(env == [on, endpoint]), "{:?}", settings.notes);
+    }
+    let settings = read_with_rules(&[], &[on, grpc, ("TRACING_SAMPLING_RATE", "0.25")], None);
+    assert!((settings.limiter.trace_ratio - 0.25).abs() < 1e-9);
 }
 
 #[test]
@@ -244,7 +374,8 @@ fn page() -> String {
 Each setting is a flag, a name in the environment and a line in the file of `--config` (or `TOLLGATE_CONFIG`). What
 counts is the first of: the flag, the `TOLLGATE_` name, the name of envoyproxy/ratelimit, the file, the default. Every
 fault is told at once with its place, and nothing is started then. Spans are written as `500ms`, `5s` or `1h30m`, sizes
-as `512MiB`, switches as `true` or `false`; in the environment several rule paths have `:` between them.
+as `512MiB`, switches as `true` or `false`; in the environment several rule paths have `:` between them. Secrets have no
+flag, since everyone on a machine can see command lines. `examples/tollgate.yaml` says every key with its default.
 
 ```yaml
 rules: [/etc/tollgate/rules]
@@ -269,7 +400,8 @@ This page is made of the table in `crates/server/src/settings/table.rs`; a test 
             std::iter::once(row.env()).chain(row.peer.iter().map(ToString::to_string)).collect();
         let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
         let (flag, env, key) = (row.name, names.join("`, `"), row.key());
-        page += &format!("| `--{flag}{value}` | `{env}` | `{key}` | {default} | {} |\n", row.help);
+        let flag = if row.kind == Kind::Secret { String::new() } else { format!("`--{flag}{value}`") };
+        page += &format!("| {flag} | `{env}` | `{key}` | {default} | {} |\n", row.help);
     }
     page
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -21,9 +21,10 @@ use crate::cli::Ending;
 use crate::node::Node;
 use crate::screen::Screen;
 use crate::server::Server;
-use crate::settings::{Kind, SETTINGS, Settings, Sources, units};
+use crate::settings::{Kind, SETTINGS, Settings, Sources, Surface};
+use crate::telemetry::otlp::Traces;
 
-/// Answer Envoy's rate limit service and a small HTTP port.
+/// Answer whether a request may pass, over gRPC, HTTP and the Redis protocol.
 ///
 /// Its flags are the rows of [`SETTINGS`]; what they mean is read there, so that flag, environment and file agree.
 #[derive(Clone, Debug, Default)]
@@ -32,15 +33,18 @@ pub struct Serve {
     config: Option<PathBuf>,
 }
 
-const ABOUT: &str = "Answer Envoy's rate limit service and a small HTTP port";
+/// How long the end may take to send the last traces.
+const FLUSH: Duration = Duration::from_secs(2);
+
+const ABOUT: &str = "Answer whether a request may pass, over gRPC, HTTP and the Redis protocol";
 const LONG_ABOUT: &str = "\
-Answer Envoy's rate limit service and a small HTTP port.
+Answer whether a request may pass, over gRPC, HTTP and the Redis protocol.
 
 Every setting is a flag, a name in the environment and a line in the file of --config: --memory-max is \
 TOLLGATE_MEMORY_MAX and memory_max. A flag counts before the environment, that before the file. The environment names \
 of envoyproxy/ratelimit are read too, after our own.
 
-SIGHUP reads the rules again. SIGTERM and SIGINT: /readyz says no, calls are taken for --drain-delay more, those under \
+SIGHUP reads rules and certificates again. SIGTERM and SIGINT: /readyz says no, calls are taken for --drain-delay more, those under \
 way finish, exit 0; a second signal skips the delay.";
 const EXAMPLES: &str = "\
 Examples:
@@ -69,6 +73,8 @@ impl clap::Args for Serve {
                 .help(help)
                 .help_heading(setting.heading);
             command.arg(match setting.kind {
+                // Understood only to say why not; see `Settings::read`.
+                Kind::Secret => arg.hide(true),
                 // Given twice, the last one counts: so that a script can add to another's flags.
                 Kind::One => arg.action(ArgAction::Set).overrides_with(setting.name),
                 Kind::Many => arg.action(ArgAction::Append),
@@ -119,7 +125,14 @@ impl Serve {
                 return Ok(Ending::CouldNotTell);
             }
         };
-        crate::telemetry::start(settings.log_level, settings.log_format);
+        let traces = match settings.otlp.as_deref().map(Traces::start).transpose() {
+            Ok(traces) => traces,
+            Err(error) => {
+                writeln!(talk, "settings: otlp: {error}")?;
+                return Ok(Ending::CouldNotTell);
+            }
+        };
+        crate::telemetry::start(settings.log_level, settings.log_format, traces.as_ref().map(Traces::layer));
         for note in &settings.notes {
             tracing::warn!("{note}");
         }
@@ -168,22 +181,19 @@ impl Serve {
                 return Ok(Ending::CouldNotTell);
             }
         };
-        let (grpc, http) = (server.grpc(), server.http());
-        server.run(|| {
+        let listening = Surface::ALL.map(|surface| (surface, server.address(surface)));
+        let counts = traces.as_ref().map(Traces::counts);
+        let ended = server.run(counts, || {
             let rules = node.limiter.rules();
-            let shown = |address: Option<SocketAddr>| address.map_or("off".to_owned(), |it| it.to_string());
-            let version = rules.policy().version();
-            tracing::info!(grpc = shown(grpc), http = shown(http), version, "started");
-            let screen = Screen {
-                policy: rules.policy(),
-                rules: &settings.rules,
-                grpc: grpc.map(|address| (address, settings.workers)),
-                http,
-                store: format!("memory, at most {}", units::in_bytes(settings.memory_max)),
-            };
-            screen.write(out)
-        })?;
-        Ok(Ending::Yes)
+            let [grpc, http, resp] =
+                listening.map(|(_, address)| address.map_or("off".to_owned(), |it| it.to_string()));
+            tracing::info!(grpc, http, resp, version = rules.policy().version(), "started");
+            Screen { policy: rules.policy(), listening, settings: &settings }.write(out)
+        });
+        if let Some(traces) = traces {
+            traces.stop(FLUSH);
+        }
+        ended.map(|()| Ending::Yes)
     }
 }
 

@@ -76,6 +76,7 @@ impl Layers {
         let mut all = Self { layers: Vec::new(), faults: Vec::new(), notes: Vec::new() };
         let env = all.texts(&sources.env);
         all.layers.push(flags(&sources.flags));
+        all.refuse_secret_flags(&sources.flags);
         let own = all.own_env(&env);
         all.layers.push(own);
         let peer = peer::read(&env, &mut all.faults, &mut all.notes);
@@ -93,6 +94,17 @@ impl Layers {
                 .collect(),
         );
         all
+    }
+
+    /// Everyone on the machine can read a command line.
+    fn refuse_secret_flags(&mut self, given: &BTreeMap<String, Vec<String>>) {
+        for setting in SETTINGS.iter().filter(|setting| setting.kind == Kind::Secret) {
+            if given.contains_key(setting.name) {
+                let what =
+                    format!("would be shown by `ps`; set {}, or give --{}-file", setting.env(), setting.name);
+                self.fault(&Origin::Flag(setting.name.to_owned()).to_string(), &what);
+            }
+        }
     }
 
     /// The environment as text. Names of others that are no text are none of our business.
@@ -128,7 +140,7 @@ impl Layers {
             let given = |text: &str| Given::new(text, Origin::Env(name.clone()));
             let values = match setting.kind {
                 Kind::Many => value.split(':').filter(|part| !part.is_empty()).map(given).collect(),
-                Kind::One | Kind::Switch => vec![given(value)],
+                Kind::One | Kind::Switch | Kind::Secret => vec![given(value)],
             };
             layer.insert(setting.name, values);
         }

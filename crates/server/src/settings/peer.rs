@@ -11,13 +11,23 @@ use super::Fault;
 use super::layers::{Given, Layer, Origin};
 use super::table::{Kind, SETTINGS};
 
+/// Names that mean something here only together with others, or only with certain values.
+const CONDITIONAL: [&str; 6] = [
+    "BACKEND_TYPE",
+    "GRPC_SERVER_USE_TLS",
+    "GRPC_SERVER_TLS_CERT",
+    "GRPC_SERVER_TLS_KEY",
+    "GRPC_CLIENT_TLS_CACERT",
+    "TRACING_SAMPLING_RATE",
+];
+
 type Env = BTreeMap<String, String>;
 
 pub(super) fn read(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) -> Layer {
     let mut layer = Layer::new();
     for setting in SETTINGS.iter().filter(|setting| setting.kind != Kind::Many) {
         if let [name] = setting.peer
-            && *name != "BACKEND_TYPE"
+            && !CONDITIONAL.contains(name)
             && let Some(value) = env.get(*name).filter(|value| !value.is_empty())
         {
             layer.insert(setting.name, vec![Given::new(value, Origin::Env((*name).to_owned()))]);
@@ -32,8 +42,54 @@ pub(super) fn read(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) 
     if let Some(given) = rules(env) {
         layer.insert("rules", vec![given]);
     }
+    tls(env, &mut layer);
+    traces(env, &mut layer, notes);
     remark(env, faults, notes);
     layer
+}
+
+fn is_on(env: &Env, name: &str) -> bool {
+    env.get(name).is_some_and(|text| super::units::switch(text) == Ok(true))
+}
+
+/// The peer's switch is for gRPC; its HTTP port knows no TLS. Without the switch, the files mean nothing.
+fn tls(env: &Env, layer: &mut Layer) {
+    if !is_on(env, "GRPC_SERVER_USE_TLS") {
+        return;
+    }
+    let mut give = |setting: &'static str, name: &str, text: &str| {
+        layer.insert(setting, vec![Given::new(text, Origin::Env(name.to_owned()))]);
+    };
+    give("tls", "GRPC_SERVER_USE_TLS", "grpc");
+    let files = [
+        ("tls-cert", "GRPC_SERVER_TLS_CERT"),
+        ("tls-key", "GRPC_SERVER_TLS_KEY"),
+        ("grpc-client-ca", "GRPC_CLIENT_TLS_CACERT"),
+    ];
+    for (setting, name) in files {
+        if let Some(path) = env.get(name).filter(|path| !path.is_empty()) {
+            give(setting, name, path);
+        }
+    }
+}
+
+/// Where the peer would send traces, as far as we speak its protocol.
+fn traces(env: &Env, layer: &mut Layer, notes: &mut Vec<String>) {
+    if !is_on(env, "TRACING_ENABLED") {
+        return;
+    }
+    if env.get("TRACING_EXPORTER_PROTOCOL").is_none_or(|protocol| protocol != "grpc") {
+        notes.push("TRACING_ENABLED: no effect: traces are sent by OTLP over gRPC; set --otlp".to_owned());
+        return;
+    }
+    let name = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    let (url, origin) = match env.get(name).filter(|url| !url.is_empty()) {
+        Some(url) => (url.as_str(), format!("TRACING_ENABLED, {name}")),
+        None => ("http://localhost:4317", "TRACING_ENABLED".to_owned()),
+    };
+    layer.insert("otlp", vec![Given::new(url, Origin::Env(origin))]);
+    let ratio = env.get("TRACING_SAMPLING_RATE").map_or("1", String::as_str);
+    layer.insert("trace-ratio", vec![Given::new(ratio, Origin::Env("TRACING_SAMPLING_RATE".to_owned()))]);
 }
 
 /// The peer listens on every interface where it is told only a port. Some shells export `HOST` as the machine's name,
@@ -87,8 +143,7 @@ enum Remark {
 /// Names that matter only with certain values.
 fn remark(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
     const SHARED: &str = "counters are kept in this process; shared stores come with a later release";
-    const TLS: &str = "this release serves cleartext only; unset it and let a proxy or the mesh do TLS";
-    let on = |name: &str| env.get(name).is_some_and(|text| super::units::switch(text) == Ok(true));
+    let on = |name: &str| is_on(env, name);
     let said = |name: &str| env.get(name).is_some_and(|text| !text.is_empty());
     let mut remarks: Vec<(&str, Remark)> = Vec::new();
     for name in ["BACKEND_TYPE", "REDIS_URL", "REDIS_PERSECOND_URL", "MEMCACHE_HOST_PORT", "MEMCACHE_SRV"] {
@@ -105,8 +160,9 @@ fn remark(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
     if env.get("CONFIG_TYPE").is_some_and(|text| !text.is_empty() && text != "FILE") {
         remarks.push(("CONFIG_TYPE", Remark::Refuse("this release reads rules from files only; write FILE")));
     }
-    if on("GRPC_SERVER_USE_TLS") {
-        remarks.push(("GRPC_SERVER_USE_TLS", Remark::Refuse(TLS)));
+    if on("GRPC_SERVER_USE_TLS") && said("GRPC_CLIENT_TLS_SAN") {
+        let why = "this release checks who signed a client's certificate, not its names; unset it";
+        remarks.push(("GRPC_CLIENT_TLS_SAN", Remark::Refuse(why)));
     }
     if said("GRPC_UDS") {
         remarks.push((
@@ -126,9 +182,6 @@ fn remark(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
         if on(name) {
             remarks.push((name, Remark::Note("no effect: metrics are at /metrics on the HTTP port")));
         }
-    }
-    if on("TRACING_ENABLED") {
-        remarks.push(("TRACING_ENABLED", Remark::Note("no effect: this release exports no traces")));
     }
     for (name, remark) in remarks {
         match remark {

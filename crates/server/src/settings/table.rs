@@ -13,6 +13,8 @@ pub enum Kind {
     Many,
     /// On or off; the bare flag means on.
     Switch,
+    /// One value that is for the environment and the file only: a command line is shown to everyone by `ps`.
+    Secret,
 }
 
 /// One row of the table.
@@ -50,8 +52,10 @@ impl Setting {
 
 const RULES: &str = "Rules";
 const LISTEN: &str = "Where it listens";
-const ANSWERS: &str = "How Envoy is answered";
+const GUARD: &str = "TLS, tokens";
+const ANSWERS: &str = "How clients are answered";
 const STORE: &str = "Counters";
+const WATCH: &str = "What is observed";
 const LIFE: &str = "Start, stop, logs";
 
 const fn one(
@@ -74,6 +78,10 @@ const fn switch(
     Setting { name, kind: Kind::Switch, value: "BOOL", default: "false", peer, heading, help }
 }
 
+const fn secret(name: &'static str, heading: &'static str, help: &'static str) -> Setting {
+    Setting { name, kind: Kind::Secret, value: "SECRET", default: "", peer: &[], heading, help }
+}
+
 /// Every setting, in the order of the help text.
 #[rustfmt::skip]
 pub const SETTINGS: &[Setting] = &[
@@ -88,24 +96,47 @@ pub const SETTINGS: &[Setting] = &[
         "Start also with faulty or missing rules: not ready, and calls fail, until they are right"),
 
     one("grpc", "ADDR", "127.0.0.1:8081", &["GRPC_HOST", "GRPC_PORT"], LISTEN,
-        "Address of Envoy's rate limit service; port 0 takes a free one, `off` turns it off"),
+        "Address of Envoy's rate limit service over gRPC; port 0 takes a free one, `off` turns it off"),
     one("http", "ADDR", "127.0.0.1:8080", &["HOST", "PORT"], LISTEN,
-        "Address of /json, /healthz, /readyz and /metrics; port 0 takes a free one, `off` turns it off"),
+        "Address of /v1/check, /json, /healthz, /readyz, /metrics and more; port 0 takes a free one, `off` turns it off"),
+    one("resp", "ADDR", "127.0.0.1:6390", &[], LISTEN,
+        "Address of the Redis protocol; port 0 takes a free one, `off` turns it off"),
     one("workers", "N", "", &[], LISTEN,
-        "Threads that answer gRPC, each with its own listening socket [default: one a core]"),
+        "Threads that answer, each with its own socket on every address [default: one a core]"),
     one("max-connections", "N", "20000", &[], LISTEN,
         "Most connections at once on each address; further ones are closed at once"),
+    one("backlog", "N", "4096", &[], LISTEN,
+        "Connections that the system keeps for each worker and address until they are accepted; it caps this itself (net.core.somaxconn)"),
     one("max-connection-age", "SPAN", "24h", &["GRPC_MAX_CONNECTION_AGE"], LISTEN,
         "A gRPC connection this old is asked to go away, so that clients spread over new servers; 0 is never"),
     one("max-connection-age-grace", "SPAN", "1h", &["GRPC_MAX_CONNECTION_AGE_GRACE"], LISTEN,
         "How long calls on such a connection may still take"),
 
+    one("tls-cert", "FILE", "", &["GRPC_SERVER_TLS_CERT"], GUARD,
+        "Certificate and its chain, PEM; read again when it changes"),
+    one("tls-key", "FILE", "", &["GRPC_SERVER_TLS_KEY"], GUARD,
+        "Its private key, PEM; read again when it changes"),
+    one("tls", "SURFACES", "", &["GRPC_SERVER_USE_TLS"], GUARD,
+        "Surfaces that speak TLS, such as `grpc,resp` [default: all of them when there is a certificate]"),
+    one("grpc-client-ca", "FILE", "", &["GRPC_CLIENT_TLS_CACERT"], GUARD,
+        "Certificates, PEM, of which one must have signed each gRPC client's own (mTLS)"),
+    secret("admin-token", GUARD,
+        "What /v1/keys, /v1/rules and /debug ask for as `Authorization: Bearer …`; without, they answer on loopback only"),
+    one("admin-token-file", "FILE", "", &[], GUARD,
+        "The same, as the one line of a file"),
+    secret("resp-password", GUARD,
+        "What clients of the Redis protocol must say by AUTH before anything else"),
+    one("resp-password-file", "FILE", "", &[], GUARD,
+        "The same, as the one line of a file"),
+
+    one("headers", "STYLE", "legacy", &[], ANSWERS,
+        "Fields that tell HTTP clients their limits: `off`, `legacy` (X-RateLimit-…), `draft-03`, `draft-07` or `draft-11` (RateLimit of the IETF), or both as `legacy,draft-11`"),
     switch("shadow-mode", &["SHADOW_MODE"], ANSWERS,
         "Count and report, but let every request pass"),
     switch("quota-mode", &["QUOTA_MODE"], ANSWERS,
         "Treat every rule as if it said `quota_mode: true`"),
     switch("response-headers", &["LIMIT_RESPONSE_HEADERS_ENABLED"], ANSWERS,
-        "Tell clients limit, remaining and reset in headers"),
+        "Tell Envoy to add limit, remaining and reset to responses as headers"),
     one("limit-header", "NAME", "RateLimit-Limit", &["LIMIT_LIMIT_HEADER"], ANSWERS,
         "Name of the header with the limit"),
     one("remaining-header", "NAME", "RateLimit-Remaining", &["LIMIT_REMAINING_HEADER"], ANSWERS,
@@ -121,6 +152,23 @@ pub const SETTINGS: &[Setting] = &[
         "Where counters are kept; this release has `memory`"),
     one("memory-max", "BYTES", "1GiB", &[], STORE,
         "Most memory for counters; past it the keys nearest to a full quota are forgotten first"),
+    one("max-reservations", "N", "100000", &[], STORE,
+        "Most reservations open at once; past it /v1/reserve is refused"),
+    one("longest-reservation", "SPAN", "1h", &[], STORE,
+        "Longest time that a reservation may be held"),
+    one("throttle-on-store-failure", "ANSWER", "allow", &[], STORE,
+        "What becomes of a limit that came with the question (CL.THROTTLE and such) while the store is silent: `allow`, `deny` or `local`"),
+
+    one("denial-log-level", "LEVEL", "error", &[], WATCH,
+        "Level of the log line of a denial, or `off`"),
+    one("denial-log-rate", "N", "10", &[], WATCH,
+        "Most such lines a second; the next one tells how many were left out"),
+    one("top-keys", "N", "16", &[], WATCH,
+        "Keys that are watched for each rule to tell the most limited ones; 0 watches none"),
+    one("otlp", "URL", "", &["TRACING_ENABLED", "OTEL_EXPORTER_OTLP_ENDPOINT"], WATCH,
+        "OpenTelemetry collector that gets traces over gRPC, such as http://localhost:4317"),
+    one("trace-ratio", "RATIO", "0.01", &["TRACING_SAMPLING_RATE"], WATCH,
+        "Share of calls that are traced where the caller's traceparent does not say"),
 
     one("drain-delay", "SPAN", "5s", &[], LIFE,
         "After SIGTERM: how long calls are still taken while /readyz already says no"),

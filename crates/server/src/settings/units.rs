@@ -133,12 +133,42 @@ pub fn ratio(text: &str) -> Result<f32, String> {
     }
 }
 
+/// `allow`, `deny` or `local`.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn on_store_failure(text: &str) -> Result<tollgate_limiter::OnStoreFailure, String> {
+    use tollgate_limiter::OnStoreFailure;
+    match text.to_ascii_lowercase().as_str() {
+        "allow" => Ok(OnStoreFailure::Allow),
+        "deny" => Ok(OnStoreFailure::Deny),
+        "local" => Ok(OnStoreFailure::Local),
+        _ => Err(format!("{text:?} is no answer to that; write allow, deny or local")),
+    }
+}
+
+/// Where an OpenTelemetry collector takes OTLP over gRPC.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub fn collector(text: &str) -> Result<String, String> {
+    let uri = text.parse::<http::Uri>().ok();
+    match uri
+        .filter(|uri| uri.scheme_str() == Some("http") && uri.host().is_some_and(|host| !host.is_empty()))
+    {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(format!(
+            "{text:?} is no collector; write http://host:4317 (without TLS: the collector beside you)"
+        )),
+    }
+}
+
 /// The name of a response header.
 ///
 /// # Errors
 /// What is wrong, and what to write instead.
 pub fn header_name(text: &str) -> Result<String, String> {
-    match hyper::header::HeaderName::from_bytes(text.as_bytes()) {
+    match http::header::HeaderName::from_bytes(text.as_bytes()) {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err(format!("{text:?} is no header name; write letters, digits and dashes")),
     }

@@ -1,0 +1,81 @@
+//! A text that nobody may read by accident: tokens and passwords. Not here: where they are compared.
+
+use std::path::Path;
+
+/// A secret. Neither its `Debug` nor anything else but [`reveal`](Self::reveal) shows it.
+///
+/// # Example
+/// ```
+/// # use tollgate_server::settings::Secret;
+/// let secret: Secret = "correct-horse-battery".parse().expect("usable");
+/// assert_eq!(format!("{secret:?} {secret}"), "(secret) (secret)");
+/// assert_eq!(secret.reveal(), "correct-horse-battery");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself, for whoever compares it with what a client sent.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The first line of the file at `path`, as container platforms mount secrets.
+    ///
+    /// # Errors
+    /// What is wrong; never what the file holds.
+    pub fn from_file(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        text.trim_end_matches(['\r', '\n']).parse().map_err(|what| format!("{}: {what}", path.display()))
+    }
+}
+
+impl std::str::FromStr for Secret {
+    type Err = &'static str;
+
+    /// # Errors
+    /// It is no 1 to 256 visible ASCII characters, which is what every protocol can carry. The error does not repeat it.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_visible = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
+        match is_visible && (1..=256).contains(&text.len()) {
+            true => Ok(Self(text.to_owned())),
+            false => {
+                Err("a secret is 1 to 256 letters, digits and signs; make one with `openssl rand -hex 32`")
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl std::fmt::Display for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_read_from_a_file_without_its_line_end_and_no_fault_repeats_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        for (text, want) in
+            [("s3cret\n", Some("s3cret")), ("s3cret", Some("s3cret")), ("\n", None), ("one\ntwo\n", None)]
+        {
+            std::fs::write(&path, text).expect("written");
+            let read = Secret::from_file(&path);
+            assert_eq!(read.as_ref().ok().map(Secret::reveal), want, "{text:?}");
+            assert!(read.is_ok() || !format!("{read:?}").contains("two"), "{read:?}");
+        }
+        assert!(Secret::from_file(&folder.path().join("nothing")).is_err());
+    }
+}
