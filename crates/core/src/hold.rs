@@ -13,7 +13,7 @@ use crate::{
 
 impl Quota {
     /// Takes `cost` permits of a one-word state for now or for an instant that is at most `max_wait` away, the first at which
-    /// they are there: the [`delay`](Decision::delay) says how long that is. Else changes nothing and answers when it would.
+    /// they are there: the [`delay`](Decision::delay) says how long that is. Else takes nothing and answers when it would.
     ///
     /// What [`Quota::take_word`] would admit without a delay is held without one.
     pub fn hold_word(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> WordStep {
@@ -46,7 +46,7 @@ impl Quota {
             }
             (RetryAfter::After(until_room), _) => refused(nanos(until_room)),
         };
-        WordStep { word, decision }
+        WordStep { word: self.begin_word(word, now), decision }
     }
 
     /// As [`Quota::hold_word`], for a state of either shape, in place.
@@ -82,8 +82,30 @@ impl Quota {
         let decision = self.take_wide(state, cost, now);
         if !decision.is_admitted() {
             *state = before; // a log may have kept the refusal
+            if self.starts_short() {
+                let _ = self.take_wide(state, Cost(u64::MAX), now);
+            }
         }
         decision
+    }
+
+    /// What is left of a refusal that is to change nothing: a bucket that does not start full begins to fill at the first wish,
+    /// whatever becomes of that, or it would never fill.
+    pub fn begin(&self, state: &mut State, now: Timestamp) {
+        if self.starts_short() {
+            let _never = self.take(state, Cost(u64::MAX), now);
+        }
+    }
+
+    /// As [`Quota::begin`], for a one-word state.
+    fn begin_word(&self, word: Word, now: Timestamp) -> Word {
+        if self.starts_short() { self.take_word(word, Cost(u64::MAX), now).word } else { word }
+    }
+
+    /// A bucket that does not start full.
+    #[must_use]
+    pub const fn starts_short(&self) -> bool {
+        matches!(self.algorithm(), Algorithm::TokenBucket { initial: Some(_), .. })
     }
 }
 

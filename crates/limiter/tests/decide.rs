@@ -3,9 +3,13 @@
 
 mod common;
 
-use common::{Ask, NOON, ask, ask_at, limiter, of, policy, seconds};
-use tollgate_limiter::{Limiter, LimiterSettings, RequestError, Unit};
-use tollgate_store::ModelStore;
+use std::time::Duration;
+
+use common::{Ask, NOON, ask, ask_at, entries, limiter, of, policy, seconds};
+use tollgate_limiter::{
+    Descriptor, Limiter, LimiterSettings, Request, RequestError, ReserveTerms, Scratch, Unit,
+};
+use tollgate_store::{ModelStore, block_on};
 
 /// Asks each row in order, and compares what is told.
 fn rows(rules: &str, rows: &[(&[Ask<'_>], &str)]) {
@@ -276,4 +280,29 @@ fn a_new_number_keeps_the_count() {
     assert_eq!(ask(&limiter, &[of("a=1")]), "OVER: over 0/2 in 60s");
     limiter.replace(policy(&rules(9)), NOON);
     assert_eq!(ask(&limiter, &[of("a=1")]), "OK: ok 5/9");
+}
+
+#[test]
+fn a_bucket_that_starts_empty_fills_also_where_all_limits_are_charged_together_and_where_one_reserves() {
+    let text = "{domain: d, charge: together, descriptors: [
+        {key: k, rate_limit: {unit: second, requests_per_unit: 10, algorithm: token_bucket, initial: 0}},
+        {key: o, rate_limit: {unit: second, requests_per_unit: 10}}]}";
+    fn check<S: tollgate_store::Store>(limiter: &Limiter<S>) {
+        let asks = [of("k=v"), of("o=v")];
+        assert_eq!(ask_at(limiter, "d", &asks, NOON), "OVER: over 0/10 in 0.1s, ok 10/10");
+        assert_eq!(ask_at(limiter, "d", &asks, NOON + Duration::from_millis(100)), "OK: ok 0/10, ok 9/10");
+        let entries = entries("k=other");
+        let request = Request { domain: "d", descriptors: &[Descriptor::new(&entries)], hits: 1 };
+        for (at_ms, want) in [(0, false), (99, false), (100, true), (100, false)] {
+            let (now, mut scratch) = (NOON + Duration::from_millis(at_ms), Scratch::new());
+            let reserved = block_on(limiter.reserve(&request, ReserveTerms::default(), now, &mut scratch));
+            assert_eq!(reserved.expect("there is room").id.is_some(), want, "at {at_ms} ms");
+        }
+    }
+    check(&limiter(text));
+    check(&Limiter::new(
+        policy(text),
+        tollgate_store_memory::MemoryStore::default(),
+        LimiterSettings::default(),
+    ));
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-use tollgate_core::{Decision, Shape, State, Timestamp};
+use tollgate_core::{Cost, Decision, Shape, State, Timestamp};
 use tollgate_store::{Take, Verdicts};
 
 use crate::hash::KeyHash;
@@ -51,6 +51,12 @@ pub(crate) fn take(
     let _guards = stripes.lock(&keys);
     let tried = tried(states, batch, max_wait, &keys, now);
     if !tried.iter().all(Decision::is_admitted) {
+        for (take, key) in batch.iter().zip(&keys) {
+            if take.quota.starts_short() && !take.cost.is_peek() {
+                // It begins to fill at the first wish, or it never would; see `Quota::begin`.
+                let _never = states.take(*key, take.quota, Cost(u64::MAX), now);
+            }
+        }
         verdicts.extend(tried.into_iter().map(Ok));
         return;
     }

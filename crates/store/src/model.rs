@@ -83,6 +83,7 @@ impl Store for ModelStore {
         }
         if let (Some(before), false) = (before, all_admitted) {
             *states = before;
+            begin(&mut states, batch, now);
         }
     }
 
@@ -107,6 +108,7 @@ impl Store for ModelStore {
         }
         if !all_admitted {
             *states = before;
+            begin(&mut states, batch, now);
         }
     }
 
@@ -145,6 +147,16 @@ fn step(
         states.insert(key.0.to_vec(), new);
     }
     decision
+}
+
+/// After a refusal that leaves everything as it was: what does not start full begins to fill all the same.
+fn begin(states: &mut States, batch: &[Take<'_>], now: Timestamp) {
+    for take in batch.iter().filter(|take| !take.cost.is_peek()) {
+        let _peek = step(states, take.key, take.quota, |state| {
+            take.quota.begin(state, now);
+            take.quota.take(state, Cost::PEEK, now)
+        });
+    }
 }
 
 fn find(states: &States, key: Key<'_>, quota: &Quota) -> State {
