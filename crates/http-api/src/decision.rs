@@ -40,7 +40,7 @@ impl<'a> Limits<'a> {
 /// rule in shadow mode, or a soft one, would have.
 fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitState<'a>> {
     let limit = descriptor.limit?;
-    let rule = descriptor.rule.map_or("", |rule| rule.name.as_str());
+    let rule = descriptor.rule.map_or("", |rule| if rule.name.is_empty() { &rule.path } else { &rule.name });
     Some(LimitState {
         name: if limit.name.is_empty() { rule } else { &limit.name },
         limit: u64::from(limit.requests_per_unit),

@@ -101,7 +101,7 @@ const CHECK: [&str; 6] = ["domain", "entry", "entry_header", "descriptor", "hits
 /// Reads the query of `/v1/check` into `sheet`, which is empty. `fields` are those of the request.
 ///
 /// `entry=key=value` adds an entry to the descriptor; `entry_header=key=Name` one whose value is that of the request's
-/// field `Name` (empty without one); `descriptor` begins the next descriptor.
+/// field `Name` (empty without one, or when it is no UTF-8); `descriptor` begins the next descriptor.
 pub(crate) fn check<'b>(
     query: &'b str,
     fields: &'b HeaderMap,
@@ -124,7 +124,9 @@ pub(crate) fn check<'b>(
             "entry" => sheet.texts.push(entry(value)?),
             "entry_header" => {
                 let (key, field) = entry(value)?;
-                let value = fields.get(&*field).map_or("", |value| value.to_str().unwrap_or_default());
+                let value = fields
+                    .get(&*field)
+                    .map_or("", |value| std::str::from_utf8(value.as_bytes()).unwrap_or_default());
                 sheet.texts.push((key, Cow::Borrowed(value)));
             }
             "descriptor" => {
