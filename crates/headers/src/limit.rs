@@ -8,7 +8,7 @@ use tollgate_core::{Decision, RetryAfter};
 /// What one limit answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitState<'a> {
-    /// What clients see the limit called, at best a `name` of the rule file; empty reads `default`.
+    /// What clients see the limit called: a `name` of the rule file, or the path of the rule; empty reads `default`.
     pub name: &'a str,
     /// Permits per window.
     pub limit: u64,

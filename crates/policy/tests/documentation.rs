@@ -1,4 +1,4 @@
-//! Every rule file in docs/rules.md, docs/choosing.md and examples/rules loads without a warning, but those marked as faulty; and every
+//! Every rule file in docs/rules.md, choosing.md, proxies.md and examples/rules loads without a warning, but those marked as faulty; and every
 //! key has its example.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
@@ -9,6 +9,7 @@ use tollgate_policy::{Entry, Options, Policy, Source, Unit};
 
 const RULES: &str = include_str!("../../../docs/rules.md");
 const CHOOSING: &str = include_str!("../../../docs/choosing.md");
+const PROXIES: &str = include_str!("../../../docs/proxies.md");
 
 /// The fenced blocks of a page: what stands behind the fence, the number of the first line, the text.
 fn blocks(page: &str) -> Vec<(String, usize, String)> {
@@ -28,7 +29,7 @@ fn blocks(page: &str) -> Vec<(String, usize, String)> {
 #[test]
 fn every_rule_file_in_the_documentation_loads_or_is_marked_as_faulty() {
     let mut seen = (0, 0);
-    let pages = [("docs/rules.md", RULES), ("docs/choosing.md", CHOOSING)];
+    let pages = [("docs/rules.md", RULES), ("docs/choosing.md", CHOOSING), ("docs/proxies.md", PROXIES)];
     let blocks =
         pages.into_iter().flat_map(|(name, page)| blocks(page).into_iter().map(move |block| (name, block)));
     for (page, (kind, line, text)) in blocks {

@@ -22,6 +22,7 @@ mod cases;
 mod drain;
 mod envoy;
 mod flood;
+mod nginx;
 mod reload;
 mod rls_cases;
 mod start;
