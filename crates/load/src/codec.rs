@@ -15,9 +15,29 @@ use crate::request::Request;
 use crate::tally::{Sent, Tally};
 use crate::{Ask, Plan, Protocol};
 
-/// The connection can be used no more; why.
+/// The connection can be used no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Broken(pub(crate) String);
+pub(crate) enum Broken {
+    /// What was asked on it may or may not have been decided; why.
+    Off(String),
+    /// The server took its leave: what waits was not looked at, and may be asked again on another.
+    Goodbye,
+}
+
+impl Broken {
+    pub(crate) fn why(&self) -> &str {
+        match self {
+            Self::Off(why) => why,
+            Self::Goodbye => "the server ends every connection without an answer",
+        }
+    }
+}
+
+impl From<&str> for Broken {
+    fn from(why: &str) -> Self {
+        Self::Off(why.to_owned())
+    }
+}
 
 /// One connection's side of a protocol.
 pub(crate) trait Codec {

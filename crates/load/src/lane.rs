@@ -7,7 +7,7 @@ use tollgate_core::Timestamp;
 use crate::Keys;
 use crate::codec::{Broken, Codec};
 use crate::pace::{Next, Pace};
-use crate::tally::Tally;
+use crate::tally::{Sent, Tally};
 
 /// No more requests are written while so many bytes wait to be sent.
 const MAX_OUTPUT: usize = 1 << 18;
@@ -16,11 +16,13 @@ pub(crate) struct Lane {
     codec: Box<dyn Codec>,
     keys: Keys,
     pace: Pace,
+    /// To be asked again.
+    again: Vec<Sent>,
 }
 
 impl Lane {
     pub(crate) fn new(codec: Box<dyn Codec>, keys: Keys, pace: Pace) -> Self {
-        Self { codec, keys, pace }
+        Self { codec, keys, pace, again: Vec::new() }
     }
 
     /// Begins a new connection.
@@ -31,8 +33,14 @@ impl Lane {
     /// Writes every request that is due at `now` and has a place.
     pub(crate) fn fill(&mut self, now: Timestamp, out: &mut Vec<u8>, tally: &mut Tally) {
         while out.len() < MAX_OUTPUT && self.codec.has_room() {
-            let Next::Send(sent) = self.pace.next(now) else { return };
-            tally.sent(sent, now);
+            let sent = match self.again.pop() {
+                Some(sent) => sent,
+                None => {
+                    let Next::Send(sent) = self.pace.next(now) else { return };
+                    tally.sent(sent, now);
+                    sent
+                }
+            };
             self.codec.request(self.keys.draw(), sent, out);
         }
     }
@@ -48,10 +56,13 @@ impl Lane {
         self.codec.read(input, out, now, tally)
     }
 
-    /// The connection ended: what waits for an answer gets none.
-    pub(crate) fn lose(&mut self, why: &str, tally: &mut Tally) {
+    /// The connection ended: what waits for an answer gets none, or is asked again.
+    pub(crate) fn lose(&mut self, broken: &Broken, tally: &mut Tally) {
         let lost = self.codec.lost();
-        tally.failed(why, lost.iter().filter(|sent| sent.is_counted).count() as u64);
+        match broken {
+            Broken::Goodbye => self.again.extend(lost),
+            Broken::Off(why) => tally.failed(why, counted(&lost)),
+        }
     }
 
     /// There is no connection to send the next request on, where one is due.
@@ -63,17 +74,21 @@ impl Lane {
 
     /// The run ends: neither is anything sent any more.
     pub(crate) fn give_up(&mut self, why: &str, tally: &mut Tally) {
-        self.lose(why, tally);
+        tally.failed(why, counted(&self.codec.lost()) + counted(&std::mem::take(&mut self.again)));
         tally.failed("never sent: no connection had room in time", self.pace.abandon());
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.pace.is_over() && self.codec.waiting() == 0
+        self.pace.is_over() && self.codec.waiting() == 0 && self.again.is_empty()
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
         self.codec.waiting() > 0
     }
+}
+
+fn counted(sent: &[Sent]) -> u64 {
+    sent.iter().filter(|sent| sent.is_counted).count() as u64
 }
 
 #[cfg(test)]

@@ -277,13 +277,13 @@ async fn converse(
             wire.poll(cx, &mut lane.borrow_mut(), &mut tally.borrow_mut(), &clock)
         });
         let Err(why) = ended.await else { return };
-        lane.borrow_mut().lose(&why.0, &mut tally.borrow_mut());
+        lane.borrow_mut().lose(&why, &mut tally.borrow_mut());
         // Others may have been answered meanwhile; then this one has a few more attempts, which do no harm.
         barren = if tally.borrow().replies == before { barren + 1 } else { 0 };
         let again = if barren < BARREN {
             dialler.dial().await.map_err(|error| error.to_string())
         } else {
-            Err(why.0)
+            Err(why.why().to_owned())
         };
         match again {
             Ok(fresh) => wire = fresh,

@@ -126,7 +126,7 @@ impl Wire {
             }
             let count = buffer.filled().len();
             if count == 0 {
-                return Poll::Ready(Err(Broken("the server closed the connection".to_owned())));
+                return Poll::Ready(Err(Broken::from("the server closed the connection")));
             }
             self.filled += count;
             now = clock.now();
@@ -135,7 +135,7 @@ impl Wire {
             self.filled -= read;
             if self.filled == self.input.len() {
                 if self.filled >= MAX_INPUT {
-                    return Poll::Ready(Err(Broken("a reply of more than 16 MiB".to_owned())));
+                    return Poll::Ready(Err(Broken::from("a reply of more than 16 MiB")));
                 }
                 self.input.resize(self.filled * 2, 0);
             }
@@ -146,7 +146,7 @@ impl Wire {
         while self.written < self.output.len() {
             match Pin::new(&mut self.io).poll_write(cx, &self.output[self.written..]) {
                 Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(0)) => return Err(Broken("the server closed the connection".to_owned())),
+                Poll::Ready(Ok(0)) => return Err(Broken::from("the server closed the connection")),
                 Poll::Ready(Ok(count)) => self.written += count,
                 Poll::Ready(Err(error)) => return Err(broken(&error)),
             }
@@ -162,5 +162,5 @@ impl Wire {
 }
 
 fn broken(error: &io::Error) -> Broken {
-    Broken(format!("the connection broke: {error}"))
+    Broken::Off(format!("the connection broke: {error}"))
 }

@@ -145,6 +145,23 @@ fn a_server_that_ends_its_connections_is_dialled_again() {
 }
 
 #[test]
+fn a_server_that_says_goodbye_costs_no_request() {
+    // Every 50th answer says that it is the last; what was pipelined behind it is asked again.
+    let address = serving(|stream| {
+        let mut left = 50;
+        converse(stream, b"\r\n\r\n", || {
+            left -= 1;
+            let last = if left == 0 { "connection: close\r\n" } else { "" };
+            (left >= 0).then(|| format!("HTTP/1.1 200 OK\r\n{last}content-length: 2\r\n\r\nok"))
+        });
+    });
+    for rate in [None, Some(20_000)] {
+        let report = run(&Plan { rate, ..plan(format!("http://{address}/"), Ask::Get) });
+        assert_eq!((report.requests, report.admitted), (1_000, 1_000), "{report}");
+    }
+}
+
+#[test]
 fn a_server_that_never_answers_costs_no_more_than_the_patience() {
     let address = serving(|stream| converse(stream, b"never", || None));
     for rate in [None, Some(10_000)] {

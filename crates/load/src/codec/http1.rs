@@ -1,13 +1,14 @@
 //! Replies of HTTP/1.1 with a length.
 
 use super::Broken;
+use super::in_order::Reply;
 use crate::tally::Verdict;
 
 /// Longest head that is looked for.
 const MAX_HEAD: usize = 65_536;
 
 /// 429 is a denial, and so is 200 with a decision whose outcome is `deny`; another 2xx is an admission.
-pub(super) fn reply(input: &[u8]) -> Result<Option<(usize, Verdict)>, Broken> {
+pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
     let Some(head_end) = find(input, b"\r\n\r\n") else {
         let is_endless = input.len() > MAX_HEAD;
         let is_other =
@@ -18,13 +19,15 @@ pub(super) fn reply(input: &[u8]) -> Result<Option<(usize, Verdict)>, Broken> {
     let status = head.get(9..12).filter(|_| head.starts_with(b"HTTP/1."));
     let status = status.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u16>().ok());
     let status = status.ok_or_else(not_http)?;
-    let mut length = 0;
+    let (mut length, mut is_last) = (0, false);
     for line in head.split(|&byte| byte == b'\n') {
         if let Some(value) = value_of(line, b"content-length:") {
             let value = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse::<usize>().ok());
             length = value.filter(|length| *length <= 1 << 30).ok_or_else(not_http)?;
         } else if value_of(line, b"transfer-encoding:").is_some() {
-            return Err(Broken("a reply in chunks, which this load generator does not read".to_owned()));
+            return Err(Broken::from("a reply in chunks, which this load generator does not read"));
+        } else if let Some(value) = value_of(line, b"connection:") {
+            is_last = value.trim_ascii().eq_ignore_ascii_case(b"close");
         }
     }
     let Some(body) = body.get(..length) else { return Ok(None) };
@@ -34,7 +37,7 @@ pub(super) fn reply(input: &[u8]) -> Result<Option<(usize, Verdict)>, Broken> {
         429 => Verdict::Denied,
         _ => Verdict::Error(describe(status, body)),
     };
-    Ok(Some((head_end + 4 + length, verdict)))
+    Ok(Some(Reply { length: head_end + 4 + length, verdict, is_last }))
 }
 
 /// Whether the first outcome in a decision, which is that of the whole, is `deny`.
@@ -60,7 +63,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 fn not_http() -> Broken {
-    Broken("a reply that is not of HTTP/1.1".to_owned())
+    Broken::from("a reply that is not of HTTP/1.1")
 }
 
 #[cfg(test)]
@@ -88,9 +91,11 @@ mod tests {
             (response("429 Too Many Requests", "{}"), Verdict::Denied),
             (response("404 Not Found", "no\nsuch"), error("HTTP 404 no such")),
             ("HTTP/1.1 503 Busy\r\n\r\n".to_owned(), error("HTTP 503")),
+            ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_owned(), Verdict::Admitted),
         ] {
             let bytes = [input.as_bytes(), b"HTTP"].concat();
-            assert_eq!(reply(&bytes), Ok(Some((input.len(), want))), "{input}");
+            let want = Reply { length: input.len(), verdict: want, is_last: input.contains("close") };
+            assert_eq!(reply(&bytes), Ok(Some(want)), "{input}");
             for cut in 0..input.len() {
                 assert_eq!(reply(&input.as_bytes()[..cut]), Ok(None), "{input} cut at {cut}");
             }

@@ -184,7 +184,7 @@ impl Codec for Http2 {
         while let [a, b, c, kind, flags, i, j, k, l, rest @ ..] = &input[read..] {
             let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
             if length > MAX_FRAME {
-                return Err(Broken("a reply that is not of HTTP/2".to_owned()));
+                return Err(Broken::from("a reply that is not of HTTP/2"));
             }
             let Some(payload) = rest.get(..length) else { break };
             let id = u32::from_be_bytes([*i, *j, *k, *l]) & MAX_WINDOW;
@@ -213,7 +213,7 @@ impl Codec for Http2 {
                     self.wire.is_leaving = true;
                     let code = payload.get(4..).map_or(0, number);
                     if code != 0 {
-                        return Err(Broken(format!(
+                        return Err(Broken::Off(format!(
                             "the server ended the connection with HTTP/2 error {code}"
                         )));
                     }
@@ -226,7 +226,7 @@ impl Codec for Http2 {
             out.extend(std::mem::take(&mut self.wire.read).to_be_bytes());
         }
         if self.wire.is_leaving && self.waiting == 0 {
-            return Err(Broken("the server ended the connection".to_owned()));
+            return Err(Broken::Goodbye);
         }
         Ok(read)
     }

@@ -9,8 +9,18 @@ use super::{Broken, Codec};
 use crate::request::Request;
 use crate::tally::{Sent, Tally, Verdict};
 
-/// Reads the first reply: its length and what it says, or nothing while it is not all there.
-pub(super) type ReadReply = fn(&[u8]) -> Result<Option<(usize, Verdict)>, Broken>;
+/// A reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    /// Bytes.
+    pub(super) length: usize,
+    pub(super) verdict: Verdict,
+    /// Whether no other will come on this connection.
+    pub(super) is_last: bool,
+}
+
+/// Reads the first reply, or nothing while it is not all there.
+pub(super) type ReadReply = fn(&[u8]) -> Result<Option<Reply>, Broken>;
 
 pub(super) struct InOrder {
     request: Arc<Request>,
@@ -56,17 +66,20 @@ impl Codec for InOrder {
         tally: &mut Tally,
     ) -> Result<usize, Broken> {
         let mut read = 0;
-        while let Some((length, verdict)) = (self.reply)(&input[read..])? {
+        while let Some(Reply { length, verdict, is_last }) = (self.reply)(&input[read..])? {
             read += length;
             if !self.is_greeted {
                 if let Verdict::Error(what) = verdict {
-                    return Err(Broken(format!("the token was refused: {what}")));
+                    return Err(Broken::Off(format!("the token was refused: {what}")));
                 }
                 self.is_greeted = true;
                 continue;
             }
-            let sent = self.waiting.pop_front().ok_or_else(|| Broken("a reply to nothing".to_owned()))?;
+            let sent = self.waiting.pop_front().ok_or_else(|| Broken::from("a reply to nothing"))?;
             tally.answered(sent, now, verdict);
+            if is_last {
+                return Err(Broken::Goodbye);
+            }
         }
         Ok(read)
     }

@@ -1,6 +1,7 @@
 //! Replies of the Redis protocol, RESP2 and what of RESP3 has the same shape.
 
 use super::Broken;
+use super::in_order::Reply;
 use crate::tally::Verdict;
 
 /// Arrays within arrays, at most.
@@ -8,20 +9,20 @@ const DEPTH: u32 = 8;
 
 /// In redis-cell's order: an array begins with 0 for admitted and 1 for denied. Anything else that is no error is an
 /// admission.
-pub(super) fn reply(input: &[u8]) -> Result<Option<(usize, Verdict)>, Broken> {
+pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
     read(input, b'1')
 }
 
 /// In throttlecrab's order: an array begins with 1 for admitted and 0 for denied.
-pub(super) fn throttlecrab_reply(input: &[u8]) -> Result<Option<(usize, Verdict)>, Broken> {
+pub(super) fn throttlecrab_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
     read(input, b'0')
 }
 
-fn read(input: &[u8], denied: u8) -> Result<Option<(usize, Verdict)>, Broken> {
-    let Some(end) = end(input, 0, DEPTH)? else { return Ok(None) };
+fn read(input: &[u8], denied: u8) -> Result<Option<Reply>, Broken> {
+    let Some(length) = end(input, 0, DEPTH)? else { return Ok(None) };
     let verdict = match input {
         [b'-' | b'!', ..] => {
-            let line = input[1..end].split(|&byte| byte == b'\r').next().unwrap_or_default();
+            let line = input[1..length].split(|&byte| byte == b'\r').next().unwrap_or_default();
             Verdict::Error(String::from_utf8_lossy(line).into_owned())
         }
         // `*5`, line end, `:1`, line end.
@@ -34,7 +35,7 @@ fn read(input: &[u8], denied: u8) -> Result<Option<(usize, Verdict)>, Broken> {
         }
         _ => Verdict::Admitted,
     };
-    Ok(Some((end, verdict)))
+    Ok(Some(Reply { length, verdict, is_last: false }))
 }
 
 /// Where the value that begins at `at` ends; `None` while it is not all there.
@@ -48,7 +49,7 @@ fn end(input: &[u8], at: usize, depth: u32) -> Result<Option<usize>, Broken> {
     let length = || {
         let text = std::str::from_utf8(&rest[..line]).ok();
         let length = text.and_then(|text| text.parse::<i64>().ok()).filter(|length| *length <= 1 << 30);
-        length.ok_or_else(|| Broken("a reply that is not of the Redis protocol".to_owned()))
+        length.ok_or_else(|| Broken::from("a reply that is not of the Redis protocol"))
     };
     let items = match kind {
         b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => return Ok(Some(after_line)),
@@ -58,10 +59,10 @@ fn end(input: &[u8], at: usize, depth: u32) -> Result<Option<usize>, Broken> {
         }
         b'*' | b'~' | b'>' => length()?,
         b'%' => length()? * 2,
-        _ => return Err(Broken("a reply that is not of the Redis protocol".to_owned())),
+        _ => return Err(Broken::from("a reply that is not of the Redis protocol")),
     };
     if depth == 0 {
-        return Err(Broken("a reply nested too deeply".to_owned()));
+        return Err(Broken::from("a reply nested too deeply"));
     }
     let mut at = after_line;
     for _ in 0..items {
@@ -92,13 +93,16 @@ mod tests {
             ("!5\r\nERR x\r\n", error("5")),
         ] {
             let bytes = [input.as_bytes(), b":1\r\n"].concat();
-            assert_eq!(reply(&bytes), Ok(Some((input.len(), want))), "{input:?}");
+            let want = Reply { length: input.len(), verdict: want, is_last: false };
+            assert_eq!(reply(&bytes), Ok(Some(want)), "{input:?}");
             for cut in 0..input.len() {
                 assert_eq!(reply(&input.as_bytes()[..cut]), Ok(None), "{input:?} cut at {cut}");
             }
         }
-        assert_eq!(throttlecrab_reply(b"*1\r\n:0\r\n"), Ok(Some((8, Verdict::Denied))));
-        assert_eq!(throttlecrab_reply(b"*1\r\n:1\r\n"), Ok(Some((8, Verdict::Admitted))));
+        for (input, verdict) in [(b"*1\r\n:0\r\n", Verdict::Denied), (b"*1\r\n:1\r\n", Verdict::Admitted)] {
+            let want = Reply { length: 8, verdict, is_last: false };
+            assert_eq!(throttlecrab_reply(input), Ok(Some(want)));
+        }
     }
 
     #[test]
