@@ -10,7 +10,7 @@ mod servers;
 use crate::report::{Spread, Table, figure};
 use crate::settings::Settings;
 
-pub(crate) use echo::Serve;
+pub(crate) use echo::{Behind, Runtime, Serve};
 
 /// Connections, streams in flight on each, requests of a run.
 const SHAPES: [(usize, usize, usize); 3] = [(16, 16, 200_000), (64, 100, 200_000), (1, 1, 20_000)];
@@ -38,9 +38,9 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
                 let at = (turn + repeat) % servers.len();
                 let (server, runs) = (&servers[at], &mut runs[at]);
                 let load = h2load::Load { server, connections, streams, folder: folder.path() };
-                let cpu_before = server.cpu_seconds()?;
+                let cpu_before = server.process.cpu_seconds()?;
                 let rate = load.rate(count)?;
-                let cpu = server.cpu_seconds()? - cpu_before;
+                let cpu = server.process.cpu_seconds()? - cpu_before;
                 let (p50, p99) = load.latency(count / 2)?;
                 // The first is the warm-up.
                 if repeat > 0 {

@@ -20,10 +20,11 @@ pub(crate) fn table() -> Table {
         vec!["kernel".to_owned(), format!("Linux {}", kernel.trim())],
         vec!["tollgate".to_owned(), format!("{} at {commit}", env!("CARGO_PKG_VERSION"))],
     ];
-    for name in ["governor", "throttlecrab", "limitador", "tonic"] {
+    for name in ["governor", "throttlecrab", "limitador", "tonic", "hyper"] {
         rows.extend(locked_version(name).map(|version| vec![format!("{name} crate"), version.to_owned()]));
     }
-    for program in ["rustc", "valgrind", "h2load", "throttlecrab-server", "limitador-server"] {
+    for program in ["rustc", "valgrind", "h2load", "redis-server", "throttlecrab-server", "limitador-server"]
+    {
         let version = first_line_of(program, &["--version"]).unwrap_or_else(|| "not installed".to_owned());
         rows.push(vec![program.to_owned(), version]);
     }

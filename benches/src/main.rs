@@ -6,15 +6,31 @@
 mod accuracy;
 mod contender;
 #[cfg(feature = "peers")]
+mod echo;
+#[cfg(feature = "peers")]
+mod footprint;
+#[cfg(feature = "peers")]
 mod grpc;
+#[cfg(feature = "peers")]
+mod http;
 mod in_process;
 mod instructions;
 mod machine;
 mod memory;
+#[cfg(feature = "peers")]
+mod observed;
+#[cfg(feature = "peers")]
+mod process;
 mod report;
 mod requests;
+#[cfg(feature = "peers")]
+mod resp;
+#[cfg(feature = "peers")]
+mod responder;
 mod settings;
 mod stopwatch;
+#[cfg(feature = "peers")]
+mod surfaces;
 
 use std::io::Write as _;
 
@@ -42,6 +58,16 @@ enum What {
     Instructions,
     /// gRPC servers under h2load: rate, latency, CPU a request.
     Grpc,
+    /// Servers of the Redis protocol under our own load: rate, latency, CPU a request, admitted and denied.
+    Resp,
+    /// HTTP servers under our own load, likewise.
+    Http,
+    /// What we add to an echo of the same protocol, one request at a time.
+    Echo,
+    /// What watching costs.
+    Observed,
+    /// Memory of a server with all surfaces open that tracks 100 keys.
+    Footprint,
     /// How far each algorithm is from exact, and the bytes of a key.
     Accuracy(accuracy::Accuracy),
     /// The machine and the versions.
@@ -58,6 +84,10 @@ enum What {
     #[cfg(feature = "peers")]
     #[command(hide = true)]
     Serve(grpc::Serve),
+    /// A server that only answers, without gRPC.
+    #[cfg(feature = "peers")]
+    #[command(hide = true)]
+    Respond(responder::Respond),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -75,8 +105,20 @@ fn main() -> anyhow::Result<()> {
         What::Serve(serve) => serve.run(&mut std::io::stdout()),
         #[cfg(feature = "peers")]
         What::Grpc => grpc::run(settings)?.iter().try_for_each(|table| show(table, settings)),
+        #[cfg(feature = "peers")]
+        What::Respond(respond) => respond.run(),
+        #[cfg(feature = "peers")]
+        What::Resp => resp::run(settings)?.iter().try_for_each(|table| show(table, settings)),
+        #[cfg(feature = "peers")]
+        What::Http => show(&http::run(settings)?, settings),
+        #[cfg(feature = "peers")]
+        What::Echo => show(&echo::run(settings)?, settings),
+        #[cfg(feature = "peers")]
+        What::Observed => show(&observed::run(settings)?, settings),
+        #[cfg(feature = "peers")]
+        What::Footprint => show(&footprint::run(settings)?, settings),
         #[cfg(not(feature = "peers"))]
-        What::Grpc => Ok(()),
+        What::Grpc | What::Resp | What::Http | What::Echo | What::Observed | What::Footprint => Ok(()),
         What::Machine => show(&machine::table(), settings),
         What::All => {
             show(&machine::table(), settings)?;
@@ -84,7 +126,14 @@ fn main() -> anyhow::Result<()> {
             in_process::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
             show(&memory::run(settings)?, settings)?;
             #[cfg(feature = "peers")]
-            grpc::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
+            {
+                grpc::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
+                resp::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
+                show(&http::run(settings)?, settings)?;
+                show(&echo::run(settings)?, settings)?;
+                show(&observed::run(settings)?, settings)?;
+                show(&footprint::run(settings)?, settings)?;
+            }
             Ok(())
         }
     }

@@ -21,7 +21,7 @@ use tonic::server::UnaryService;
 use tonic::{Response, Status};
 use tonic_prost::ProstCodec;
 
-use super::servers::pinned;
+use crate::process::pinned;
 
 /// The parts of Envoy's messages that the comparison needs.
 #[derive(Clone, PartialEq, Message)]

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use super::servers::{Server, pinned};
+use super::servers::Server;
+use crate::process::pinned;
 
 pub(crate) struct Load<'a> {
     pub(crate) server: &'a Server,
@@ -40,7 +41,7 @@ impl Load<'_> {
     }
 
     fn run(&self, count: usize, log: Option<&Path>) -> anyhow::Result<String> {
-        let body = self.folder.join(format!("{}.body", self.server.port));
+        let body = self.folder.join(format!("{}.body", self.server.process.port));
         std::fs::write(&body, &self.server.body)?;
         let mut load = pinned(1, Path::new("h2load"));
         load.arg(format!("--requests={count}"));
@@ -51,7 +52,7 @@ impl Load<'_> {
         if let Some(log) = log {
             load.arg(format!("--log-file={}", log.display()));
         }
-        load.arg(format!("http://127.0.0.1:{}{}", self.server.port, self.server.path));
+        load.arg(format!("http://127.0.0.1:{}{}", self.server.process.port, self.server.path));
         let output = output_of(load)?;
         let answered = format!("{count} 2xx");
         ensure!(

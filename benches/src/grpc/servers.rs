@@ -1,49 +1,27 @@
 //! The servers under test: how each is started, asked, and stopped.
 
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 use prost::Message as _;
 
 use super::echo::{self, Behind, Runtime, Serve};
 use crate::machine;
+use crate::process::{Process, built_tollgate, free_port, pinned};
 use crate::settings::Settings;
 
 /// What the others are compared with.
 pub(crate) const LIMITADOR: &str = "limitador crate behind tonic";
 pub(super) const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// A running server; stopped when dropped.
+/// A running server.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
-    pub(crate) port: u16,
+    pub(crate) process: Process,
     pub(crate) path: &'static str,
     /// The one request that is sent, with its five bytes of gRPC framing.
     pub(crate) body: Vec<u8>,
-    child: Child,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It is going away whether or not it listens.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Server {
-    /// Seconds of CPU that it has used so far, its threads together.
-    pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // After the name in brackets: state, then eleven fields, then user and system ticks.
-        let fields = stat.rsplit_once(')').context("stat")?.1;
-        let ticks: Vec<f64> =
-            fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-        Ok(ticks.iter().sum::<f64>() / 100.0)
-    }
 }
 
 /// Starts everybody that is there, limitador first, and sees that each answers.
@@ -54,11 +32,8 @@ pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Se
     let mut add =
         |name, path, body, command: &dyn Fn(u16) -> anyhow::Result<Command>| -> anyhow::Result<()> {
             settings.say(&format!("grpc: starting {name}"));
-            let port = free_port()?;
-            let child = command(port)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-            let server = Server { name, port, path, body, child };
-            wait_for(port).with_context(|| format!("{name} does not listen"))?;
-            servers.push(server);
+            let process = Process::start(command).with_context(|| format!("{name} does not start"))?;
+            servers.push(Server { name, process, path, body });
             Ok(())
         };
 
@@ -92,20 +67,24 @@ pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Se
             Ok(command)
         })?;
     }
-    let tollgate = built_tollgate(&itself)?;
+    let tollgate = built_tollgate()?;
     for (name, file, limit) in [("**tollgate**", "admit", u32::MAX), ("**tollgate**, denying", "deny", 1)] {
         let rules = folder.join(file);
         std::fs::create_dir(&rules)?;
         std::fs::write(rules.join("bench.yaml"), tollgate_rules(limit))?;
         add(name, SHOULD_RATE_LIMIT, body.clone(), &|port| {
             let mut command = pinned(0, &tollgate);
-            command.arg("serve").arg("--rules").arg(&rules).args(["--http", "off", "--grpc"]);
+            command
+                .arg("serve")
+                .arg("--rules")
+                .arg(&rules)
+                .args(["--http", "off", "--resp", "off", "--grpc"]);
             command.arg(format!("127.0.0.1:{port}"));
             Ok(command)
         })?;
     }
     for server in servers.iter().filter(|server| server.path == SHOULD_RATE_LIMIT) {
-        echo::ask(server.port).with_context(|| format!("{} answers wrongly", server.name))?;
+        echo::ask(server.process.port).with_context(|| format!("{} answers wrongly", server.name))?;
     }
     Ok(servers)
 }
@@ -123,46 +102,10 @@ fn tollgate_rules(limit: u32) -> String {
     )
 }
 
-/// The release binary beside this one, built first.
-fn built_tollgate(itself: &Path) -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(["build", "--release", "--package", "tollgate-server"]).status()?;
-    ensure!(status.success(), "the server does not build");
-    Ok(itself.with_file_name("tollgate"))
-}
-
 /// A gRPC message: not compressed, its length, itself.
 fn framed(message: &[u8]) -> Vec<u8> {
     let mut body = vec![0];
     body.extend((message.len() as u32).to_be_bytes());
     body.extend(message);
     body
-}
-
-/// `program`, kept to one core where `taskset` is there.
-pub(crate) fn pinned(core: usize, program: &Path) -> Command {
-    if machine::first_line_of("taskset", &["--version"]).is_none() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("taskset");
-    command.args(["--cpu-list", &core.to_string()]).arg(program);
-    command
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
-
-fn wait_for(port: u16) -> anyhow::Result<()> {
-    for _ in 0..500 {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Ok(());
-        }
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "asks again until a process that is no child's child listens"
-        )]
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    anyhow::bail!("nobody listens on port {port}")
 }

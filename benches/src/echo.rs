@@ -1,0 +1,53 @@
+//! One connection, one request under way: what we add to an echo of the same protocol.
+
+use crate::process::built_tollgate;
+use crate::report::{Spread, Table, figure};
+use crate::responder::Kind;
+use crate::settings::Settings;
+use crate::surfaces::{Contender, Runs, Shape, check, command, measure, tollgate};
+
+const SHAPE: Shape = Shape { connections: 1, in_flight: 1, requests: 40_000 };
+const KEYS: u64 = 10_000;
+
+/// Measures the echo and ours of every protocol, in turns.
+pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
+    let folder = tempfile::tempdir()?;
+    let binary = built_tollgate()?;
+    let mut contenders = Vec::new();
+    for (scheme, name, echo, ask) in [
+        ("resp", "Redis protocol", Kind::Tokio, command(crate::resp::ADMIT)),
+        ("http", "HTTP/1.1", Kind::Hyper, check()),
+        ("grpc", "gRPC", Kind::Tonic, check()),
+    ] {
+        settings.say(&format!("echo: {name}"));
+        let ours = tollgate(&binary, folder.path(), scheme, u32::MAX, &[])?;
+        for (who, process) in [(echo.name(), echo.start()?), ("**tollgate**", ours)] {
+            let (name, ask) = (format!("{name}: {who}"), ask.clone());
+            contenders.push(Contender { name, process, scheme, path: "", ask, keys: KEYS });
+        }
+    }
+    let runs = measure(&contenders, SHAPE, settings)?;
+    let p50 = |runs: &Runs| Spread::of(runs.p50_us.clone()).median;
+    let mut rows = Vec::new();
+    for (index, (contender, of)) in contenders.iter().zip(&runs).enumerate() {
+        let echo = &runs[index - index % 2];
+        rows.push(vec![
+            contender.name.clone(),
+            Spread::of(of.p50_us.clone()).cell(),
+            figure(p50(of) - p50(echo)),
+            Spread::of(of.p99_us.clone()).cell(),
+            Spread::of(of.cpu_us.clone()).cell(),
+        ]);
+    }
+    let columns = ["server", "p50 µs", "above the echo", "p99 µs", "server CPU µs a request"];
+    let mut notes = vec!["One connection, one in flight; server and load on a core each.".to_owned()];
+    notes.extend(settings.notes());
+    Ok(Table {
+        name: "echo",
+        title: "Unloaded: what we add to an echo".to_owned(),
+        command: settings.command("echo"),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+        notes,
+    })
+}

@@ -1,0 +1,49 @@
+//! What watching costs: the top-key sketch and the log of denials, on as by default and off.
+//!
+//! Counters and histograms cannot be turned off; what they cost is part of both columns.
+
+use crate::process::built_tollgate;
+use crate::report::{Spread, Table, figure};
+use crate::settings::Settings;
+use crate::surfaces::{Contender, Shape, check, measure, tollgate};
+
+const SHAPE: Shape = Shape { connections: 50, in_flight: 64, requests: 3_000_000 };
+const KEYS: u64 = 10_000;
+const OFF: &[&str] = &["--top-keys", "0", "--denial-log-level", "off"];
+
+/// Measures the server watched and not watched, admitting and denying, in turns.
+pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
+    let folder = tempfile::tempdir()?;
+    let binary = built_tollgate()?;
+    let mut contenders = Vec::new();
+    for (what, limit) in [("admitted", u32::MAX), ("denied", 1)] {
+        for (how, more) in [("not watched", OFF), ("watched", &[])] {
+            let process = tollgate(&binary, folder.path(), "resp", limit, more)?;
+            let name = format!("{what}, {how}");
+            contenders.push(Contender { name, process, scheme: "resp", path: "", ask: check(), keys: KEYS });
+        }
+    }
+    let runs = measure(&contenders, SHAPE, settings)?;
+    let mut rows = Vec::new();
+    for (index, (contender, of)) in contenders.iter().zip(&runs).enumerate() {
+        let (off, cpu) = (Spread::of(runs[index - index % 2].cpu_us.clone()), Spread::of(of.cpu_us.clone()));
+        let more = format!("{} %", figure((cpu.median / off.median - 1.0) * 100.0));
+        let rate = Spread::of(of.rate.clone()).cell();
+        rows.push(vec![contender.name.clone(), cpu.cell(), more, rate]);
+    }
+    let columns = ["TOLLGATE.CHECK", "server CPU µs a request", "more than not watched", "requests/s"];
+    let mut notes = vec![format!(
+        "{} connections × {} in flight. Watched is the default: 16 top keys a rule, denials logged at ten a second at most, \
+         tracing off. Metrics are on in both.",
+        SHAPE.connections, SHAPE.in_flight
+    )];
+    notes.extend(settings.notes());
+    Ok(Table {
+        name: "observed",
+        title: "What watching costs".to_owned(),
+        command: settings.command("observed"),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+        notes,
+    })
+}

@@ -1,0 +1,93 @@
+//! A server as a process of its own: started on a free port, kept to core 0, watched, stopped.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use crate::machine;
+
+/// A running server; stopped when dropped.
+pub(crate) struct Process {
+    pub(crate) port: u16,
+    child: Child,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It is going away whether or not it listens.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    /// Starts what `command` makes of a free port, and waits until it listens there.
+    pub(crate) fn start(command: impl FnOnce(u16) -> anyhow::Result<Command>) -> anyhow::Result<Self> {
+        let port = free_port()?;
+        let child = command(port)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let process = Self { port, child };
+        wait_for(port)?;
+        Ok(process)
+    }
+
+    /// Seconds of CPU that it has used so far, its threads together.
+    pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        let mut nanos = 0.0;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            // A thread that has ended meanwhile is not counted.
+            let Ok(times) = std::fs::read_to_string(task?.path().join("schedstat")) else { continue };
+            nanos += times.split(' ').next().context("schedstat")?.parse::<f64>()?;
+        }
+        Ok(nanos / 1e9)
+    }
+
+    /// MiB of memory that it has now.
+    pub(crate) fn resident_mib(&self) -> anyhow::Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+        let kib: f64 = line.split_whitespace().next().context("VmRSS")?.parse()?;
+        Ok(kib / 1024.0)
+    }
+}
+
+/// The release binary beside this one, built first.
+pub(crate) fn built_tollgate() -> anyhow::Result<PathBuf> {
+    if let Some(binary) = std::env::var_os("TOLLGATE_BIN") {
+        return Ok(binary.into());
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo).args(["build", "--release", "--package", "tollgate-server"]).status()?;
+    ensure!(status.success(), "the server does not build");
+    Ok(std::env::current_exe()?.with_file_name("tollgate"))
+}
+
+/// `program`, kept to one core where `taskset` is there.
+pub(crate) fn pinned(core: usize, program: &Path) -> Command {
+    if machine::first_line_of("taskset", &["--version"]).is_none() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", &core.to_string()]).arg(program);
+    command
+}
+
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+fn wait_for(port: u16) -> anyhow::Result<()> {
+    for _ in 0..500 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(());
+        }
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "asks again until a process that is no child's child listens"
+        )]
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    anyhow::bail!("nobody listens on port {port}")
+}

@@ -1,0 +1,109 @@
+//! Servers of the Redis protocol, and the ceiling: a responder that decides nothing.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+
+use crate::machine::first_line_of;
+use crate::process::{Process, built_tollgate, pinned};
+use crate::report::Table;
+use crate::responder;
+use crate::settings::Settings;
+use crate::surfaces::{Contender, Shape, check, command, measure, table, tollgate};
+
+/// Keys that take turns; few enough that a warm-up run touches each, for the rows that are denied.
+const MANY: u64 = 1_000_000;
+const FEW: u64 = 10_000;
+
+/// 79 bytes with its key; never denied in these runs.
+pub(crate) const ADMIT: &str = "CL.THROTTLE {key} 1000 1000 3600";
+/// The same length; denied from the second on.
+const DENY: &str = "CL.THROTTLE {key} 0000 0001 3600";
+
+const SHAPES: [(&str, Shape); 3] = [
+    ("resp-50x1", Shape { connections: 50, in_flight: 1, requests: 400_000 }),
+    ("resp-50x16", Shape { connections: 50, in_flight: 16, requests: 2_000_000 }),
+    ("resp-50x64", Shape { connections: 50, in_flight: 64, requests: 4_000_000 }),
+];
+
+/// Measures every server that can be started.
+pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
+    let folder = tempfile::tempdir()?;
+    let contenders = start(folder.path(), settings)?;
+    let mut tables = Vec::new();
+    for (name, shape) in SHAPES {
+        let runs = measure(&contenders, shape, settings)?;
+        let title = format!("Redis protocol, {} × {}", shape.connections, shape.in_flight);
+        tables.push(table((name, title), &contenders, &runs, shape, settings));
+    }
+    Ok(tables)
+}
+
+fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Contender>> {
+    let mut contenders = Vec::new();
+    let mut add = |name: &str, words: &str, keys, process: Process| {
+        settings.say(&format!("resp: {name} is there"));
+        let (name, ask) = (name.to_owned(), command(words));
+        contenders.push(Contender { name, process, scheme: "resp", path: "", ask, keys });
+    };
+    add("raw epoll responder", ADMIT, MANY, responder::Kind::Epoll.start()?);
+    add("tokio echo", ADMIT, MANY, responder::Kind::Tokio.start()?);
+    if first_line_of("redis-server", &["--version"]).is_some() {
+        add("Redis INCR", "INCR {key}", MANY, redis()?);
+        let process = redis()?;
+        let words = format!("EVALSHA {} 1 {{key}} 1000 1000 3600", loaded(process.port, GCRA)?);
+        add("Redis, GCRA in Lua", &words, MANY, process);
+    }
+    if first_line_of("throttlecrab-server", &["--version"]).is_some() {
+        let process = Process::start(|port| {
+            let mut command = pinned(0, Path::new("throttlecrab-server"));
+            command.args(["--redis", "--redis-host", "127.0.0.1", "--log-level", "error", "--redis-port"]);
+            command.arg(port.to_string());
+            Ok(command)
+        })?;
+        add("throttlecrab-server", "THROTTLE {key} 1000 1000 3600", MANY, process);
+    }
+    let binary = built_tollgate()?;
+    let ours = |limit| tollgate(&binary, folder, "resp", limit, &[]);
+    add("**tollgate**, CL.THROTTLE", ADMIT, MANY, ours(u32::MAX)?);
+    add("**tollgate**, 10,000 keys admitted", ADMIT, FEW, ours(u32::MAX)?);
+    add("**tollgate**, 10,000 keys denied", DENY, FEW, ours(u32::MAX)?);
+    let process = ours(u32::MAX)?;
+    let name = "**tollgate**, TOLLGATE.CHECK".to_owned();
+    contenders.push(Contender { name, process, scheme: "resp", path: "", ask: check(), keys: MANY });
+    Ok(contenders)
+}
+
+fn redis() -> anyhow::Result<Process> {
+    Process::start(|port| {
+        let mut command = pinned(0, Path::new("redis-server"));
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"])
+            .arg(port.to_string());
+        Ok(command)
+    })
+}
+
+/// One number a key: when it will be full again, in seconds; the server's clock.
+const GCRA: &str = "local t = redis.call('TIME') \
+local now = t[1] + t[2] / 1000000 \
+local every = ARGV[3] / ARGV[2] \
+local full = tonumber(redis.call('GET', KEYS[1]) or now) \
+if full < now then full = now end \
+local after = full + every \
+local room = every * (ARGV[1] + 1) - (after - now) \
+if room < 0 then return {1, ARGV[1] + 1, 0, math.ceil(-room), math.ceil(full - now)} end \
+redis.call('SET', KEYS[1], after, 'EX', math.ceil(after - now)) \
+return {0, ARGV[1] + 1, math.floor(room / every), -1, math.ceil(after - now)}";
+
+/// Loads a script and answers with its name.
+fn loaded(port: u16, script: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    write!(stream, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{script}\r\n", script.len())?;
+    let mut lines = BufReader::new(stream).lines();
+    let head = lines.next().context("no answer from redis-server")??;
+    ensure!(head == "$40", "redis-server: {head}");
+    Ok(lines.next().context("no answer from redis-server")??)
+}

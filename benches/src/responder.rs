@@ -1,0 +1,83 @@
+//! Servers that only answer: what a protocol costs where nothing is decided.
+
+mod epoll;
+mod hyper_ok;
+mod tokio_echo;
+
+use std::process::Command;
+
+use crate::grpc;
+use crate::process::{Process, pinned};
+
+/// Bytes of the one request that the responders of the Redis protocol know.
+const REQUEST: usize = 79;
+/// What they answer: admitted.
+const REPLY: &[u8] = b"*5\r\n:0\r\n:1001\r\n:1000\r\n:-1\r\n:4\r\n";
+
+/// Which.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// The Redis protocol on epoll without a runtime.
+    Epoll,
+    /// The same on tokio's current-thread runtime.
+    Tokio,
+    /// HTTP/1.1 by hyper on tokio's current-thread runtime.
+    Hyper,
+    /// gRPC by tonic on tokio's current-thread runtime.
+    #[value(skip)]
+    Tonic,
+}
+
+/// Answers on a port of the loopback interface until it is killed.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Respond {
+    #[arg(value_enum)]
+    kind: Kind,
+    port: u16,
+}
+
+impl Kind {
+    /// As tables call it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => "raw epoll responder",
+            Self::Tokio => "tokio echo",
+            Self::Hyper => "hyper `ok`",
+            Self::Tonic => "tonic echo, current-thread runtime",
+        }
+    }
+
+    /// This program, answering on a free port of core 0.
+    pub(crate) fn start(self) -> anyhow::Result<Process> {
+        let itself = std::env::current_exe()?;
+        Process::start(|port| {
+            Ok(match clap::ValueEnum::to_possible_value(&self) {
+                Some(word) => {
+                    let mut command: Command = pinned(0, &itself);
+                    command.args(["respond", word.get_name(), &port.to_string()]);
+                    command
+                }
+                None => {
+                    let (behind, runtime) = (grpc::Behind::Echo, grpc::Runtime::Current);
+                    grpc::Serve { behind, runtime, port }.command(&itself)
+                }
+            })
+        })
+    }
+}
+
+impl Respond {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        match self.kind {
+            Kind::Epoll => epoll::serve(self.port),
+            Kind::Tokio => on_tokio(tokio_echo::serve(self.port)),
+            Kind::Hyper => on_tokio(hyper_ok::serve(self.port)),
+            Kind::Tonic => anyhow::bail!("tonic echoes by `serve`"),
+        }
+    }
+}
+
+fn on_tokio(server: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, server)
+}
