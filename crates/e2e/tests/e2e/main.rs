@@ -18,6 +18,7 @@ mod tollgate;
 
 mod access_log;
 mod bad_input;
+mod bench;
 mod cases;
 mod drain;
 mod envoy;
