@@ -17,8 +17,10 @@ pub(crate) struct Tollgate {
     printed: Arc<Mutex<String>>,
     /// Where the gRPC service listens.
     pub(crate) grpc: SocketAddr,
-    /// Where the small HTTP port listens.
+    /// Where the HTTP API listens.
     pub(crate) http: SocketAddr,
+    /// Where the Redis protocol is spoken.
+    pub(crate) resp: SocketAddr,
 }
 
 /// What is left of a server that ended before it listened.
@@ -67,7 +69,9 @@ impl Start {
 
     /// Starts and waits until it says that it is ready, or the process has ended.
     pub(crate) fn try_go(mut self) -> Result<Tollgate, Ended> {
-        self.command.args(["--grpc", &self.grpc, "--http", "127.0.0.1:0"]).stdin(Stdio::null());
+        self.command
+            .args(["--grpc", &self.grpc, "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"])
+            .stdin(Stdio::null());
         let mut child = self
             .command
             .stdout(Stdio::piped())
@@ -84,11 +88,12 @@ impl Start {
         }
         drop(say);
 
-        let (mut grpc, mut http, mut ready) = (None, None, false);
+        let (mut grpc, mut http, mut resp, mut ready) = (None, None, None, false);
         while !ready {
             match seen.recv_timeout(PATIENCE) {
                 Ok(Said::Grpc(at)) => grpc = Some(at),
                 Ok(Said::Http(at)) => http = Some(at),
+                Ok(Said::Resp(at)) => resp = Some(at),
                 Ok(Said::Ready) => ready = true,
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     let status = child.wait().expect("it was started");
@@ -100,7 +105,8 @@ impl Start {
                 }
             }
         }
-        Ok(Tollgate { child, printed, grpc: grpc.expect("printed"), http: http.expect("printed") })
+        let (grpc, http) = (grpc.expect("printed"), http.expect("printed"));
+        Ok(Tollgate { child, printed, grpc, http, resp: resp.expect("printed") })
     }
 }
 
@@ -199,6 +205,7 @@ pub(crate) fn run(args: &[&str]) -> (ExitStatus, String, String) {
 enum Said {
     Grpc(SocketAddr),
     Http(SocketAddr),
+    Resp(SocketAddr),
     Ready,
 }
 
@@ -225,6 +232,7 @@ fn what_is_said(line: &str) -> Option<Said> {
     match (words.next()?, words.next()) {
         ("grpc", Some(address)) => address.parse().ok().map(Said::Grpc),
         ("http", Some(address)) => address.parse().ok().map(Said::Http),
+        ("resp", Some(address)) => address.parse().ok().map(Said::Resp),
         ("ready", None) => Some(Said::Ready),
         _ => None,
     }
