@@ -50,6 +50,12 @@ impl<S: Store, L: Store> RespApi<S, L> {
         &self.figures
     }
 
+    /// The limiter.
+    #[must_use]
+    pub const fn limiter(&self) -> &Arc<Limiter<S, L>> {
+        &self.limiter
+    }
+
     /// The time. One reading serves all commands that came together.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.0.now()

@@ -40,6 +40,8 @@ impl Check {
             Ok((domain, hits)) => {
                 let descriptors = [Descriptor::new(&entries)];
                 let request = Request { domain, descriptors: &descriptors, hits };
+                // The protocol has no place for a caller's own trace.
+                let span = limiter.call_span("resp", domain, None);
                 match limiter.decide(&request, now, scratch).await {
                     Err(error) => reply.error(format_args!("ERR {error}")),
                     Ok(answer) if answer.policy().domains().is_empty() => {
@@ -47,6 +49,9 @@ impl Check {
                     }
                     Ok(answer) => {
                         turn.count(answer.is_admitted());
+                        if let Some(span) = span {
+                            answer.record(&span);
+                        }
                         write(&answer, reply);
                     }
                 }

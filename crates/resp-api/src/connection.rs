@@ -229,6 +229,8 @@ where
                         }
                     } else {
                         run.settle(limiter, input, now, scratch, out, &mut turn).await;
+                        // `INFO` tells of what came before it.
+                        self.api.figures.count(std::mem::take(&mut turn));
                         let mut reply = Reply { out, is_resp3: self.session.is_resp3 };
                         let words = Words { input, spans: arguments };
                         match self.session.execute(words, &self.api, &mut reply) {
