@@ -110,8 +110,9 @@ impl<S: Store, L: Store> Limiter<S, L> {
         }
         let slot = &rules.meters.rule(domain.index(), place).top;
         let Some(sketch) = top.sketch(slot) else { return };
+        let Some(weight) = sketch.weight(now) else { return };
         let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
-        sketch.count(hash, now, || Text::of(entries.iter().map(shown)));
+        sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
     }
 
     fn log_denial(
@@ -128,18 +129,25 @@ impl<S: Store, L: Store> Limiter<S, L> {
 
     /// As [`Self::note_denials`], for a quota that came with the question.
     #[inline(never)]
-    pub(crate) fn note_throttled(&self, ask: &Throttle<'_>, throttled: &Throttled, now: Timestamp) {
+    pub(crate) fn note_throttled(
+        &self,
+        ask: &Throttle<'_>,
+        throttled: &Throttled,
+        seat: Seat,
+        now: Timestamp,
+    ) {
         let top = self.metrics.top_settings();
         if !top.is_off()
             && let Some(sketch) = top.sketch(self.metrics.throttle_top())
+            && let Some(weight) = sketch.weight(now)
         {
             let hash = top.hash(std::iter::once(ask.key));
-            sketch.count(hash, now, || Text::of_bytes(ask.key));
+            sketch.count(hash, weight, now, || Text::of_bytes(ask.key));
         }
         if self.settings.denial_log.is_none() {
             return;
         }
-        if let Some((level, left_out)) = self.may_log(Seat::here(), now) {
+        if let Some((level, left_out)) = self.may_log(seat, now) {
             write_throttled(level, left_out, ask, throttled);
         }
     }

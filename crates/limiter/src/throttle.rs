@@ -131,7 +131,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
             };
             self.metrics.count_throttle(seat, ask.cost, &throttled);
             if !throttled.is_admitted() {
-                self.note_throttled(ask, &throttled, now);
+                self.note_throttled(ask, &throttled, seat, now);
             }
             out.push(throttled);
         }

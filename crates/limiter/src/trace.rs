@@ -46,6 +46,13 @@ impl<S: Store, L: Store> Limiter<S, L> {
         self.sampling.set(ratio);
     }
 
+    /// Whether any request is sampled: what a transport asks before it looks for a `traceparent`. One load.
+    #[inline]
+    #[must_use]
+    pub fn is_sampling(&self) -> bool {
+        self.sampling.0.load(Relaxed) != 0
+    }
+
     /// A span for a request that came over `surface` (`grpc`, `http`, `resp`), if it is sampled: as its caller says in
     /// `traceparent` (W3C trace context), else by chance. Its fields are surface, domain and traceparent, and outcome and rule once
     /// [`Answer::record`] (or [`Throttled::record`]) has been told.

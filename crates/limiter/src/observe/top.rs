@@ -5,12 +5,16 @@
 //! and every key with more than n/k denials has a place. Every five minutes all counts are halved (rounded down, what they may be too
 //! high by rounded up), so that the sketch tells who is limited now.
 //!
+//! A rule that denies more than 4,096 times in a second has every eighth further denial of that second counted, for eight: then a denial costs
+//! next to nothing, and a count may be off by chance, in both directions; four standard deviations of that are in what it says it may be too high by.
+//!
 //! A rule has a sketch from its first denial on; no denial ever waits for one: where another thread is at work in it, the denial is
 //! counted as missed. Not here: series of metrics by key, of which there are none.
 
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,6 +27,10 @@ pub(crate) const HALF_LIFE: Duration = Duration::from_secs(300);
 const HALF_LIFE_NS: u64 = HALF_LIFE.as_nanos() as u64;
 /// Bytes of a key that are shown; a longer one ends in `…`.
 pub(crate) const SHOWN: usize = 63;
+/// Denials of one second that a sketch counts one by one.
+const EXACT: u32 = 4_096;
+/// From then on, one in so many counts for so many.
+const WEIGHT: u64 = 8;
 /// Most places of a sketch, whatever the settings say.
 const MOST_PLACES: usize = 1024;
 
@@ -32,10 +40,10 @@ const MOST_PLACES: usize = 1024;
 pub struct TopKey {
     /// The descriptor's values, joined by `, `; cut after 63 bytes, with `…`, and without control characters.
     pub key: String,
-    /// How often it was denied lately: every five minutes what was before is halved. Never below the truth, but for denials missed
-    /// while another thread was at work.
+    /// How often it was denied lately: every five minutes what was before is halved. Not below the truth, but for denials missed
+    /// while another thread was at work, and where the rule denied more than 4,096 times in a second: of the further ones it is an estimate.
     pub denied: u64,
-    /// By how much `denied` may be too high.
+    /// By how much `denied` may be too high; four standard deviations where it is an estimate.
     pub at_most_over: u64,
 }
 
@@ -115,10 +123,30 @@ fn mix(value: u64, key: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
+/// True for one call in eight of this thread, in no order that keys could come in (steps of the golden ratio).
+#[inline]
+fn is_eighth() -> bool {
+    thread_local! {
+        static AT: Cell<u64> = const { Cell::new(0) };
+    }
+    AT.with(|at| {
+        let next = at.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        at.set(next);
+        next < u64::MAX / WEIGHT
+    })
+}
+
+/// Four standard deviations of a count that stands for so many, each of which was passed over with a chance of 7 in 8.
+fn chance(sampled: u64) -> u64 {
+    sampled.saturating_mul(16 * (WEIGHT - 1)).isqrt()
+}
+
 /// One rule's sketch.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
     sketch: Mutex<Sketch>,
+    /// The second of which enough has been counted one by one.
+    busy_second: AtomicU64,
     missed: AtomicU64,
     /// Of all sketches; this one's are taken off when it is dropped.
     bytes: Arc<AtomicU64>,
@@ -131,12 +159,17 @@ struct Sketch {
     hashes: Vec<u64>,
     places: Vec<Place>,
     aged_at: Timestamp,
+    /// The second under way, and its denials.
+    second: u64,
+    in_second: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Place {
     count: u64,
     over: u64,
+    /// How much of the count stands for others that were passed over.
+    sampled: u64,
     text: Text,
 }
 
@@ -223,17 +256,33 @@ impl TopKeys {
             hashes: Vec::with_capacity(most),
             places: Vec::with_capacity(most),
             aged_at: Timestamp::ZERO,
+            second: 0,
+            in_second: 0,
         };
-        Self { sketch: Mutex::new(sketch), missed: AtomicU64::new(0), bytes }
+        let busy_second = AtomicU64::new(u64::MAX);
+        Self { sketch: Mutex::new(sketch), busy_second, missed: AtomicU64::new(0), bytes }
     }
 
-    /// Counts a denial of the key with this hash; `text` is asked for when it has no place yet. Never waits.
+    /// For how many denials the next one counts; `None` when it is passed over.
     #[inline]
-    pub(crate) fn count(&self, hash: u64, now: Timestamp, text: impl FnOnce() -> Text) {
+    pub(crate) fn weight(&self, now: Timestamp) -> Option<u64> {
+        if self.busy_second.load(Relaxed) != now.unix_seconds() {
+            return Some(1);
+        }
+        is_eighth().then_some(WEIGHT)
+    }
+
+    /// Counts so many denials of the key with this hash; `text` is asked for when it has no place yet. Never waits.
+    #[inline]
+    pub(crate) fn count(&self, hash: u64, weight: u64, now: Timestamp, text: impl FnOnce() -> Text) {
         match self.sketch.try_lock() {
-            Some(mut sketch) => sketch.count(hash, now, text),
+            Some(mut sketch) => {
+                if sketch.count(hash, weight, now, text) {
+                    self.busy_second.store(now.unix_seconds(), Relaxed);
+                }
+            }
             None => {
-                self.missed.fetch_add(1, Relaxed);
+                self.missed.fetch_add(weight, Relaxed);
             }
         }
     }
@@ -250,7 +299,11 @@ impl TopKeys {
         let mut top: Vec<TopKey> = sketch
             .places
             .iter()
-            .map(|it| TopKey { key: it.text.as_str().to_owned(), denied: it.count, at_most_over: it.over })
+            .map(|it| TopKey {
+                key: it.text.as_str().to_owned(),
+                denied: it.count,
+                at_most_over: (it.over + chance(it.sampled)).min(it.count),
+            })
             .collect();
         drop(sketch);
         top.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.key.cmp(&b.key)));
@@ -266,23 +319,34 @@ impl Drop for TopKeys {
 }
 
 impl Sketch {
+    /// True when the second has had enough that was counted one by one.
     #[inline]
-    fn count(&mut self, hash: u64, now: Timestamp, text: impl FnOnce() -> Text) {
+    fn count(&mut self, hash: u64, weight: u64, now: Timestamp, text: impl FnOnce() -> Text) -> bool {
         self.age(now);
+        let sampled = if weight > 1 { weight } else { 0 };
         match self.hashes.iter().position(|&known| known == hash) {
-            Some(at) => self.places[at].count += 1,
-            None => self.add(hash, text()),
+            Some(at) => {
+                let place = &mut self.places[at];
+                place.count += weight;
+                place.sampled += sampled;
+            }
+            None => self.add(hash, Place { count: weight, over: 0, sampled, text: text() }),
         }
+        if self.second != now.unix_seconds() {
+            (self.second, self.in_second) = (now.unix_seconds(), 0);
+        }
+        self.in_second = self.in_second.saturating_add(1);
+        self.in_second == EXACT
     }
 
-    fn add(&mut self, hash: u64, text: Text) {
+    fn add(&mut self, hash: u64, new: Place) {
         if self.places.len() < self.most {
             self.hashes.push(hash);
-            self.places.push(Place { count: 1, over: 0, text });
+            self.places.push(new);
             return;
         }
         if let Some((at, least)) = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.count) {
-            *least = Place { count: least.count + 1, over: least.count, text };
+            *least = Place { count: least.count + new.count, over: least.count, ..new };
             self.hashes[at] = hash;
         }
     }
@@ -306,6 +370,7 @@ impl Sketch {
         for place in &mut self.places {
             place.count >>= times;
             place.over = place.over.div_ceil(1 << times).min(place.count);
+            place.sampled >>= times;
         }
         for at in (0..self.places.len()).rev() {
             if self.places[at].count == 0 {

@@ -17,7 +17,16 @@ fn count<'a>(settings: &TopSettings, slot: &Slot, denials: impl Iterator<Item = 
     let sketch = settings.sketch(slot).expect("there is room");
     for (second, key) in denials {
         let hash = settings.hash([key.as_bytes()].into_iter());
-        sketch.count(hash, at(second), || Text::of([key].into_iter()));
+        sketch.count(hash, 1, at(second), || Text::of([key].into_iter()));
+    }
+}
+
+/// As a limiter does: not every one is counted.
+fn note(settings: &TopSettings, slot: &Slot, second: u64, key: &str) {
+    let sketch = settings.sketch(slot).expect("there is room");
+    if let Some(weight) = sketch.weight(at(second)) {
+        let hash = settings.hash([key.as_bytes()].into_iter());
+        sketch.count(hash, weight, at(second), || Text::of([key].into_iter()));
     }
 }
 
@@ -153,7 +162,46 @@ fn on_a_zipf_stream_the_heaviest_keys_are_found_and_their_counts_are_near() {
     }
 }
 
+#[test]
+fn thousands_in_a_second_are_counted_one_by_one_and_of_more_every_eighth_for_eight() {
+    let (settings, slot) = sketch(16);
+    let names: Vec<String> = (0..8).map(|key| format!("key {key}")).collect();
+    let top = || settings.sketch(&slot).expect("it is there").top(at(1));
+    // Eight keys in turn: what takes every eighth in order would see one of them.
+    (0..4_096).for_each(|round| note(&settings, &slot, 0, &names[round % 8]));
+    assert!(top().iter().all(|it| (it.denied, it.at_most_over) == (512, 0)), "{:?}", top());
+    (4_096..200_000).for_each(|round| note(&settings, &slot, 0, &names[round % 8]));
+    for it in top() {
+        assert!(it.denied.abs_diff(25_000) <= it.at_most_over, "{it:?}");
+        assert!(it.at_most_over < 2_500, "{it:?}");
+    }
+    // The next second begins anew.
+    let before: u64 = top().iter().map(|it| it.denied).sum();
+    (0..100).for_each(|round| note(&settings, &slot, 1, &names[round % 8]));
+    assert_eq!(top().iter().map(|it| it.denied).sum::<u64>(), before + 100);
+}
+
 proptest! {
+    /// Keys in any order and by any shares, far above what is counted one by one: what is told is within what it says. (Four standard
+    /// deviations; six are asked for, since so many cases are tried.)
+    #[test]
+    fn an_estimate_is_as_near_as_it_says(shares in prop::collection::vec(1..100_u64, 1..12), seed in any::<u64>()) {
+        let (settings, slot) = sketch(16);
+        let (sum, mut truth, mut state) = (shares.iter().sum::<u64>(), vec![0_u64; shares.len()], seed | 1);
+        for _ in 0..40_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let mut place = (state >> 33) % sum;
+            let key = shares.iter().position(|&share| { let is_in = place < share; place = place.wrapping_sub(share); is_in });
+            let key = key.expect("within the sum");
+            truth[key] += 1;
+            note(&settings, &slot, 0, &format!("key {key}"));
+        }
+        for it in settings.sketch(&slot).expect("it is there").top(at(0)) {
+            let key: usize = it.key.trim_start_matches("key ").parse().expect("a number");
+            prop_assert!(it.denied.abs_diff(truth[key]) <= it.at_most_over * 3 / 2 + WEIGHT, "{:?}, and it came {} times", it, truth[key]);
+        }
+    }
+
     /// Whatever comes in whatever order, over time: no count is too low, none is further too high than it says, and that is at most
     /// the share of a place; and who came more often than that has one.
     #[test]
