@@ -44,7 +44,9 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         if sheet.is_batch && asked.told.is_some() {
             return Err(Refusal::bad("a batch has no one status; leave `status` out"));
         }
-        let answer = self.decide(&sheet, asked.told, room, scratch, out).await;
+        let parent = if self.limiter.is_sampling() { head.headers.get("traceparent") } else { None };
+        let parent = parent.and_then(|it| it.to_str().ok());
+        let answer = self.decide(&sheet, (asked.told, parent), room, scratch, out).await;
         room.keep(sheet);
         desk.put_back();
         answer
@@ -53,7 +55,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
     async fn decide(
         &self,
         sheet: &Sheet<'_>,
-        told: Option<Told>,
+        (told, traceparent): (Option<Told>, Option<&str>),
         room: &mut Room,
         scratch: &mut Scratch,
         out: &mut BytesMut,
@@ -69,9 +71,13 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         }
         for (index, ask) in sheet.asks.iter().enumerate() {
             let request = ask.request(&descriptors);
+            let span = self.limiter.call_span("http", request.domain, traceparent);
             let decided = self.limiter.decide(&request, now, scratch).await;
             // Checked before: what is wrong now would be the same for every request.
             let decided = decided.map_err(|error| Refusal::bad(error.to_string()))?;
+            if let Some(span) = span {
+                decided.record(&span);
+            }
             if sheet.is_batch {
                 if index > 0 {
                     out.extend_from_slice(b",");

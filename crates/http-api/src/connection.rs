@@ -49,7 +49,10 @@ impl<S: Store + 'static, L: Store + 'static> Surface for HttpApi<S, L> {
         let mut connection = pin!(
             http1::Builder::new()
                 .max_buf_size(settings.max_header_bytes.max(MIN_HEADER_BYTES))
-                .pipeline_flush(true)
+                // Whoever has said all may close that side and still wait for the answer.
+                .half_close(true)
+                // Without a queue of buffers. Not `pipeline_flush`: it keeps the answers to all requests that have arrived, without bound.
+                .writev(false)
                 .serve_connection(io, service)
         );
         let mut draining = pin!(draining(&mut drain));

@@ -19,6 +19,7 @@ pub(crate) struct Desk {
 const KEPT: usize = 16;
 
 thread_local! {
+    #[expect(clippy::vec_box, reason = "a desk is some hundred bytes, and moves twice a request")]
     static DESKS: RefCell<Vec<Box<Desk>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -27,8 +27,8 @@ pub(crate) fn reserve<'b>(body: &'b [u8], sheet: &mut Sheet<'b>, caps: Caps) -> 
 /// What a reservation says besides the question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
-    pub(crate) max_wait_ms: Option<u64>,
-    pub(crate) ttl_ms: Option<u64>,
+    pub(crate) max_wait_ms: Option<Option<u64>>,
+    pub(crate) ttl_ms: Option<Option<u64>>,
 }
 
 fn body_of<'b>(
@@ -94,10 +94,10 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
                     map.next_value_seed(Requests { sheet: self.sheet, caps: self.caps })?;
                 }
                 (Member::MaxWaitMs, Some(terms)) => {
-                    once(&mut terms.max_wait_ms, "max_wait_ms", || Ok(map.next_value::<Hits>()?.0))?;
+                    once(&mut terms.max_wait_ms, "max_wait_ms", || number(&mut map))?;
                 }
                 (Member::TtlMs, Some(terms)) => {
-                    once(&mut terms.ttl_ms, "ttl_ms", || Ok(map.next_value::<Hits>()?.0))?;
+                    once(&mut terms.ttl_ms, "ttl_ms", || number(&mut map))?;
                 }
                 (member, None) => one.member(member, &mut map, self.sheet, self.caps, OF_CHECK)?,
                 (member, Some(_)) => one.member(member, &mut map, self.sheet, self.caps, OF_RESERVE)?,
@@ -119,7 +119,7 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
 #[derive(Default)]
 struct One<'b> {
     domain: Option<Text<'b>>,
-    hits: Option<u64>,
+    hits: Option<Option<u64>>,
     parts: Option<std::ops::Range<usize>>,
 }
 
@@ -134,7 +134,7 @@ impl<'b> One<'b> {
     ) -> Result<(), M::Error> {
         match member {
             Member::Domain => once(&mut self.domain, "domain", || Ok(map.next_value::<Borrowed<'b>>()?.0)),
-            Member::Hits => once(&mut self.hits, "hits", || Ok(map.next_value::<Hits>()?.0)),
+            Member::Hits => once(&mut self.hits, "hits", || number(map)),
             Member::Descriptors => once(&mut self.parts, "descriptors", || {
                 let begin = sheet.parts.len();
                 map.next_value_seed(Descriptors { sheet, caps })?;
@@ -153,10 +153,15 @@ impl<'b> One<'b> {
     fn finish<E: Error>(self) -> Result<Ask<'b>, E> {
         Ok(Ask {
             domain: self.domain.ok_or_else(|| E::missing_field("domain"))?,
-            hits: self.hits.unwrap_or(1),
+            hits: self.hits.flatten().unwrap_or(1),
             parts: self.parts.ok_or_else(|| E::missing_field("descriptors"))?,
         })
     }
+}
+
+/// A member that may be left out, or null, which means the same.
+fn number<'b, M: MapAccess<'b>>(map: &mut M) -> Result<Option<u64>, M::Error> {
+    Ok(map.next_value::<Option<Hits>>()?.map(|hits| hits.0))
 }
 
 /// Fills `place`, which a member may do only once.
@@ -304,7 +309,7 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
             if sheet.texts.len() == caps.entries {
                 return Err(Q::Error::custom(format!("more than {} entries", caps.entries)));
             }
-            sheet.texts.push((key, value));
+            sheet.texts.push((key, value.map_or(Cow::Borrowed(""), |value| value.0)));
         }
         Ok(Part { hits: None, texts: begin..sheet.texts.len() })
     }
@@ -317,11 +322,11 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
                 DescriptorMember::Entries => once(&mut part, "entries", || {
                     map.next_value_seed(Entries(Descriptor { sheet: &mut *sheet, caps }))
                 })?,
-                DescriptorMember::Hits => once(&mut hits, "hits", || Ok(map.next_value::<Hits>()?.0))?,
+                DescriptorMember::Hits => once(&mut hits, "hits", || number(&mut map))?,
             }
         }
         let part = part.ok_or_else(|| M::Error::missing_field("entries"))?;
-        Ok(Part { hits, ..part })
+        Ok(Part { hits: hits.flatten(), ..part })
     }
 }
 
@@ -352,7 +357,7 @@ struct EntryBody<'b> {
     #[serde(borrow)]
     key: Text<'b>,
     #[serde(borrow, default)]
-    value: Text<'b>,
+    value: Option<Borrowed<'b>>,
 }
 
 /// A text that stays where it is, where it needs no unescaping.

@@ -72,14 +72,14 @@ impl From<Terms> for ReserveTerms {
     fn from(terms: Terms) -> Self {
         let usual = Self::default();
         Self {
-            max_wait: terms.max_wait_ms.map_or(usual.max_wait, Duration::from_millis),
-            ttl: terms.ttl_ms.map_or(usual.ttl, Duration::from_millis),
+            max_wait: terms.max_wait_ms.flatten().map_or(usual.max_wait, Duration::from_millis),
+            ttl: terms.ttl_ms.flatten().map_or(usual.ttl, Duration::from_millis),
         }
     }
 }
 
-/// The names as they stand in bodies.
-pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Refusal> {
+/// Reads a small body.
+fn parse<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| Refusal::bad(format!("the body is no {what}: {error}")))
 }
 

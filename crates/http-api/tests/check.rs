@@ -1,0 +1,436 @@
+//! `/v1/check`, asked in every form.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{RULES, Server, loopback, one};
+use serde_json::{Value, json};
+use tollgate_http_api::HttpSettings;
+
+#[tokio::test]
+async fn two_pass_a_minute_and_the_third_is_told_when_to_come_back() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (outcome, remaining, retry_ms, retry_s) in [
+        ("admit", 1, 0, None),
+        ("admit", 0, 0, None),
+        ("deny", 0, 40_000, Some("40")),
+        ("deny", 0, 40_000, Some("40")),
+    ] {
+        let reply = client.post("/v1/check", &one("user", "ann")).await;
+        assert_eq!(reply.status, 200);
+        let line = json!({
+            "outcome": outcome, "limit": 2, "remaining": remaining, "delay_ms": 0, "retry_after_ms": retry_ms,
+            "reset_after_ms": 40_000, "rule": "user", "degraded": null,
+        });
+        let mut want = line.clone();
+        want["descriptors"] = json!([line]);
+        assert_eq!(reply.json(), want);
+        assert_eq!(reply.header("content-type"), Some("application/json"));
+        assert_eq!(reply.header("x-ratelimit-limit"), Some("2"));
+        assert_eq!(reply.header("x-ratelimit-remaining"), Some(remaining.to_string().as_str()));
+        assert_eq!(reply.header("x-ratelimit-reset"), Some("40"));
+        assert_eq!(reply.header("retry-after"), retry_s);
+        assert_eq!(reply.header("x-ratelimit-retry-after"), retry_s);
+    }
+    server.clock.advance(Duration::from_secs(40));
+    assert_eq!(client.post("/v1/check", &one("user", "ann")).await.json()["outcome"], "admit");
+}
+
+#[tokio::test]
+async fn each_descriptor_is_answered_and_the_most_restrictive_one_is_shown() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let body = json!({"domain": "shop", "hits": 2, "descriptors": [
+        [{"key": "api_key", "value": "k1"}],
+        {"entries": [{"key": "user", "value": "ann"}], "hits": 1},
+        [{"key": "nobody", "value": "x"}],
+        [{"key": "free", "value": "x"}],
+        {"entries": [{"key": "shadowed"}]},
+        [{"key": "quo\"te", "value": "\u{1}\"\\"}],
+        [],
+    ]});
+    let json = client.post("/v1/check", &body.to_string()).await.json();
+    let lines: Vec<_> = json["descriptors"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| {
+            (
+                it["outcome"].as_str().unwrap(),
+                it["limit"].clone(),
+                it["remaining"].clone(),
+                it["rule"].clone(),
+                it["shadow"].clone(),
+            )
+        })
+        .collect();
+    let null = Value::Null;
+    assert_eq!(
+        lines,
+        [
+            ("admit", json!(100), json!(98), json!("api_key"), null.clone()),
+            ("admit", json!(2), json!(1), json!("user"), null.clone()),
+            ("admit", null.clone(), null.clone(), null.clone(), null.clone()),
+            ("admit", null.clone(), null.clone(), json!("free"), null.clone()),
+            ("admit", json!(1), json!(0), json!("shadowed"), json!(true)),
+            ("admit", json!(5), json!(3), json!("quo\"te"), null.clone()),
+            ("admit", null.clone(), null.clone(), null.clone(), null.clone()),
+        ]
+    );
+    // The shadow rule has the least left, and refuses nothing.
+    assert_eq!(
+        (&json["outcome"], &json["rule"], &json["retry_after_ms"]),
+        (&json!("admit"), &json!("shadowed"), &json!(0))
+    );
+}
+
+#[tokio::test]
+async fn what_nothing_limits_passes_without_a_limit() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for body in [
+        r#"{"domain":"nowhere","descriptors":[[{"key":"user","value":"ann"}]]}"#.to_owned(),
+        one("nobody", "x"),
+        r#"{"descriptors":[[{"value":"ann","key":"nobody"}]],"domain":"shop"}"#.to_owned(),
+    ] {
+        let reply = client.post("/v1/check", &body).await;
+        let json = reply.json();
+        assert_eq!(json["outcome"], "admit");
+        for name in ["limit", "remaining", "rule"] {
+            assert_eq!(json[name], Value::Null, "{name} of {body}");
+        }
+        assert_eq!(reply.header("x-ratelimit-limit"), None);
+    }
+}
+
+#[tokio::test]
+async fn waits_that_never_end_are_null_and_paced_requests_hear_their_delay() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let mut body: Value = serde_json::from_str(&one("never", "x")).unwrap();
+    body["hits"] = json!(6);
+    let reply = client.post("/v1/check", &body.to_string()).await;
+    let json = reply.json();
+    assert_eq!((&json["outcome"], &json["retry_after_ms"]), (&json!("deny"), &Value::Null));
+    assert_eq!(reply.header("retry-after"), None);
+
+    let delays = [0, 100, 200];
+    for delay in delays {
+        assert_eq!(client.post("/v1/check", &one("paced", "x")).await.json()["delay_ms"], delay);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_in_its_order() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let ann: Value = serde_json::from_str(&one("user", "ann")).unwrap();
+    let bob: Value = serde_json::from_str(&one("user", "bob")).unwrap();
+    let reply = client.post("/v1/check", &json!({"requests": [ann, bob, ann, ann]}).to_string()).await;
+    assert_eq!(reply.status, 200);
+    let json = reply.json();
+    let outcomes: Vec<_> = json["decisions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["outcome"].as_str().unwrap(), it["remaining"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(outcomes, [("admit", 1), ("admit", 1), ("admit", 0), ("deny", 0)]);
+    assert_eq!(reply.header("x-ratelimit-limit"), None, "a batch has no one limit");
+    assert_eq!(client.post("/v1/check", r#"{"requests":[]}"#).await.json(), json!({"decisions": []}));
+}
+
+#[tokio::test]
+async fn a_batch_may_hold_a_thousand_and_no_more_and_is_decided_whole_or_not_at_all() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let ask: Value = serde_json::from_str(&one("api_key", "k1")).unwrap();
+    let batch = |count| json!({"requests": vec![ask.clone(); count]}).to_string();
+    let reply = client.post("/v1/check", &batch(1_000)).await;
+    let decisions = reply.json()["decisions"].as_array().unwrap().clone();
+    let admitted = decisions.iter().filter(|it| it["outcome"] == "admit").count();
+    assert_eq!((decisions.len(), admitted), (1_000, 100));
+    let detail = client.post("/v1/check", &batch(1_001)).await.problem(400);
+    assert!(detail.contains("more than 1000 requests"), "{detail}");
+
+    let mut faulty =
+        json!({"requests": vec![serde_json::from_str::<Value>(&one("api_key", "k2")).unwrap(); 3]});
+    faulty["requests"][2]["domain"] = json!("");
+    let detail = client.post("/v1/check", &faulty.to_string()).await.problem(400);
+    assert!(detail.starts_with("requests[2]: the domain is empty"), "{detail}");
+    let json = client.post("/v1/check", &one("api_key", "k2")).await.json();
+    assert_eq!(json["remaining"], 99, "nothing was taken by the faulty batch");
+}
+
+#[tokio::test]
+async fn a_query_asks_what_a_body_asks() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (target, fields, outcome, remaining) in [
+        ("/v1/check?domain=shop&entry=user=ann", "", "admit", json!([1])),
+        ("/v1/check?domain=shop&entry=user%3Dann&hits=0", "", "admit", json!([1])),
+        (
+            "/v1/check?entry=api_key=k+1%26&descriptor=&entry=user=%E8%AF%B7&domain=shop",
+            "",
+            "admit",
+            json!([99, 1]),
+        ),
+        (
+            "/v1/check?domain=shop&entry=api_key=k%201%26&descriptor&entry=user=a=b",
+            "",
+            "admit",
+            json!([98, 1]),
+        ),
+        ("/v1/check?domain=shop&entry_header=user=X-User", "x-user: ann\r\n", "admit", json!([0])),
+        ("/v1/check?domain=shop&entry_header=user=X-User", "x-user: ann\r\n", "deny", json!([0])),
+        ("/v1/check?domain=shop&entry_header=user=X-User", "", "admit", json!([1])),
+        (
+            "/v1/check?domain=shop&entry_header=user=X-User",
+            "x-user: a&entry=plan=gold\r\n",
+            "admit",
+            json!([1]),
+        ),
+    ] {
+        let reply = client.ask("GET", target, fields, "").await;
+        let json = reply.json();
+        assert_eq!(json["outcome"], outcome, "{target}");
+        let left: Vec<_> =
+            json["descriptors"].as_array().unwrap().iter().map(|it| it["remaining"].clone()).collect();
+        assert_eq!(Value::from(left), remaining, "{target}");
+        assert_eq!(reply.header("x-ratelimit-limit").is_some(), true);
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_hears_a_refusal_in_the_status_that_it_asked_for() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (key, query, status, content_type, body) in [
+        ("user", "status=429", 429, "application/problem+json", None),
+        ("user", "status=403", 403, "application/problem+json", None),
+        ("user", "status=rule", 429, "application/problem+json", None),
+        (
+            "told",
+            "status=403",
+            403,
+            "application/json",
+            Some(r#"{"error": "slow down, shop", "retry_after": 40}"#),
+        ),
+        (
+            "told",
+            "status=rule",
+            402,
+            "application/json",
+            Some(r#"{"error": "slow down, shop", "retry_after": 40}"#),
+        ),
+    ] {
+        let target = format!("/v1/check?{query}");
+        let value = format!("v-{status}-{query}");
+        let first = client.post(&target, &one(key, &value)).await;
+        assert_eq!((first.status, &first.json()["outcome"]), (200, &json!("admit")), "{query}");
+        client.post(&target, &one(key, &value)).await;
+        let get = format!("{target}&domain=shop&entry={key}={value}");
+        for reply in [client.post(&target, &one(key, &value)).await, client.get(&get).await] {
+            assert_eq!(reply.status, status, "{query}");
+            assert_eq!(reply.header("content-type"), Some(content_type));
+            assert_eq!(reply.header("retry-after"), Some("40"));
+            assert_eq!(reply.header("x-ratelimit-remaining"), Some("0"));
+            match body {
+                Some(body) => {
+                    assert_eq!(reply.text(), body);
+                    assert_eq!(reply.header("x-support"), Some("https://example.com/1"));
+                }
+                None => {
+                    let problem = reply.json();
+                    assert_eq!(problem["status"], status);
+                    assert_eq!(problem["violated-policies"], json!(["per_user"]));
+                    assert!(problem["type"].as_str().unwrap().ends_with("#quota-exceeded"));
+                }
+            }
+        }
+    }
+    let shadowed = client.post("/v1/check?status=429", &one("shadowed", "x")).await;
+    assert_eq!(shadowed.status, 200);
+    assert_eq!(
+        client.post("/v1/check?status=429", &one("shadowed", "x")).await.status,
+        200,
+        "shadow mode refuses nothing"
+    );
+}
+
+#[tokio::test]
+async fn the_style_is_that_of_the_setting() {
+    for (style, want) in [
+        ("off", vec![]),
+        (
+            "draft-11",
+            vec![("ratelimit", "\"per_user\";r=1;t=40"), ("ratelimit-policy", "\"per_user\";q=2;w=60")],
+        ),
+        (
+            "legacy",
+            vec![("x-ratelimit-limit", "2"), ("x-ratelimit-remaining", "1"), ("x-ratelimit-reset", "40")],
+        ),
+    ] {
+        let server = Server::with(HttpSettings { style: style.parse().unwrap(), ..loopback() }).await;
+        let reply = server.client().await.post("/v1/check", &one("user", "ann")).await;
+        let mut told: Vec<_> = reply
+            .headers
+            .iter()
+            .filter(|(name, _)| name.contains("ratelimit"))
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        told.sort_unstable();
+        assert_eq!(told, want, "{style}");
+    }
+}
+
+#[tokio::test]
+async fn the_suppliers_own_refusal_comes_back_byte_for_byte() {
+    let rules = std::fs::read_to_string("../../examples/rules/circuit.yaml").expect("the example");
+    let server = Server::start(&rules, loopback()).await;
+    let mut client = server.client().await;
+    let body = r#"{"domain":"circuit","descriptors":[[{"key":"app","value":"hotel"}]],"hits":101}"#;
+    let reply = client.post("/v1/check?status=rule", body).await;
+    assert_eq!(reply.status, 429);
+    assert_eq!(reply.header("content-type"), Some("application/json; charset=utf-8"));
+    assert_eq!(
+        reply.text(),
+        r#"{"result":"FAILURE","errorMessage":{"code":2000,"desc":"请求过于频繁, 请稍后重试"}}"#
+    );
+}
+
+#[tokio::test]
+async fn every_fault_of_a_body_is_told_with_its_place() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let deep = "[".repeat(10_000);
+    let many = format!("[{}]", vec![r#"{"key":"a"}"#; 10_001].join(","));
+    let ask = |descriptors: &str| format!(r#"{{"domain":"shop","descriptors":{descriptors}}}"#);
+    for (body, want) in [
+        (String::new(), "EOF while parsing a value at line 1 column 0"),
+        ("{".into(), "EOF while parsing an object at line 1 column 1"),
+        ("[]".into(), "invalid type: sequence, expected an object with `domain` and `descriptors`"),
+        ("{}".into(), "missing field `domain` at line 1 column 2"),
+        (r#"{"domain":"shop"}"#.into(), "missing field `descriptors`"),
+        (ask("[]"), "there is no descriptor"),
+        (r#"{"domain":"","descriptors":[[]]}"#.into(), "the domain is empty"),
+        (
+            r#"{"domain":"shop","domain":"x","descriptors":[[]]}"#.into(),
+            "duplicate field `domain` at line 1 column 25",
+        ),
+        (r#"{"domain":"shop","descriptors":[[{"key":"a","key":"b"}]]}"#.into(), "duplicate field `key`"),
+        (r#"{"requests":[],"requests":[]}"#.into(), "duplicate field `requests`"),
+        (r#"{"requests":[],"domain":"shop"}"#.into(), "`requests` stands beside members of a single request"),
+        (r#"{"requests":[{"requests":[]}]}"#.into(), "unknown field `requests`"),
+        (ask("{}"), "expected a list of descriptors"),
+        (ask("[1]"), "expected a list of entries"),
+        (ask(r#"[{"hits":1}]"#), "missing field `entries`"),
+        (ask(r#"[{"entries":[],"entries":[]}]"#), "duplicate field `entries`"),
+        (ask(r#"[[{"value":"x"}]]"#), "missing field `key`"),
+        (ask(r#"[[{"key":1}]]"#), "invalid type: integer `1`, expected a string"),
+        (ask(r#"[[{"key":"a","valeu":"b"}]]"#), "unknown field `valeu`, expected `key` or `value`"),
+        (r#"{"domain":"shop","descriptors":[[]],"hit":1}"#.into(), "unknown field `hit`"),
+        (
+            r#"{"domain":"shop","descriptors":[[]],"hits":-1}"#.into(),
+            "integer `-1`, expected a whole number from 0 to 9223372036854775807",
+        ),
+        (
+            r#"{"domain":"shop","descriptors":[[]],"hits":1.5}"#.into(),
+            "floating point `1.5`, expected a whole number",
+        ),
+        (r#"{"domain":"shop","descriptors":[[]],"hits":NaN}"#.into(), "expected value at line 1 column 44"),
+        (r#"{"domain":"shop","descriptors":[[]],"hits":1e400}"#.into(), "number out of range"),
+        (
+            r#"{"domain":"shop","descriptors":[[]],"hits":9223372036854775808}"#.into(),
+            "expected a whole number from 0 to 9223372036854775807",
+        ),
+        (
+            r#"{"domain":"shop","descriptors":[[]],"ttl_ms":1}"#.into(),
+            "unknown field `ttl_ms`, expected one of `domain`, `descriptors`, `hits`, `requests`",
+        ),
+        (format!("{} x", one("user", "x")), "trailing characters at line 1"),
+        (deep, "invalid type: sequence, expected an object"),
+        (
+            format!(r#"{{"domain":"shop","descriptors":{}"#, "[".repeat(1_000)),
+            "invalid type: sequence, expected",
+        ),
+        (ask(&format!("[{many}]")), "more than 10000 entries"),
+        (ask(&format!("[{}]", vec!["[]"; 1_001].join(","))), "more than 1000 descriptors"),
+    ] {
+        let reply = client.post("/v1/check", &body).await;
+        if body.len() > 64 * 1024 && reply.status == 413 {
+            continue; // refused for its size already
+        }
+        let detail = reply.problem(400);
+        assert!(detail.contains(want), "{detail:?} lacks {want:?}");
+    }
+    client
+        .send(b"POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 14\r\n\r\n{\"domain\":\"\xff\"}")
+        .await;
+    let detail = client.reply().await.expect("an answer").problem(400);
+    assert!(detail.contains("invalid unicode code point"), "{detail}");
+}
+
+#[tokio::test]
+async fn every_fault_of_a_query_is_told() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (query, want) in [
+        ("", "the query asks nothing"),
+        ("?", "the query asks nothing"),
+        ("?status=429", "the query asks nothing"),
+        ("?entry=user=ann", "the query has no `domain`"),
+        ("?domain=shop", "descriptor 0 of the query has no `entry`"),
+        ("?domain=shop&entry=a=b&descriptor", "descriptor 1 of the query has no `entry`"),
+        ("?domain=&entry=a=b", "the domain is empty"),
+        ("?domain=shop&domain=x&entry=a=b", "the query says `domain` twice"),
+        ("?domain=shop&entry=ab", "the query's entry `ab` is none; write entry=KEY=VALUE"),
+        ("?domain=shop&entry==b", "the query's entry `=b` is none"),
+        ("?domain=shop&entry=a=b&hits=-1", "the query's hits `-1` are no whole number"),
+        ("?domain=shop&entry=a=b&hits=9223372036854775808", "are no whole number"),
+        ("?domain=shop&entry=a=b&status=200", "the query's status `200` is none"),
+        ("?domain=shop&entry=a=b&status=500", "the query's status `500` is none"),
+        ("?domain=shop&entry=a=b&descriptor=3", "`descriptor` has no value"),
+        ("?domain=shop&entri=a=b", "the query's `entri` is unknown; did you mean entry?"),
+        ("?domain=shop&entry=a%3", "has a % without two hexadecimal digits"),
+        ("?domain=shop&entry=a%zz", "has a % without two hexadecimal digits"),
+        ("?domain=shop&entry=a=%ff", "is not UTF-8"),
+    ] {
+        let detail = client.get(&format!("/v1/check{query}")).await.problem(400);
+        assert!(detail.contains(want), "{query}: {detail:?} lacks {want:?}");
+    }
+    let twice = client.post("/v1/check?domain=shop&entry=a=b", &one("user", "ann")).await.problem(400);
+    assert!(twice.contains("the question stands in the body"), "{twice}");
+    let batch = client.post("/v1/check?status=429", r#"{"requests":[]}"#).await.problem(400);
+    assert!(batch.contains("a batch has no one status"), "{batch}");
+}
+
+#[tokio::test]
+async fn content_types_that_are_not_json_are_refused_and_a_missing_one_is_not() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (content_type, status) in [
+        ("", 200),
+        ("content-type: application/json\r\n", 200),
+        ("Content-Type: Application/JSON; charset=utf-8\r\n", 200),
+        ("content-type: application/problem+json\r\n", 200),
+        ("content-type: application/x-www-form-urlencoded\r\n", 415),
+        ("content-type: text/plain\r\n", 415),
+        ("content-type: text/json+json\r\n", 415),
+        ("content-type: \r\n", 415),
+    ] {
+        let reply = client.ask("POST", "/v1/check", content_type, &one("api_key", "k1")).await;
+        assert_eq!(reply.status, status, "{content_type:?}");
+        if status == 415 {
+            assert!(reply.problem(415).contains("application/json"));
+        }
+    }
+}
+
+#[test]
+fn the_rules_of_these_tests_are_what_the_tests_think() {
+    assert_eq!(RULES.matches("rate_limit").count(), 9);
+}

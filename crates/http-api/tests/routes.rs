@@ -1,0 +1,344 @@
+//! Every route but `/v1/check`, and what is said where there is none.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Server, loopback, one};
+use serde_json::{Value, json};
+use tollgate_http_api::{HttpSettings, NodeState, Token};
+
+#[tokio::test]
+async fn probes_say_how_the_process_is() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (state, ready, peer) in [
+        (NodeState { is_ready: true, ..NodeState::default() }, 200, 200),
+        (NodeState { is_draining: true, ..NodeState::default() }, 503, 500),
+        (NodeState { last_error: Some("shop.yaml:1:1: bad".into()), ..NodeState::default() }, 503, 500),
+    ] {
+        *server.node.0.lock().unwrap() = state.clone();
+        assert_eq!(
+            (client.get("/healthz").await.status, client.get("/healthcheck").await.status),
+            (200, peer)
+        );
+        let reply = client.get("/readyz").await;
+        assert_eq!(reply.status, ready);
+        let json = reply.json();
+        assert_eq!((&json["ready"], &json["draining"]), (&json!(state.is_ready), &json!(state.is_draining)));
+        assert_eq!((&json["rules"]["loaded"], &json["rules"]["rules"]), (&json!(true), &json!(9)));
+        assert_eq!(json["rules"]["last_error"], json!(state.last_error.as_deref()));
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_is_committed_or_cancelled_once() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let body = |hits: u64| {
+        let mut body: Value = serde_json::from_str(&one("tokens", "x")).unwrap();
+        body["hits"] = json!(hits);
+        body["ttl_ms"] = json!(1_000);
+        body.to_string()
+    };
+    let reserved = client.post("/v1/reserve", &body(6)).await;
+    let json = reserved.json();
+    assert_eq!((&json["wait_ms"], &json["expires_in_ms"]), (&json!(0), &json!(1_000)));
+    assert_eq!((&json["decision"]["outcome"], &json["decision"]["remaining"]), (&json!("admit"), &json!(4)));
+    assert_eq!(reserved.header("x-ratelimit-remaining"), Some("4"));
+    let id = json["id"].as_str().expect("an id").to_owned();
+
+    let denied = client.post("/v1/reserve", &body(5)).await.json();
+    assert_eq!((&denied["id"], &denied["decision"]["outcome"]), (&Value::Null, &json!("deny")));
+    assert_eq!(denied["expires_in_ms"], 0);
+
+    let commit = json!({"id": id, "actual": 2}).to_string();
+    for _ in 0..2 {
+        let settled = client.post("/v1/commit", &commit).await;
+        let want = json!({"ending": "committed", "reserved": 6, "used": 2, "returned": 4, "owed": 0, "degraded": false});
+        assert_eq!((settled.status, settled.json()), (200, want));
+    }
+    assert_eq!(client.post("/v1/check", &one("tokens", "x")).await.json()["remaining"], 7);
+
+    let other = client.post("/v1/reserve", &body(1)).await.json()["id"].as_str().unwrap().to_owned();
+    let cancelled = client.post("/v1/cancel", &json!({"id": other}).to_string()).await.json();
+    assert_eq!((&cancelled["ending"], &cancelled["returned"]), (&json!("cancelled"), &json!(1)));
+}
+
+#[tokio::test]
+async fn what_cannot_be_reserved_or_settled_is_told() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let nobody = "0".repeat(32);
+    let ask = |more: &str| format!(r#"{{"domain":"shop","descriptors":[[{{"key":"tokens"}}]]{more}}}"#);
+    for (path, body, status, want) in [
+        ("/v1/commit", json!({"id": nobody}).to_string(), 404, "no such open reservation"),
+        ("/v1/cancel", json!({"id": nobody}).to_string(), 404, "no such open reservation"),
+        ("/v1/commit", json!({"id": "7"}).to_string(), 400, "32 hexadecimal digits"),
+        ("/v1/cancel", json!({"id": nobody, "actual": 1}).to_string(), 400, "unknown field `actual`"),
+        ("/v1/commit", json!({"id": nobody, "actual": u64::MAX}).to_string(), 400, "more than can be meant"),
+        ("/v1/commit", json!({"id": nobody, "actual": -1}).to_string(), 400, "expected u64"),
+        ("/v1/commit", "{".into(), 400, "the body is no commit: EOF"),
+        ("/v1/reserve", ask(r#","ttl_ms":0"#), 400, "lives for more than nothing"),
+        ("/v1/reserve", ask(r#","ttl_ms":99999999999"#), 400, "at most"),
+        ("/v1/reserve", ask(r#","requests":[]"#), 400, "unknown field `requests`"),
+        ("/v1/reserve", ask(r#","ttl_ms":1,"ttl_ms":1"#), 400, "duplicate field `ttl_ms`"),
+        ("/v1/reserve", ask(r#","max_wait_ms":"1""#), 400, "expected a whole number"),
+    ] {
+        let detail = client.post(path, &body).await.problem(status);
+        assert!(detail.contains(want), "{path} {body}: {detail:?} lacks {want:?}");
+    }
+}
+
+#[tokio::test]
+async fn explain_says_which_rule_and_how_it_would_refuse() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let json = client.get("/v1/explain?domain=shop&entry=told=x").await.json();
+    assert_eq!(json["rule"]["path"], "told");
+    assert_eq!(json["rule"]["limits"][0]["limit"], "1 per minute, fixed_window");
+    assert_eq!(json["steps"], json!(["default"]));
+    assert_eq!(json["denied"]["status"], 402);
+    assert_eq!(json["denied"]["body"], r#"{"error": "slow down, shop", "retry_after": 60}"#);
+    assert!(
+        json["denied"]["headers"]
+            .as_array()
+            .unwrap()
+            .contains(&json!(["x-support", "https://example.com/1"]))
+    );
+    assert!(json["text"].as_str().unwrap().contains("rule     told"));
+
+    for (query, why) in [
+        ("domain=shpo&entry=user=x", "unknown_domain"),
+        ("domain=shop&entry=usr=x", "no_rule_begins"),
+        ("domain=shop&entry=user=x&entry=more=y", "untaken"),
+    ] {
+        let json = client.get(&format!("/v1/explain?{query}")).await.json();
+        assert_eq!(
+            (&json["rule"], &json["denied"], &json["why_none"]),
+            (&Value::Null, &Value::Null, &json!(why))
+        );
+    }
+    assert_eq!(
+        client.post("/v1/check", &one("told", "x")).await.json()["remaining"],
+        0,
+        "explaining takes nothing"
+    );
+}
+
+#[tokio::test]
+async fn a_counter_is_looked_at_and_forgotten() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let key = "/v1/keys?domain=shop&entry=user=ann";
+    let fresh = client.get(key).await.json()["counters"][0].clone();
+    assert_eq!(
+        (&fresh["is_tracked"], &fresh["remaining"], &fresh["rule"]),
+        (&json!(false), &json!(2), &json!("user"))
+    );
+    for _ in 0..3 {
+        client.post("/v1/check", &one("user", "ann")).await;
+    }
+    let used = client.get(key).await.json()["counters"][0].clone();
+    assert_eq!(
+        (&used["is_tracked"], &used["remaining"], &used["reset_after_ms"]),
+        (&json!(true), &json!(0), &json!(40_000))
+    );
+    let forgotten = client.ask("DELETE", key, "", "").await.json()["counters"][0].clone();
+    assert_eq!((&forgotten["is_tracked"], &forgotten["remaining"]), (&json!(true), &json!(2)));
+    assert_eq!(client.post("/v1/check", &one("user", "ann")).await.json()["outcome"], "admit");
+
+    for (query, status, want) in [
+        ("domain=nowhere&entry=user=ann", 404, "there is no domain"),
+        ("domain=shop&entry=nobody=x", 404, "no rule of domain"),
+        ("domain=shop&entry=free=x", 404, "unlimited"),
+        ("domain=shop", 400, "has no `entry`"),
+        ("entry=user=ann", 400, "has no `domain`"),
+    ] {
+        let detail = client.get(&format!("/v1/keys?{query}")).await.problem(status);
+        assert!(detail.contains(want), "{query}: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn rules_tell_what_came_of_them() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for _ in 0..3 {
+        client.post("/v1/check", &one("user", "ann")).await;
+    }
+    let json = client.get("/v1/rules").await.json();
+    assert_eq!(json["version"].as_str().map(str::len), Some(12));
+    let rule = &json["domains"][0]["rules"][0];
+    assert_eq!(
+        (&rule["rule"], &rule["name"], &rule["limits"]),
+        (&json!("user"), &json!("per_user"), &json!(["per_user: 2 per minute, fixed_window"]))
+    );
+    assert_eq!(
+        (&rule["admitted"], &rule["denied"], &rule["shadow_denied"]),
+        (&json!(2), &json!(1), &json!(0))
+    );
+    assert_eq!(rule["top_limited"][0]["key"], "ann");
+
+    let metrics = client.get("/metrics").await;
+    assert!(metrics.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    assert!(metrics.text().contains("tollgate_decision_latency_seconds_count 3"), "{}", metrics.text());
+    for path in ["/rlconfig", "/debug/rlconfig"] {
+        let dump = client.get(path).await;
+        assert!(dump.text().starts_with("shop.user: unit=MINUTE requests_per_unit=2, shadow_mode: false"));
+    }
+}
+
+#[tokio::test]
+async fn json_answers_as_envoyproxy_ratelimit_does() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}"#;
+    for (status, code) in [(200, "OK"), (200, "OK"), (429, "OVER_LIMIT")] {
+        // Also from a client that says it sends a form, as curl does.
+        let form = "content-type: application/x-www-form-urlencoded\r\n";
+        let reply = client.ask("POST", "/json", form, body).await;
+        assert_eq!((reply.status, &reply.json()["overallCode"]), (status, &json!(code)));
+    }
+    let faulty = client.post("/json", "{").await;
+    assert_eq!((faulty.status, faulty.header("content-type")), (400, Some("text/plain; charset=utf-8")));
+}
+
+#[tokio::test]
+async fn wrong_paths_and_methods_hear_what_there_is() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (method, path, status, want) in [
+        ("GET", "/v1/chek", 404, "did you mean /v1/check?"),
+        ("GET", "/v1/check/", 404, "did you mean /v1/check?"),
+        ("GET", "/V1/CHECK", 404, "there is no /V1/CHECK; "),
+        ("GET", "/favicon.ico", 404, "/ and /openapi.json say what there is"),
+        ("PUT", "/v1/check", 405, "/v1/check takes POST, GET, HEAD, OPTIONS"),
+        ("GET", "/v1/reserve", 405, "/v1/reserve takes POST, OPTIONS"),
+        ("POST", "/v1/keys", 405, "/v1/keys takes GET, HEAD, DELETE, OPTIONS"),
+        ("GET", "/json", 405, "/json takes POST, OPTIONS"),
+        ("BREW", "/metrics", 405, "/metrics takes GET, HEAD, OPTIONS"),
+    ] {
+        let reply = client.ask(method, path, "", "").await;
+        let detail = reply.problem(status);
+        assert!(detail.contains(want), "{method} {path}: {detail}");
+        assert_eq!(reply.header("allow").is_some(), status == 405);
+    }
+    for (path, want) in [
+        ("/v1/keys", "GET, HEAD, DELETE, OPTIONS"),
+        ("/v1/check", "POST, GET, HEAD, OPTIONS"),
+        ("*", "GET, HEAD, POST, DELETE, OPTIONS"),
+    ] {
+        let reply = client.ask("OPTIONS", path, "", "").await;
+        assert_eq!((reply.status, reply.header("allow")), (204, Some(want)), "{path}");
+        assert_eq!(reply.header("access-control-allow-origin"), None, "no other site's page may ask");
+    }
+    for path in ["/", "/metrics", "/readyz", "/openapi.json", "/v1/check?domain=shop&entry=api_key=k"] {
+        let (head, get) = (client.ask("HEAD", path, "", "").await, client.get(path).await);
+        assert_eq!((head.status, head.body.len()), (get.status, 0), "{path}");
+        assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_needs_nothing_from_elsewhere() {
+    let server = Server::plain().await;
+    *server.node.0.lock().unwrap() =
+        NodeState { last_error: Some("<script>bad</script>".into()), ..NodeState::default() };
+    let page = server.client().await.get("/").await;
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    let text = page.text();
+    assert!(
+        text.contains("/openapi.json") && text.contains("not ready") && text.contains("9 in 1 domains"),
+        "{text}"
+    );
+    assert!(!text.contains("<script") && !text.contains("http:") && !text.contains("https:"), "{text}");
+}
+
+#[tokio::test]
+async fn admin_routes_ask_for_the_token() {
+    let token = Token::new("s3cret").expect("a token");
+    let guarded = HttpSettings { admin_token: Some(token), ..loopback() };
+    let outside = HttpSettings::default();
+    let key = "/v1/keys?domain=shop&entry=user=ann";
+    for (settings, fields, status, want) in [
+        (guarded.clone(), "", 401, "needs the admin token"),
+        (guarded.clone(), "authorization: Basic czNjcmV0\r\n", 401, "needs the admin token"),
+        (guarded.clone(), "authorization: Bearer s3cre\r\n", 401, "another one"),
+        (guarded.clone(), "authorization: Bearer s3cret2\r\n", 401, "another one"),
+        (guarded.clone(), "authorization: Bearer \r\n", 401, "needs the admin token"),
+        (guarded.clone(), "authorization: Bearer s3cret\r\n", 200, ""),
+        (guarded, "authorization: bearer  s3cret \r\n", 200, ""),
+        (outside.clone(), "", 403, "TOLLGATE_ADMIN_TOKEN"),
+        (outside, "authorization: Bearer s3cret\r\n", 403, "TOLLGATE_ADMIN_TOKEN"),
+        (loopback(), "", 200, ""),
+    ] {
+        let server = Server::with(settings).await;
+        let mut client = server.client().await;
+        for (method, path) in [
+            ("GET", "/v1/rules"),
+            ("GET", "/rlconfig"),
+            ("GET", "/debug/rlconfig"),
+            ("HEAD", "/v1/rules"),
+            ("GET", key),
+            ("DELETE", key),
+        ] {
+            let reply = client.ask(method, path, fields, "").await;
+            assert_eq!(reply.status, status, "{method} {path} with {fields:?}");
+            assert_eq!(reply.header("www-authenticate").is_some(), status == 401);
+            if status != 200 && method != "HEAD" {
+                let detail = reply.problem(status);
+                assert!(detail.contains(want), "{detail}");
+            }
+        }
+        for path in
+            ["/metrics", "/healthz", "/readyz", "/openapi.json", "/", "/v1/explain?domain=shop&entry=user=x"]
+        {
+            assert_eq!(client.get(path).await.status, 200, "{path} is open");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_was_led_here_under_another_name_reaches_no_admin_route() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (host, status) in [("evil.example:8080", 403), ("localhost:8080", 200), ("[::1]", 200)] {
+        client.send(format!("GET /v1/rules HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
+        assert_eq!(client.reply().await.expect("an answer").status, status, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_drain_lets_requests_finish_and_closes() {
+    let server = Server::plain().await;
+    let (mut idle, mut busy) = (server.client().await, server.client().await);
+    assert_eq!(idle.get("/healthz").await.status, 200);
+    let body = one("user", "ann");
+    busy.send(format!(
+        "POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    ))
+    .await;
+    assert_eq!(busy.reply().await.expect("go on").status, 100);
+    server.drain.send_replace(true);
+    assert!(idle.is_closed().await);
+    busy.send(body).await;
+    let reply = busy.reply().await.expect("it was under way");
+    assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+    assert!(busy.is_closed().await);
+    server.ended.await.expect("the loop ends");
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_after_as_many_requests_as_it_may_have() {
+    let settings =
+        HttpSettings { max_requests: Some(2), idle_timeout: Duration::from_secs(600), ..loopback() };
+    let server = Server::with(settings).await;
+    let mut client = server.client().await;
+    assert_eq!(client.get("/healthz").await.header("connection"), None);
+    assert_eq!(client.get("/healthz").await.header("connection"), Some("close"));
+    assert!(client.is_closed().await);
+}
