@@ -58,7 +58,8 @@ fn under_many_keys_every_request_is_admitted_on_every_surface() {
     let (_folder, server) = server();
     for target in targets(&server) {
         let flags = ["--duration", "200ms", "--warm-up", "50ms", "--entry", "many={key}"];
-        let report = bench(&target, &[&flags[..], &["--distribution", "zipf:0.99", "--keys", "5000"]].concat());
+        let report =
+            bench(&target, &[&flags[..], &["--distribution", "zipf:0.99", "--keys", "5000"]].concat());
         let [requests, admitted, denied, errors] = counts(&report);
         assert!(requests > 0 && admitted == requests, "{report}");
         assert_eq!((denied, errors), (0, 0), "{report}");
