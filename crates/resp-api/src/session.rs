@@ -239,10 +239,19 @@ fn cut(word: &[u8], most: usize) -> Cow<'_, str> {
     String::from_utf8_lossy(&word[..word.len().min(most)])
 }
 
-/// `CONFIG GET`: there is nothing to get; clients that look for what a Redis would save find nothing.
+/// `CONFIG GET`: tells clients which look for what a Redis would save that nothing is; there is nothing else to get.
 fn config(words: Words<'_>, reply: &mut Reply<'_>) {
     match words.get(1) {
-        Some(sub) if sub.eq_ignore_ascii_case(b"get") && words.len() > 2 => reply.map(0),
+        Some(sub) if sub.eq_ignore_ascii_case(b"get") && words.len() > 2 => {
+            let is_asked = |name: &str| words.from(2).any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+            let settings =
+                [("save", ""), ("appendonly", "no")].map(|it| Some(it).filter(|it| is_asked(it.0)));
+            reply.map(settings.iter().flatten().count());
+            for (name, value) in settings.into_iter().flatten() {
+                reply.bulk(name.as_bytes());
+                reply.bulk(value.as_bytes());
+            }
+        }
         Some(sub) if sub.eq_ignore_ascii_case(b"get") => wrong_number("config|get", reply),
         sub => unknown_subcommand("CONFIG", sub.unwrap_or_default(), reply),
     }

@@ -102,7 +102,7 @@ static COMMANDS: [Command; 15] = [
     .with(RATE),
     Command::new("client", -2, "connection", "Says or asks what is known of this client"),
     Command::new("command", -1, "server", "Lists the commands"),
-    Command::new("config", -2, "server", "CONFIG GET answers that there is nothing to get"),
+    Command::new("config", -2, "server", "CONFIG GET says that nothing is saved"),
     Command::new("echo", 2, "connection", "Says it again").with(&[Word::text("message")]),
     Command::new("hello", -1, "connection", "Chooses the version of the protocol")
         .for_strangers()
