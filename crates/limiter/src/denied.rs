@@ -14,7 +14,7 @@ use tracing::Level;
 use crate::answer::Status;
 use crate::limiter::{Limiter, Rules};
 use crate::observe::lanes::{Lanes, Seat};
-use crate::observe::top::Text;
+use crate::observe::top::{Text, TopKeys, TopSettings};
 use crate::request::Request;
 use crate::scratch::LimitRef;
 use crate::throttle::{Throttle, Throttled};
@@ -38,6 +38,7 @@ const LINE_BITS: u32 = 24;
 
 impl Lines {
     /// Whether a line may be written now, of `most` a second; if so, how many were left out since the last second.
+    #[inline]
     fn next(&self, seat: Seat, most: u32, now: Timestamp) -> Option<u64> {
         let (seen, second) = (self.second.load(Relaxed), now.unix_seconds());
         let most = u64::from(most).min((1 << LINE_BITS) - 1);
@@ -96,6 +97,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
         }
     }
 
+    #[inline]
     fn count_denied_key(
         &self,
         rules: &Rules,
@@ -111,10 +113,10 @@ impl<S: Store, L: Store> Limiter<S, L> {
         let slot = &rules.meters.rule(domain.index(), place).top;
         let Some(sketch) = top.sketch(slot) else { return };
         let Some(weight) = sketch.weight(now) else { return };
-        let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
-        sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
+        count_key(top, sketch, entries, weight, now);
     }
 
+    #[inline]
     fn log_denial(
         &self,
         domain: &Domain,
@@ -141,8 +143,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
             && let Some(sketch) = top.sketch(self.metrics.throttle_top())
             && let Some(weight) = sketch.weight(now)
         {
-            let hash = top.hash(std::iter::once(ask.key));
-            sketch.count(hash, weight, now, || Text::of_bytes(ask.key));
+            count_own_key(top, sketch, ask.key, weight, now);
         }
         if self.settings.denial_log.is_none() {
             return;
@@ -153,6 +154,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
     }
 
     /// At which level a line may be written now, and how many were left out before it.
+    #[inline]
     fn may_log(&self, seat: Seat, now: Timestamp) -> Option<(Level, u64)> {
         let level = self.settings.denial_log?;
         // Nobody listens: nothing is left out either.
@@ -161,6 +163,20 @@ impl<S: Store, L: Store> Limiter<S, L> {
         }
         Some((level, self.lines.next(seat, self.settings.denial_log_lines, now)?))
     }
+}
+
+/// What most denials of a flood are spared.
+#[inline(never)]
+fn count_key(top: &TopSettings, sketch: &TopKeys, entries: &[Entry<'_>], weight: u64, now: Timestamp) {
+    let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
+    sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
+}
+
+/// As [`count_key`], for a quota that came with the question.
+#[inline(never)]
+fn count_own_key(top: &TopSettings, sketch: &TopKeys, key: &[u8], weight: u64, now: Timestamp) {
+    let hash = top.hash(std::iter::once(key));
+    sketch.count(hash, weight, now, || Text::of_bytes(key));
 }
 
 /// One line of the log.

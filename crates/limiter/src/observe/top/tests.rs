@@ -182,6 +182,8 @@ fn thousands_in_a_second_are_counted_one_by_one_and_of_more_every_eighth_for_eig
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Keys in any order and by any shares, far above what is counted one by one: what is told is within what it says. (Four standard
     /// deviations; six are asked for, since so many cases are tried.)
     #[test]
@@ -201,7 +203,9 @@ proptest! {
             prop_assert!(it.denied.abs_diff(truth[key]) <= it.at_most_over * 3 / 2 + WEIGHT, "{:?}, and it came {} times", it, truth[key]);
         }
     }
+}
 
+proptest! {
     /// Whatever comes in whatever order, over time: no count is too low, none is further too high than it says, and that is at most
     /// the share of a place; and who came more often than that has one.
     #[test]
