@@ -45,11 +45,8 @@ impl Decision {
 
     /// A denial that ends after `retry_ns`, which is made at least 1: a denied caller never hears 0.
     pub(crate) const fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
-        let retry_ns = match retry_ns {
-            0 => 1,
-            Self::NEVER => Self::NEVER - 1,
-            ns => ns,
-        };
+        let retry_ns = if retry_ns == 0 { 1 } else { retry_ns };
+        let retry_ns = if retry_ns == Self::NEVER { Self::NEVER - 1 } else { retry_ns };
         Self { limit, remaining, delay_ns: 0, retry_ns, reset_ns }
     }
 

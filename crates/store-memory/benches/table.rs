@@ -72,36 +72,27 @@ impl Ours {
         println!("{keys:>10} bytes a key, resident: {bytes:.1}; {:?}", ours.store.stats());
         println!("{keys:>10} slowest while growing: {growing:?}");
         println!("{keys:>10} slowest once more:     {:?}", ours.each_once(keys));
+        println!("{keys:>10} slowest of the clock alone: {:?}", each(keys, |_| timed_once(|| ())));
+        println!("{keys:>10} slowest of as much fresh memory: {:?}", fresh_memory(keys as usize * 28));
         ours
     }
 
-    /// Decides on every key and returns the five longest times, of this thread's processor time, and how many are
-    /// above 20 and 50 µs.
+    /// Decides on every key; see [`each`].
     fn each_once(&self, keys: u64) -> ([Duration; 5], [usize; 2]) {
-        let (mut slowest, mut above) = ([Duration::ZERO; 5], [0; 2]);
         let mut texts = Texts::new();
-        for first in (0..keys).step_by(KEYS_AT_ONCE) {
-            texts.fill(|place| first + place as u64);
-            for text in texts.0.iter().take((keys - first) as usize) {
-                let start = processor_time();
-                // So much at once that nothing expires before the end.
-                let cost = Cost(1_000);
-                black_box(
-                    self.store
-                        .take_one(Key(text.as_bytes()), &self.quota, cost, self.clock.now())
-                        .is_admitted(),
-                );
-                let took = processor_time().saturating_sub(start);
-                for (above, bound_us) in above.iter_mut().zip([20, 50]) {
-                    *above += usize::from(took > Duration::from_micros(bound_us));
-                }
-                if took > slowest[0] {
-                    slowest[0] = took;
-                    slowest.sort_unstable();
-                }
+        each(keys, |number| {
+            let place = number as usize % KEYS_AT_ONCE;
+            if place == 0 {
+                texts.fill(|place| number + place as u64);
             }
-        }
-        (slowest, above)
+            let text = &texts.0[place];
+            // So much at once that nothing expires before the end.
+            timed_once(|| {
+                self.store
+                    .take_one(Key(text.as_bytes()), &self.quota, Cost(1_000), self.clock.now())
+                    .is_admitted()
+            })
+        })
     }
 
     #[inline(always)]
@@ -152,6 +143,36 @@ impl Theirs {
     fn run(&self, keys: u64, threads: u64) -> f64 {
         timed(keys, threads, |texts| texts.iter().filter(|text| self.0.check_key(text).is_ok()).count())
     }
+}
+
+/// The five longest times, of this thread's processor time, and how many are above 20 and 50 µs.
+fn each(times: u64, mut once: impl FnMut(u64) -> Duration) -> ([Duration; 5], [usize; 2]) {
+    let (mut slowest, mut above) = ([Duration::ZERO; 5], [0; 2]);
+    for number in 0..times {
+        let took = once(number);
+        for (above, bound_us) in above.iter_mut().zip([20, 50]) {
+            *above += usize::from(took > Duration::from_micros(bound_us));
+        }
+        if took > slowest[0] {
+            slowest[0] = took;
+            slowest.sort_unstable();
+        }
+    }
+    (slowest, above)
+}
+
+/// Of this thread: what others do on the machine does not count.
+fn timed_once<T>(once: impl FnOnce() -> T) -> Duration {
+    let start = processor_time();
+    black_box(once());
+    processor_time().saturating_sub(start)
+}
+
+/// As [`each`], for writing to every page of so many bytes that the program never had.
+fn fresh_memory(bytes: usize) -> ([Duration; 5], [usize; 2]) {
+    const PAGE: usize = 4096;
+    let mut memory = vec![0_u8; bytes];
+    each((bytes / PAGE) as u64, |page| timed_once(|| memory[page as usize * PAGE] = 1))
 }
 
 /// Nanoseconds a decision, of all threads together. Making the keys is not counted.
@@ -206,7 +227,6 @@ impl Random {
     }
 }
 
-/// Of this thread: what others do on the machine does not count.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

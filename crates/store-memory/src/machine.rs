@@ -119,6 +119,15 @@ impl InLine {
         return word.load(Ordering::Acquire) as u32;
     }
 
+    /// As [`AtomicU128::load`]: both halves at once.
+    #[inline(always)]
+    pub(crate) fn load(self, word: &AtomicU128) -> u128 {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return load_in_line(&word.0);
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        return word.load(Ordering::Acquire);
+    }
+
     /// As [`AtomicU128::compare_exchange`].
     #[inline(always)]
     pub(crate) fn replace(self, word: &AtomicU128, old: u128, new: u128) -> Result<u128, u128> {

@@ -78,6 +78,10 @@ mod modelled {
             word.load(Ordering::Acquire) as u32
         }
 
+        pub(crate) fn load(self, word: &AtomicU128) -> u128 {
+            word.load(Ordering::Acquire)
+        }
+
         pub(crate) fn replace(self, word: &AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
             word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
         }

@@ -2,10 +2,10 @@
 //!
 //! - **A decision on a tracked key** finds the key's slot and swaps its state by one 128-bit compare-and-swap. It takes no
 //!   lock and allocates nothing, and mostly touches one cache line ([`line`]) besides a few that are always in the cache.
-//! - **A new key** takes the lock of its group of lines (192 slots) for some tens of instructions, so that two callers
+//! - **A new key** takes the lock of its group of lines (48 slots) for some tens of instructions, so that two callers
 //!   that bring the same new key end in one counter. It may wait there for another new key, never for a decision.
-//! - **Growth** ([`grow`]) moves one group at a time, in a few microseconds, as a part of what one new key in eight
-//!   costs. A decision on a key of just that group waits for those microseconds; no other does.
+//! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of what one new key in two
+//!   costs. A decision on a key of just that group waits for that microsecond; no other does.
 //! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires first.
 //!
 //! Where the processor has no 128-bit compare-and-swap (x86-64 before 2006, 32-bit machines) `portable-atomic` puts
@@ -23,7 +23,7 @@ mod line;
 mod place;
 mod shard;
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate_core::{Decision, Timestamp, Word, WordStep};
 
@@ -102,7 +102,7 @@ impl Table {
         let (slot, packed) = line?.glance(in_line, key.tag)?;
         let next = step.of(unpack(packed))?;
         if next.word == unpack(packed) {
-            return (slot.load(Acquire) == packed).then_some(next.decision);
+            return (in_line.load(slot) == packed).then_some(next.decision);
         }
         match in_line.replace(slot, packed, pack(next.word, key.tag as u32)) {
             Ok(_) => Some(next.decision),

@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::line::Line;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex};
 
-/// Lines that share a lock, and in which a key that finds its home full looks for a place. A page of memory.
-pub(crate) const GROUP_LINES: usize = if cfg!(loom) { 2 } else { 64 };
-pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 2 };
+/// Lines that share a lock, that move together, and in which a key that finds its home full looks first for a place.
+pub(crate) const GROUP_LINES: usize = if cfg!(loom) { 2 } else { 16 };
+pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 pub(crate) const CHUNK_LINES: usize = GROUP_LINES * CHUNK_GROUPS;
 pub(crate) const CHUNK_BYTES: u64 = (CHUNK_LINES * LINE_BYTES) as u64;
 

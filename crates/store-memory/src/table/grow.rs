@@ -1,8 +1,8 @@
 //! Making room, a group of lines at a time: clearing expired states away, and moving to a larger table.
 //!
-//! One new key in eight looks whether its shard is above three quarters and a bit. If so it clears the expired states of one group; only
+//! One new key in two looks whether its shard is above three quarters and a bit. If so it clears the expired states of one group; only
 //! where that frees less than a quarter of the group does the shard begin to grow, so that a stream of short-lived keys
-//! is answered by tidying up. From then on one new key in eight moves one group, which is five times faster than the keys come in.
+//! is answered by tidying up. From then on one new key in two moves one group, which is five times faster than the keys come in.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,7 +15,7 @@ use super::shard::{Home, Ladder, SPILL_GROUPS, Shard, Stage, home_in, threshold}
 use crate::sync::MutexGuard;
 
 /// One new key in this many does some upkeep.
-const KEYS_A_STEP: u64 = if cfg!(loom) { 1 } else { 8 };
+const KEYS_A_STEP: u64 = if cfg!(loom) { 1 } else { 2 };
 
 /// Does a step of what is due. Called after a new key has taken an empty slot, with no lock held.
 pub(super) fn keep_up(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp) {
