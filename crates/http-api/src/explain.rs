@@ -76,6 +76,21 @@ fn rule_of(rule: Applied) -> ExplainedRule {
     }
 }
 
+/// The refusal that a client of `/v1/check?status=rule` would read just after the last permit was taken, as text: status, fields,
+/// body. `None` where no rule would refuse.
+#[must_use]
+pub fn refusal_as_text(
+    policy: &Policy,
+    domain: &str,
+    entries: &[Entry<'_>],
+    style: &Style,
+) -> Option<String> {
+    let denied = preview(policy, domain, entries, style)?;
+    let status = StatusCode::from_u16(denied.status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    let fields: String = denied.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    Some(format!("{status}\n{fields}\n{}\n", denied.body))
+}
+
 /// How a refusal would read just after the last permit of the rule's first limit was taken.
 fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Style) -> Option<DeniedPreview> {
     let rules = policy.domain(domain)?;

@@ -29,6 +29,7 @@ mod token;
 mod views;
 
 pub use api::HttpApi;
+pub use explain::refusal_as_text;
 pub use node::{Node, NodeState};
 pub use settings::HttpSettings;
 pub use token::Token;

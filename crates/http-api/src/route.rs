@@ -200,18 +200,20 @@ fn refused(refusal: &Refusal) -> Answer {
     answer
 }
 
-/// Refuses bodies that say they are no JSON; those that say nothing are taken at their word. A page in a browser that may
-/// not ask us cannot send JSON, so this is also what keeps it out.
+/// Refuses bodies that say they are no JSON. Those that say nothing are taken at their word, and so are those that say what
+/// `curl -d` says unless told otherwise.
 fn must_be_json(fields: &HeaderMap) -> Result<(), Refusal> {
     let Some(content_type) = fields.get(CONTENT_TYPE) else { return Ok(()) };
     if *content_type == JSON {
         return Ok(());
     }
     let essence = content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-    let essence = essence.trim_ascii().to_ascii_lowercase();
-    if essence == b"application/json" || essence.starts_with(b"application/") && essence.ends_with(b"+json") {
-        return Ok(());
+    match &*essence.trim_ascii().to_ascii_lowercase() {
+        b"application/json" | b"application/x-www-form-urlencoded" => Ok(()),
+        essence if essence.starts_with(b"application/") && essence.ends_with(b"+json") => Ok(()),
+        _ => {
+            let detail = "the body must be JSON; send it with `Content-Type: application/json`";
+            Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+        }
     }
-    let detail = "the body must be JSON; send it with `Content-Type: application/json`";
-    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
 }

@@ -64,7 +64,10 @@ pub type Api = HttpApi<MemoryStore>;
 
 pub fn api(rules: &str, settings: HttpSettings) -> (Arc<Api>, ManualClock, Arc<State>) {
     let source = Source { name: "shop.yaml".into(), text: rules.into() };
-    let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
+    api_of(Policy::parse(&[source], &Options::default()).expect("rules without fault"), settings)
+}
+
+pub fn api_of(policy: Policy, settings: HttpSettings) -> (Arc<Api>, ManualClock, Arc<State>) {
     let store = MemoryStore::new(MemoryConfig::default());
     let limiter = Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
     let clock = ManualClock::at(NOW);
@@ -102,7 +105,15 @@ impl Server {
     }
 
     pub async fn start(rules: &str, settings: HttpSettings) -> Self {
-        let (api, clock, node) = api(rules, settings);
+        Self::serve(api(rules, settings)).await
+    }
+
+    pub async fn of_folder(folder: &str, settings: HttpSettings) -> Self {
+        let policy = Policy::load(&[folder.into()], &Options::default()).expect("rules without fault");
+        Self::serve(api_of(policy, settings)).await
+    }
+
+    async fn serve((api, clock, node): (Arc<Api>, ManualClock, Arc<State>)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);

@@ -1,0 +1,67 @@
+//! The commands of `docs/http.md` do what the page says.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{Server, loopback};
+
+/// The commands of the `console` blocks, each with what the page says it prints.
+fn examples() -> Vec<(String, String)> {
+    let page = std::fs::read_to_string("../../docs/http.md").expect("the page");
+    let mut examples: Vec<(String, String)> = Vec::new();
+    for block in page.split("```console\n").skip(1) {
+        let block = block.split("```").next().expect("an end");
+        for example in block.split("$ ").skip(1) {
+            // A command goes on while a quote is open.
+            let mut end = 0;
+            for line in example.split_inclusive('\n') {
+                end += line.len();
+                if example[..end].matches('\'').count() % 2 == 0 {
+                    break;
+                }
+            }
+            let (command, printed) = example.split_at(end);
+            examples.push((command.trim_end().to_owned(), printed.trim_end().to_owned()));
+        }
+    }
+    examples
+}
+
+/// Whether `printed` is `said`, in which `…` stands for anything.
+fn is_as_said(printed: &str, said: &str) -> bool {
+    let printed = printed.replace('\r', "");
+    let mut rest = printed.trim_end();
+    for (index, part) in said.split('…').enumerate() {
+        let part = part.trim_matches('\n');
+        match rest.find(part) {
+            Some(at) if index > 0 || at == 0 => rest = &rest[at + part.len()..],
+            _ => return false,
+        }
+    }
+    said.ends_with('…') || rest.is_empty()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_command_of_the_page_prints_what_the_page_says() {
+    let curl = Command::new("curl").arg("--version").stdout(Stdio::piped()).output();
+    let version = curl.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    if !version.starts_with("curl ") {
+        println!("SKIPPED the page's commands: there is no curl");
+        return;
+    }
+    let server = Server::of_folder("../../examples/rules", loopback()).await;
+    let examples = examples();
+    assert!(examples.len() >= 11, "the page has lost its examples");
+    for (command, said) in examples {
+        let command = command.replace("localhost:8080", &server.address.to_string());
+        let output = tokio::task::spawn_blocking({
+            let command = command.clone();
+            move || Command::new("sh").args(["-c", &command]).output().expect("a shell")
+        });
+        let output = output.await.expect("it ran");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(is_as_said(&printed, &said), "$ {command}\n{printed}\nis not\n{said}");
+    }
+}
