@@ -151,7 +151,7 @@ fn step(
 
 /// After a refusal that leaves everything as it was: what does not start full begins to fill all the same.
 fn begin(states: &mut States, batch: &[Take<'_>], now: Timestamp) {
-    for take in batch.iter().filter(|take| !take.cost.is_peek()) {
+    for take in batch.iter().filter(|take| take.quota.starts_short() && !take.cost.is_peek()) {
         let _peek = step(states, take.key, take.quota, |state| {
             take.quota.begin(state, now);
             take.quota.take(state, Cost::PEEK, now)
