@@ -104,10 +104,14 @@ pub enum ReserveError {
         longest: Duration,
     },
     /// As many reservations are open as there may be.
-    #[error("{most} reservations are open, and more may not be; commit or cancel some; no permit was taken")]
+    #[error(
+        "there is no room for another open reservation, of at most {most} ({most_bytes} bytes); no permit was taken"
+    )]
     Full {
-        /// How many.
+        /// How many there may be.
         most: usize,
+        /// Bytes that they may take together.
+        most_bytes: u64,
     },
     /// The counters' keys are too long to be remembered.
     #[error(

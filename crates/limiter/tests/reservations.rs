@@ -3,18 +3,17 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use common::{Ask, Moody, NOON, ask_at, entries, limiter, of, policy, seconds};
-use proptest::prelude::*;
-use tollgate_core::{RetryAfter, Timestamp};
+use common::desk::{Desk, NOW, waiting};
+use common::{Ask, Moody, NOON, ask_at, limiter, of, policy, seconds};
+use tollgate_core::RetryAfter;
 use tollgate_limiter::{
-    Descriptor, Ending, Entry, LimitOverride, Limiter, LimiterSettings, Request, ReservationId, ReserveError,
-    ReserveTerms, Scratch, SettleError,
+    Descriptor, Ending, Entry, Limiter, LimiterSettings, Request, ReservationId, ReserveError, ReserveTerms,
+    Scratch, SettleError,
 };
-use tollgate_store::{ModelStore, Store, block_on};
-use tollgate_store_memory::MemoryStore;
+use tollgate_store::{ModelStore, block_on};
 
 const RULES: &str = "
 domain: d
@@ -32,75 +31,8 @@ descriptors:
       - {name: short, requests_per_unit: 4, unit: second}
       - {name: long, requests_per_unit: 6, unit: minute}";
 
-/// What came of a wish to reserve.
-#[derive(Debug)]
-struct Got {
-    id: Option<ReservationId>,
-    delay: Duration,
-    retry_after: Vec<RetryAfter>,
-}
-
-struct Desk<S: Store, L: Store = S>(Limiter<S, L>);
-
 fn desk() -> Desk<ModelStore> {
     Desk(limiter(RULES))
-}
-
-const NOW: ReserveTerms = ReserveTerms { max_wait: Duration::ZERO, ttl: Duration::from_secs(60) };
-
-fn waiting(max_wait: Duration) -> ReserveTerms {
-    ReserveTerms { max_wait, ..NOW }
-}
-
-impl<S: Store, L: Store> Desk<S, L> {
-    fn try_reserve(
-        &self,
-        asks: &[Ask<'_>],
-        hits: u64,
-        terms: ReserveTerms,
-        now: Timestamp,
-    ) -> Result<Got, ReserveError> {
-        let lists: Vec<Vec<Entry<'_>>> = asks.iter().map(|ask| entries(ask.entries)).collect();
-        let limit = |ask: &Ask<'_>| {
-            ask.limit.map(|(requests_per_unit, unit)| LimitOverride { requests_per_unit, unit })
-        };
-        let descriptors: Vec<Descriptor<'_>> = asks
-            .iter()
-            .zip(&lists)
-            .map(|(ask, entries)| Descriptor { entries, hits: ask.hits, limit: limit(ask) })
-            .collect();
-        let request = Request { domain: "d", descriptors: &descriptors, hits };
-        let mut scratch = Scratch::new();
-        let reserved = block_on(self.0.reserve(&request, terms, now, &mut scratch))?;
-        assert_eq!(reserved.id.is_some(), reserved.answer.is_admitted());
-        let retry_after = reserved.answer.descriptors().map(|it| it.retry_after()).collect();
-        Ok(Got { id: reserved.id, delay: reserved.delay, retry_after })
-    }
-
-    fn reserve(&self, entries: &str, hits: u64, terms: ReserveTerms, now: Timestamp) -> Got {
-        self.try_reserve(&[of(entries)], hits, terms, now).expect("there is room")
-    }
-
-    /// How many are left.
-    fn left(&self, of: &str, now: Timestamp) -> u64 {
-        let reports = block_on(self.0.inspect("d", &entries(of), now)).expect("there is a counter");
-        reports.iter().map(|it| it.decision.remaining()).min().expect("a limit")
-    }
-
-    fn commit(
-        &self,
-        id: ReservationId,
-        actual: Option<u64>,
-        now: Timestamp,
-    ) -> Result<(Ending, u64, u64), SettleError> {
-        let settled = block_on(self.0.commit(id, actual, now))?;
-        Ok((settled.ending, settled.reserved, settled.used))
-    }
-
-    fn cancel(&self, id: ReservationId, now: Timestamp) -> Result<(Ending, u64, u64), SettleError> {
-        let settled = block_on(self.0.cancel(id, now))?;
-        Ok((settled.ending, settled.reserved, settled.used))
-    }
 }
 
 #[test]
@@ -331,7 +263,7 @@ fn a_request_that_makes_no_sense_or_finds_no_place_takes_nothing() {
         ),
         (reserve(&[of("minute=k")], 1, ttl(seconds(10))), Ok(true)),
         (reserve(&[of("minute=k")], 1, NOW), Ok(true)),
-        (reserve(&[of("minute=k")], 1, NOW), Err(ReserveError::Full { most: 2 })),
+        (reserve(&[of("minute=k")], 1, NOW), Err(ReserveError::Full { most: 2, most_bytes: 2_048 })),
     ] {
         assert_eq!(got, want);
     }
@@ -345,7 +277,7 @@ fn a_request_that_makes_no_sense_or_finds_no_place_takes_nothing() {
     let id = desk.reserve("minute=k", 1, NOW, later).id.expect("one is over");
     assert_eq!(
         desk.try_reserve(&[of("minute=k")], 1, NOW, later).err(),
-        Some(ReserveError::Full { most: 2 })
+        Some(ReserveError::Full { most: 2, most_bytes: 2_048 })
     );
     assert!(desk.cancel(id, later).is_ok());
     for _ in 0..5 {
@@ -419,140 +351,4 @@ fn a_reload_between_loses_nothing_of_rules_that_stay() {
     let id = desk.reserve("minute=gone", 4, NOW, NOON).id.expect("it fits");
     desk.0.replace(policy("{domain: d, descriptors: [{key: other}]}"), NOON);
     assert_eq!(desk.commit(id, Some(0), NOON), Ok((Ending::Committed, 4, 0)));
-}
-
-/// One step of a history on a stock that never comes back, of 100.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Reserve {
-        hits: u64,
-        ttl_s: u64,
-    },
-    /// Of all that were ever made, also those that are settled or over.
-    Commit {
-        which: usize,
-        actual: Option<u64>,
-    },
-    Cancel {
-        which: usize,
-    },
-    Take {
-        hits: u64,
-    },
-    Wait {
-        seconds: u64,
-    },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (0..20_u64, 1..30_u64).prop_map(|(hits, ttl_s)| Step::Reserve { hits, ttl_s }),
-        3 => (0..20_usize, prop::option::of(0..30_u64)).prop_map(|(which, actual)| Step::Commit { which, actual }),
-        2 => (0..20_usize).prop_map(|which| Step::Cancel { which }),
-        1 => (0..10_u64).prop_map(|hits| Step::Take { hits }),
-        2 => (0..10_u64).prop_map(|seconds| Step::Wait { seconds }),
-    ]
-}
-
-/// What one that was made came to be: open until then, or so much used.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Open { until: u64 },
-    Used(u64),
-}
-
-proptest! {
-    /// I8, on a stock, where every permit can be counted: what is left is what was neither used nor is held, at every moment.
-    #[test]
-    fn what_is_left_is_what_is_neither_used_nor_held(steps in prop::collection::vec(step(), 1..80)) {
-        let text = "{domain: d, descriptors: [{key: k, rate_limit: {requests_per_unit: 100, algorithm: total}}]}";
-        let desk = Desk(limiter(text));
-        let mut made: Vec<(ReservationId, u64, Fate)> = Vec::new();
-        let (mut taken, mut second) = (0, 0);
-        for step in steps {
-            let now = NOON + seconds(second);
-            let spent = |made: &[(ReservationId, u64, Fate)]| made.iter().map(|(_, hits, fate)| match fate {
-                Fate::Open { .. } => *hits, // one that is over counts as used
-                Fate::Used(used) => *used,
-            }).sum::<u64>();
-            let settle = |which: usize, actual: Option<u64>, made: &mut [(ReservationId, u64, Fate)]| {
-                let Some((id, hits, fate)) = made.get_mut(which) else { return Ok(()) };
-                let want = match *fate {
-                    Fate::Open { until } if until <= second => Err(SettleError::Unknown),
-                    Fate::Open { .. } => Ok(actual.map_or(*hits, |actual| actual)),
-                    Fate::Used(used) => Ok(used),
-                };
-                let got = match actual {
-                    Some(0) => desk.cancel(*id, now),
-                    _ => desk.commit(*id, actual, now),
-                };
-                let got = got.map(|(_, reserved, used)| { assert_eq!(reserved, *hits); used });
-                // A settled one is forgotten some time later; then it is not known, and never settled again.
-                let is_forgotten = matches!(fate, Fate::Used(_)) && got == Err(SettleError::Unknown);
-                prop_assert!(got == want || is_forgotten, "got {:?}, want {:?}", got, want);
-                if let Ok(used) = got { *fate = Fate::Used(used) }
-                Ok(())
-            };
-            match step {
-                Step::Reserve { hits, ttl_s } => {
-                    let got = desk.reserve("k=v", hits, ReserveTerms { ttl: seconds(ttl_s), ..NOW }, now);
-                    let fits = (taken + spent(&made)) + hits <= 100;
-                    prop_assert_eq!(got.id.is_some(), fits, "{} more of {}", hits, taken + spent(&made));
-                    made.extend(got.id.map(|id| (id, hits, Fate::Open { until: second + ttl_s })));
-                }
-                Step::Commit { which, actual } => settle(which, actual, &mut made)?,
-                Step::Cancel { which } => settle(which, Some(0), &mut made)?,
-                Step::Take { hits } => {
-                    let fits = taken + spent(&made) + hits <= 100;
-                    let told = ask_at(&desk.0, "d", &[of("k=v").hits(hits)], now);
-                    prop_assert_eq!(told.starts_with("OK"), fits, "{}", told);
-                    taken += if fits { hits } else { 0 };
-                }
-                Step::Wait { seconds } => second += seconds,
-            }
-            let left = 100_u64.saturating_sub(taken + spent(&made));
-            prop_assert_eq!(desk.left("k=v", NOON + seconds(second)), left, "after {:?}", step);
-        }
-    }
-}
-
-/// I8: whatever is settled, in whatever order, nobody ever gets more than the limit, and nothing is lost.
-#[test]
-fn many_callers_at_once_never_hold_more_than_there_is_and_what_they_do_not_use_comes_back() {
-    const THREADS: u64 = 4;
-    const ROUNDS: u64 = 400;
-    let text = "{domain: d, descriptors: [
-        {key: total, rate_limit: {requests_per_unit: 1000, algorithm: total}},
-        {key: year, rate_limit: {unit: year, requests_per_unit: 900}}]}";
-    let desk =
-        Desk(Limiter::<MemoryStore>::new(policy(text), MemoryStore::default(), LimiterSettings::default()));
-    let (used, open) = (AtomicU64::new(0), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (desk, used, open) = (&desk, &used, &open);
-            scope.spawn(move || {
-                for round in 0..ROUNDS {
-                    let hits = 1 + (thread + round) % 7;
-                    let asks = if round % 2 == 0 { ["total=k", "year=k"] } else { ["year=k", "total=k"] };
-                    let got = desk.try_reserve(&asks.map(of), hits, NOW, NOON).expect("there is room");
-                    let Some(id) = got.id else { continue };
-                    let held = open.fetch_add(hits, SeqCst) + hits;
-                    assert!(held <= 900, "{held} are held at once");
-                    let actual = round % (hits + 1);
-                    // Two say it at once, and one of them is heard.
-                    let (first, second) = std::thread::scope(|pair| {
-                        let other = pair.spawn(|| desk.cancel(id, NOON));
-                        open.fetch_sub(hits, SeqCst);
-                        (desk.commit(id, Some(actual), NOON), other.join().expect("no panic"))
-                    });
-                    assert_eq!(first, second);
-                    used.fetch_add(first.expect("it was open").2, SeqCst);
-                }
-            });
-        }
-    });
-    let used = used.into_inner();
-    assert!(used <= 900, "{used}");
-    assert_eq!([1_000 - desk.left("total=k", NOON), 900 - desk.left("year=k", NOON)], [used, used]);
-    assert_eq!(desk.0.report(NOON).reservations, 0);
 }

@@ -80,11 +80,8 @@ impl Exposition {
         let gauges = [
             ("tollgate_reservations", "Open reservations", table.live()),
             ("tollgate_reservations_limit", "Reservations that may be open", table.most() as u64),
-            (
-                "tollgate_reservation_key_bytes",
-                "Bytes of keys that open reservations remember",
-                table.bytes(),
-            ),
+            ("tollgate_reservation_bytes", "Bytes that open reservations take", table.bytes().0),
+            ("tollgate_reservation_capacity_bytes", "Bytes that they may take", table.bytes().1),
         ];
         for (name, help, value) in gauges {
             to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;

@@ -63,8 +63,8 @@ impl<S: Store, L: Store> Limiter<S, L> {
             self.metrics.count(Seat::here(), Global::BadRequest, 1);
             return Err(error.into());
         }
-        let most = self.reservations.most();
-        let place = self.reservations.place(now).ok_or(ReserveError::Full { most })?;
+        let (most, (_, most_bytes)) = (self.reservations.most(), self.reservations.bytes());
+        let place = self.reservations.place(now).ok_or(ReserveError::Full { most, most_bytes })?;
         let id = new_id().ok_or(ReserveError::NoRandomness)?;
         scratch.clear();
         let rules = self.rules.load();
@@ -96,7 +96,8 @@ impl<S: Store, L: Store> Limiter<S, L> {
         let id = answer.is_admitted().then_some(id);
         if let Some(id) = id {
             let held = Held {
-                domain: request.domain.into(),
+                // Where nothing is held, nothing needs to be found again.
+                domain: if items.is_empty() { "" } else { request.domain }.into(),
                 generation: answer.rules.generation,
                 items: items.into_boxed_slice(),
                 reserved: request.hits,

@@ -19,7 +19,8 @@ impl<S: Store, L: Store> Limiter<S, L> {
     /// reservation is charged, whether it is there or not, and later permits repay it.
     ///
     /// `actual` stands for the request's own number of hits; descriptors that asked for a number of their own keep that.
-    /// A reservation that was settled before answers what came of it then, and nothing changes.
+    /// A reservation that was settled before answers what came of it then, and nothing changes. When the future is dropped before its end, it
+    /// is settled, and what was to go back may count as used.
     ///
     /// # Errors
     /// [`SettleError`]: nothing was settled.

@@ -20,8 +20,10 @@ const PARTS: usize = 16;
 const DROPPED_A_CALL: usize = 4;
 /// Bytes of keys that a reservation may remember.
 pub(crate) const LONGEST_KEYS: usize = 8 << 10;
-/// Bytes of keys for each reservation that there may be, on average.
-const BYTES_EACH: u64 = 512;
+/// Bytes for each reservation that there may be, on average; one with one short key takes a third of it.
+const BYTES_EACH: u64 = 1024;
+/// What one takes besides its items: its entries in the map and in the list of ends, the allocations.
+const OVERHEAD_BYTES: u64 = 192 + size_of::<Held>() as u64;
 /// How long a settled one is remembered at least, if there is room.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
@@ -65,7 +67,8 @@ pub(crate) struct Held {
 
 impl Held {
     fn bytes(&self) -> u64 {
-        self.items.iter().map(|item| item.key.len() as u64).sum::<u64>() + self.domain.len() as u64
+        let items = self.items.iter().map(|item| (size_of::<HeldItem>() + item.key.len()) as u64);
+        OVERHEAD_BYTES + items.sum::<u64>() + self.domain.len() as u64
     }
 }
 
@@ -145,16 +148,16 @@ impl Table {
         self.live.load(Relaxed) as u64
     }
 
-    /// Bytes of keys that are remembered.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+    /// Bytes that the open ones take, and may take.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.bytes.load(Relaxed), BYTES_EACH.saturating_mul(self.most as u64))
     }
 
     /// Keeps a place free; `None` when the table is full.
     pub(crate) fn place(&self, now: Timestamp) -> Option<Place<'_>> {
         let has_room = || {
-            let is_short = self.bytes.load(Relaxed) < BYTES_EACH.saturating_mul(self.most as u64);
-            is_short
+            let (bytes, most_bytes) = self.bytes();
+            bytes < most_bytes
                 && self.live.try_update(Relaxed, Relaxed, |live| (live < self.most).then(|| live + 1)).is_ok()
         };
         if has_room() {

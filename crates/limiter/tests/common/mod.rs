@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod desk;
 mod moody;
 
 #[allow(unused_imports, reason = "not every test uses all of it")]
