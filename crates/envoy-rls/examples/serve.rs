@@ -1,6 +1,7 @@
 //! Serves one rule on one core, for load generators: `cargo run --release -p tollgate-envoy-rls --example serve -- 127.0.0.1:8081`.
 //!
-//! With `echo` as second word a tonic server of the same reply size stands there instead, to compare with.
+//! With `echo` as second word a tonic server of the same reply size stands there instead, to compare with; with `tls`, a
+//! certificate's file and its key's, TLS is spoken.
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
 use std::convert::Infallible;
@@ -18,7 +19,7 @@ use tollgate_envoy_rls::proto::rls::{
 };
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
-use tollgate_net::{AcceptLimits, Figures, accept};
+use tollgate_net::{AcceptLimits, Figures, Tls, TlsFiles, accept};
 use tollgate_policy::{Options, Policy, Source};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -32,7 +33,13 @@ descriptors:
 fn main() {
     let mut words = std::env::args().skip(1);
     let address = words.next().unwrap_or_else(|| "127.0.0.1:8081".into());
-    let echoes = words.next().is_some_and(|word| word == "echo");
+    let how = words.next();
+    let echoes = how.as_deref() == Some("echo");
+    let tls = (how.as_deref() == Some("tls")).then(|| {
+        let mut file = || PathBuf::from(words.next().expect("a certificate and its key"));
+        let files = TlsFiles { cert: file(), key: file(), client_ca: None };
+        Arc::new(Tls::load(files, &["h2"]).expect("files without fault"))
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         if echoes {
@@ -56,7 +63,7 @@ fn main() {
         let listener = TcpListener::bind(&address).await.expect("a port");
         println!("listens on {address}");
         let (bounds, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
-        accept(listener, Arc::new(service), None, bounds, figures, drain).await;
+        accept(listener, Arc::new(service), tls, bounds, figures, drain).await;
     });
 }
 

@@ -31,7 +31,7 @@ use crate::head::{Refusal, admit};
 use crate::health::{self, Signs};
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
-use crate::service::{Desk, RateLimitService};
+use crate::service::{Caller, Desk, RateLimitService};
 use crate::status::{Code, Status};
 
 /// Calls answered before the other connections have their turn.
@@ -185,7 +185,8 @@ where
         let mut incoming = Incoming::new(body, limits.max_message_bytes, Arc::clone(&self.service.budget));
         let method = match head.uri.path() {
             "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => {
-                return self.should_rate_limit(cx, incoming, respond, within, now);
+                let caller = self.service.caller(&head.headers);
+                return self.should_rate_limit(cx, (incoming, caller), respond, within, now);
             }
             "/grpc.health.v1.Health/Check" => health::Method::Check,
             "/grpc.health.v1.Health/List" => health::Method::List,
@@ -221,7 +222,7 @@ where
     fn should_rate_limit(
         &mut self,
         cx: &mut Context<'_>,
-        mut incoming: Incoming,
+        (mut incoming, caller): (Incoming, Caller),
         mut respond: SendResponse<Bytes>,
         within: Duration,
         now: Timestamp,
@@ -238,7 +239,7 @@ where
                 self.elsewhere.spawn(async move {
                     let answer = async {
                         let message = incoming.only().await?;
-                        service.answer(&message, service.now(), &mut Desk::default()).await
+                        service.answer(&message, &caller, service.now(), &mut Desk::default()).await
                     };
                     let result = timeout(within, answer).await.unwrap_or_else(|_| Err(late()));
                     outgoing::reply(&mut respond, result);
@@ -249,7 +250,7 @@ where
         let mut desk = self.desk.take().unwrap_or_default();
         let service = Arc::clone(&self.service);
         let mut answer = Box::pin(async move {
-            let result = service.answer(&message, now, &mut desk).await;
+            let result = service.answer(&message, &caller, now, &mut desk).await;
             (result, desk)
         });
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {

@@ -13,7 +13,7 @@ use tollgate_store::Store;
 
 use crate::body::PREFIX;
 use crate::proto::rls;
-use crate::service::{Desk, RateLimitService};
+use crate::service::{Caller, Desk, RateLimitService};
 use crate::status::{Code, Status};
 
 /// An answer in JSON.
@@ -36,7 +36,7 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
             Status::invalid(format!("the body is not a RateLimitRequest in JSON: {error}"))
         })?;
         let message = rls::RateLimitRequest::from(request).encode_to_vec();
-        let framed = self.answer(&message, self.now(), &mut Desk::default()).await?;
+        let framed = self.answer(&message, &Caller::HTTP, self.now(), &mut Desk::default()).await?;
         let response = rls::RateLimitResponse::decode(framed.slice(PREFIX..))
             .map_err(|_| Status::new(Code::Internal, "a fault of this server"))?;
         let is_over = response.overall_code() == rls::Code::OverLimit;

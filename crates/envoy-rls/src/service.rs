@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue};
 use tokio::sync::watch;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_limiter::{Limiter, RequestError, Scratch};
@@ -32,6 +33,18 @@ impl std::fmt::Debug for Clocked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Clock")
     }
+}
+
+/// Where a call came from, for its trace.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    surface: &'static str,
+    traceparent: Option<HeaderValue>,
+}
+
+impl Caller {
+    /// Over HTTP, by somebody who says nothing of traces.
+    pub(crate) const HTTP: Self = Self { surface: "http", traceparent: None };
 }
 
 /// Buffers of one call, used again by the next.
@@ -68,6 +81,12 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
         Self { limiter, clock: Clocked(clock), options, limits, ready, budget }
     }
 
+    /// Who asks over gRPC with these headers; only looked at while anybody samples.
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Caller {
+        let parent = if self.limiter.is_sampling() { headers.get("traceparent") } else { None };
+        Caller { surface: "grpc", traceparent: parent.cloned() }
+    }
+
     /// The time. One reading serves all calls that came together.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.0.now()
@@ -80,6 +99,7 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
     pub(crate) async fn answer(
         &self,
         message: &[u8],
+        caller: &Caller,
         now: Timestamp,
         desk: &mut Desk,
     ) -> Result<Bytes, Status> {
@@ -87,7 +107,12 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
         let parsed = Parsed::read(message, &mut desk.room, caps)?;
         let descriptors = parsed.descriptors(&mut desk.room)?;
         let request = parsed.request(&descriptors);
+        let traceparent = caller.traceparent.as_ref().and_then(|it| it.to_str().ok());
+        let span = self.limiter.call_span(caller.surface, request.domain, traceparent);
         let answer = self.limiter.decide(&request, now, &mut desk.scratch).await?;
+        if let Some(span) = span {
+            answer.record(&span);
+        }
         self.limiter.metrics().observe_latency(self.now().since(now));
         if answer.domain().is_none() && answer.policy().domains().is_empty() {
             return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));

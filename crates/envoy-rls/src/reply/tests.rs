@@ -9,7 +9,7 @@ use tollgate_policy::{Options, Policy, Source};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 use super::*;
-use crate::service::{Desk, RateLimitService};
+use crate::service::{Caller, Desk, RateLimitService};
 use crate::{Limits, Status};
 
 const RULES: &str = "
@@ -39,7 +39,7 @@ fn ask(
     desk: &mut Desk,
 ) -> Result<Bytes, Status> {
     let message = request.encode_to_vec();
-    let answer = std::pin::pin!(service.answer(&message, service.now(), desk));
+    let answer = std::pin::pin!(service.answer(&message, &Caller::HTTP, service.now(), desk));
     match answer.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(result) => result,
         std::task::Poll::Pending => panic!("memory does not wait"),
