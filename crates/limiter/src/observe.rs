@@ -189,6 +189,14 @@ impl Metrics {
         loads.version = version.to_owned();
     }
 
+    /// The rules that the limiter began with were loaded about now, where nobody said when.
+    pub(crate) fn note_begin(&self, now: Timestamp) {
+        let mut loads = self.shared.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        if loads.last_good == Timestamp::ZERO && loads.is_last_good {
+            (loads.last, loads.last_good) = (now, now);
+        }
+    }
+
     /// Why the last rules were refused.
     pub(crate) fn set_last_error(&self, why: Arc<str>) {
         self.shared.loads.lock().unwrap_or_else(PoisonError::into_inner).last_error = Some(why);

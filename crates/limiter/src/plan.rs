@@ -10,7 +10,7 @@ use crate::scratch::{Item, LimitRef, Scratch};
 
 /// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those that cannot deny
 /// the request last where all others are charged together.
-#[inline]
+#[inline(always)]
 pub(crate) fn plan(
     domain: &Domain,
     request: &Request<'_>,

@@ -93,6 +93,7 @@ impl Reloader {
         clock: Arc<dyn Clock>,
         settings: ReloadSettings,
     ) -> std::io::Result<Self> {
+        limiter.metrics.note_begin(clock.now());
         let version = limiter.rules().policy().version().to_owned();
         let state = ReloadState { version, ..ReloadState::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });

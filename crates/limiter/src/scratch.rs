@@ -79,7 +79,7 @@ impl Scratch {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.statuses.clear();
         self.items.clear();

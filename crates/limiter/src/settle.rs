@@ -20,7 +20,7 @@ pub(crate) enum Said {
 /// Lets what `item`'s counter said bind its descriptor, if it is tighter than what binds it so far.
 ///
 /// `is_charged`: whether an admitted take was in fact taken.
-#[inline]
+#[inline(always)]
 pub(crate) fn bind(status: &mut Status, item: &Item, said: Said, is_charged: bool) {
     let (decision, degraded) = match said {
         Said::Decided(decision) => (Some(decision), None),
@@ -61,7 +61,7 @@ fn wait(decision: Option<Decision>) -> RetryAfter {
 
 /// The overall outcome: denied when a hard limit denies, or when there are soft limits and all of them deny. Shadow
 /// rules stop to deny here.
-#[inline]
+#[inline(always)]
 pub(crate) fn overall(statuses: &mut [Status]) -> Outcome {
     let (mut hard_denies, mut soft, mut soft_denies) = (false, 0_u32, 0_u32);
     for status in statuses {

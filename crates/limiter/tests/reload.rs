@@ -88,9 +88,12 @@ fn a_faulty_file_changes_nothing_and_is_told_until_it_is_mended() {
     write(&file, &rules(5));
     let house = House::new(&file);
     let version = house.reloader.state().version;
+    let report = house.limiter.report(NOON);
+    assert_eq!((report.loaded_at, report.last_error), (NOON, None));
     write(&file, "{domain: d, descriptors: [{kee: a}]}");
     let state = house.next();
     let fault = state.fault.expect("a fault");
+    assert_eq!(house.limiter.report(NOON).last_error.as_deref(), Some(&*fault));
     assert!(fault.contains("rules.yaml:1:") && fault.contains("kee"), "{fault}");
     assert_eq!(state.version, version);
     assert_eq!(house.ask(), "OK: ok 4/5");

@@ -137,7 +137,7 @@ impl Meters {
     }
 
     /// Counts what became of a request's descriptors; true when a rule denied one, or would have.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count(&self, seat: Seat, domain: usize, statuses: &[Status], near_ratio: f32) -> bool {
         let domain = &self.domains[domain];
         let mut any_denied = false;
@@ -185,7 +185,7 @@ pub(crate) fn count_details(
     }
 }
 
-#[inline]
+#[inline(always)]
 fn count(lanes: &RuleLanes, seat: Seat, status: &Status, near_ratio: f32) -> bool {
     let add = |of: Of, more| lanes.add(seat, of as usize, more);
     if status.degraded.is_some() {
