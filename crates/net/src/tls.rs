@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
 use tokio_rustls::TlsAcceptor;
 
 use files::Contents;
@@ -68,6 +69,9 @@ impl Tls {
         let hasher = RandomState::new();
         let found = hasher.hash_one(contents.identity());
         let active = ArcSwap::from_pointee(contents.active(&files, &alpn)?);
+        // The first draw of a process takes tens of milliseconds; better now than in somebody's handshake. Should it fail,
+        // so do handshakes, and they say so.
+        let _ = aws_lc_rs::default_provider().secure_random.fill(&mut [0; 32]);
         let seen = Mutex::new(Seen { active: found, last: found });
         Ok(Self { files, alpn, active, seen, hasher })
     }
