@@ -1,6 +1,6 @@
 //! A refusal as `application/problem+json` (RFC 9457), with the type that the IETF draft registers for it.
 
-use std::time::Duration;
+use std::fmt;
 
 use serde::Serialize;
 use tollgate_core::RetryAfter;
@@ -50,12 +50,15 @@ pub fn problem(limits: &[LimitState<'_>], status: u16) -> String {
 #[must_use]
 pub fn detail(limit: &LimitState<'_>) -> String {
     let name = shown_name(limit.name);
-    let rate = match limit.window {
-        Duration::ZERO => limit.limit.to_string(),
-        window => format!("{} in {}", limit.limit, words(window)),
-    };
+    let rate = Rate(limit);
     match wait(limit.retry_after) {
-        Some(span) => format!("The limit {name} ({rate}) is used up; try again in {}.", words(span)),
+        Some(span) => {
+            let left = match limit.remaining {
+                0 => "is used up".to_owned(),
+                left => format!("has {left} left, which is not enough"),
+            };
+            format!("The limit {name} ({rate}) {left}; try again in {}.", Span(seconds(span)))
+        }
         None if limit.retry_after == RetryAfter::Never => {
             format!(
                 "The request asks for more than the limit {name} ({rate}) can ever give; waiting does not help."
@@ -69,9 +72,90 @@ fn shown_name(name: &str) -> &str {
     if name.is_empty() { "default" } else { name }
 }
 
-fn words(span: Duration) -> String {
-    match seconds(span) {
-        1 => "1 second".to_owned(),
-        seconds => format!("{seconds} seconds"),
+/// `10 per minute`, `10 in 30 seconds`, or `10` without a window.
+struct Rate<'s, 'a>(&'s LimitState<'a>);
+
+impl fmt::Display for Rate<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LimitState { limit, window, .. } = self.0;
+        if window.is_zero() {
+            return write!(f, "{limit}");
+        }
+        if window.subsec_nanos() > 0 {
+            return write!(f, "{limit} in {window:?}");
+        }
+        match UNITS.iter().find(|(seconds, _)| *seconds == window.as_secs()) {
+            Some((_, unit)) => write!(f, "{limit} per {unit}"),
+            None => write!(f, "{limit} in {}", Span(window.as_secs())),
+        }
+    }
+}
+
+const UNITS: [(u64, &str); 4] = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
+
+/// Seconds in the two largest units that they fill, rounded up: `42 seconds`, `1 hour 5 minutes`, `27 days`.
+struct Span(u64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let largest =
+            |seconds: u64| UNITS.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(UNITS.len() - 1);
+        let place = largest(self.0);
+        let (fine, _) = UNITS[(place + 1).min(UNITS.len() - 1)];
+        let up = self.0.next_multiple_of(fine);
+        let (unit, name) = UNITS[largest(up)]; // 59 minutes and 59.5 seconds become an hour
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        write!(f, "{} {name}{}", up / unit, plural(up / unit))?;
+        let (rest, place) = (up % unit, largest(up % unit));
+        if rest > 0 {
+            let (unit, name) = UNITS[place];
+            write!(f, " {} {name}{}", rest / unit, plural(rest / unit))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn spans_and_rates_read_as_people_say_them_and_never_too_short() {
+        for (seconds, want) in [
+            (0, "0 seconds"),
+            (1, "1 second"),
+            (42, "42 seconds"),
+            (60, "1 minute"),
+            (61, "1 minute 1 second"),
+            (3_599, "59 minutes 59 seconds"),
+            (3_600, "1 hour"),
+            (3_601, "1 hour 1 minute"),
+            (86_399, "1 day"),
+            (86_401, "1 day 1 hour"),
+            (2_297_012, "26 days 15 hours"),
+        ] {
+            assert_eq!(Span(seconds).to_string(), want);
+        }
+        for (millis, want) in [
+            (0, "5"),
+            (100, "5 in 100ms"),
+            (1_000, "5 per second"),
+            (60_000, "5 per minute"),
+            (90_000, "5 in 1 minute 30 seconds"),
+            (86_400_000, "5 per day"),
+            (604_800_000, "5 in 7 days"),
+        ] {
+            let limit = LimitState {
+                name: "",
+                limit: 5,
+                window: Duration::from_millis(millis),
+                remaining: 0,
+                reset_after: Duration::ZERO,
+                retry_after: RetryAfter::Now,
+            };
+            assert_eq!(Rate(&limit).to_string(), want);
+        }
     }
 }

@@ -106,12 +106,12 @@ fn every_placeholder_is_filled_in() {
     for (case, want) in [
         (
             "refused",
-            "42 41200 10 0 42 41200 60 short user → id shop The limit short (10 in 60 seconds) is used up; try again in 42 seconds.",
+            "42 41200 10 0 42 41200 60 short user → id shop The limit short (10 per minute) is used up; try again in 42 seconds.",
         ),
         (
             "never",
-            "never never 10 3 42 41200 60 short user → id shop The request asks for more than the limit short (10 in 60 \
-             seconds) can ever give; waiting does not help.",
+            "never never 10 3 42 41200 60 short user → id shop The request asks for more than the limit short (10 per \
+             minute) can ever give; waiting does not help.",
         ),
     ] {
         let values = Values { domain: "shop", rule: "user → id", limit: limits(case)[0] };
