@@ -2,7 +2,7 @@
 //!
 //! A reservation holds the permits of all limits of all its descriptors, or none. Where a bucket will have them within the time that
 //! the caller is willing to wait, they are held for that instant ([`Reserved::delay`]). Until its end a reservation is settled once, by
-//! [`Limiter::commit`] or [`Limiter::cancel`]; whoever says it again hears the first result. One that nobody settles counts
+//! [`commit`](crate::Limiter::commit) or [`cancel`](crate::Limiter::cancel); whoever says it again hears the first result. One that nobody settles counts
 //! as used.
 //!
 //! What is given back never admits more than if it had never been taken: permits that have flowed back by themselves meanwhile
