@@ -41,3 +41,28 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (content, rest) = rest.split_at_checked(length)?;
     Some((tag, content, rest))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_date_or_none(der: Vec<u8>) {
+            let _ = not_after(&CertificateDer::from(der));
+        }
+
+        #[test]
+        fn a_damaged_certificate_is_a_date_or_none(place in 0..46_usize, byte: u8, length in 0..=40_usize) {
+            // { { [0] { 2 }, serial, algorithm, issuer, { "200101000000Z", "300101000000Z" } } }
+            let whole = b"\x30\x2c\x30\x2a\xa0\x01\x02\x02\x01\x01\x30\x00\x30\x00\x30\x1e\x17\x0d200101000000Z\x17\x0d300101000000Z";
+            prop_assert_eq!(not_after(&whole.as_slice().into()), Some(1_893_456_000));
+            let mut damaged = whole.to_vec();
+            damaged[place] = byte;
+            damaged.truncate(damaged.len() - length);
+            let _ = not_after(&CertificateDer::from(damaged));
+        }
+    }
+}
