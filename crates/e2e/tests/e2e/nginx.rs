@@ -23,7 +23,7 @@ descriptors:
   - {key: api_key, rate_limit: {name: per_key, unit: year, requests_per_unit: 2}}
 ";
 
-/// The block of the page that is marked with `kind`, its addresses replaced.
+/// The block of the page that is marked with `kind`, its addresses and timeouts replaced.
 fn block(kind: &str, listen: &str, tollgate: SocketAddr, app: SocketAddr) -> String {
     let (_, rest) = PAGE.split_once(&format!("\n```{kind}\n")).expect("it stands there");
     let (text, _) = rest.split_once("\n```").expect("it ends");
@@ -33,6 +33,7 @@ fn block(kind: &str, listen: &str, tollgate: SocketAddr, app: SocketAddr) -> Str
     };
     let text = replace(text, "127.0.0.1:8080", &tollgate.to_string());
     let text = replace(&text, "127.0.0.1:3000", &app.to_string());
+    let text = replace(&text, "100ms;", "60s;"); // a busy machine must not be taken for a silent Tollgate
     replace(&text, "listen 80;", listen)
 }
 
