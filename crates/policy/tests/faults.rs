@@ -82,6 +82,8 @@ descriptors:
     rate_limit: {unlimited: true, unit: whenever, requests_per_unit: 5}
   - key: c
     response: {body: '[{{retry_after}}]'}
+  - key: d
+    response: {content_type: text/html}
 ---
 domain: other
 ";
@@ -97,7 +99,8 @@ domain: other
         "shop.yaml:9:51: descriptors[1].rate_limit.requests_per_unit: has no effect beside unlimited; leave one out",
         "shop.yaml:11:22: descriptors[2].response.body: looks like JSON and goes out as text/plain; add content_type: \
          application/json",
-        "shop.yaml:12:1: a second document is not read; put it into a file of its own",
+        "shop.yaml:13:16: descriptors[3].response.content_type: has no effect without body; write one, or leave it out",
+        "shop.yaml:14:1: a second document is not read; put it into a file of its own",
     ];
     assert_eq!(told, want);
 }

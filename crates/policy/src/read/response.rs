@@ -27,6 +27,10 @@ impl Reader<'_> {
             }
             is_one.then_some(text)
         });
+        if fields.get("content_type").is_some() && fields.get("body").is_none() {
+            let message = "has no effect without body; write one, or leave it out";
+            self.notes.warn(fields.pos_of("content_type"), path.key("content_type"), message);
+        }
         let body = fields.get("body").and_then(|node| {
             let path = path.key("body");
             let body = self.template(node, &path)?;
