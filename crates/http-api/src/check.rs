@@ -1,6 +1,6 @@
 //! `/v1/check`: may this request pass? One request or a batch, from a body or a query.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
@@ -13,9 +13,9 @@ use crate::api::HttpApi;
 use crate::decision;
 use crate::denied::refuse;
 use crate::desk::Desk;
-use crate::query::{self, Told};
-use crate::read;
+use crate::query::{self, CheckQuery, Told};
 use crate::sheet::{Room, Sheet};
+use crate::{read, scan};
 
 impl<S: Store, L: Store> HttpApi<S, L> {
     /// Answers `/v1/check`; `body` is empty where the method has none.
@@ -23,15 +23,19 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         let mut desk = Desk::take();
         let Desk { room, scratch, out } = &mut *desk;
         let mut sheet = room.sheet();
-        let query = head.uri.query().unwrap_or_default();
-        let asked = query::check(query, &head.headers, &mut sheet, self.caps)?;
+        let asked = match head.uri.query() {
+            None => CheckQuery::default(),
+            Some(query) => query::check(query, &head.headers, &mut sheet, self.caps)?,
+        };
         if head.method == Method::POST {
             if asked.asks {
                 return Err(Refusal::bad(
                     "the question stands in the body; beside it the query can only say `status`",
                 ));
             }
-            read::check(body, &mut sheet, self.caps)?;
+            if !scan::check(body, &mut sheet, self.caps) {
+                read::check(body, &mut sheet, self.caps)?;
+            }
             if !sheet.is_batch && body.len() > self.settings.max_body_bytes {
                 let detail = format!("the body is above {} bytes", self.settings.max_body_bytes);
                 return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
@@ -58,7 +62,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         (told, traceparent): (Option<Told>, Option<&str>),
         room: &mut Room,
         scratch: &mut Scratch,
-        out: &mut BytesMut,
+        out: &mut Vec<u8>,
     ) -> Result<Answer, Refusal> {
         let entries = room.entries(sheet);
         let descriptors = room.descriptors(sheet, &entries);
@@ -106,7 +110,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             answer.headers_mut().insert(CONTENT_TYPE, JSON);
         }
         self.limiter.metrics().observe_latency(self.clock.now().since(now));
-        *answer.body_mut() = Full::new(out.split().freeze());
+        *answer.body_mut() = Full::new(Bytes::copy_from_slice(out));
         room.keep_descriptors(descriptors);
         room.keep_entries(entries);
         Ok(answer)

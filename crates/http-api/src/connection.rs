@@ -55,14 +55,19 @@ impl<S: Store + 'static, L: Store + 'static> Surface for HttpApi<S, L> {
                 .writev(false)
                 .serve_connection(io, service)
         );
+        let news = drain.clone();
         let mut draining = pin!(draining(&mut drain));
+        let mut has_asked = false;
         let mut is_draining = false;
         let mut patience = Patience::new(settings);
         let ended = poll_fn(|cx| {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 return Poll::Ready(ended.map_err(|error| error.to_string()));
             }
-            if !is_draining && draining.as_mut().poll(cx).is_ready() {
+            // It wakes this task, always the same one; so there is nothing to ask again before there is news.
+            let has_news = !has_asked || news.has_changed().unwrap_or(true);
+            has_asked = true;
+            if has_news && !is_draining && draining.as_mut().poll(cx).is_ready() {
                 is_draining = true;
                 connection.as_mut().graceful_shutdown();
                 if let Poll::Ready(ended) = connection.as_mut().poll(cx) {

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
 use tollgate_core::RetryAfter;
 use tollgate_headers::{LimitState, most_restrictive};
 use tollgate_limiter::{Answer, DescriptorAnswer};
@@ -15,8 +14,8 @@ const NEVER: Duration = Duration::from_nanos(u64::MAX);
 /// The limits that bind, one a descriptor that has one, in their order.
 pub(crate) fn limits<'a>(answer: &'a Answer<'_>) -> Limits<'a> {
     let mut descriptors = answer.descriptors();
-    match (descriptors.len(), descriptors.next()) {
-        (1, Some(only)) => Limits::One(state(&only, answer.is_admitted())),
+    match descriptors.len() {
+        1 => Limits::One(descriptors.next().and_then(|only| state(&only, answer.is_admitted()))),
         _ => Limits::Many(answer.descriptors().filter_map(|it| state(&it, answer.is_admitted())).collect()),
     }
 }
@@ -69,14 +68,27 @@ pub(crate) fn shown(answer: &Answer<'_>) -> Option<usize> {
 }
 
 /// Appends the decision to `out`.
-pub(crate) fn write(answer: &Answer<'_>, out: &mut BytesMut) {
+pub(crate) fn write(answer: &Answer<'_>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    if answer.descriptors().len() == 1
+        && let Some(only) = answer.descriptor(0)
+        && only.is_admitted() == answer.is_admitted()
+        && only.is_shadowed == answer.is_shadowed()
+    {
+        // The usual one says the same as a whole and of its part.
+        let begin = out.len();
+        Line::new(Some(&only), only.is_admitted(), only.is_shadowed, only.delay()).write(out);
+        let end = out.len();
+        out.extend_from_slice(b",\"descriptors\":[{");
+        out.extend_from_within(begin..end);
+        return out.extend_from_slice(b"}]}");
+    }
     let shown = shown(answer).and_then(|index| answer.descriptor(index));
     let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
-    out.put_slice(b"{");
     Line::new(shown.as_ref(), answer.is_admitted(), answer.is_shadowed(), delay).write(out);
-    out.put_slice(b",\"descriptors\":[");
+    out.extend_from_slice(b",\"descriptors\":[");
     for (index, descriptor) in answer.descriptors().enumerate() {
-        out.put_slice(if index == 0 { b"{" } else { b",{" });
+        out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
         let line = Line::new(
             Some(&descriptor),
             descriptor.is_admitted(),
@@ -84,9 +96,9 @@ pub(crate) fn write(answer: &Answer<'_>, out: &mut BytesMut) {
             descriptor.delay(),
         );
         line.write(out);
-        out.put_slice(b"}");
+        out.push(b'}');
     }
-    out.put_slice(b"]}");
+    out.extend_from_slice(b"]}");
 }
 
 /// The members that a decision and each of its descriptors have.
@@ -128,27 +140,27 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn write(&self, out: &mut BytesMut) {
-        out.put_slice(if self.is_admitted {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(if self.is_admitted {
             b"\"outcome\":\"admit\",\"limit\":"
         } else {
             b"\"outcome\":\"deny\",\"limit\":"
         });
         number(self.limit.map(|(limit, _)| limit), out);
-        out.put_slice(b",\"remaining\":");
+        out.extend_from_slice(b",\"remaining\":");
         number(self.limit.map(|(_, remaining)| remaining), out);
-        out.put_slice(b",\"delay_ms\":");
+        out.extend_from_slice(b",\"delay_ms\":");
         number(Some(self.delay_ms), out);
-        out.put_slice(b",\"retry_after_ms\":");
+        out.extend_from_slice(b",\"retry_after_ms\":");
         number(self.retry_ms, out);
-        out.put_slice(b",\"reset_after_ms\":");
+        out.extend_from_slice(b",\"reset_after_ms\":");
         number(self.reset_ms, out);
-        out.put_slice(b",\"rule\":");
+        out.extend_from_slice(b",\"rule\":");
         text(self.rule, out);
-        out.put_slice(b",\"degraded\":");
+        out.extend_from_slice(b",\"degraded\":");
         text(self.degraded, out);
         if self.is_shadowed {
-            out.put_slice(b",\"shadow\":true");
+            out.extend_from_slice(b",\"shadow\":true");
         }
     }
 }
@@ -163,8 +175,11 @@ pub(crate) fn reset_millis(span: Duration) -> Option<u64> {
     (span < NEVER).then(|| millis(span))
 }
 
-fn number(number: Option<u64>, out: &mut BytesMut) {
-    let Some(mut rest) = number else { return out.put_slice(b"null") };
+fn number(number: Option<u64>, out: &mut Vec<u8>) {
+    let Some(mut rest) = number else { return out.extend_from_slice(b"null") };
+    if rest < 10 {
+        return out.push(b'0' + rest as u8);
+    }
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {
@@ -172,18 +187,18 @@ fn number(number: Option<u64>, out: &mut BytesMut) {
         digits[at] = b'0' + (rest % 10) as u8;
         rest /= 10;
         if rest == 0 {
-            return out.put_slice(&digits[at..]);
+            return out.extend_from_slice(&digits[at..]);
         }
     }
 }
 
-fn text(text: Option<&str>, out: &mut BytesMut) {
-    let Some(text) = text else { return out.put_slice(b"null") };
+fn text(text: Option<&str>, out: &mut Vec<u8>) {
+    let Some(text) = text else { return out.extend_from_slice(b"null") };
     if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
         // Rare: a rule with a quote or a control character in its path.
-        return out.put_slice(serde_json::Value::from(text).to_string().as_bytes());
+        return out.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
     }
-    out.put_u8(b'"');
-    out.put_slice(text.as_bytes());
-    out.put_u8(b'"');
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
 }

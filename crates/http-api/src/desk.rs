@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 
-use bytes::BytesMut;
 use tollgate_limiter::Scratch;
 
 use crate::sheet::Room;
@@ -12,11 +11,13 @@ use crate::sheet::Room;
 pub(crate) struct Desk {
     pub(crate) room: Room,
     pub(crate) scratch: Scratch,
-    pub(crate) out: BytesMut,
+    pub(crate) out: Vec<u8>,
 }
 
 /// Desks that a thread keeps: as many as requests are usually under way at once, since only a slow store makes more than one.
 const KEPT: usize = 16;
+/// What is kept of a grown buffer; a rare large answer does not hold its memory for ever.
+const KEPT_BYTES: usize = 64 * 1024;
 
 thread_local! {
     #[expect(clippy::vec_box, reason = "a desk is some hundred bytes, and moves twice a request")]
@@ -30,7 +31,9 @@ impl Desk {
     }
 
     /// Back to this thread. One that is not put back, as after a panic, is simply gone.
-    pub(crate) fn put_back(self: Box<Self>) {
+    pub(crate) fn put_back(mut self: Box<Self>) {
+        self.out.clear();
+        self.out.shrink_to(KEPT_BYTES);
         DESKS.with(|desks| {
             if let Ok(mut desks) = desks.try_borrow_mut()
                 && desks.len() < KEPT

@@ -22,6 +22,7 @@ mod query;
 mod read;
 mod reserve;
 mod route;
+mod scan;
 mod settings;
 mod shapes;
 mod sheet;

@@ -1,6 +1,6 @@
 //! `/v1/reserve`, `/v1/commit`, `/v1/cancel`: permits held for a while, and what became of them.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,7 +42,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         decision::write(&reserved.answer, out);
         out.extend_from_slice(b"}");
         let limits = decision::limits(&reserved.answer);
-        let mut answer = answer(StatusCode::OK, JSON, out.split().freeze());
+        let mut answer = answer(StatusCode::OK, JSON, Bytes::copy_from_slice(out));
         let is_admitted = reserved.answer.is_admitted();
         tollgate_headers::write(limits.as_slice(), is_admitted, &self.settings.style, answer.headers_mut());
         drop(limits);

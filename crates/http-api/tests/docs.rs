@@ -33,14 +33,23 @@ fn examples() -> Vec<(String, String)> {
 fn is_as_said(printed: &str, said: &str) -> bool {
     let printed = printed.replace('\r', "");
     let mut rest = printed.trim_end();
-    for (index, part) in said.split('…').enumerate() {
-        let part = part.trim_matches('\n');
-        match rest.find(part) {
-            Some(at) if index > 0 || at == 0 => rest = &rest[at + part.len()..],
-            _ => return false,
+    let parts: Vec<&str> = said.split('…').map(|part| part.trim_matches('\n')).collect();
+    let Some(((first, last), between)) =
+        parts.split_first().and_then(|(first, rest)| Some(((first, rest.last()?), &rest[..rest.len() - 1])))
+    else {
+        return rest == said;
+    };
+    rest = match rest.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) {
+        Some(rest) => rest,
+        None => return false,
+    };
+    between.iter().all(|part| match rest.split_once(part) {
+        Some((_, after)) => {
+            rest = after;
+            true
         }
-    }
-    said.ends_with('…') || rest.is_empty()
+        None => false,
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
