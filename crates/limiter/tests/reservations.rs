@@ -175,6 +175,18 @@ fn one_that_nobody_settles_counts_as_used_and_is_gone() {
 }
 
 #[test]
+fn of_many_that_are_over_none_can_be_settled_though_they_are_cleared_a_few_at_a_time() {
+    let desk = desk();
+    let terms = ReserveTerms { ttl: seconds(1), ..NOW };
+    let ids: Vec<ReservationId> =
+        (0..500).map(|_| desk.reserve("free=k", 1, terms, NOON).id.expect("nothing limits it")).collect();
+    for id in ids.iter().rev() {
+        assert_eq!(desk.commit(*id, Some(0), NOON + seconds(1)), Err(SettleError::Unknown));
+    }
+    assert_eq!(desk.0.report(NOON).reservations, 0);
+}
+
+#[test]
 fn all_limits_of_all_descriptors_are_held_or_none() {
     let desk = desk();
     for (asks, is_held, left) in [
@@ -224,6 +236,10 @@ fn soft_limits_shadow_rules_and_nothing_at_all_answer_as_a_decision_does() {
             [(); 3].map(|()| desk.try_reserve(&list, 2, NOW, NOON).expect("there is room").id.is_some());
         assert_eq!(got, want, "{asks:?}");
     }
+    // What a hard limit held before all soft ones denied is let go.
+    let all = [of("minute=d"), of("soft=d"), of("soft2=d")];
+    let got = [(); 2].map(|()| desk.try_reserve(&all, 2, NOW, NOON).expect("there is room").id.is_some());
+    assert_eq!((got, desk.left("minute=d", NOON)), ([true, false], 8));
     let entries = [Entry { key: "k", value: "v" }];
     let request = Request { domain: "nowhere", descriptors: &[Descriptor::new(&entries)], hits: 3 };
     let mut scratch = Scratch::new();
