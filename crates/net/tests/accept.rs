@@ -66,6 +66,37 @@ async fn a_drain_stops_accepting_and_lets_each_connection_end() {
     assert_eq!((server.figures.open(), server.figures.closed.get()), (0, 2));
 }
 
+/// Serves until the peer goes, drain or not.
+struct Patient;
+
+impl Surface for Patient {
+    async fn serve<IO>(self: Arc<Self>, mut io: IO, _drain: watch::Receiver<bool>)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        rest(&mut io).await;
+    }
+}
+
+#[tokio::test]
+async fn new_connections_are_turned_away_while_old_ones_finish() {
+    let server = Server::with(Patient, None, AcceptLimits::default()).await;
+    let old = server.connect().await;
+    server.opened(1).await;
+    server.drain.send_replace(true);
+    let mut is_taken = true;
+    for _ in 0..1_000 {
+        is_taken = TcpStream::connect(server.address).await.is_ok();
+        if !is_taken {
+            break;
+        }
+    }
+    assert!(!is_taken, "the next server may have the port");
+    assert!(!server.ended.is_finished());
+    drop(old);
+    server.ended.await.expect("no panic");
+}
+
 #[tokio::test]
 async fn a_drain_before_the_first_connection_ends_at_once() {
     let server = Server::start(None, AcceptLimits::default()).await;
