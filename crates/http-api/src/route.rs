@@ -42,13 +42,16 @@ impl<S: Store + 'static, L: Store + 'static> HttpApi<S, L> {
 
     async fn route(self: &Arc<Self>, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (head, body) = request.into_parts();
-        if head.uri.path() == CHECK && head.method == Method::POST {
+        if head.uri.path() != CHECK || !(head.method == Method::POST || head.method == Method::GET) {
+            return Box::pin(self.other(head, body)).await;
+        }
+        let mut bytes = Bytes::new();
+        if head.method == Method::POST {
             must_be_json(&head.headers)?;
             let most = self.settings.max_body_bytes.max(self.settings.max_batch_bytes);
-            let body = body::read(body, most, self.settings.body_timeout, &self.budget).await?;
-            return self.check(&head, &body).await;
+            bytes = body::read(body, most, self.settings.body_timeout, &self.budget).await?;
         }
-        Box::pin(self.other(head, body)).await
+        self.check(&head, &bytes).await
     }
 
     /// Everything that is not asked all the time.
