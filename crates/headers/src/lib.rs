@@ -1,6 +1,6 @@
 //! A decision as HTTP fields and problem+json, and back.
 //!
-//! [`write`] tells a client in its headers, [`problem`] and [`fill`] in a body; [`read`] is the client's side and knows
+//! [`write()`] tells a client in its headers, [`problem`] and [`fill`] in a body; [`read`] is the client's side and knows
 //! every generation of these fields. `docs/headers.md` shows what each setting sends.
 //! Not here: HTTP itself, rules, which limits apply.
 
