@@ -56,6 +56,9 @@ async fn new_connections_get_the_new_certificate_and_old_ones_go_on() {
     assert!(tls.reload_if_changed().expect("the second"));
     assert!(shows(&server, &client, &second).await);
     assert!(!tls.reload_if_changed().expect("as before"));
+    first.write(folder.path());
+    assert!(tls.reload_if_changed().expect("taken back"));
+    assert!(shows(&server, &client, &first).await);
     assert_eq!(say(&mut old, "still").await, "still");
 }
 
