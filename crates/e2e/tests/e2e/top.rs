@@ -103,12 +103,7 @@ async fn top_shows_who_is_limited_on_80_by_24_and_gives_the_terminal_back() {
     let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
     let top = tokio::task::block_in_place(|| {
         top.await_all(&["ready", "2 in force", "shop: api_key", "shop: remote_address"]);
-        top.await_all(&[
-            "most limited by shop: api_key (3 per year",
-            "api_key=mallory",
-            "api_key=eve",
-            "q quit",
-        ]);
+        top.await_all(&["most limited by shop: api_key (3 per year", "mallory", "eve", "q quit"]);
         assert!(top.screen.lock().expect("no reader panics").screen().alternate_screen());
         // Another rule, another column, a pause, and out.
         top.press("j");
@@ -150,7 +145,7 @@ async fn top_once_prints_text_and_a_wrong_address_is_told() {
     let (status, text, talk) =
         tokio::task::block_in_place(|| run(&["top", "--once", "--every-ms", "100", "--http", &at]));
     assert!(status.success(), "{talk}");
-    assert!(text.contains("shop: api_key") && text.contains("api_key=mallory"), "{text}");
+    assert!(text.contains("shop: api_key") && text.contains("mallory"), "{text}");
     drop(server);
     let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--http", &at]));
     assert_eq!(status.code(), Some(2));
