@@ -8,14 +8,11 @@ use crate::settings::{Surface, TlsSettings};
 
 /// The certificate of each surface that speaks TLS.
 #[derive(Debug, Default)]
-pub struct Certificates(Vec<(Surface, Arc<Tls>)>);
+pub(crate) struct Certificates(Vec<(Surface, Arc<Tls>)>);
 
 impl Certificates {
     /// Reads what `settings` name.
-    ///
-    /// # Errors
-    /// [`TlsError`] names the file that cannot be used, and why.
-    pub fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
+    pub(crate) fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
         let mut all = Vec::new();
         for surface in Surface::ALL {
             let Some(files) = settings.of(surface) else { continue };
@@ -32,13 +29,12 @@ impl Certificates {
     }
 
     /// What `surface` speaks, where that is TLS.
-    #[must_use]
-    pub fn of(&self, surface: Surface) -> Option<Arc<Tls>> {
+    pub(crate) fn of(&self, surface: Surface) -> Option<Arc<Tls>> {
         self.0.iter().find(|(of, _)| *of == surface).map(|(_, tls)| Arc::clone(tls))
     }
 
     /// Reads the files again; faulty ones change nothing. Each change and each fault is told once.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         for (surface, tls) in &self.0 {
             match tls.reload_if_changed() {
                 Ok(true) => {

@@ -188,6 +188,29 @@ not      remote_address in 10.0.0.0/8 (shop.yaml:16:5): it ends after 1 of the d
 }
 
 #[test]
+fn explain_previews_what_a_client_over_its_limit_is_told() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules/circuit.yaml");
+    let explain = ["explain", "--preview", "--headers", "legacy,draft-11", "--domain", "circuit", "--rules"];
+    let asked = |entry| run(&[], &[&explain[..], &[root, entry]].concat());
+    let (ending, out, talk) = asked("app=checkout");
+    assert_eq!((ending, talk.as_str()), (Ending::Yes, ""));
+    let (_, told) = out.split_once("a client over its limit is told, over HTTP:\n").expect("a preview");
+    for line in [
+        "429 Too Many Requests",
+        "x-ratelimit-remaining: 0",
+        "retry-after: 1",
+        "content-type: application/json; charset=utf-8",
+    ] {
+        assert!(told.lines().any(|it| it == line), "{line}: {told}");
+    }
+    let body =
+        "{\"result\":\"FAILURE\",\"errorMessage\":{\"code\":2000,\"desc\":\"请求过于频繁, 请稍后重试\"}}";
+    assert!(told.ends_with(&format!("\n\n{body}\n")), "{told}");
+    let (_, out, _) = asked("user=alice");
+    assert!(out.ends_with("told, over HTTP:\nnothing: no rule would refuse it\n"), "{out}");
+}
+
+#[test]
 fn explain_over_faulty_rules_cannot_tell() {
     let args = ["explain", "--rules", "RULES", "--domain", "d", "a=b"];
     let (ending, out, talk) = run(&[("shop.yaml", "domain: [\n")], &args);
@@ -226,6 +249,8 @@ fn the_examples_of_help_are_commands() {
     let mut seen = 0;
     for line in texts.iter().flat_map(|text| text.lines()) {
         let Some(at) = line.find("tollgate ").filter(|_| line.starts_with("  ")) else { continue };
+        // What is behind some room says what the command is for.
+        let line = line.split_once("    ").map_or(line, |(command, _)| command);
         if line.contains("[OPTIONS]") || line.contains('<') {
             continue;
         }

@@ -406,15 +406,57 @@ This page is made of the table in `crates/server/src/settings/table.rs`; a test 
     page
 }
 
+/// The example of a settings file as the table says it: every key, with its default.
+fn example() -> String {
+    let mut file = String::from(
+        "# Every setting of `tollgate serve`, with its default; a key without a value is not set.
+# Use it as it is, or keep the lines that you change:  tollgate serve --config examples/tollgate.yaml
+# Each is also a flag (--memory-max) and a name in the environment (TOLLGATE_MEMORY_MAX), which both count before
+# this file. An unknown key, a wrong value or two keys that do not go together are told with their line and column,
+# and nothing is started then.
+",
+    );
+    let mut heading = "";
+    for row in SETTINGS {
+        if row.heading != heading {
+            heading = row.heading;
+            file += &format!("\n# --- {heading} ---\n");
+        }
+        file += "\n";
+        let mut line = String::from("#");
+        for word in row.help.replace('`', "").split(' ') {
+            if line.len() + 1 + word.len() > 118 {
+                file += &format!("{line}\n");
+                line = String::from("#");
+            }
+            line += &format!(" {word}");
+        }
+        file += &format!("{line}\n");
+        let value = if row.name == "rules" { "examples/rules" } else { row.default };
+        file += format!("{}: {value}", row.key()).trim_end();
+        file += "\n";
+    }
+    file
+}
+
+/// The page at `path` of the project is `made`; `TOLLGATE_WRITE_DOCS` writes it.
+fn is_kept(path: &str, made: &str) {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    if std::env::var_os("TOLLGATE_WRITE_DOCS").is_some() {
+        std::fs::write(&file, made).expect("written");
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(kept == made, "{path} is out of date: TOLLGATE_WRITE_DOCS=1 cargo test -p tollgate-server");
+}
+
 #[test]
 fn the_page_of_settings_is_the_table() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
-    if std::env::var_os("TOLLGATE_WRITE_DOCS").is_some() {
-        std::fs::write(&path, page()).expect("written");
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        kept == page(),
-        "docs/settings.md is out of date: TOLLGATE_WRITE_DOCS=1 cargo test -p tollgate-server"
-    );
+    is_kept("docs/settings.md", &page());
+}
+
+#[test]
+fn the_example_of_a_settings_file_says_every_key_and_is_the_defaults() {
+    is_kept("examples/tollgate.yaml", &example());
+    let as_it_is = read(&[], &[], Some(&example())).expect("no fault");
+    assert_eq!(as_it_is, read(&[("rules", "examples/rules")], &[], None).expect("no fault"));
 }

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use tollgate_headers::Style;
+use tollgate_http_api::refusal_as_text;
 use tollgate_limiter::explain::{Verdict, explain};
 use tollgate_policy::{Entry, Options, Policy};
 
@@ -16,7 +18,7 @@ use crate::cli::Ending;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate explain --rules examples/rules --domain messaging message_type=marketing
-  tollgate explain --rules examples/rules --domain shop api_key=alice plan=gold")]
+  tollgate explain --rules examples/rules --domain shop --preview api_key=alice plan=gold")]
 pub struct Explain {
     /// Folder or file of rules; may be given more than once.
     #[arg(long, required = true, value_name = "PATH")]
@@ -24,6 +26,12 @@ pub struct Explain {
     /// Let several files hold rules of one domain.
     #[arg(long)]
     merge_domains: bool,
+    /// Show also what a client would be told, over HTTP, once the limit is used up.
+    #[arg(long)]
+    preview: bool,
+    /// Header fields of the preview: off, legacy, draft-03, draft-07, draft-11, or both as legacy,draft-11.
+    #[arg(long, value_name = "STYLE", default_value_t)]
+    headers: Style,
     /// Domain that the request names.
     #[arg(long)]
     domain: String,
@@ -56,6 +64,11 @@ impl Explain {
         let entries: Vec<Entry<'_>> = self.entries.iter().map(|(key, value)| Entry { key, value }).collect();
         let explanation = explain(&policy, &self.domain, &entries);
         write!(out, "{explanation}")?;
+        if self.preview {
+            let refusal = refusal_as_text(&policy, &self.domain, &entries, &self.headers);
+            let refusal = refusal.unwrap_or_else(|| "nothing: no rule would refuse it\n".to_owned());
+            write!(out, "\na client over its limit is told, over HTTP:\n{refusal}")?;
+        }
         Ok(if matches!(explanation.verdict, Verdict::Rule(_)) { Ending::Yes } else { Ending::No })
     }
 }

@@ -123,11 +123,11 @@ pub const SETTINGS: &[Setting] = &[
     secret("admin-token", GUARD,
         "What /v1/keys, /v1/rules and /debug ask for as `Authorization: Bearer …`; without, they answer on loopback only"),
     one("admin-token-file", "FILE", "", &[], GUARD,
-        "The same, as the one line of a file"),
+        "File whose one line is the admin token, which /v1/keys, /v1/rules and /debug ask for; TOLLGATE_ADMIN_TOKEN gives it directly"),
     secret("resp-password", GUARD,
         "What clients of the Redis protocol must say by AUTH before anything else"),
     one("resp-password-file", "FILE", "", &[], GUARD,
-        "The same, as the one line of a file"),
+        "File whose one line is the password of the Redis protocol; TOLLGATE_RESP_PASSWORD gives it directly"),
 
     one("headers", "STYLE", "legacy", &[], ANSWERS,
         "Fields that tell HTTP clients their limits: `off`, `legacy` (X-RateLimit-…), `draft-03`, `draft-07` or `draft-11` (RateLimit of the IETF), or both as `legacy,draft-11`"),
