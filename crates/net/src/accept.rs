@@ -4,7 +4,8 @@
 //! kernel shares connections out, and nothing crosses from one core to another.
 //!
 //! There is no cap on handshakes under way but the one on connections: a peer that is slow in the handshake holds a place
-//! for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for handshakes would only make it easier to keep others out.
+//! for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for handshakes would only make it easier to
+//! keep others out.
 
 use std::io;
 use std::net::SocketAddr;
@@ -46,8 +47,8 @@ impl Default for AcceptLimits {
 /// With `tls`, a connection reaches the surface when its handshake is through; the others are closed and counted. One
 /// that is still in its handshake a second after the drain began is closed.
 ///
-/// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping the future cuts all
-/// connections off.
+/// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping the future
+/// cuts all connections off.
 pub async fn accept<S: Surface>(
     listener: TcpListener,
     surface: Arc<S>,
