@@ -80,10 +80,13 @@ async fn send(
     body: &str,
 ) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(to).await?;
-    let more: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+    let mut more: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        more += &format!("host: {to}\r\n");
+    }
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await?;
     let mut text = Vec::new();

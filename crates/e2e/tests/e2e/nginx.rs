@@ -273,3 +273,32 @@ async fn behind_nginx_a_clients_header_counts_as_it_is_and_the_applications_own_
     server.kill();
     assert_eq!(nginx.get("/", &[("X-Api-Key", "carol")]).await.status, 500);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_zones_of_one_request_are_both_enforced() {
+    let Some(binary) = nginx() else {
+        return skip::skip("a real nginx", "it is not installed; on Debian: apt-get install nginx-light");
+    };
+    // A zone an address and a zone a server, as with two limits on one location.
+    let rules = rules(
+        "domain: edge\ncharge: together\ndescriptors:
+  - {key: remote_address, rate_limit: {name: perip, unit: year, requests_per_unit: 5}}
+  - {key: host, rate_limit: {name: perserver, unit: year, requests_per_unit: 3}}
+",
+    );
+    let server = Tollgate::start(rules.path());
+    let (app, _) = app().await;
+    let address = "entry=remote_address=$remote_addr";
+    let both = format!("{address}&descriptor&entry=host=$host");
+    let nginx = Nginx::start(binary, |site| site.replace(address, &both), server.http, app).await;
+    for (host, want) in [
+        ("a.example", [200, 200, 200, 429]), // its server's three
+        ("b.example", [200, 200, 429, 429]), // the address's five
+        ("a.example", [429, 429, 429, 429]),
+    ] {
+        for (nth, want) in want.into_iter().enumerate() {
+            let answer = nginx.get("/", &[("host", host)]).await;
+            assert_eq!(answer.status, want, "{host}, request {nth}: {}", nginx.log());
+        }
+    }
+}
