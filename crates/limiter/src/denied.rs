@@ -14,7 +14,7 @@ use tracing::Level;
 use crate::answer::Status;
 use crate::limiter::{Limiter, Rules};
 use crate::observe::lanes::{Lanes, Seat};
-use crate::observe::top::{Text, TopKeys, TopSettings};
+use crate::observe::top::{Slot, Text};
 use crate::request::Request;
 use crate::scratch::LimitRef;
 use crate::throttle::{Throttle, Throttled};
@@ -72,8 +72,8 @@ macro_rules! event_at {
 }
 
 impl<S: Store, L: Store> Limiter<S, L> {
-    /// Takes note of the denials among `statuses`.
-    #[inline(never)]
+    /// Takes note of the denials among `statuses`. Most of a flood are only looked at, in line.
+    #[inline(always)]
     pub(crate) fn note_denials(
         &self,
         rules: &Rules,
@@ -84,53 +84,43 @@ impl<S: Store, L: Store> Limiter<S, L> {
         now: Timestamp,
     ) {
         for (index, status) in statuses.iter().enumerate() {
-            if status.outcome != Outcome::Deny && !status.is_shadowed {
+            let is_denied = status.outcome == Outcome::Deny;
+            if !is_denied && !status.is_shadowed {
                 continue;
             }
-            let descriptor = &request.descriptors[index];
-            if let Some(place) = status.rule {
-                self.count_denied_key(rules, domain, place, descriptor.entries, now);
-            }
-            if status.outcome == Outcome::Deny && self.settings.denial_log.is_some() {
-                self.log_denial(domain, descriptor.entries, status, seat, now);
+            let slot = status.rule.map(|place| &rules.meters.rule(domain.index(), place).top);
+            let weighed = slot.and_then(|slot| Some((slot, self.metrics.top_settings().weight(slot, now)?)));
+            let line = if is_denied { self.may_log(seat, now) } else { None };
+            if weighed.is_some() || line.is_some() {
+                self.note_denial(domain, request.descriptors[index].entries, status, weighed, line, now);
             }
         }
     }
 
-    #[inline]
-    fn count_denied_key(
-        &self,
-        rules: &Rules,
-        domain: &Domain,
-        place: u32,
-        entries: &[Entry<'_>],
-        now: Timestamp,
-    ) {
-        let top = self.metrics.top_settings();
-        if top.is_off() {
-            return;
-        }
-        let slot = &rules.meters.rule(domain.index(), place).top;
-        let Some(sketch) = top.sketch(slot) else { return };
-        let Some(weight) = sketch.weight(now) else { return };
-        count_key(top, sketch, entries, weight, now);
-    }
-
-    #[inline]
-    fn log_denial(
+    #[inline(never)]
+    fn note_denial(
         &self,
         domain: &Domain,
         entries: &[Entry<'_>],
         status: &Status,
-        seat: Seat,
+        weighed: Option<(&Slot, u64)>,
+        line: Option<Line>,
         now: Timestamp,
     ) {
-        let Some((level, left_out)) = self.may_log(seat, now) else { return };
-        write_denial(level, left_out, domain, entries, status);
+        let top = self.metrics.top_settings();
+        if let Some((slot, weight)) = weighed
+            && let Some(sketch) = top.sketch(slot)
+        {
+            let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
+            sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
+        }
+        if let Some(line) = line {
+            write_denial(line, domain, entries, status);
+        }
     }
 
     /// As [`Self::note_denials`], for a quota that came with the question.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn note_throttled(
         &self,
         ask: &Throttle<'_>,
@@ -138,50 +128,57 @@ impl<S: Store, L: Store> Limiter<S, L> {
         seat: Seat,
         now: Timestamp,
     ) {
-        let top = self.metrics.top_settings();
-        if !top.is_off()
-            && let Some(sketch) = top.sketch(self.metrics.throttle_top())
-            && let Some(weight) = sketch.weight(now)
-        {
-            count_own_key(top, sketch, ask.key, weight, now);
-        }
-        if self.settings.denial_log.is_none() {
-            return;
-        }
-        if let Some((level, left_out)) = self.may_log(seat, now) {
-            write_throttled(level, left_out, ask, throttled);
+        let weight = self.metrics.top_settings().weight(self.metrics.throttle_top(), now);
+        let line = self.may_log(seat, now);
+        if weight.is_some() || line.is_some() {
+            self.note_throttled_one(ask, throttled, weight, line, now);
         }
     }
 
-    /// At which level a line may be written now, and how many were left out before it.
+    #[inline(never)]
+    fn note_throttled_one(
+        &self,
+        ask: &Throttle<'_>,
+        throttled: &Throttled,
+        weight: Option<u64>,
+        line: Option<Line>,
+        now: Timestamp,
+    ) {
+        let top = self.metrics.top_settings();
+        if let Some(weight) = weight
+            && let Some(sketch) = top.sketch(self.metrics.throttle_top())
+        {
+            let hash = top.hash(std::iter::once(ask.key));
+            sketch.count(hash, weight, now, || Text::of_bytes(ask.key));
+        }
+        if let Some(line) = line {
+            write_throttled(line, ask, throttled);
+        }
+    }
+
+    /// Whether a line may be written now.
     #[inline]
-    fn may_log(&self, seat: Seat, now: Timestamp) -> Option<(Level, u64)> {
+    fn may_log(&self, seat: Seat, now: Timestamp) -> Option<Line> {
         let level = self.settings.denial_log?;
         // Nobody listens: nothing is left out either.
         if !tracing::level_filters::LevelFilter::current().ge(&level) {
             return None;
         }
-        Some((level, self.lines.next(seat, self.settings.denial_log_lines, now)?))
+        let left_out = self.lines.next(seat, self.settings.denial_log_lines, now)?;
+        Some(Line { level, left_out })
     }
 }
 
-/// What most denials of a flood are spared.
-#[inline(never)]
-fn count_key(top: &TopSettings, sketch: &TopKeys, entries: &[Entry<'_>], weight: u64, now: Timestamp) {
-    let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
-    sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
+/// A line that may be written: at which level, and how many were left out before it.
+#[derive(Clone, Copy)]
+struct Line {
+    level: Level,
+    left_out: u64,
 }
 
-/// As [`count_key`], for a quota that came with the question.
-#[inline(never)]
-fn count_own_key(top: &TopSettings, sketch: &TopKeys, key: &[u8], weight: u64, now: Timestamp) {
-    let hash = top.hash(std::iter::once(key));
-    sketch.count(hash, weight, now, || Text::of_bytes(key));
-}
-
-/// One line of the log.
+/// Writes the line about a denial.
 #[cold]
-fn write_denial(level: Level, left_out: u64, domain: &Domain, entries: &[Entry<'_>], status: &Status) {
+fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entry<'_>], status: &Status) {
     let rule = status.rule.map(|place| &domain.rules()[place as usize]);
     let limit = match (rule, status.limit) {
         (Some(rule), Some(LimitRef::Rule(index))) => rule.limits.get(index as usize),
@@ -206,7 +203,7 @@ fn write_denial(level: Level, left_out: u64, domain: &Domain, entries: &[Entry<'
 
 /// As [`write_denial`], for a quota that came with the question.
 #[cold]
-fn write_throttled(level: Level, left_out: u64, ask: &Throttle<'_>, throttled: &Throttled) {
+fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled: &Throttled) {
     event_at!(
         level,
         rule = crate::observe::meters::THROTTLE,

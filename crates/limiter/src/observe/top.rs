@@ -76,6 +76,15 @@ impl TopSettings {
         (self.bytes.load(Relaxed), self.max_bytes)
     }
 
+    /// For how many denials the next one of the rule with `slot` counts; `None` when it is passed over.
+    #[inline]
+    pub(crate) fn weight(&self, slot: &Slot, now: Timestamp) -> Option<u64> {
+        match slot.get() {
+            Some(sketch) => sketch.weight(now),
+            None => (!self.is_off()).then_some(1),
+        }
+    }
+
     /// The sketch in `slot`; `None` where there is none and no room for one.
     #[inline]
     pub(crate) fn sketch<'a>(&self, slot: &'a Slot) -> Option<&'a TopKeys> {
