@@ -88,7 +88,7 @@ impl Server {
     }
 
     fn get(&self, path: &str) -> (u16, String) {
-        ask(self.http(), &format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n"))
+        ask(self.http(), &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
     }
 
     fn post(&self, path: &str, body: &str) -> (u16, String) {
@@ -173,15 +173,15 @@ fn the_http_port_answers_each_path_by_its_method() {
         ("/healthz", 200, "ok"),
         ("/healthcheck", 200, "OK"),
         ("/readyz", 200, "\"ready\":true"),
-        ("/metrics", 200, "tollgate_connections{surface=\"http\"} 1"),
+        ("/metrics", 200, "tollgate_connections{surface=\"http\"} "),
         ("/metrics", 200, "# EOF"),
         (
             "/debug/rlconfig",
             200,
             "shop.api_key: unit=YEAR requests_per_unit=2, shadow_mode: false, quota_mode: false",
         ),
-        ("/", 200, "/json"),
-        ("/nothing", 404, "/json"),
+        ("/", 200, "/openapi.json"),
+        ("/nothing", 404, "there is no /nothing"),
         ("/json", 405, "POST"),
     ] {
         let (got, body) = server.get(path);
