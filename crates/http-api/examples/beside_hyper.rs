@@ -91,9 +91,10 @@ fn main() {
             ReplyOptions::default(),
             Limits::default(),
         );
+        let json = Arc::new(Arc::new(service).over_http());
         let style = style.parse().expect("a style");
         let settings = HttpSettings { style, is_loopback: true, ..HttpSettings::default() };
-        let api = Arc::new(HttpApi::new(limiter, clock, Arc::new(Always), Arc::new(service), settings));
+        let api = Arc::new(HttpApi::new(limiter, clock, Arc::new(Always), json, settings));
         accept(listener, api, None, limits, figures, drain).await;
     });
 }

@@ -1,10 +1,12 @@
 //! The surface as a whole: what all its connections share.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use hyper::Response;
 use tokio::sync::Semaphore;
 use tollgate_core::Clock;
-use tollgate_envoy_rls::RateLimitService;
 use tollgate_limiter::Limiter;
 use tollgate_store::Store;
 
@@ -16,13 +18,15 @@ use crate::sheet::Caps;
 /// Heavy answers (metrics, rules) that are worked on at once.
 const HEAVY: usize = 2;
 
+/// Answers the body of `POST /json`: another transport's call over HTTP, whose meaning is that transport's own business.
+pub type PeerJson = dyn Fn(Bytes) -> Pin<Box<dyn Future<Output = Response<String>> + Send>> + Send + Sync;
+
 /// The HTTP API over one limiter. One value serves every connection of every worker; see `tollgate_net::Surface`.
 pub struct HttpApi<S: Store, L: Store = S> {
     pub(crate) limiter: Arc<Limiter<S, L>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) node: Arc<dyn Node>,
-    /// For `/json`.
-    pub(crate) service: Arc<RateLimitService<S, L>>,
+    pub(crate) json: Arc<PeerJson>,
     pub(crate) settings: HttpSettings,
     pub(crate) caps: Caps,
     pub(crate) budget: Budget,
@@ -30,13 +34,13 @@ pub struct HttpApi<S: Store, L: Store = S> {
 }
 
 impl<S: Store, L: Store> HttpApi<S, L> {
-    /// An API that asks `limiter` at the time of `clock`. `/json` is answered by `service`, `/readyz` by `node`.
+    /// An API that asks `limiter` at the time of `clock`. `/json` is answered by `json`, `/readyz` by `node`.
     #[must_use]
     pub fn new(
         limiter: Arc<Limiter<S, L>>,
         clock: Arc<dyn Clock>,
         node: Arc<dyn Node>,
-        service: Arc<RateLimitService<S, L>>,
+        json: Arc<PeerJson>,
         settings: HttpSettings,
     ) -> Self {
         let caps = Caps {
@@ -45,7 +49,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             entries: settings.max_entries,
         };
         let (budget, heavy) = (Budget::new(settings.max_buffered_bytes), Semaphore::new(HEAVY));
-        Self { limiter, clock, node, service, settings, caps, budget, heavy }
+        Self { limiter, clock, node, json, settings, caps, budget, heavy }
     }
 
     /// Bytes of half-arrived bodies that are held now; for a metric.

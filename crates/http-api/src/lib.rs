@@ -9,6 +9,7 @@ mod answer;
 mod api;
 mod body;
 mod check;
+mod choosing;
 mod connection;
 mod decision;
 mod denied;
@@ -29,7 +30,7 @@ mod sheet;
 mod token;
 mod views;
 
-pub use api::HttpApi;
+pub use api::{HttpApi, PeerJson};
 pub use explain::refusal_as_text;
 pub use node::{Node, NodeState};
 pub use settings::HttpSettings;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tollgate_store::Store;
 
 use crate::api::HttpApi;
+use crate::choosing;
 use crate::operations::{Access, OPERATIONS};
 
 /// Nothing but the page's own style.
@@ -58,11 +59,12 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             let token = if operation.access == Access::Admin { " (admin)" } else { "" };
             let _ = writeln!(page, "<tr><td><code>{method} {path}</code><td>{}{token}", operation.summary);
         }
-        page.push_str("</table>\n");
+        page.push_str("</table>\n<h2>Which algorithm?</h2>\n");
+        page.push_str(&choosing::table());
         page
     }
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, StatusCode};
-use tollgate_core::Outcome;
-use tollgate_envoy_rls::Code;
 use tollgate_policy::did_you_mean;
 use tollgate_store::Store;
 
@@ -123,20 +122,7 @@ impl<S: Store + 'static, L: Store + 'static> HttpApi<S, L> {
             Ok(body) => body,
             Err(refusal) => return text(refusal.status, format!("{}\n", refusal.detail)),
         };
-        match self.service.json(&body).await {
-            Ok(reply) if reply.outcome == Outcome::Deny => {
-                answer(StatusCode::TOO_MANY_REQUESTS, JSON, reply.body)
-            }
-            Ok(reply) => answer(StatusCode::OK, JSON, reply.body),
-            Err(status) => {
-                let http = match status.code {
-                    Code::InvalidArgument | Code::ResourceExhausted => StatusCode::BAD_REQUEST,
-                    Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-                    _ => StatusCode::INTERNAL_SERVER_ERROR,
-                };
-                text(http, format!("{}\n", status.message))
-            }
-        }
+        (self.json)(body).await.map(|body| Full::new(body.into()))
     }
 }
 

@@ -30,6 +30,19 @@ struct Scan<'b> {
     at: usize,
 }
 
+/// Bytes that stand for themselves in a text.
+const PLAIN: [bool; 256] = {
+    let mut plain = [true; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        plain[byte] = false;
+        byte += 1;
+    }
+    plain[b'"' as usize] = false;
+    plain[b'\\' as usize] = false;
+    plain
+};
+
 impl<'b> Scan<'b> {
     /// The next byte that is no space.
     #[inline]
@@ -67,7 +80,7 @@ impl<'b> Scan<'b> {
         self.eat(b'"')?;
         let begin = self.at;
         let rest = &self.text.as_bytes()[begin..];
-        let length = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20)?;
+        let length = rest.iter().position(|&byte| !PLAIN[usize::from(byte)])?;
         if rest[length] != b'"' {
             return None;
         }

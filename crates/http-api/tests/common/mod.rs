@@ -79,7 +79,7 @@ pub fn api_of(policy: Policy, settings: HttpSettings) -> (Arc<Api>, ManualClock,
     let service =
         Arc::new(RateLimitService::new(Arc::clone(&limiter), Arc::clone(&at), ready, options, limits));
     let told: Arc<dyn Node> = Arc::clone(&node) as _;
-    (Arc::new(HttpApi::new(limiter, at, told, service, settings)), clock, node)
+    (Arc::new(HttpApi::new(limiter, at, told, Arc::new(service.over_http()), settings)), clock, node)
 }
 
 /// Settings of a port that only this machine reaches.
