@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::Parser as _;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tollgate_load::{Ask, Bench, Distribution, End, Outcome, Plan, Report};
+use tollgate_testkit::certificates::Authority;
 
 fn plan(target: String, ask: Ask) -> Plan {
     Plan {
@@ -52,7 +55,7 @@ fn serving(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     address
 }
 
-/// Reads requests that end with `end`, and writes what `answer` says to each, until either side closes.
+/// Reads requests that end with `end`, and writes what `answer` says to each, until it says no more or the client closes.
 fn converse(mut stream: TcpStream, end: &[u8], mut answer: impl FnMut() -> Option<String>) {
     let (mut input, mut buffer) = (Vec::<u8>::new(), [0; 4_096]);
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
@@ -61,7 +64,12 @@ fn converse(mut stream: TcpStream, end: &[u8], mut answer: impl FnMut() -> Optio
             input.drain(..at + end.len());
             match answer() {
                 Some(text) if stream.write_all(text.as_bytes()).is_ok() => {}
-                _ => return,
+                // Reading on keeps the system from resetting the connection, which would take answers with it.
+                _ => {
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                    while let Ok(1..) = stream.read(&mut buffer) {}
+                    return;
+                }
             }
         }
     }
@@ -186,7 +194,7 @@ fn a_token_that_is_refused_ends_the_connections_with_the_reason() {
 }
 
 /// A gRPC server by the `h2` crate: every third call is over the limit, every tenth of the rest is refused.
-fn grpc_server(max_streams: u32) -> String {
+fn grpc_server(max_streams: u32, tls: Option<tokio_rustls::TlsAcceptor>) -> String {
     let (told, address) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -195,14 +203,26 @@ fn grpc_server(max_streams: u32) -> String {
             told.send(listener.local_addr().expect("an address").to_string()).expect("somebody waits");
             let seen = Arc::new(AtomicU64::new(0));
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer_calls(stream, max_streams, seen.clone()));
+                let seen = seen.clone();
+                match tls.clone() {
+                    None => drop(tokio::spawn(answer_calls(stream, max_streams, seen))),
+                    Some(tls) => drop(tokio::spawn(async move {
+                        // A client that does not trust us goes away.
+                        if let Ok(stream) = tls.accept(stream).await {
+                            answer_calls(stream, max_streams, seen).await;
+                        }
+                    })),
+                }
             }
         });
     });
     address.recv().expect("an address")
 }
 
-async fn answer_calls(stream: tokio::net::TcpStream, max_streams: u32, seen: Arc<AtomicU64>) {
+async fn answer_calls<IO>(stream: IO, max_streams: u32, seen: Arc<AtomicU64>)
+where
+    IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(max_streams);
     let mut connection = builder.handshake(stream).await.expect("HTTP/2");
@@ -238,7 +258,7 @@ async fn answer_calls(stream: tokio::net::TcpStream, max_streams: u32, seen: Arc
 fn calls_of_a_grpc_server_are_counted_as_what_they_are() {
     // With fewer streams than the plan wants in flight, the plan waits for the server.
     for (max_streams, rate) in [(100, None), (2, None), (100, Some(20_000))] {
-        let plan = plan(format!("grpc://{}", grpc_server(max_streams)), check());
+        let plan = plan(format!("grpc://{}", grpc_server(max_streams, None)), check());
         let report = run(&Plan { rate, end: End::Requests(3_000), ..plan });
         assert_eq!((report.requests, report.denied, report.errors), (3_000, 1_000, 200), "{report}");
         assert_eq!(report.error_kinds[0].what, "gRPC status 8 (resource exhausted)", "{report}");
@@ -255,4 +275,35 @@ fn a_protocol_that_the_server_does_not_speak_is_told_plainly() {
     let report = run(&Plan { end: End::Requests(10), ..plan(format!("grpc://{address}"), check()) });
     assert_eq!(report.errors, 10);
     assert!(report.to_string().contains("not of HTTP/2"), "{report}");
+}
+
+#[test]
+fn inside_tls_calls_are_counted_too_and_a_stranger_is_refused() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let issued = authority.issue("the server", 2100);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, authority: &Authority| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, authority.pem()).expect("written");
+        Some(file)
+    };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config = config
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(issued.cert.as_bytes()).expect("PEM")],
+            PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).expect("PEM"),
+        )
+        .expect("a pair");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let address = grpc_server(100, Some(Arc::new(config).into()));
+    let plan = Plan { end: End::Requests(300), ..plan(format!("grpcs://{address}"), check()) };
+    let report = run(&Plan { ca: file("ours", &authority), ..plan.clone() });
+    assert_eq!((report.requests, report.denied), (300, 100), "{report}");
+    for (ca, why) in [(file("theirs", &stranger), "invalid peer certificate"), (None, "--ca FILE")] {
+        let error = Plan { ca, ..plan.clone() }.run(&mut |_| {}).expect_err("not trusted").to_string();
+        assert!(error.contains(why), "{error}");
+    }
 }
