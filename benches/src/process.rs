@@ -9,6 +9,9 @@ use anyhow::{Context as _, ensure};
 
 use crate::machine;
 
+/// Names the server to measure, where it is not to be built.
+const BINARY: &str = "TOLLGATE_BIN";
+
 /// A running server; stopped when dropped.
 pub(crate) struct Process {
     pub(crate) port: u16,
@@ -27,7 +30,10 @@ impl Process {
     /// Starts what `command` makes of a free port, and waits until it listens there.
     pub(crate) fn start(command: impl FnOnce(u16) -> anyhow::Result<Command>) -> anyhow::Result<Self> {
         let port = free_port()?;
-        let child = command(port)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let mut command = command(port)?;
+        // Ours takes any such variable for a setting of its own.
+        command.env_remove(BINARY).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn()?;
         let process = Self { port, child };
         wait_for(port)?;
         Ok(process)
@@ -53,9 +59,9 @@ impl Process {
     }
 }
 
-/// The release binary beside this one, built first.
+/// The server to measure: the release binary beside this one, built first, or what the environment says.
 pub(crate) fn built_tollgate() -> anyhow::Result<PathBuf> {
-    if let Some(binary) = std::env::var_os("TOLLGATE_BIN") {
+    if let Some(binary) = std::env::var_os(BINARY) {
         return Ok(binary.into());
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -161,7 +161,7 @@ pub(crate) fn tollgate(
     std::fs::write(rules.join("bench.yaml"), text)?;
     Process::start(|port| {
         let mut command = pinned(0, binary);
-        command.arg("serve").arg("--rules").arg(&rules).args(["--log-level", "off"]).args(more);
+        command.arg("serve").arg("--rules").arg(&rules).args(["--log-level", "error"]).args(more);
         for surface in ["grpc", "http", "resp"] {
             let address = if surface == scheme { format!("127.0.0.1:{port}") } else { "off".to_owned() };
             command.arg(format!("--{surface}")).arg(address);
