@@ -30,7 +30,8 @@ pub enum RetryAfter {
 pub struct Decision {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    pub(crate) delay_ns: u64,
+    /// In nanoseconds, and [`Self::DENIED`] of a denial: so that whoever only asks for that need not have the wait worked out.
+    delay: u64,
     /// `0`: admitted; `u64::MAX`: never. A denial always waits.
     pub(crate) retry_ns: u64,
     pub(crate) reset_ns: u64,
@@ -38,24 +39,27 @@ pub struct Decision {
 
 impl Decision {
     const NEVER: u64 = u64::MAX;
+    /// The highest bit: no delay is as long as 292 years.
+    const DENIED: u64 = 1 << 63;
 
     pub(crate) const fn admit(limit: u64, remaining: u64, reset_ns: u64) -> Self {
-        Self { limit, remaining, delay_ns: 0, retry_ns: 0, reset_ns }
+        Self { limit, remaining, delay: 0, retry_ns: 0, reset_ns }
     }
 
     /// A denial that ends after `retry_ns`, which is made at least 1: a denied caller never hears 0.
-    pub(crate) const fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
-        let retry_ns = if retry_ns == 0 { 1 } else { retry_ns };
-        let retry_ns = if retry_ns == Self::NEVER { Self::NEVER - 1 } else { retry_ns };
-        Self { limit, remaining, delay_ns: 0, retry_ns, reset_ns }
+    #[inline(always)]
+    pub(crate) fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
+        let retry_ns = retry_ns.clamp(1, Self::NEVER - 1);
+        Self { limit, remaining, delay: Self::DENIED, retry_ns, reset_ns }
     }
 
     pub(crate) const fn never(limit: u64, remaining: u64, reset_ns: u64) -> Self {
-        Self { limit, remaining, delay_ns: 0, retry_ns: Self::NEVER, reset_ns }
+        Self { limit, remaining, delay: Self::DENIED, retry_ns: Self::NEVER, reset_ns }
     }
 
     pub(crate) const fn with_delay(mut self, delay_ns: u64) -> Self {
-        self.delay_ns = delay_ns;
+        let delay_ns = if delay_ns < Self::DENIED { delay_ns } else { Self::DENIED - 1 };
+        self.delay = self.delay & Self::DENIED | delay_ns;
         self
     }
 
@@ -63,8 +67,8 @@ impl Decision {
     /// a compiler keeps the other in registers only if they are not copied as blocks of memory.
     #[inline(always)]
     pub const fn by_fields(&self) -> Self {
-        let Self { limit, remaining, delay_ns, retry_ns, reset_ns } = *self;
-        Self { limit, remaining, delay_ns, retry_ns, reset_ns }
+        let Self { limit, remaining, delay, retry_ns, reset_ns } = *self;
+        Self { limit, remaining, delay, retry_ns, reset_ns }
     }
 
     /// Admit or deny.
@@ -76,7 +80,7 @@ impl Decision {
     /// True when it may pass.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
-        self.retry_ns == 0
+        self.delay & Self::DENIED == 0
     }
 
     /// Permits per window that the quota states.
@@ -95,7 +99,7 @@ impl Decision {
     /// denied request hears the delay that it would have had.
     #[must_use]
     pub const fn delay(&self) -> Duration {
-        Duration::from_nanos(self.delay_ns)
+        Duration::from_nanos(self.delay & !Self::DENIED)
     }
 
     /// How long until this cost fits.

@@ -20,6 +20,6 @@ pub use cost::Cost;
 pub use decision::{Decision, Outcome, RetryAfter};
 pub use quota::{CivilUnit, Period, Quota, QuotaError};
 pub use reservation::Reservation;
-pub use state::{Expiry, Shape, State, Wide, Word, WordStep};
+pub use state::{Expiry, Shape, State, UsualStep, Wide, Word, WordStep};
 pub use template::{Content, Part, Placeholder, Template, TemplateError};
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp};

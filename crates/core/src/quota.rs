@@ -23,7 +23,7 @@ use crate::algorithm::{
     Algorithm, interval_bucket, sliding_window, sliding_window_counter, sliding_window_log,
 };
 use crate::hold::Promise;
-use crate::{Cost, Decision, Expiry, Reservation, Shape, State, Timestamp, Wide, Word, WordStep};
+use crate::{Cost, Decision, Expiry, Reservation, Shape, State, Timestamp, UsualStep, Wide, Word, WordStep};
 
 /// How much, over what period, counted how.
 ///
@@ -132,7 +132,7 @@ impl Quota {
     /// arithmetic and no call, so that a store can have it in line. `None`: ask [`Quota::take_word`].
     #[inline(always)]
     #[must_use]
-    pub fn take_usual_word(&self, word: Word, cost: Cost, now: Timestamp) -> Option<WordStep> {
+    pub fn take_usual_word(&self, word: Word, cost: Cost, now: Timestamp) -> Option<UsualStep> {
         match &self.step {
             Step::TokenBucket(bucket) => bucket.take_usual(word, cost, now),
             Step::FixedWindow(window) => window.take_usual(word, cost, now),

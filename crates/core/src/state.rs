@@ -127,6 +127,16 @@ pub struct WordStep {
     pub decision: crate::Decision,
 }
 
+/// As [`WordStep`], in the usual case: see [`Quota::take_usual_word`](crate::Quota::take_usual_word).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct UsualStep {
+    /// What to remember; `None` when nothing is to be written.
+    pub write: Option<Word>,
+    /// What to answer.
+    pub decision: crate::Decision,
+}
+
 /// A state of several numbers, changed in place. Empty is the state of an unseen key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wide {

@@ -3,14 +3,14 @@
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Quota, Shape, State, Timestamp, Word, WordStep};
+use tollgate_core::{Cost, Decision, Quota, Shape, State, Timestamp, UsualStep, Word};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::config::MemoryConfig;
 use crate::hash::{KeyHash, KeyHasher};
 use crate::machine::prefetch;
 use crate::stats::MemoryStats;
-use crate::table::{BATCH, Line, Table, UsualStep};
+use crate::table::{BATCH, Table, Usual};
 use crate::together::{self, Stripes};
 use crate::wide::WideStates;
 
@@ -129,9 +129,9 @@ struct UsualTake<'a> {
     now: Timestamp,
 }
 
-impl UsualStep for UsualTake<'_> {
+impl Usual for UsualTake<'_> {
     #[inline(always)]
-    fn of(&self, word: Word) -> Option<WordStep> {
+    fn step(&self, word: Word) -> Option<UsualStep> {
         self.quota.take_usual_word(word, self.cost, self.now)
     }
 }
@@ -161,19 +161,7 @@ impl States {
 
     #[inline(always)]
     pub(crate) fn take(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
-        self.take_from(self.words.line(key), key, quota, cost, now)
-    }
-
-    /// `line` as [`Table::line`] told it.
-    #[inline(always)]
-    fn take_from(
-        &self,
-        line: Option<&Line>,
-        key: KeyHash,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Decision {
+        let line = self.words.line(key);
         match self.words.update_usually(line, key, UsualTake { quota, cost, now }) {
             Some(decision) => decision,
             None => self.take_generally(key, quota, cost, now).by_fields(),
@@ -208,12 +196,14 @@ impl States {
                 prefetch(*line);
             }
         }
-        verdicts.extend(
-            batch
-                .iter()
-                .zip(&keys)
-                .map(|(take, (key, line))| Ok(self.take_from(*line, *key, take.quota, take.cost, now))),
-        );
+        verdicts.reserve(batch.len());
+        for (&Take { quota, cost, .. }, &(key, line)) in batch.iter().zip(&keys) {
+            // Pushed in two places, so that the usual answer goes straight to where it belongs.
+            match self.words.update_usually(line, key, UsualTake { quota, cost, now }) {
+                Some(decision) => verdicts.push(Ok(decision)),
+                None => verdicts.push(Ok(self.take_generally(key, quota, cost, now))),
+            }
+        }
     }
 
     pub(crate) fn give_back(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {

@@ -25,7 +25,7 @@ mod shard;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tollgate_core::{Decision, Timestamp, Word, WordStep};
+use tollgate_core::{Decision, Timestamp, UsualStep, Word, WordStep};
 
 use crate::hash::KeyHash;
 use crate::machine::look_at_the_processor;
@@ -56,9 +56,9 @@ pub(crate) struct TableStats {
 }
 
 /// What is usually done to a state: little enough to stand in line, as a closure that is called in two places would not.
-pub(crate) trait UsualStep {
+pub(crate) trait Usual {
     /// `None` for a state that is not usual.
-    fn of(&self, word: Word) -> Option<WordStep>;
+    fn step(&self, word: Word) -> Option<UsualStep>;
 }
 
 /// The lines of up to this many keys are fetched at once.
@@ -86,7 +86,7 @@ impl Table {
         self.shard(key).home_line(&self.ladder, key.tag)
     }
 
-    /// Runs `step` on the state of `key` where that lies in `line`, and keeps what it made of it. `None`: nothing has been
+    /// Runs the usual step on the state of `key` where that lies in `line`, and keeps what it made of it. `None`: nothing has been
     /// done, [`Table::update`] will do.
     ///
     /// Any line is safe to hand in, since a key's state is in one place only and its tag tells it; best is the one that
@@ -96,18 +96,18 @@ impl Table {
         &self,
         line: Option<&Line>,
         key: KeyHash,
-        step: impl UsualStep,
+        usual: impl Usual,
     ) -> Option<Decision> {
         let in_line = self.in_line?;
         let (slot, packed) = line?.glance(in_line, key.tag)?;
-        let next = step.of(unpack(packed))?;
-        if next.word == unpack(packed) {
-            return (in_line.load(slot) == packed).then_some(next.decision);
-        }
-        match in_line.replace(slot, packed, pack(next.word, key.tag as u32)) {
-            Ok(_) => Some(next.decision),
+        let UsualStep { write, decision } = usual.step(unpack(packed))?;
+        let Some(word) = write else {
+            return (in_line.load(slot) == packed).then_some(decision);
+        };
+        match in_line.replace(slot, packed, pack(word, key.tag as u32)) {
+            Ok(_) => Some(decision),
             Err(actual) => {
-                update_again(in_line, slot, actual, key.tag as u32, step).as_ref().map(Decision::by_fields)
+                update_again(in_line, slot, actual, key.tag as u32, usual).as_ref().map(Decision::by_fields)
             }
         }
     }
@@ -214,12 +214,12 @@ fn update_again(
     slot: &AtomicU128,
     mut packed: u128,
     low: u32,
-    step: impl UsualStep,
+    usual: impl Usual,
 ) -> Option<Decision> {
     while low_half(packed) == low {
-        let next = step.of(unpack(packed))?;
-        match in_line.replace(slot, packed, pack(next.word, low)) {
-            Ok(_) => return Some(next.decision),
+        let UsualStep { write, decision } = usual.step(unpack(packed))?;
+        match in_line.replace(slot, packed, write.map_or(packed, |word| pack(word, low))) {
+            Ok(_) => return Some(decision),
             Err(actual) => packed = actual,
         }
     }

@@ -15,7 +15,7 @@ use self::calendar::{Calendar, nanos};
 use crate::algorithm::Align;
 use crate::quota::Period;
 use crate::time::NANOS_PER_SECOND;
-use crate::{Cost, Decision, Expiry, QuotaError, Timestamp, Word, WordStep};
+use crate::{Cost, Decision, Expiry, QuotaError, Timestamp, UsualStep, Word, WordStep};
 
 const SUBSECOND_BITS: u32 = 30;
 const SUBSECOND: u64 = (1 << SUBSECOND_BITS) - 1;
@@ -51,7 +51,7 @@ impl FixedWindow {
 
     /// As [`Self::take`], while the word's window is in force. `None` for the rest.
     #[inline(always)]
-    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<WordStep> {
+    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<UsualStep> {
         let subsecond = word.value & SUBSECOND;
         let (count, end) = unpack(word);
         // More than a second within a second, a sticky expiry, and none, are not of a window's making.
@@ -62,7 +62,8 @@ impl FixedWindow {
         }
         let (counted, decision) = self.count(count, end, cost, now);
         let value = (counted << SUBSECOND_BITS) | subsecond;
-        Some(WordStep { word: Word { value, expires: word.expires }, decision })
+        let write = (value != word.value).then_some(Word { value, expires: word.expires });
+        Some(UsualStep { write, decision })
     }
 
     #[inline]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use self::history::Past;
 use crate::rational::{MAX_UNITS, Units};
 use crate::time::NANOS_PER_SECOND;
-use crate::{Cost, Decision, Expiry, QuotaError, Reservation, Timestamp, Word, WordStep};
+use crate::{Cost, Decision, Expiry, QuotaError, Reservation, Timestamp, UsualStep, Word, WordStep};
 
 const GENERATION_BITS: u32 = 2;
 const GENERATIONS: u64 = 1 << GENERATION_BITS;
@@ -130,7 +130,7 @@ impl TokenBucket {
     /// Where the key owes something, the new word comes from the old one alone: its TAT is so many units later, its expiry so
     /// many whole seconds, and one more where what is left of the units reaches beyond that second.
     #[inline(always)]
-    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<WordStep> {
+    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<UsualStep> {
         // Also `None`: a peek, and a bucket that does not start full, whose `usual_capacity` is 0.
         if cost.permits().wrapping_sub(1) >= self.usual_capacity {
             return None;
@@ -154,25 +154,23 @@ impl TokenBucket {
             }
         }
         let decision = Decision::admit(self.limit, self.remaining(ask.units), ask.nanos);
-        Some(WordStep { word: self.word(ask.units, ask.nanos, now), decision })
+        Some(UsualStep { write: Some(self.word(ask.units, ask.nanos, now)), decision })
     }
 
     /// A take from a key that owes `debt`, whose TAT is `behind` its expiry.
     #[inline(always)]
-    fn take_owing(&self, word: Word, debt: u64, behind: u64, ask: Ask) -> Option<WordStep> {
+    fn take_owing(&self, word: Word, debt: u64, behind: u64, ask: Ask) -> Option<UsualStep> {
         if debt > ask.highest {
             let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
             let retry_ns = self.units.nanos_in(debt - ask.highest);
-            return Some(WordStep {
-                word,
-                decision: Decision::deny(self.limit, remaining, retry_ns, reset_ns),
-            });
+            let decision = Decision::deny(self.limit, remaining, retry_ns, reset_ns);
+            return Some(UsualStep { write: None, decision });
         }
         let expires = u64::from(word.expires.to_bits()) + ask.seconds + u64::from(ask.rest > behind);
         let owed = debt + ask.units;
         let decision = Decision::admit(self.limit, self.remaining(owed), self.units.nanos_in(owed));
         let value = word.value.wrapping_add(ask.units << GENERATION_BITS);
-        Some(WordStep { word: Word { value, expires: Expiry::of_seconds(expires)? }, decision })
+        Some(UsualStep { write: Some(Word { value, expires: Expiry::of_seconds(expires)? }), decision })
     }
 
     /// What a cost within the capacity asks for.
