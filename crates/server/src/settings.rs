@@ -124,7 +124,7 @@ impl Settings {
         let trace_ratio = if otlp.is_some() { f64::from(trace_ratio) } else { 0.0 };
         let age = layers.one("max-connection-age", units::span);
         layers.one("store", known_store);
-        let settings = Self {
+        let mut settings = Self {
             rules: layers.many("rules", |text| Ok(PathBuf::from(text))),
             merge_domains: layers.one("merge-domains", units::switch),
             start_anyway: layers.one("start-anyway", units::switch),
@@ -169,6 +169,10 @@ impl Settings {
             notes: layers.take_notes(),
             peer_names: layers.peer_names(),
         };
+        // Where everything passes, nothing is denied.
+        if settings.limiter.shadow_mode {
+            settings.limiter.denial_log = None;
+        }
         if settings.rules.is_empty() {
             layers.fault("settings", "no rules are named; add --rules FOLDER");
         }

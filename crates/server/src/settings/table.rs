@@ -160,7 +160,7 @@ pub const SETTINGS: &[Setting] = &[
         "What becomes of a limit that came with the question (CL.THROTTLE and such) while the store is silent: `allow`, `deny` or `local`"),
 
     one("denial-log-level", "LEVEL", "error", &[], WATCH,
-        "Level of the log line of a denial, or `off`"),
+        "Level of the log line of a denial, or `off`; there is none in shadow mode"),
     one("denial-log-rate", "N", "10", &[], WATCH,
         "Most such lines a second; the next one tells how many were left out"),
     one("top-keys", "N", "16", &[], WATCH,
