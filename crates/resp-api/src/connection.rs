@@ -209,9 +209,9 @@ where
     async fn answer(&mut self, input: &mut [u8], tools: &mut Tools) -> Result<Left, End> {
         let (mut at, mut turn) = (0, Turn::default());
         let mut now = self.api.now();
+        let mut caps = self.session.caps(&self.api.settings);
         let (needed, end) = loop {
             let Tools { arguments, run, out, scratch, check, .. } = &mut *tools;
-            let caps = self.session.caps(&self.api.settings);
             let parsed = parse(input, at, arguments, &caps);
             let limiter = &*self.api.limiter;
             match parsed {
@@ -242,6 +242,8 @@ where
                             Next::Quit => break (0, Some(End::Said)),
                             Next::Drop => break (0, Some(End::Cut)),
                         }
+                        // It may have said the password.
+                        caps = self.session.caps(&self.api.settings);
                     }
                     turn.commands += 1;
                     at = end;

@@ -130,22 +130,23 @@ fn array(buffer: &[u8], start: usize, arguments: &mut Vec<Span>, caps: &Caps) ->
         Header::Part => return Ok(Parsed::Part { needed: buffer.len() - start + 1 }),
     };
     while left > 0 {
-        let part = |at: usize| Parsed::Part {
-            needed: (at - start + left * SHORTEST_ARGUMENT).max(buffer.len() - start + 1),
-        };
-        match buffer.get(at) {
-            Some(b'$') => {}
-            Some(&other) => return Err(Fault::NoBulk(other)),
-            None => return Ok(part(at)),
-        }
-        let (length, body) = match header(buffer, at + 1, Fault::Bulk, Fault::BulkHeader)? {
-            Header::Number(length, body) => match usize::try_from(length) {
-                Ok(length) if length <= caps.bulk => (length, body),
-                _ if caps.is_stranger && length > 0 => return Err(Fault::StrangersBulk),
-                _ => return Err(Fault::Bulk),
+        // Nearly all lengths have one digit or two.
+        let (length, body) = match buffer[at..] {
+            [b'$', one @ b'0'..=b'9', b'\r', b'\n', ..] => (usize::from(one - b'0'), at + 4),
+            [b'$', ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+                (usize::from(ten - b'0') * 10 + usize::from(one - b'0'), at + 5)
+            }
+            _ => match bulk(buffer, at, caps)? {
+                Some(length) => length,
+                None => {
+                    let needed = at - start + left * SHORTEST_ARGUMENT;
+                    return Ok(Parsed::Part { needed: needed.max(buffer.len() - start + 1) });
+                }
             },
-            Header::Part => return Ok(part(at)),
         };
+        if length > caps.bulk {
+            return Err(if caps.is_stranger { Fault::StrangersBulk } else { Fault::Bulk });
+        }
         let end = body + length;
         if end + 2 - start > caps.command {
             return Err(Fault::Command);
@@ -165,15 +166,29 @@ fn array(buffer: &[u8], start: usize, arguments: &mut Vec<Span>, caps: &Caps) ->
     Ok(Parsed::Command { end: at })
 }
 
+/// The length that the line at `at` gives of an argument, and where that begins; `None` while the line is not whole.
+#[inline(never)]
+fn bulk(buffer: &[u8], at: usize, caps: &Caps) -> Result<Option<(usize, usize)>, Fault> {
+    match buffer.get(at) {
+        Some(b'$') => {}
+        Some(&other) => return Err(Fault::NoBulk(other)),
+        None => return Ok(None),
+    }
+    match header(buffer, at + 1, Fault::Bulk, Fault::BulkHeader)? {
+        Header::Number(length, body) => match usize::try_from(length) {
+            Ok(length) if length <= caps.bulk => Ok(Some((length, body))),
+            _ if caps.is_stranger && length > 0 => Err(Fault::StrangersBulk),
+            _ => Err(Fault::Bulk),
+        },
+        Header::Part => Ok(None),
+    }
+}
+
 /// The number at `at`, written as Redis wants it, and its line break. Wrong ones are `fault`, endless ones `long`.
 #[inline]
 fn header(buffer: &[u8], at: usize, fault: Fault, long: Fault) -> Result<Header, Fault> {
-    // Nearly all are one or two digits.
     if let Some(&[digit @ b'1'..=b'9', b'\r', b'\n']) = buffer.get(at..at + 3) {
         return Ok(Header::Number(i64::from(digit - b'0'), at + 3));
-    }
-    if let Some(&[ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n']) = buffer.get(at..at + 4) {
-        return Ok(Header::Number(i64::from(ten - b'0') * 10 + i64::from(one - b'0'), at + 4));
     }
     let line = &buffer[at.min(buffer.len())..buffer.len().min(at + MAX_HEADER)];
     match line.iter().position(|&byte| byte == b'\r') {

@@ -93,13 +93,13 @@ impl Reply<'_> {
 /// Appends an integer reply.
 #[inline]
 pub(crate) fn integer(out: &mut Vec<u8>, number: i64) {
-    out.push(b':');
     if let Ok(digit @ 0..=9) = u8::try_from(number) {
-        out.push(b'0' + digit);
+        out.extend_from_slice(&[b':', b'0' + digit, b'\r', b'\n']);
     } else {
+        out.push(b':');
         out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        out.extend_from_slice(b"\r\n");
     }
-    out.extend_from_slice(b"\r\n");
 }
 
 /// An argument as a number.

@@ -20,6 +20,9 @@ use crate::reply::integer;
 /// Commands decided in one go, at most.
 const LONGEST_RUN: usize = 256;
 
+/// Bytes of an answer, at most.
+const LONGEST_ANSWER: usize = 4 + 5 * 23;
+
 /// Which command asks. They differ in units, in what a burst is, and in the order of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -65,6 +68,12 @@ impl Form {
     /// The command of that name.
     #[inline]
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
+        // As nearly all clients write them.
+        match name {
+            b"CL.THROTTLE" => return Some(Self::Cell),
+            b"THROTTLE" => return Some(Self::Crab),
+            _ => {}
+        }
         let (form, own) = match name.len() {
             8 => (Self::Crab, "throttle"),
             11 => (Self::Cell, "cl.throttle"),
@@ -172,6 +181,7 @@ fn write(form: Form, capacity: i64, answer: &Throttled, out: &mut Vec<u8>) {
         Form::Crab => [i64::from(!is_denied), capacity, remaining, reset, if is_denied { retry } else { 0 }],
         Form::Cell | Form::Millis => [i64::from(is_denied), capacity, remaining, retry, reset],
     };
+    out.reserve(LONGEST_ANSWER);
     out.extend_from_slice(b"*5\r\n");
     for number in numbers {
         integer(out, number);

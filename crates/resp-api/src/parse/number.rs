@@ -5,6 +5,16 @@
 pub(crate) fn parse(text: &[u8]) -> Option<i64> {
     match text {
         [digit @ b'0'..=b'9'] => Some(i64::from(digit - b'0')),
+        [b'1'..=b'9', ..] if text.len() < 18 => {
+            // Cannot overflow: the digits are looked at when all are read.
+            let mut is_right = true;
+            let number = text.iter().fold(0_u64, |number, byte| {
+                let digit = byte.wrapping_sub(b'0');
+                is_right &= digit <= 9;
+                number.wrapping_mul(10).wrapping_add(u64::from(digit))
+            });
+            is_right.then_some(number as i64)
+        }
         [b'-', digits @ ..] => digits_of(digits, true),
         digits => digits_of(digits, false),
     }
