@@ -46,7 +46,16 @@ fn api() -> &'static (Runtime, Arc<HttpApi<MemoryStore>>) {
         let (options, limits) = (ReplyOptions::default(), Limits::default());
         let service = RateLimitService::new(Arc::clone(&limiter), Arc::clone(&clock), ready, options, limits);
         let settings = HttpSettings { is_loopback: true, ..HttpSettings::default() };
-        (runtime, Arc::new(HttpApi::new(limiter, clock, Arc::new(Ready), Arc::new(service), settings)))
+        (
+            runtime,
+            Arc::new(HttpApi::new(
+                limiter,
+                clock,
+                Arc::new(Ready),
+                Arc::new(Arc::new(service).over_http()),
+                settings,
+            )),
+        )
     })
 }
 

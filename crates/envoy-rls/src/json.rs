@@ -2,8 +2,12 @@
 //! `RateLimitResponse`.
 //!
 //! Names may be written as `hitsAddend` or `hits_addend`, 64-bit numbers as numbers or texts, units as names or
-//! numbers. A member that is not known is a fault. Not here: the HTTP.
+//! numbers. A member that is not known is a fault. Not here: connections and routes of HTTP.
 
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
 use prost::Message;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
@@ -16,22 +20,42 @@ use crate::proto::rls;
 use crate::service::{Caller, Desk, RateLimitService};
 use crate::status::{Code, Status};
 
-/// An answer in JSON.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonReply {
-    /// May the request pass? An HTTP surface says 200 or 429.
-    pub outcome: Outcome,
-    /// The body, `application/json`.
-    pub body: String,
-}
+/// What [`RateLimitService::over_http`] answers with.
+pub type HttpAnswer = Pin<Box<dyn Future<Output = http::Response<String>> + Send>>;
 
 impl<S: Store, L: Store> RateLimitService<S, L> {
-    /// Answers a request in JSON.
-    ///
-    /// # Errors
-    /// [`Status`]: the body is not a request, or makes no sense; nothing was decided and no permit taken. An HTTP
-    /// surface says 400, and 500 for [`Code::Internal`].
-    pub async fn json(&self, body: &[u8]) -> Result<JsonReply, Status> {
+    /// What an HTTP surface calls with the body of `POST /json`.
+    pub fn over_http(self: &Arc<Self>) -> impl Fn(Bytes) -> HttpAnswer + Send + Sync + use<S, L> {
+        let service = Arc::clone(self);
+        move |body| {
+            let service = Arc::clone(&service);
+            Box::pin(async move { service.json(&body).await })
+        }
+    }
+
+    /// Answers the body of a request in JSON as envoyproxy/ratelimit does: 200, or 429 over the limit, with a response in JSON;
+    /// 400 with a line of text where the body is no request or makes no sense, 503 without rules: then nothing was decided
+    /// and no permit taken.
+    pub async fn json(&self, body: &[u8]) -> http::Response<String> {
+        let (status, kind, body) = match self.decide_json(body).await {
+            Ok((Outcome::Admit, body)) => (http::StatusCode::OK, "application/json", body),
+            Ok((Outcome::Deny, body)) => (http::StatusCode::TOO_MANY_REQUESTS, "application/json", body),
+            Err(status) => {
+                let http = match status.code {
+                    Code::InvalidArgument | Code::ResourceExhausted => http::StatusCode::BAD_REQUEST,
+                    Code::Unavailable => http::StatusCode::SERVICE_UNAVAILABLE,
+                    _ => http::StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                (http, "text/plain; charset=utf-8", format!("{}\n", status.message))
+            }
+        };
+        let mut answer = http::Response::new(body);
+        *answer.status_mut() = status;
+        answer.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
+        answer
+    }
+
+    async fn decide_json(&self, body: &[u8]) -> Result<(Outcome, String), Status> {
         let request: Request = serde_json::from_slice(body).map_err(|error| {
             Status::invalid(format!("the body is not a RateLimitRequest in JSON: {error}"))
         })?;
@@ -42,7 +66,7 @@ impl<S: Store, L: Store> RateLimitService<S, L> {
         let is_over = response.overall_code() == rls::Code::OverLimit;
         let body = serde_json::to_string(&Response::from(&response))
             .map_err(|_| Status::new(Code::Internal, "a fault of this server"))?;
-        Ok(JsonReply { outcome: if is_over { Outcome::Deny } else { Outcome::Admit }, body })
+        Ok((if is_over { Outcome::Deny } else { Outcome::Admit }, body))
     }
 }
 

@@ -49,10 +49,10 @@ impl Surfaces {
             Arc::new(RateLimitService::new(limiter(), clock(), node.ready(), replies, limits))
         };
         let grpc: Vec<_> = (0..settings.workers).map(service).collect();
-        let api = |service: &Arc<_>| {
+        let api = |service: &Arc<RateLimitService<MemoryStore>>| {
             let node = Arc::clone(node) as Arc<dyn tollgate_http_api::Node>;
             let settings = http_settings(settings, is_loopback);
-            Arc::new(HttpApi::new(limiter(), clock(), node, Arc::clone(service), settings))
+            Arc::new(HttpApi::new(limiter(), clock(), node, Arc::new(service.over_http()), settings))
         };
         let http = grpc.iter().map(api).collect();
         let resp = Arc::new(RespApi::new(limiter(), clock(), resp_settings(settings)));

@@ -172,7 +172,13 @@ impl Surfaces {
         let http = || {
             let limiter = limiter(MemoryStore::default());
             let (service, clock) = (rls(limiter.clone()), Arc::new(clock.clone()));
-            Arc::new(HttpApi::new(limiter, clock, Arc::new(Up), service, HttpSettings::default()))
+            Arc::new(HttpApi::new(
+                limiter,
+                clock,
+                Arc::new(Up),
+                Arc::new(service.over_http()),
+                HttpSettings::default(),
+            ))
         };
         let resp =
             RespApi::new(limiter(MemoryStore::default()), Arc::new(clock.clone()), RespSettings::default());
