@@ -20,7 +20,7 @@ const FEW: u64 = 10_000;
 /// 79 bytes with its key; never denied in these runs.
 pub(crate) const ADMIT: &str = "CL.THROTTLE {key} 1000 1000 3600";
 /// A byte shorter; denied from the second on.
-const DENY: &str = "CL.THROTTLE {key} 0 1 864000000";
+const DENY: &str = "CL.THROTTLE {key} 0 1 300000000";
 
 const SHAPES: [(&str, Shape); 3] = [
     ("resp-50x1", Shape { connections: 50, in_flight: 1, requests: 400_000 }),
