@@ -33,7 +33,7 @@ enum Command {
     Serve(Serve),
     Check(Check),
     Explain(Explain),
-    Bench(Bench),
+    Bench(Box<Bench>),
     Top(Top),
 }
 
