@@ -20,7 +20,8 @@ type Answer = Result<Reading, ClientError>;
 /// Two readings, `every` apart.
 pub(crate) fn two_readings(client: &Client, every: Duration) -> Result<(Reading, Reading), ClientError> {
     let before = client.read()?;
-    std::thread::sleep(every);
+    let (_held, nothing) = channel::<()>();
+    let _ = nothing.recv_timeout(every); // nobody sends: it waits
     Ok((before, client.read()?))
 }
 

@@ -2,10 +2,9 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -48,7 +47,7 @@ impl Shown {
             .stderr(end())
             .spawn()
             .expect("it can be started");
-        let keyboard = File::from(OwnedFd::from(master));
+        let keyboard = File::from(master);
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
         let (mut output, seen) = (keyboard.try_clone().expect("a copy"), screen.clone());
         std::thread::spawn(move || {
@@ -65,12 +64,19 @@ impl Shown {
     }
 
     /// Waits until all of `parts` are on the screen at once.
-    fn await_all(&self, parts: &[&str]) {
-        let until = Instant::now() + PATIENCE;
-        while !parts.iter().all(|part| self.text().contains(part)) {
-            assert!(Instant::now() < until, "never all of {parts:?} in\n{}", self.text());
-            std::thread::sleep(Duration::from_millis(20)); // between two looks; what decides is what is seen
-        }
+    async fn await_all(&self, parts: &[&str]) {
+        let all = async {
+            while !parts.iter().all(|part| self.text().contains(part)) {
+                tokio::time::sleep(Duration::from_millis(20)).await; // between two looks; what decides is what is seen
+            }
+        };
+        let seen = tokio::time::timeout(PATIENCE, all).await;
+        assert!(seen.is_ok(), "never all of {parts:?} in\n{}", self.text());
+    }
+
+    /// Waits for its end.
+    fn wait(&mut self) -> ExitStatus {
+        tokio::task::block_in_place(|| self.child.wait()).expect("it was started")
     }
 
     fn press(&mut self, keys: &str) {
@@ -101,22 +107,19 @@ async fn top_shows_who_is_limited_on_80_by_24_and_gives_the_terminal_back() {
     let server = Tollgate::start(rules.path());
     knock(&server).await;
     let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
-    let top = tokio::task::block_in_place(|| {
-        top.await_all(&["ready", "2 in force", "shop: api_key", "shop: remote_address"]);
-        top.await_all(&["most limited by shop: api_key (3 per year", "mallory", "eve", "q quit"]);
-        assert!(top.screen.lock().expect("no reader panics").screen().alternate_screen());
-        // Another rule, another column, a pause, and out.
-        top.press("j");
-        top.await_all(&["most limited by shop: remote_address", "nobody yet"]);
-        top.press("s");
-        top.await_all(&["sort (by decisions/s)"]);
-        top.press("p");
-        top.await_all(&["paused"]);
-        top.press("pq");
-        let status = top.child.wait().expect("it was started");
-        assert!(status.success(), "{status}");
-        top
-    });
+    top.await_all(&["ready", "2 in force", "shop: api_key", "shop: remote_address"]).await;
+    top.await_all(&["most limited by shop: api_key (3 per year", "mallory", "eve", "q quit"]).await;
+    assert!(top.screen.lock().expect("no reader panics").screen().alternate_screen());
+    // Another rule, another column, a pause, and out.
+    top.press("j");
+    top.await_all(&["most limited by shop: remote_address", "nobody yet"]).await;
+    top.press("s");
+    top.await_all(&["sort (by decisions/s)"]).await;
+    top.press("p");
+    top.await_all(&["paused"]).await;
+    top.press("pq");
+    let status = top.wait();
+    assert!(status.success(), "{status}");
     let screen = top.screen.lock().expect("no reader panics");
     assert!(!screen.screen().alternate_screen(), "the terminal is given back");
     assert!(!screen.screen().hide_cursor(), "and the cursor");
@@ -127,13 +130,11 @@ async fn top_says_so_when_the_server_goes_and_comes_back_to_it() {
     let rules = rules(RULES);
     let mut server = Tollgate::start(rules.path());
     let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
-    tokio::task::block_in_place(|| {
-        top.await_all(&["ready"]);
-        server.kill();
-        top.await_all(&["no answer:"]);
-        top.press("q");
-        assert!(top.child.wait().expect("it was started").success());
-    });
+    top.await_all(&["ready"]).await;
+    server.kill();
+    top.await_all(&["no answer:"]).await;
+    top.press("q");
+    assert!(top.wait().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
