@@ -146,11 +146,16 @@ impl Metrics {
 
     /// Counts a decision's latency, as its caller measured it: a transport, from a request read to its decision.
     pub fn observe_latency(&self, latency: Duration) {
+        self.observe_latencies(latency, 1);
+    }
+
+    /// The same for `decisions` that were asked for together and answered together.
+    pub fn observe_latencies(&self, latency: Duration, decisions: u64) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         let bucket = LATENCY_NS.partition_point(|&bound| bound < nanos);
         let seat = Seat::here();
-        self.shared.latency.add(seat, bucket, 1);
-        self.shared.latency.add(seat, LATENCY_NS.len() + 1, nanos);
+        self.shared.latency.add(seat, bucket, decisions);
+        self.shared.latency.add(seat, LATENCY_NS.len() + 1, nanos.saturating_mul(decisions));
     }
 
     /// Asks `figures` at every scrape what the store called `name` holds.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tollgate_core::Timestamp;
 use tollgate_store::Store;
 
 use self::half::Half;
@@ -230,7 +231,7 @@ where
                     } else {
                         run.settle(limiter, input, now, scratch, out, &mut turn).await;
                         // `INFO` tells of what came before it.
-                        self.api.figures.count(std::mem::take(&mut turn));
+                        self.tell(std::mem::take(&mut turn), now);
                         let mut reply = Reply { out, is_resp3: self.session.is_resp3 };
                         let words = Words { input, spans: arguments };
                         match self.session.execute(words, &self.api, &mut reply) {
@@ -263,11 +264,21 @@ where
         };
         let Tools { run, out, scratch, .. } = tools;
         run.settle(&*self.api.limiter, input, now, scratch, out, &mut turn).await;
-        self.api.figures.count(turn);
+        self.tell(turn, now);
         self.write(out).await?;
         match end {
             Some(end) => Err(end),
             None => Ok(Left { used: at, needed }),
+        }
+    }
+
+    /// Counts what was done with what had come at `now`.
+    fn tell(&self, turn: Turn, now: Timestamp) {
+        self.api.figures.count(turn);
+        let decisions = turn.admitted + turn.denied;
+        if decisions > 0 {
+            let latency = self.api.now().since(now);
+            self.api.limiter.metrics().observe_latencies(latency, decisions);
         }
     }
 

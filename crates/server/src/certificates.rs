@@ -7,7 +7,7 @@ use tollgate_net::{Tls, TlsError, TlsFiles};
 use crate::settings::{Surface, TlsSettings};
 
 /// The certificate of each surface that speaks TLS.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Certificates(Vec<(Surface, Arc<Tls>)>);
 
 impl Certificates {
@@ -31,6 +31,11 @@ impl Certificates {
     /// What `surface` speaks, where that is TLS.
     pub(crate) fn of(&self, surface: Surface) -> Option<Arc<Tls>> {
         self.0.iter().find(|(of, _)| *of == surface).map(|(_, tls)| Arc::clone(tls))
+    }
+
+    /// Until when each is good, in seconds of the Unix epoch.
+    pub(crate) fn not_after(&self) -> impl Iterator<Item = (Surface, i64)> {
+        self.0.iter().filter_map(|(surface, tls)| Some((*surface, tls.not_after()?)))
     }
 
     /// Reads the files again; faulty ones change nothing. Each change and each fault is told once.

@@ -8,10 +8,12 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use tollgate_http_api::HttpApi;
 use tollgate_net::Figures;
 use tollgate_resp_api::RespApi;
 use tollgate_store_memory::MemoryStore;
 
+use crate::certificates::Certificates;
 use crate::settings::Surface;
 use crate::telemetry::otlp::Counts;
 
@@ -22,6 +24,10 @@ pub struct Observed {
     pub connections: [(Surface, Arc<Figures>); 3],
     /// The Redis protocol.
     pub resp: Arc<RespApi<MemoryStore>>,
+    /// HTTP, one for each worker.
+    pub http: Vec<Arc<HttpApi<MemoryStore>>>,
+    /// What TLS is spoken with.
+    pub(crate) certificates: Certificates,
 }
 
 /// Adds what is `observed`, and `traces` where they are sent, to `registry`.
@@ -60,6 +66,14 @@ impl Collector for Collected {
         let open = of(Figures::open);
         family(&mut to, "tollgate_connections", help, "surface", MetricType::Gauge, &open)?;
         self.resp(&mut to)?;
+        let help = "Bytes of bodies half arrived over HTTP";
+        let buffered = self.observed.http.iter().map(|api| api.buffered_bytes() as u64).sum();
+        family(&mut to, "tollgate_http_buffered_bytes", help, "", MetricType::Gauge, &[("", buffered)])?;
+        let help = "Until when the certificate in use is good, in seconds of the Unix epoch, by surface";
+        let until = self.observed.certificates.not_after();
+        let until: Vec<_> = until.map(|(surface, at)| (surface.name(), at.max(0) as u64)).collect();
+        let name = "tollgate_tls_certificate_not_after_timestamp_seconds";
+        family(&mut to, name, help, "surface", MetricType::Gauge, &until)?;
         let Some(traces) = &self.traces else { return Ok(()) };
         let spans = [("sent", &traces.sent), ("failed", &traces.failed), ("dropped", &traces.dropped)];
         let help = "Spans taken by the collector, not taken by it, and dropped because too many waited";

@@ -99,12 +99,9 @@ impl Screen<'_> {
                 let entries: Vec<_> =
                     descriptor.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
                 // By hand, so that the domain stands first, where people look for it.
-                let body = format!(
-                    r#"{{"domain":{},"descriptors":{}}}"#,
-                    json!(domain.name()),
-                    json!([{"entries": entries}])
-                );
-                format!("{curl}/json -d {}", quote(&body))
+                let body =
+                    format!(r#"{{"domain":{},"descriptors":{}}}"#, json!(domain.name()), json!([entries]));
+                format!("{curl}/v1/check -d {}", quote(&body))
             }
             None => format!("{curl}/readyz"),
         }

@@ -99,7 +99,9 @@ impl Server {
         let (close, closing) = watch::channel(false);
         let (ends, mut ended) = mpsc::unbounded_channel();
         let surfaces = Surfaces::new(&node, &settings, &certificates, &bound);
-        node.limiter.metrics().register(|registry| observe::register(registry, surfaces.observed(), traces));
+        node.limiter
+            .metrics()
+            .register(|registry| observe::register(registry, surfaces.observed(&certificates), traces));
         let workers = surfaces.workers(bound);
         let number_of_workers = workers.len();
         for (number, doors) in workers.into_iter().enumerate() {

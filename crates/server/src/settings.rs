@@ -50,6 +50,16 @@ pub struct Settings {
     pub max_connections: usize,
     /// Connections that the system keeps until they are accepted, for each worker and surface.
     pub backlog: u32,
+    /// Bytes of one request's body over HTTP, and of one argument over the Redis protocol.
+    pub max_body: usize,
+    /// Requests of one batch over HTTP.
+    pub max_batch: usize,
+    /// From the first byte of a header, a body or a command to its last.
+    pub request_timeout: Duration,
+    /// An HTTP connection without a request for so long is closed.
+    pub idle_timeout: Duration,
+    /// A connection of the Redis protocol without a command for so long is closed; zero is never.
+    pub resp_idle_timeout: Duration,
     /// When a gRPC connection is asked to go away; `None` is never.
     pub max_connection_age: Option<Duration>,
     /// How long its calls may still take.
@@ -133,6 +143,11 @@ impl Settings {
             resp: layers.one("resp", units::listen),
             workers: layers.maybe("workers", |text| units::number(text, 1, 1024)).unwrap_or(sources.cores),
             max_connections: layers.one("max-connections", |text| units::number(text, 1, 10_000_000)),
+            max_body: layers.one("max-body", body),
+            max_batch: layers.one("max-batch", |text| units::number(text, 1, 100_000)),
+            request_timeout: layers.one("request-timeout", timeout),
+            idle_timeout: layers.one("idle-timeout", timeout),
+            resp_idle_timeout: layers.one("resp-idle-timeout", units::span),
             backlog: layers
                 .one("backlog", |text| units::number(text, 1, 1 << 20).map(|number| number as u32)),
             max_connection_age: Some(age).filter(|age| !age.is_zero()),
@@ -199,5 +214,21 @@ fn known_store(text: &str) -> Result<(), String> {
         _ => Err(format!(
             "{text:?} is no store of this release; write memory (shared stores come with a later one)"
         )),
+    }
+}
+
+/// From 1 KiB to 64 MiB, so that sixteen times that is still a number of bytes.
+fn body(text: &str) -> Result<usize, String> {
+    match usize::try_from(units::bytes(text)?) {
+        Ok(bytes) if (1 << 10..=64 << 20).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("{text} is not between 1KiB and 64MiB")),
+    }
+}
+
+/// More than nothing: nobody could ask in no time at all.
+fn timeout(text: &str) -> Result<Duration, String> {
+    match units::span(text)? {
+        Duration::ZERO => Err("0 leaves no time at all; write a span such as 10s".to_owned()),
+        span => Ok(span),
     }
 }

@@ -60,11 +60,13 @@ impl Surfaces {
     }
 
     /// What metrics tell of them.
-    pub(crate) fn observed(&self) -> Observed {
+    pub(crate) fn observed(&self, certificates: &Certificates) -> Observed {
         let connections = self.entrances.each_ref();
         Observed {
             connections: connections.map(|(surface, entrance)| (*surface, Arc::clone(&entrance.figures))),
             resp: Arc::clone(&self.resp),
+            http: self.http.clone(),
+            certificates: certificates.clone(),
         }
     }
 
@@ -97,6 +99,12 @@ fn http_settings(settings: &Settings, is_loopback: bool) -> HttpSettings {
         style: settings.headers,
         admin_token: settings.admin_token.as_ref().and_then(|secret| Token::new(secret.reveal())),
         is_loopback,
+        max_body_bytes: settings.max_body,
+        max_batch_bytes: settings.max_body * 16,
+        max_batch: settings.max_batch,
+        header_timeout: settings.request_timeout,
+        body_timeout: settings.request_timeout,
+        idle_timeout: settings.idle_timeout,
         ..HttpSettings::default()
     }
 }
@@ -104,6 +112,11 @@ fn http_settings(settings: &Settings, is_loopback: bool) -> HttpSettings {
 fn resp_settings(settings: &Settings) -> RespSettings {
     RespSettings {
         password: settings.resp_password.as_ref().map(|secret| Password::new(secret.reveal())),
+        max_bulk_bytes: settings.max_body,
+        max_command_bytes: settings.max_body * 4,
+        command_timeout: settings.request_timeout,
+        write_timeout: settings.request_timeout,
+        idle_timeout: settings.resp_idle_timeout,
         ..RespSettings::default()
     }
 }

@@ -158,10 +158,10 @@ fn it_says_what_it_loaded_where_it_listens_and_a_command_that_works_as_printed()
         println!("SKIPPED the printed command: there is no curl on this machine");
         return;
     }
-    for want in ["OK", "OK", "OVER_LIMIT"] {
+    for want in ["admit", "admit", "deny"] {
         let ran = Command::new("sh").args(["-c", try_this]).output().expect("sh");
         let said: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
-        assert_eq!(said["overallCode"], want, "{said}");
+        assert_eq!(said["outcome"], want, "{said}");
     }
 }
 

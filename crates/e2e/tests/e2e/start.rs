@@ -46,7 +46,10 @@ async fn the_example_rules_are_served_and_the_printed_command_works_as_printed()
     let line = printed.lines().find_map(|l| l.find("curl ").map(|at| &l[at..])).expect("a curl to try");
     let ended = Command::new("sh").args(["-c", line]).output().expect("sh");
     let answer = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert!(ended.status.success() && answer.contains("OK"), "{line}\nanswered {answer} {ended:?}");
+    assert!(
+        ended.status.success() && answer.contains("\"outcome\":\"admit\""),
+        "{line}\nanswered {answer} {ended:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Traces: spans of calls to an OpenTelemetry collector, by OTLP over gRPC.
 //!
-//! The limiter opens a span of the target [`CALL`] for a sampled call; [`Calls`] makes an OpenTelemetry span of it, as a child of
-//! the span that the caller's `traceparent` names. Ended ones wait in a queue of [`QUEUE`] for one thread, which sends them
+//! The limiter opens a span of the target [`CALL`] for a sampled call; `Calls` makes an OpenTelemetry span of it, as a child of
+//! the span that the caller's `traceparent` names. Ended ones wait in a queue of `QUEUE` for one thread, which sends them
 //! in batches. A collector that is slow or away costs spans, never time: what finds no room is dropped and counted.
 //! Not here: which calls are sampled (the limiter), how fields come over the wire (transports).
 
