@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_core::RetryAfter;
 use tollgate_headers::{LimitState, most_restrictive};
-use tollgate_limiter::{Answer, DescriptorAnswer};
+use tollgate_limiter::{Answer, DescriptorAnswer, Limit, Rule};
 
 /// Until a full quota that never fills up by itself.
 const NEVER: Duration = Duration::from_nanos(u64::MAX);
@@ -35,13 +35,17 @@ impl<'a> Limits<'a> {
     }
 }
 
+/// What clients know a limit by: its own name, else its rule's, else the rule's path.
+pub(crate) fn name<'a>(rule: &'a Rule, limit: &'a Limit) -> &'a str {
+    [&limit.name, &rule.name].into_iter().find(|name| !name.is_empty()).unwrap_or(&rule.path)
+}
+
 /// What a client is told of the limit that binds `descriptor`. Where the request passes nothing is refused, also where a
 /// rule in shadow mode, or a soft one, would have.
 fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitState<'a>> {
     let limit = descriptor.limit?;
-    let rule = descriptor.rule.map_or("", |rule| if rule.name.is_empty() { &rule.path } else { &rule.name });
     Some(LimitState {
-        name: if limit.name.is_empty() { rule } else { &limit.name },
+        name: descriptor.rule.map_or(&limit.name, |rule| name(rule, limit)),
         limit: u64::from(limit.requests_per_unit),
         window: limit.period,
         remaining: descriptor.remaining(),

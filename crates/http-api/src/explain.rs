@@ -8,9 +8,9 @@ use tollgate_limiter::{Entry, Policy};
 use tollgate_policy::{Charge, Matched, OnStoreFailure};
 
 use crate::answer::{Answer, json};
-use crate::denied;
 use crate::query::{One, Told};
 use crate::shapes::{ChargedLimit, DeniedPreview, Explained, ExplainedRule, OtherRule};
+use crate::{decision, denied};
 
 /// Answers for one descriptor.
 pub(crate) fn answer(policy: &Policy, one: &One<'_>, style: &Style) -> Answer {
@@ -97,7 +97,7 @@ fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Style) 
     let rule = rules.find(entries).filter(|rule| !rule.shadow_mode)?;
     let limit = rule.limits.first()?;
     let state = LimitState {
-        name: if limit.name.is_empty() { &rule.name } else { &limit.name },
+        name: decision::name(rule, limit),
         limit: u64::from(limit.requests_per_unit),
         window: limit.period,
         remaining: 0,

@@ -109,6 +109,14 @@ async fn explain_says_which_rule_and_how_it_would_refuse() {
     );
     assert!(json["text"].as_str().unwrap().contains("rule     told"));
 
+    // A limit without a name goes by its rule's path, as in a real refusal.
+    for (entry, name) in [("user=x", "per_user"), ("api_key=x", "api_key")] {
+        let json = client.get(&format!("/v1/explain?domain=shop&entry={entry}")).await.json();
+        let body: Value =
+            serde_json::from_str(json["denied"]["body"].as_str().expect("a body")).expect("JSON");
+        assert_eq!(body["violated-policies"], json!([name]));
+    }
+
     for (query, why) in [
         ("domain=shpo&entry=user=x", "unknown_domain"),
         ("domain=shop&entry=usr=x", "no_rule_begins"),
