@@ -2,7 +2,7 @@
 //!
 //! With `echo` as second word a tonic server of the same reply size stands there instead, to compare with; with `tls`, a
 //! certificate's file and its key's, TLS is spoken.
-#![allow(clippy::print_stdout, clippy::expect_used)]
+#![allow(clippy::print_stdout, clippy::expect_used, reason = "an example that fails says where")]
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

@@ -1,5 +1,5 @@
 //! Calls of a well-behaved client, made with tonic over real sockets.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

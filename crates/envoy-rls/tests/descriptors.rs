@@ -1,5 +1,5 @@
 //! What reflection tells is what the proto files say.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use prost::Message;
 

@@ -1,5 +1,5 @@
 //! gRPC over TLS, with and without a client's certificate, as other people's clients speak it.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Clients that mean harm or know no better: each gets a clear end, and others are served meanwhile.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

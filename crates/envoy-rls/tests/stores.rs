@@ -1,5 +1,5 @@
 //! Stores that must be waited for, never answer, or panic: one call's trouble is no other call's.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

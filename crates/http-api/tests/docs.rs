@@ -1,5 +1,5 @@
 //! The commands of `docs/http.md` do what the page says.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

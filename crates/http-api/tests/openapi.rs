@@ -1,5 +1,5 @@
 //! `/openapi.json` is read, and every operation in it is called by it alone; each answer is held to its schema.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Every route but `/v1/check`, and what is said where there is none.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

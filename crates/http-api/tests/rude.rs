@@ -1,5 +1,5 @@
 //! Clients that are slow, greedy, or speak something else. Each costs itself, and nobody else.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! The accept loop without TLS: its bounds, its end, and what one connection can do to the others.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! A process without a free file descriptor. Alone in its process, because the limit is the process's.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

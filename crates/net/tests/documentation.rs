@@ -1,5 +1,5 @@
 //! `docs/tls.md`: its certificates are made as it says, used, and shown to a client of other people's.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Files that change while connections are served, and files that cannot be used.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! TLS in front of a surface: who gets through, who does not, and at what price for the others.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

@@ -1,5 +1,10 @@
 //! Clients that people use: redis-cli, redis-benchmark, the `redis` crate and the Python package `redis`.
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::print_stdout)]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failed step of a test must say which"
+)]
 
 mod common;
 

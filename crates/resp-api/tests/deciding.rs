@@ -1,5 +1,5 @@
 //! The commands that decide, told in rows: words, reply. `... ms` lets time pass.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What every Redis client says: versions, passwords, names, questions about commands. Words, reply.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

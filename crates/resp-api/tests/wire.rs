@@ -1,5 +1,5 @@
 //! Bytes: pieces, pipelines, hostile frames, clients that do not read or do not go on. And that the others never notice.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
 

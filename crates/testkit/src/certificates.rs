@@ -1,5 +1,5 @@
 //! Certificates that exist for one test: an authority, what it has signed, and a client that trusts it.
-#![allow(clippy::expect_used)] // a test that has no certificate has failed
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

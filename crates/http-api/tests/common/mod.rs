@@ -1,6 +1,6 @@
 //! A server on a port of its own, and a client that sends what it is told and reads what comes.
-#![allow(dead_code, unreachable_pub)] // each test file uses its part
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! A surface that echoes, and a listener in front of it.
-#![allow(dead_code, unreachable_pub)] // each test file uses its part
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,10 @@
 //! A surface on a real socket with a clock that stands still, and a client that shows replies as short texts.
-#![allow(dead_code, clippy::expect_used, clippy::unwrap_used)]
+#![allow(
+    dead_code,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a failed step of a test must say which"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
