@@ -42,22 +42,26 @@ impl Decision {
     /// The highest bit: no delay is as long as 292 years.
     const DENIED: u64 = 1 << 63;
 
-    pub(crate) const fn admit(limit: u64, remaining: u64, reset_ns: u64) -> Self {
+    /// Admitted at once: `remaining` permits are left, and all are there again after `reset_ns`. For stores that decide by themselves,
+    /// as one that has leased permits; the steps of this crate are the source of all others.
+    pub const fn admit(limit: u64, remaining: u64, reset_ns: u64) -> Self {
         Self { limit, remaining, delay: 0, retry_ns: 0, reset_ns }
     }
 
     /// A denial that ends after `retry_ns`, which is made at least 1: a denied caller never hears 0.
     #[inline(always)]
-    pub(crate) fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
+    pub fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
         let retry_ns = retry_ns.clamp(1, Self::NEVER - 1);
         Self { limit, remaining, delay: Self::DENIED, retry_ns, reset_ns }
     }
 
-    pub(crate) const fn never(limit: u64, remaining: u64, reset_ns: u64) -> Self {
+    /// Denied for good: no wait helps.
+    pub const fn never(limit: u64, remaining: u64, reset_ns: u64) -> Self {
         Self { limit, remaining, delay: Self::DENIED, retry_ns: Self::NEVER, reset_ns }
     }
 
-    pub(crate) const fn with_delay(mut self, delay_ns: u64) -> Self {
+    /// The same, to act `delay_ns` later.
+    pub const fn with_delay(mut self, delay_ns: u64) -> Self {
         let delay_ns = if delay_ns < Self::DENIED { delay_ns } else { Self::DENIED - 1 };
         self.delay = self.delay & Self::DENIED | delay_ns;
         self

@@ -18,7 +18,7 @@ mod time;
 pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
 pub use cost::Cost;
 pub use decision::{Decision, Outcome, RetryAfter};
-pub use quota::{CivilUnit, Period, Quota, QuotaError};
+pub use quota::{CivilUnit, Period, Quota, QuotaError, Sharing};
 pub use reservation::Reservation;
 pub use state::{Expiry, Shape, State, UsualStep, Wide, Word, WordStep};
 pub use template::{Content, Part, Placeholder, Template, TemplateError};

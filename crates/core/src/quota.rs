@@ -44,7 +44,20 @@ pub struct Quota {
     limit: u64,
     period: Period,
     algorithm: Algorithm,
+    sharing: Sharing,
     step: Step,
+}
+
+/// Where a quota's counters live when several nodes run. The arithmetic is the same; a store that only one node uses need not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// In the store: every decision asks it.
+    #[default]
+    Exact,
+    /// In the store, which hands out permits ahead of time.
+    Leased,
+    /// In this node's memory, even when a store is configured.
+    Local,
 }
 
 /// The algorithm with its numbers worked out.
@@ -78,6 +91,19 @@ impl Quota {
     #[must_use]
     pub const fn algorithm(&self) -> &Algorithm {
         &self.algorithm
+    }
+
+    /// The same quota, with its counters kept as `sharing` says.
+    #[must_use]
+    pub const fn shared(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
+        self
+    }
+
+    /// Where its counters live when several nodes run; [`Sharing::Exact`] unless [`Quota::shared`] said otherwise.
+    #[must_use]
+    pub const fn sharing(&self) -> Sharing {
+        self.sharing
     }
 
     /// What a store must keep for a key of this quota.

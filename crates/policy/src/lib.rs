@@ -28,5 +28,6 @@ pub use tollgate_core::Timestamp;
 
 pub use read::duration::{parse as parse_span, show as show_span};
 pub use read::spelling::did_you_mean;
-pub use rule::{Limit, OnStoreFailure, Override, Response, Rule, Sharing, Unit};
+pub use rule::{Limit, OnStoreFailure, Override, Response, Rule, Unit};
+pub use tollgate_core::Sharing;
 pub use words::LEVEL;

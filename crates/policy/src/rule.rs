@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{Quota, Template};
+use tollgate_core::{Quota, Sharing, Template};
 
 use crate::fault::Place;
 
@@ -161,18 +161,6 @@ pub enum OnStoreFailure {
     #[default]
     Allow,
     /// Count it in this node's memory.
-    Local,
-}
-
-/// Where a rule's counters live when several nodes run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Sharing {
-    /// In the store: every decision asks it.
-    #[default]
-    Exact,
-    /// In the store, which hands out permits ahead of time.
-    Leased,
-    /// In this node's memory, even when a store is configured.
     Local,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Period, Quota, QuotaError, Step};
+use super::{Period, Quota, QuotaError, Sharing, Step};
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::interval_bucket::IntervalBucket;
 use crate::algorithm::leaky_queue::LeakyQueue;
@@ -27,7 +27,13 @@ impl Quota {
     /// [`QuotaError`] says which number is out of its bounds, and the bound.
     pub fn new(limit: u64, period: Period, algorithm: Algorithm) -> Result<Self, QuotaError> {
         if matches!(algorithm, Algorithm::Unlimited) {
-            return Ok(Self { limit: u64::MAX, period, algorithm, step: Step::Unlimited });
+            return Ok(Self {
+                limit: u64::MAX,
+                period,
+                algorithm,
+                sharing: Sharing::Exact,
+                step: Step::Unlimited,
+            });
         }
         within_bounds(limit)?;
         if let Period::Span(span) = period {
@@ -98,7 +104,7 @@ impl Quota {
             Algorithm::Total => Step::Total(Total::new(limit, limit)),
             Algorithm::Unlimited => Step::Unlimited,
         };
-        Ok(Self { limit, period, algorithm, step })
+        Ok(Self { limit, period, algorithm, sharing: Sharing::Exact, step })
     }
 
     /// A token bucket of `limit` permits per `span`, full at first, `limit` at once.
@@ -130,6 +136,7 @@ impl Quota {
     #[must_use]
     pub const fn unlimited() -> Self {
         Self {
+            sharing: Sharing::Exact,
             limit: u64::MAX,
             period: Period::Span(Duration::from_secs(1)),
             algorithm: Algorithm::Unlimited,

@@ -1,12 +1,13 @@
 //! Descriptors: what they match, and the rule that stands in them.
 
 use regex::Regex;
+use tollgate_core::Sharing;
 
 use super::scalar::shown;
 use super::spelling::Section;
 use super::{Fields, Path, Reader};
 use crate::pattern::{Network, NotANetwork, Wildcard, whole_value_regex};
-use crate::rule::{Limit, OnStoreFailure, Response, Sharing};
+use crate::rule::{Limit, OnStoreFailure, Response};
 use crate::tree::{Kind, Node, Pos};
 
 /// What one descriptor of a file says, and those below it.
@@ -210,6 +211,9 @@ impl Reader<'_> {
             }
             (Some(node), None) => self.rate_limit(node, &path.key("rate_limit"), &mut rule)?,
             (None, Some(node)) => self.limits(node, &path.key("limits"), &mut rule),
+        }
+        for limit in &mut rule.limits {
+            limit.quota = limit.quota.clone().shared(rule.sharing);
         }
         Some(rule)
     }

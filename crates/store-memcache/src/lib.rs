@@ -1,0 +1,2 @@
+//! Window counters in memcached, shared by a fleet.
+
