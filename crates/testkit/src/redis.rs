@@ -1,0 +1,42 @@
+//! Real stores for one test: processes on free ports, in folders of their own, ended by their id when dropped.
+//!
+//! - [`Redis`]: one server, with [`Options`]: memory, passwords, ACL users, TLS, a file of what was written, replica of another.
+//! - [`Sentinel`]: a master, its replica and who watches them.
+//! - [`Cluster`]: three masters that share the slots; slots move while the test runs.
+//! - [`Memcached`]: the other kind of store.
+//! - [`Proxy`]: stands between a client and a store and spoils what passes: late, silent, cut, refused.
+//! - [`Client`]: just enough of a client to ask a server and to tell it things.
+//!
+//! Where a program is missing, `start` prints a line that begins with `SKIPPED ` and returns `None`:
+//!
+//! ```
+//! use tollgate_testkit::redis::{Options, Redis};
+//! let Some(redis) = Redis::start(&Options::new()) else { return };
+//! assert_eq!(redis.command(&["SET", "key", "1"]).text(), "OK");
+//! assert_eq!(redis.command(&["INCRBY", "key", "41"]).int(), 42);
+//! ```
+//!
+//! Not here: the store under test, and what a server of Tollgate says.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a failed step of a test must say which, and a test that cannot run must say so"
+)]
+
+mod client;
+mod cluster;
+mod memcached;
+mod options;
+mod process;
+mod proxy;
+mod sentinel;
+mod server;
+
+pub use client::{Client, Reply};
+pub use cluster::Cluster;
+pub use memcached::Memcached;
+pub use options::Options;
+pub use process::{free_port, poll};
+pub use proxy::{Fault, Proxy};
+pub use sentinel::Sentinel;
+pub use server::{Redis, installed};

@@ -1,0 +1,160 @@
+//! A master, its replica, and Sentinels that make the replica the master when the master is gone.
+
+use std::net::SocketAddr;
+
+use super::process::{Process, free_port, poll};
+use super::server::installed;
+use super::{Client, Options, Redis, Reply};
+
+/// The name by which the Sentinels know the master.
+const NAME: &str = "tollgate";
+
+/// A master and a replica under Sentinels that call it dead after half a second.
+#[derive(Debug)]
+pub struct Sentinel {
+    /// Both servers; which of them is the master may change: ask [`Sentinel::master`].
+    pub servers: [Redis; 2],
+    watchers: Vec<Watcher>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    process: Process,
+    port: u16,
+}
+
+impl Sentinel {
+    /// Starts a master, a replica that has caught up with it, and so many Sentinels that all know both. `None` where there
+    /// is no `redis-server`; a line `SKIPPED …` is printed then.
+    ///
+    /// # Panics
+    /// When they do not find together.
+    #[must_use]
+    pub fn start(options: &Options, sentinels: usize) -> Option<Self> {
+        if !installed() {
+            return None;
+        }
+        let master = Redis::run(options, "");
+        let replica = Redis::run(&options.clone().replica_of(master.address()), "");
+        poll("the replica to follow", || (replica.info("master_link_status")? == "up").then_some(()));
+        let quorum = sentinels / 2 + 1;
+        let watchers = (0..sentinels).map(|_| Watcher::start(&master, options, quorum)).collect();
+        let all = Self { servers: [master, replica], watchers };
+        for watcher in &all.watchers {
+            poll("the Sentinels to find all", || {
+                let known = |field: &str| watcher.about_master(field)?.parse::<usize>().ok();
+                let found = known("num-slaves")? == 1 && known("num-other-sentinels")? == sentinels - 1;
+                found.then_some(())
+            });
+        }
+        Some(all)
+    }
+
+    /// The name of the master, as the Sentinels call it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// Where the Sentinels listen.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.watchers.iter().map(Watcher::address).collect()
+    }
+
+    /// `redis+sentinel://` with all Sentinels and the master's name.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.addresses().iter().map(SocketAddr::to_string).collect();
+        let who = self.servers[0].options().password.as_ref().map(|it| format!(":{it}@")).unwrap_or_default();
+        format!("redis+sentinel://{who}{}/{NAME}", hosts.join(","))
+    }
+
+    /// Which of [`Sentinel::servers`] the first Sentinel takes for the master.
+    #[must_use]
+    pub fn master(&self) -> Option<usize> {
+        let reply = self.watchers.first()?.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME])?;
+        let Reply::Array(parts) = reply else { return None };
+        let port = parts.get(1)?.int();
+        self.servers.iter().position(|it| i64::from(it.address().port()) == port)
+    }
+
+    /// Orders a failover and waits until the other server is the master; returns which that is.
+    ///
+    /// # Panics
+    /// When there is none in time.
+    pub fn fail_over(&self) -> usize {
+        let before = self.master().expect("a master");
+        poll("a failover to begin", || {
+            let reply = self.watchers[0].ask(&["SENTINEL", "FAILOVER", NAME])?;
+            reply.error().is_none().then_some(())
+        });
+        self.wait_for(1 - before);
+        1 - before
+    }
+
+    /// Kills the master and waits until the replica is the master; returns which that is.
+    ///
+    /// # Panics
+    /// When there is none in time.
+    pub fn kill_master(&mut self) -> usize {
+        let before = self.master().expect("a master");
+        self.servers[before].kill();
+        self.wait_for(1 - before);
+        1 - before
+    }
+
+    fn wait_for(&self, server: usize) {
+        poll("the other server to be the master", || {
+            let role = self.servers[server].command(&["ROLE"]).array().first()?.text();
+            (self.master()? == server && role == "master").then_some(())
+        });
+    }
+}
+
+impl Watcher {
+    fn start(master: &Redis, options: &Options, quorum: usize) -> Self {
+        for _ in 0..10 {
+            let (mut process, port) = (Process::new(), free_port());
+            let mut text = format!(
+                "bind 127.0.0.1\nport {port}\nprotected-mode no\nsentinel resolve-hostnames no\n\
+                 sentinel monitor {NAME} 127.0.0.1 {} {quorum}\n\
+                 sentinel down-after-milliseconds {NAME} 500\n\
+                 sentinel failover-timeout {NAME} 3000\n",
+                master.address().port()
+            );
+            if let Some(password) = &options.password {
+                text += &format!("sentinel auth-pass {NAME} {password}\n");
+            }
+            std::fs::write(process.folder().join("sentinel.conf"), text).expect("written");
+            process.spawn("redis-server", &["sentinel.conf", "--sentinel"]);
+            let mut watcher = Self { process, port };
+            let runs = poll("a Sentinel to answer", || {
+                if !watcher.process.runs() {
+                    return Some(false);
+                }
+                watcher.ask(&["PING"]).map(|_| true)
+            });
+            if runs {
+                return watcher;
+            }
+            let log = watcher.process.log();
+            assert!(log.contains("Address already in use"), "the Sentinel ended: {log}");
+        }
+        panic!("no free port in ten tries");
+    }
+
+    fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    fn ask(&self, words: &[&str]) -> Option<Reply> {
+        Client::connect(self.address()).ok()?.command(words).ok()
+    }
+
+    fn about_master(&self, field: &str) -> Option<String> {
+        let Reply::Array(parts) = self.ask(&["SENTINEL", "MASTER", NAME])? else { return None };
+        let at = parts.iter().position(|it| it.text() == field)?;
+        parts.get(at + 1).map(Reply::text)
+    }
+}
