@@ -1,0 +1,241 @@
+//! URLs of stores, read once into [`RedisConfig`]. Not here: names of settings or environment variables.
+
+use crate::config::{ConfigError, HostPort, Login, RedisConfig, Secret, Servers, Tls};
+
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+const FORMS: &str = "write redis://[user:password@]host:port/database, rediss://…, redis+sentinel://h1:26379,h2:26379/master, \
+                     redis+cluster://h1:7000,h2:7000 or unix:///path";
+
+pub(crate) fn parse(url: &str) -> Result<RedisConfig, ConfigError> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return wrong(format!("there is no scheme; {FORMS}"));
+    };
+    if let Some(at) = rest.find(['?', '#']) {
+        // What follows may be anything, so it is not repeated here.
+        return wrong(format!("`{}` and what follows is not understood; {FORMS}", &rest[at..=at]));
+    }
+    let scheme = scheme.to_ascii_lowercase();
+    if scheme == "unix" || scheme == "redis+unix" {
+        let (login, path) = match rest.rsplit_once('@') {
+            Some((login, path)) => (read_login(login)?, path),
+            None => (Login::default(), rest),
+        };
+        if !path.starts_with('/') {
+            return wrong("a unix socket needs a whole path: unix:///run/redis.sock".to_owned());
+        }
+        let mut config = RedisConfig::new(Servers::Unix(path.into()));
+        config.login = login;
+        return Ok(config);
+    }
+    let (tls, kind) = match scheme.as_str() {
+        "redis" => (false, Kind::Single),
+        "rediss" => (true, Kind::Single),
+        "redis+sentinel" => (false, Kind::Sentinel),
+        "rediss+sentinel" => (true, Kind::Sentinel),
+        "redis+cluster" => (false, Kind::Cluster),
+        "rediss+cluster" => (true, Kind::Cluster),
+        _ => return wrong(format!("the scheme `{}` is not known; {FORMS}", scheme.escape_debug())),
+    };
+    // The password may hold any of the other delimiters, so the last `@` is the one that counts.
+    let (login, rest) = match rest.rsplit_once('@') {
+        Some((login, rest)) => (read_login(login)?, rest),
+        None => (Login::default(), rest),
+    };
+    let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let default_port = if kind == Kind::Sentinel { SENTINEL_PORT } else { PORT };
+    let mut hosts =
+        hosts.split(',').map(|host| read_host(host, default_port)).collect::<Result<Vec<_>, _>>()?;
+    let (servers, database) = match kind {
+        Kind::Single if hosts.len() > 1 => {
+            return wrong("several hosts: write redis+cluster:// or redis+sentinel://".to_owned());
+        }
+        Kind::Single => (Servers::Single(hosts.swap_remove(0)), path),
+        Kind::Cluster => (Servers::Cluster(hosts), path),
+        Kind::Sentinel => {
+            let (master, database) = path.split_once('/').unwrap_or((path, ""));
+            if master.is_empty() {
+                return wrong(
+                    "the master's name is missing: redis+sentinel://h1:26379,h2:26379/master".to_owned(),
+                );
+            }
+            (Servers::Sentinel { sentinels: hosts, master: decode(master)? }, database)
+        }
+    };
+    let mut config = RedisConfig::new(servers);
+    if !database.is_empty() {
+        config.database = match database.parse() {
+            Ok(number) => number,
+            Err(_) => {
+                return wrong(format!("`/{}` is no number of a database", database.escape_debug()));
+            }
+        };
+    }
+    config.login = login;
+    config.tls = tls.then(Tls::default);
+    config.validate()?;
+    Ok(config)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Single,
+    Sentinel,
+    Cluster,
+}
+
+fn wrong<T>(what: String) -> Result<T, ConfigError> {
+    Err(ConfigError::Url { what })
+}
+
+fn read_login(text: &str) -> Result<Login, ConfigError> {
+    let (username, password) = match text.split_once(':') {
+        Some((username, password)) => (username, Some(password)),
+        None => (text, None),
+    };
+    Ok(Login {
+        username: if username.is_empty() { None } else { Some(decode(username)?) },
+        password: match password {
+            Some(password) if !password.is_empty() => Some(Secret::new(decode(password)?)),
+            _ => None,
+        },
+        ..Login::default()
+    })
+}
+
+fn read_host(text: &str, default_port: u16) -> Result<HostPort, ConfigError> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        match rest.split_once(']') {
+            Some((host, "")) => (host, None),
+            Some((host, port)) => match port.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None => return wrong("after `]` there may be only `:port`".to_owned()),
+            },
+            None => return wrong("`[` without `]`".to_owned()),
+        }
+    } else {
+        match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    if host.is_empty() || host.contains(char::is_whitespace) {
+        return wrong(format!("a host is missing; {FORMS}"));
+    }
+    match port.map(str::parse) {
+        None => Ok(HostPort::new(host, default_port)),
+        Some(Ok(port)) if port != 0 => Ok(HostPort::new(host, port)),
+        // It may be the rest of a password with an `@` or `/` in it that was not percent-encoded: not repeated.
+        Some(_) => wrong(
+            "what stands after the host's `:` is no port from 1 to 65535 (an IPv6 address goes in brackets; \
+             `@`, `:` and `/` in a password are written %40, %3A and %2F)"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Percent-decoding.
+fn decode(text: &str) -> Result<String, ConfigError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => bytes.push(byte),
+            None => return wrong("a `%` must be followed by two hex digits; `%` itself is %25".to_owned()),
+        }
+        rest = &tail[2..];
+    }
+    String::from_utf8(bytes)
+        .or_else(|_| wrong("user, password and names must be UTF-8 once decoded".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn single(host: &str, port: u16) -> Servers {
+        Servers::Single(HostPort::new(host, port))
+    }
+
+    #[test]
+    fn every_form_of_url_is_read() {
+        let hosts =
+            |list: &[(&str, u16)]| list.iter().map(|(host, port)| HostPort::new(host, *port)).collect();
+        for (url, servers, database, tls) in [
+            ("redis://h", single("h", 6379), 0, false),
+            ("redis://h:1/", single("h", 1), 0, false),
+            ("REDIS://h:1/3", single("h", 1), 3, false),
+            ("rediss://u:p@[::1]:7/3", single("::1", 7), 3, true),
+            ("redis://[::1]", single("::1", 6379), 0, false),
+            ("unix:///run/r.sock", Servers::Unix("/run/r.sock".into()), 0, false),
+            ("redis+cluster://a,b:7001", Servers::Cluster(hosts(&[("a", 6379), ("b", 7001)])), 0, false),
+            (
+                "rediss+sentinel://a,b:1/the%20master/2",
+                Servers::Sentinel {
+                    sentinels: hosts(&[("a", 26379), ("b", 1)]),
+                    master: "the master".to_owned(),
+                },
+                2,
+                true,
+            ),
+        ] {
+            let config = parse(url).expect(url);
+            assert_eq!(config.servers, servers, "{url}");
+            assert_eq!((config.database, config.tls.is_some()), (database, tls), "{url}");
+        }
+    }
+
+    #[test]
+    fn user_and_password_are_decoded_and_never_shown() {
+        for (url, username, password) in [
+            ("redis://h", None, None),
+            ("redis://ann@h", Some("ann"), None),
+            ("redis://:p%40ss@h", None, Some("p@ss")),
+            ("redis://ann:p:a/b@c@h:1/2", Some("ann"), Some("p:a/b@c")),
+            ("unix://ann:x@/run/r.sock", Some("ann"), Some("x")),
+        ] {
+            let config = parse(url).expect(url);
+            assert_eq!(config.login.username.as_deref(), username, "{url}");
+            assert_eq!(config.login.password.as_ref().map(Secret::reveal), password, "{url}");
+            assert!(password.is_none_or(|password| {
+                let shown = format!("{config:?}{}", config.servers);
+                password.len() < 2 || !shown.contains(password)
+            }));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_the_password() {
+        for (url, told) in [
+            ("localhost:6379", "no scheme"),
+            ("http://h", "scheme `http` is not known"),
+            ("redis://", "host is missing"),
+            ("redis://h:port", "no port"),
+            ("redis://h:0", "no port"),
+            ("redis://h:70000", "no port"),
+            ("redis://::1", "no port"),
+            ("redis://[::1", "without `]`"),
+            ("redis://[::1]x", "only `:port`"),
+            ("redis://a,b", "several hosts"),
+            ("redis://u:hunter2@", "host is missing"),
+            ("redis://u:hunter2/x", "no port"),
+            ("redis://u:hunter2%zz@h", "two hex digits"),
+            ("redis://h/hunter", "no number of a database"),
+            ("redis://u:hunter2@h?db=1", "`?`"),
+            ("redis+cluster://a/1", "only database 0"),
+            ("redis+sentinel://a", "master's name is missing"),
+            ("unix://run/r.sock", "whole path"),
+        ] {
+            let error = parse(url).expect_err(url).to_string();
+            assert!(error.contains(told), "{url}: {error}");
+            assert!(!error.contains("hunter2"), "{url}: {error}");
+        }
+    }
+}
