@@ -31,6 +31,8 @@ mod process;
 mod proxy;
 mod sentinel;
 mod server;
+#[cfg(test)]
+mod tests;
 
 pub use client::{Client, Reply};
 pub use cluster::Cluster;

@@ -44,7 +44,7 @@ impl Cluster {
         }
         let node = || {
             let more = "cluster-enabled yes\ncluster-node-timeout 1000\ncluster-replica-validity-factor 0\n\
-                        repl-diskless-sync-delay 0\ncluster-port {port2}\n";
+                        cluster-port {port2}\n";
             Redis::run(options, more)
         };
         let nodes: Vec<_> = SLOTS.iter().map(|_| node()).collect();
@@ -85,8 +85,8 @@ impl Cluster {
     pub fn wait(&self) {
         for node in self.nodes.iter().chain(&self.replicas) {
             poll("the cluster to be whole", || {
-                let Ok(mut client) = node.client() else { return Some(()) };
-                let info = client.command(&["CLUSTER", "INFO"]).ok()?.text();
+                let Ok(reply) = node.ask(&["CLUSTER", "INFO"]) else { return Some(()) };
+                let info = reply.text();
                 info.lines().any(|it| it.trim() == "cluster_state:ok").then_some(())
             });
         }
@@ -122,7 +122,7 @@ impl Cluster {
     #[must_use]
     pub fn owner(&self, slot: u16) -> usize {
         let owns = |node: &Redis| {
-            let Ok(reply) = node.client().and_then(|mut it| it.command(&["CLUSTER", "SLOTS"])) else {
+            let Ok(reply) = node.ask(&["CLUSTER", "SLOTS"]) else {
                 return false;
             };
             let own = i64::from(node.address().port());

@@ -70,6 +70,6 @@ impl Options {
     #[must_use]
     pub fn replica_of(self, master: SocketAddr) -> Self {
         let to = format!("{} {}", master.ip(), master.port());
-        self.set("replicaof", &to).set("repl-diskless-sync", "yes").set("repl-diskless-sync-delay", "0")
+        self.set("replicaof", &to)
     }
 }

@@ -106,7 +106,7 @@ impl Sentinel {
 
     fn wait_for(&self, server: usize) {
         poll("the other server to be the master", || {
-            let role = self.servers[server].command(&["ROLE"]).array().first()?.text();
+            let role = self.servers[server].ask(&["ROLE"]).ok()?.array().first()?.text();
             (self.master()? == server && role == "master").then_some(())
         });
     }

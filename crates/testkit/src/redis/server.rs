@@ -66,7 +66,7 @@ impl Redis {
     fn configure(&mut self, more: &str) {
         let port = self.port;
         let mut text = format!(
-            "bind 127.0.0.1\nprotected-mode no\nsave \"\"\nunixsocket {}\ndatabases 16\n\
+            "bind 127.0.0.1\nprotected-mode no\nsave \"\"\nunixsocket {}\ndatabases 16\nrepl-diskless-sync-delay 0\n\
              user {TESTKIT} on nopass ~* &* +@all\n{}\n{more}\n",
             self.socket().display(),
             self.options.lines,
@@ -101,8 +101,7 @@ impl Redis {
             if !self.process.runs() {
                 return Some(false);
             }
-            let mut client = self.client().ok()?;
-            let pong = client.command(&["PING"]).ok()?;
+            let pong = self.ask(&["PING"]).ok()?;
             (pong == Reply::Status("PONG".to_owned())).then_some(true)
         })
     }
@@ -176,8 +175,15 @@ impl Redis {
     /// # Panics
     /// When the server does not answer.
     pub fn command<T: AsRef<[u8]>>(&self, words: &[T]) -> Reply {
-        let mut client = self.client().expect("it runs");
-        client.command(words).expect("it answers")
+        self.ask(words).expect("it answers")
+    }
+
+    /// The same where the server may be down, or about to end the connection.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn ask<T: AsRef<[u8]>>(&self, words: &[T]) -> std::io::Result<Reply> {
+        self.client()?.command(words)
     }
 
     /// A line of `INFO`, `used_memory` for one.
