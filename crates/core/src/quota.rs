@@ -106,6 +106,18 @@ impl Quota {
         self.sharing
     }
 
+    /// True when both count alike, so that takes by one may stand for takes by the other: the same numbers, and the same rates
+    /// remembered ([`Quota::succeeding`]).
+    #[must_use]
+    pub fn counts_as(&self, other: &Self) -> bool {
+        let past = match (&self.step, &other.step) {
+            (Step::TokenBucket(a), Step::TokenBucket(b)) => a.has_the_past_of(b),
+            (Step::LeakyQueue(a), Step::LeakyQueue(b)) => a.bucket().has_the_past_of(b.bucket()),
+            _ => true,
+        };
+        past && self.limit == other.limit && self.period == other.period && self.algorithm == other.algorithm
+    }
+
     /// What a store must keep for a key of this quota.
     #[must_use]
     pub const fn shape(&self) -> Shape {

@@ -1,8 +1,17 @@
 //! Counters in Redis or Valkey, shared by a fleet: one atomic script a decision, or permits leased ahead of time.
 
+// Until `store.rs` runs calls, parts of the seam have no user.
+#[allow(dead_code, reason = "the seam is used by what is being built on it")]
+mod ask;
+#[allow(dead_code, reason = "as above")]
+mod call;
 mod check;
 mod config;
 mod figures;
+#[allow(dead_code, reason = "as above")]
+mod keys;
+#[allow(dead_code, reason = "as above")]
+mod script;
 mod state;
 mod store;
 mod url;

@@ -22,6 +22,10 @@ impl LeakyQueue {
         Self { bucket, undelayed }
     }
 
+    pub(crate) const fn bucket(&self) -> &TokenBucket {
+        &self.bucket
+    }
+
     pub(crate) fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let delay_ns = self.delay_ns(self.bucket.debt_or_deepest(word, now));
         let step = self.bucket.take(word, cost, now);

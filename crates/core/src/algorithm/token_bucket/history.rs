@@ -8,7 +8,7 @@ use crate::time::NANOS_PER_SECOND;
 use crate::{Cost, Decision, Timestamp, Word, WordStep};
 
 /// A rate that was in force until `until`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Past {
     generation: u64,
     units: Units,
@@ -26,6 +26,11 @@ impl TokenBucket {
             self.past = std::iter::once(ended).chain(remembered).collect();
             self.generation = (old.generation + 1) % GENERATIONS;
         }
+    }
+
+    /// The same rates before, the same generation now.
+    pub(crate) fn has_the_past_of(&self, other: &Self) -> bool {
+        self.generation == other.generation && self.past == other.past
     }
 
     /// A take from an odd word. The word comes back in the present generation, also from a denial: else a client that
