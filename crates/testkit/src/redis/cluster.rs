@@ -65,6 +65,13 @@ impl Cluster {
             ok(replica, &["CLUSTER", "REPLICATE", &id(node)]);
             poll("a replica to follow", || (replica.info("master_link_status")? == "up").then_some(()));
         }
+        for node in cluster.nodes.iter().chain(&cluster.replicas) {
+            poll("all to know the replicas", || {
+                let nodes = node.command(&["CLUSTER", "NODES"]).text();
+                let known = nodes.lines().filter(|line| line.contains("slave")).count();
+                (known == cluster.replicas.len()).then_some(())
+            });
+        }
         Some(cluster)
     }
 
@@ -193,9 +200,12 @@ impl Cluster {
     pub fn fail_over(&self, replica: usize) {
         let (node, master) = (&self.replicas[replica], &self.nodes[replica]);
         let how: &[&str] = if master.client().is_ok() { &[] } else { &["FORCE"] };
+        let mut asked = 0_u32;
         poll("a replica to become master", || {
-            let words = [&["CLUSTER", "FAILOVER"], how].concat();
-            node.command(&words);
+            if asked.is_multiple_of(200) {
+                node.command(&[&["CLUSTER", "FAILOVER"], how].concat()); // again after 2 s: an election may be lost
+            }
+            asked += 1;
             (node.command(&["ROLE"]).array()[0].text() == "master").then_some(())
         });
     }
