@@ -8,6 +8,7 @@ mod call;
 mod check;
 mod config;
 mod figures;
+pub mod lease;
 #[allow(dead_code, reason = "as above")]
 mod keys;
 #[allow(dead_code, reason = "as above")]

@@ -1,0 +1,35 @@
+//! Ways to keep a ledger or a lease wrongly. Compiled for tests only: each is a mistake that the simulation must find.
+
+/// A mistake, made on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Refill that was lost while all was out is credited when an epoch ends.
+    CreditsLostRefill,
+    /// A request that comes a second time is settled a second time.
+    SettlesTwice,
+    /// A lease ends so long after its grant was received.
+    ExpiryFromReceipt,
+    /// What is promised ahead of its refill may bring what is out above the burst.
+    NoCapOnPromises,
+    /// A node spends what it has given back.
+    SpendsWhatItGaveBack,
+    /// A state is forgotten before it equals that of an unseen key.
+    ForgetsEarly,
+    /// When the ledger's clock goes back, its account goes back with it.
+    ClockStepMints,
+    /// Of merged takes, each admission is dealt out twice.
+    DealsTwice,
+    /// A reply is taken for that to a later request.
+    TakesLateReplies,
+    /// Permits promised ahead are spent at once.
+    SpendsPromises,
+    /// A lease that was written off is credited when its node reports after all.
+    CreditsWrittenOff,
+    /// A window's lease is spent after the window's end.
+    OutlivesWindow,
+    /// What is given back may bring the level above the burst.
+    OverfillsOnGiveBack,
+    /// A lease lives for tau on any clock, however fast it runs.
+    IgnoresDrift,
+}

@@ -1,0 +1,269 @@
+//! One key's account, where all nodes meet. A plain value: no clock, no I/O; the script repeats it number by number.
+
+use std::collections::BTreeMap;
+
+#[cfg(feature = "faults")]
+use super::Fault;
+use super::terms::DEEPEST;
+use super::{Call, Op, Reply, Request, Terms};
+
+/// Nodes that may lease from one key at a time; any further one takes centrally.
+pub const MOST_NODES: usize = 1_024;
+/// A clock that went back by no more than this is waited for; beyond it, the account goes on from the new time.
+pub const LONGEST_WAIT_US: u64 = 60_000_000;
+
+/// The account of one key: what it owes, and who may still spend how much.
+///
+/// An unseen key is [`Ledger::default`], and so is one that is full with nothing out: forgetting that loses nothing.
+///
+/// # Clock
+/// Time is the ledger's own: the store's. It never goes back by less than a minute: such a step is waited out, so that nothing
+/// comes back twice. After a greater one the account goes on from the new time, and nothing comes back for the step itself.
+///
+/// # Example
+/// ```
+/// # use tollgate_store_redis::lease::*;
+/// # use tollgate_core::Quota;
+/// # use std::time::Duration;
+/// let terms = Terms::of(&Quota::token_bucket(1_000, Duration::from_secs(1))?).ok_or("not leased")?;
+/// let (mut ledger, noon_us) = (Ledger::default(), 1_700_000_000_000_000);
+/// let ask = Request { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1 };
+/// let reply = ledger.apply(&terms, Call { op: Op::Lease(ask), window_ends_us: 0 }, noon_us);
+/// assert_eq!((reply.granted, reply.out), (100, 100));
+/// let again = ledger.apply(&terms, Call { op: Op::Lease(ask), window_ends_us: 0 }, noon_us);
+/// assert!(again.refused); // it came twice
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// The [`Terms::interval`] in whose units `taken` is written; 0 when nothing was written yet.
+    pub interval: u64,
+    /// What the key owes, in units: full is 0. Never below what is out.
+    pub taken: u64,
+    /// Permits leased out: of entries of this epoch.
+    pub out: u64,
+    /// Permits leased out: of entries of the epoch before.
+    pub out_before: u64,
+    /// Time of the account, in microseconds.
+    pub at_us: u64,
+    /// When the epoch ends; of a window, when that does.
+    pub ends_us: u64,
+    /// Counts epochs, so that entries can say which is theirs.
+    pub epoch: u64,
+    /// What each node that leases was last known to hold, by [`Request::node`].
+    pub entries: BTreeMap<u64, Entry>,
+}
+
+/// What is known of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its newest request.
+    pub seq: u64,
+    /// Permits that it may hold, in all.
+    pub held: u64,
+    /// Permits that it had spent when it sent that request.
+    pub spent: u64,
+    /// Epoch in which that request came.
+    pub epoch: u64,
+}
+
+impl Ledger {
+    /// Does `call` at `now_us`, microseconds of the ledger's clock, and says how things stand afterwards.
+    pub fn apply(&mut self, terms: &Terms, call: Call, now_us: u64) -> Reply {
+        self.rescale(terms);
+        let now_us = self.clock(terms, now_us);
+        if terms.windows.is_none() {
+            self.advance(terms, now_us);
+        } else if !self.in_window(terms, call.window_ends_us, now_us) {
+            return Reply { now_us, refused: true, ..Reply::default() };
+        }
+        let full = terms.full();
+        let mut reply = Reply { admitted: u64::from(self.taken <= full), ..Reply::default() };
+        match call.op {
+            Op::Lease(request) => reply = self.lease(terms, request),
+            Op::Take { cost, times } => reply.admitted = self.take(terms, cost, times),
+            Op::GiveBack { cost } => {
+                let floor = self.floor(terms);
+                self.taken = self.taken.saturating_sub(units(terms, cost)).max(floor);
+            }
+            Op::Charge { cost } => self.taken = (self.taken + units(terms, cost)).min(DEEPEST),
+            Op::Peek => {}
+        }
+        reply.now_us = now_us;
+        reply.taken = self.taken;
+        reply.out = self.out;
+        reply.out_before = self.out_before;
+        reply.ends_us = self.ends_us;
+        reply.active = self.entries.len() as u64;
+        if self.is_fresh() {
+            *self = Self::default();
+        }
+        reply
+    }
+
+    /// True when the state equals that of an unseen key, so that nothing need be kept.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.taken == 0 && self.entries.is_empty()
+    }
+
+    /// From when on the state may be forgotten, in microseconds of the ledger's clock: it then equals that of an unseen key,
+    /// whatever the nodes did.
+    #[must_use]
+    pub fn forget_at_us(&self, terms: &Terms) -> u64 {
+        if terms.windows.is_some() {
+            return self.ends_us;
+        }
+        let refilled = self.taken.div_ceil(terms.per_us);
+        #[cfg(feature = "faults")]
+        if terms.has(Fault::ForgetsEarly) {
+            return self.at_us + refilled;
+        }
+        if self.entries.is_empty() { self.at_us + refilled } else { self.ends_us + terms.tau_us + refilled }
+    }
+
+    /// After a change of the rate, what is owed stays the same in permits, rounded up.
+    fn rescale(&mut self, terms: &Terms) {
+        if self.interval != terms.interval {
+            if self.interval != 0 {
+                let permits = self.taken.div_ceil(self.interval);
+                self.taken = permits.saturating_mul(terms.interval).min(DEEPEST);
+            }
+            self.interval = terms.interval;
+        }
+    }
+
+    /// The time to go on at: never earlier than the account's, unless its clock went back too far to be waited for.
+    fn clock(&mut self, terms: &Terms, now_us: u64) -> u64 {
+        let back_us = self.at_us.saturating_sub(now_us);
+        #[cfg(feature = "faults")]
+        if terms.has(Fault::ClockStepMints) && back_us > 0 {
+            self.at_us = now_us;
+            return now_us;
+        }
+        if back_us > LONGEST_WAIT_US {
+            self.at_us = now_us;
+            if terms.windows.is_none() {
+                self.ends_us = now_us + terms.tau_us;
+            }
+        }
+        now_us.max(self.at_us)
+    }
+
+    /// What is owed never falls below this: what may still be spent is not handed out again.
+    fn floor(&self, terms: &Terms) -> u64 {
+        #[cfg(feature = "faults")]
+        if terms.has(Fault::OverfillsOnGiveBack) {
+            return 0;
+        }
+        units(terms, self.out + self.out_before)
+    }
+
+    /// A bucket at `now_us`: what came back, and what was not heard of for an epoch.
+    fn advance(&mut self, terms: &Terms, now_us: u64) {
+        while !self.entries.is_empty() && self.ends_us <= now_us {
+            // First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
+            #[cfg(feature = "faults")]
+            let skips = terms.has(Fault::CreditsLostRefill);
+            #[cfg(not(feature = "faults"))]
+            let skips = false;
+            if !skips {
+                self.refill(terms, self.ends_us);
+            }
+            self.out_before = std::mem::take(&mut self.out);
+            self.epoch += 1;
+            self.ends_us += terms.tau_us;
+            self.entries.retain(|_, entry| entry.epoch + 1 >= self.epoch);
+        }
+        self.refill(terms, now_us);
+        if self.entries.is_empty() {
+            self.ends_us = now_us + terms.tau_us;
+        }
+    }
+
+    fn refill(&mut self, terms: &Terms, to_us: u64) {
+        let elapsed_us = to_us.saturating_sub(self.at_us).min(self.taken / terms.per_us + 1);
+        let floor = units(terms, self.out + self.out_before);
+        self.taken = self.taken.saturating_sub(elapsed_us * terms.per_us).max(floor.min(self.taken));
+        self.at_us = self.at_us.max(to_us);
+    }
+
+    /// A window at `now_us`: goes on with the one in force, or begins the next. False where the caller's end of it is not possible.
+    fn in_window(&mut self, terms: &Terms, ends_us: u64, now_us: u64) -> bool {
+        if self.ends_us <= now_us {
+            let ends_us = if terms.begins_with_first_hit() { now_us + terms.longest_us() } else { ends_us };
+            if ends_us <= now_us || ends_us - now_us > terms.longest_us() {
+                return false;
+            }
+            *self = Self { interval: terms.interval, ends_us, ..Self::default() };
+        }
+        self.at_us = now_us;
+        true
+    }
+
+    fn take(&mut self, terms: &Terms, cost: u64, times: u64) -> u64 {
+        let room = terms.full().saturating_sub(self.taken);
+        if cost == 0 {
+            return if self.taken <= terms.full() { times } else { 0 };
+        }
+        let fit = if cost > terms.burst { 0 } else { room / (cost * terms.interval) };
+        let admitted = fit.min(times);
+        // A window counts refused hits too.
+        let counted = if terms.windows.is_some() { times } else { admitted };
+        self.taken = (self.taken + units(terms, cost.saturating_mul(counted))).min(DEEPEST);
+        admitted
+    }
+
+    fn lease(&mut self, terms: &Terms, request: Request) -> Reply {
+        let Request { node, seq, held, spent, .. } = request;
+        let refused = Reply { seq, refused: true, ..Reply::default() };
+        let known = self.entries.get(&node).copied();
+        let mut kept = 0;
+        if let Some(known) = known {
+            let is_old = seq <= known.seq;
+            #[cfg(feature = "faults")]
+            let is_old = is_old && !terms.has(Fault::SettlesTwice);
+            if is_old {
+                return refused;
+            }
+            let out = if known.epoch == self.epoch { &mut self.out } else { &mut self.out_before };
+            *out -= known.held.min(*out);
+            // Holding more than was granted: the store has lost writes, and what it does not know of is dropped.
+            if held <= known.held {
+                kept = held;
+                let unspent = (known.held - held).saturating_sub(spent.saturating_sub(known.spent));
+                self.taken = self.taken.saturating_sub(units(terms, unspent));
+            }
+        } else if self.entries.len() >= MOST_NODES {
+            return Reply { seq, ..Reply::default() };
+        }
+        let renewed = known.is_some_and(|known| held <= known.held);
+        let active = self.entries.len() as u64 + u64::from(known.is_none());
+        let granted = self.grant(terms, request, kept, active);
+        self.taken += granted * terms.interval;
+        self.out += kept + granted;
+        self.entries.insert(node, Entry { seq, held: kept + granted, spent, epoch: self.epoch });
+        Reply { seq, renewed, granted, ..Reply::default() }
+    }
+
+    /// How many permits a request gets: its share of what is there; else a ration of what will be, as far ahead as may be promised.
+    fn grant(&self, terms: &Terms, request: Request, kept: u64, active: u64) -> u64 {
+        let room = terms.full().saturating_sub(self.taken) / terms.interval;
+        let least = request.need.max(terms.ration / active).max(1);
+        let share = least.max(room / (2 * active)).min(request.want);
+        if share <= room || terms.windows.is_some() {
+            return share.min(room);
+        }
+        let promised = (terms.full() + terms.ahead).saturating_sub(self.taken) / terms.interval;
+        // Out never exceeds the burst, so that the refill that pays for a promise is never held up.
+        let uncommitted = terms.burst.saturating_sub(self.out + self.out_before + kept);
+        #[cfg(feature = "faults")]
+        let uncommitted = if terms.has(Fault::NoCapOnPromises) { u64::MAX } else { uncommitted };
+        share.min(promised).min(uncommitted)
+    }
+}
+
+/// `permits` in units, at most the deepest debt.
+fn units(terms: &Terms, permits: u64) -> u64 {
+    permits.saturating_mul(terms.interval).min(DEEPEST)
+}
