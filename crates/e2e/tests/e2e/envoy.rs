@@ -24,16 +24,21 @@ descriptors:
 ";
 
 /// A running Envoy, ended by its id when dropped.
-struct Envoy {
+pub(crate) struct Running {
     child: Child,
+    _folder: tempfile::TempDir,
+}
+
+/// One before a Tollgate and an application.
+struct Envoy {
     /// The listener that lets pass while its limiter is silent.
     open: SocketAddr,
     /// The listener that refuses meanwhile.
     closed: SocketAddr,
-    _folder: tempfile::TempDir,
+    _running: Running,
 }
 
-impl Drop for Envoy {
+impl Drop for Running {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
@@ -95,9 +100,6 @@ fn cluster(name: &str, to: SocketAddr, more: &str) -> String {
 
 impl Envoy {
     async fn start(binary: &str, tollgate: SocketAddr, upstream: SocketAddr) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (config, admin, log) =
-            (folder.path().join("envoy.yaml"), folder.path().join("admin"), folder.path().join("log"));
         let h2 = "typed_extension_protocol_options: {envoy.extensions.upstreams.http.v3.HttpProtocolOptions: \
                   {\"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, \
                   explicit_http_config: {http2_protocol_options: {}}}}";
@@ -110,6 +112,21 @@ impl Envoy {
             &cluster("upstream", upstream, ""),
         ]
         .concat();
+        let (running, [open, closed]) = Running::start(binary, &text, ["open", "closed"]).await;
+        Envoy { open, closed, _running: running }
+    }
+}
+
+impl Running {
+    /// Starts it with a configuration; returns where its listeners of these names listen.
+    pub(crate) async fn start<const N: usize>(
+        binary: &str,
+        text: &str,
+        listeners: [&str; N],
+    ) -> (Self, [SocketAddr; N]) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (config, admin, log) =
+            (folder.path().join("envoy.yaml"), folder.path().join("admin"), folder.path().join("log"));
         std::fs::write(&config, text).expect("it can be written");
         let child = Command::new(binary)
             .args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"])
@@ -120,25 +137,24 @@ impl Envoy {
             .stderr(Stdio::null())
             .spawn()
             .expect("envoy can be started");
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut envoy = Envoy { child, open: nowhere, closed: nowhere, _folder: folder };
+        let mut running = Running { child, _folder: folder };
         loop {
-            if let Some(ended) = envoy.child.try_wait().expect("it was started") {
+            if let Some(ended) = running.child.try_wait().expect("it was started") {
                 panic!("envoy ended with {ended}:\n{}", std::fs::read_to_string(&log).unwrap_or_default());
             }
-            let at = std::fs::read_to_string(&admin).ok().and_then(|text| text.trim().parse().ok());
+            let at: Option<SocketAddr> =
+                std::fs::read_to_string(&admin).ok().and_then(|text| text.trim().parse().ok());
             if let Some(at) = at
-                && let Ok(answer) = http::get(at, "/listeners", &[]).await
+                && let Ok(answer) = http::get(([127, 0, 0, 1], at.port()).into(), "/listeners", &[]).await
             {
-                let port = |name: &str| {
-                    answer
-                        .body
-                        .lines()
-                        .find_map(|l| l.strip_prefix(name)?.strip_prefix("::")?.trim().parse().ok())
+                let port = |name: &str| -> Option<SocketAddr> {
+                    let mut lines = answer.body.lines();
+                    lines.find_map(|l| l.strip_prefix(name)?.strip_prefix("::")?.trim().parse().ok())
                 };
-                if let (Some(open), Some(closed)) = (port("open"), port("closed")) {
-                    (envoy.open, envoy.closed) = (open, closed);
-                    return envoy;
+                let found = listeners.map(port);
+                if found.iter().all(Option::is_some) {
+                    let local = |it: SocketAddr| ([127, 0, 0, 1], it.port()).into();
+                    return (running, found.map(|it| local(it.expect("all are there"))));
                 }
             }
             tokio::task::yield_now().await;

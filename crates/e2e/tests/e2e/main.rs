@@ -1,7 +1,7 @@
 //! The release binary, started as a user starts it and asked over real sockets.
 //!
 //! Harness: `tollgate` (the process), `rls` (a gRPC client with its own copy of the messages), `http` (a small HTTP/1.1
-//! client), `calendar` (what time it is), `skip` (what to say when a test cannot run here).
+//! client), `calendar` (what time it is), `yaml` (a file as a tree), `skip` (what to say when a test cannot run here).
 //! Not here: what can be shown without a process; that stands in the crates.
 #![allow(
     clippy::expect_used,
@@ -15,11 +15,13 @@ mod resp;
 mod rls;
 mod skip;
 mod tollgate;
+mod yaml;
 
 mod access_log;
 mod bad_input;
 mod bench;
 mod cases;
+mod deploy;
 mod drain;
 mod envoy;
 mod flood;

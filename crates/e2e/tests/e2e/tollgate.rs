@@ -1,5 +1,6 @@
 //! The process under test: the release binary on ports it chooses itself, ended by its id when dropped.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -39,8 +40,13 @@ pub(crate) struct Start {
 impl Start {
     /// A server with the rules of one folder or file.
     pub(crate) fn new(rules: &Path) -> Self {
+        Self::command(["serve".as_ref(), "--rules".as_ref(), rules.as_os_str()])
+    }
+
+    /// A server with these arguments and no more; those that say where it listens are added.
+    pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let mut command = Command::new(binary());
-        command.env_clear().arg("serve").arg("--rules").arg(rules);
+        command.env_clear().args(args);
         Start { command, grpc: "127.0.0.1:0".to_owned() }
     }
 

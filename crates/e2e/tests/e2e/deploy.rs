@@ -1,0 +1,234 @@
+//! `deploy/`: the files fit together, and what they start works, without a container engine: each program is started here with
+//! the arguments that `compose.yaml` gives it, on other ports.
+//!
+//! Not here: the images, which nothing here can pull.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tollgate_testkit::redis::{Options, Redis, free_port};
+
+use crate::envoy::Running;
+use crate::tollgate::{self, Start, Tollgate};
+use crate::yaml::{self, strings};
+use crate::{http, skip};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(folder().join(name)).expect(name)
+}
+
+/// The services of the composition by their names.
+fn services() -> Vec<(String, Value)> {
+    let compose = yaml::read(&folder().join("compose.yaml"));
+    compose["services"].as_object().expect("a map").clone().into_iter().collect()
+}
+
+/// The arguments of a service, with the names and paths of its container written as they are here.
+fn args(service: &Value, store: SocketAddr) -> Vec<String> {
+    let mut here: Vec<(String, String)> = mounts(service);
+    here.push(("valkey:6379".to_owned(), store.to_string()));
+    let arg = |arg: &str| here.iter().fold(arg.to_owned(), |arg, (there, here)| arg.replace(there, here));
+    strings(&service["command"]).into_iter().map(arg).collect()
+}
+
+/// What a service sees of this folder: the path in its container and the path here.
+fn mounts(service: &Value) -> Vec<(String, String)> {
+    let here = |path: &str| folder().join(path).canonicalize().expect(path).display().to_string();
+    let mount = |text: &str| {
+        let mut parts = text.split(':');
+        let (from, to) = (parts.next()?, parts.next()?);
+        from.starts_with("./").then(|| (to.to_owned(), here(from)))
+    };
+    let mut mounts: Vec<_> = strings(&service["volumes"]).into_iter().filter_map(mount).collect();
+    for secret in strings(&service["secrets"]) {
+        let file = yaml::read(&folder().join("compose.yaml"))["secrets"][secret]["file"].clone();
+        mounts.push((format!("/run/secrets/{secret}"), here(file.as_str().expect("a file"))));
+    }
+    mounts
+}
+
+/// Ports that a service listens on, as its arguments or its files say.
+fn listens(name: &str, service: &Value) -> Vec<u16> {
+    let port = |text: &str| text.rsplit(':').next()?.parse().ok();
+    match name {
+        "valkey" => vec![6379],
+        "prometheus" => vec![9090],
+        "envoy" => {
+            let config = yaml::read(&folder().join("envoy.yaml"));
+            let mut ports = Vec::new();
+            addresses(&config["admin"], &mut ports);
+            config["static_resources"]["listeners"].as_array().expect("a list").iter().for_each(|listener| {
+                addresses(&listener["address"], &mut ports);
+            });
+            ports.into_iter().map(|(_, port)| port).collect()
+        }
+        _ => {
+            let address = |arg: &&str| arg.starts_with("--grpc=") || arg.starts_with("--http=");
+            strings(&service["command"]).into_iter().filter(address).filter_map(port).collect()
+        }
+    }
+}
+
+/// Every `socket_address` in a part of Envoy's configuration.
+fn addresses(value: &Value, found: &mut Vec<(String, u16)>) {
+    if let (Some(host), Some(port)) = (value["address"].as_str(), value["port_value"].as_str()) {
+        found.push((host.to_owned(), port.parse().expect("a port")));
+    }
+    let children: Vec<&Value> = match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(map) => map.values().collect(),
+        _ => Vec::new(),
+    };
+    children.into_iter().for_each(|child| addresses(child, found));
+}
+
+#[test]
+fn the_composed_files_ports_and_names_refer_to_what_is_there() {
+    let services = services();
+    let names: Vec<_> = services.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["envoy", "prometheus", "tollgate-1", "tollgate-2", "valkey"]);
+    let listening = |host: &str, port: u16| {
+        services.iter().any(|(name, service)| name == host && listens(name, service).contains(&port))
+    };
+    let mut published = Vec::new();
+    for (name, service) in &services {
+        let mounts = mounts(service); // each source is there, or this panics
+        for arg in strings(&service["command"]) {
+            let path = arg.split('=').next_back().filter(|it| it.starts_with('/'));
+            let known = |path: &str| mounts.iter().any(|(there, _)| there == path);
+            assert!(path.is_none_or(known), "{name}: nothing is mounted at {arg}");
+        }
+        for port in strings(&service["ports"]) {
+            let parts: Vec<_> = port.split(':').collect();
+            let [host, outer, inner] = parts[..] else { panic!("{name}: {port}") };
+            assert_eq!(host, "127.0.0.1", "{name}: open to others");
+            assert!(listening(name, inner.parse().expect("a port")), "{name}: nothing listens on {inner}");
+            published.push(outer.to_owned());
+        }
+        let waits = strings(&service["depends_on"]);
+        assert!(waits.iter().all(|it| names.contains(it)), "{name} waits for {waits:?}");
+        let build = &service["build"]["dockerfile"];
+        assert!(build.as_str().is_none_or(|file| folder().join("..").join(file).exists()), "{build}");
+        if name.starts_with("tollgate") {
+            assert!(
+                args(service, ([127, 0, 0, 1], 1).into()).iter().any(|it| it.contains("@127.0.0.1:1")),
+                "{name}"
+            );
+        }
+    }
+    let all = published.len();
+    published.sort();
+    published.dedup();
+    assert_eq!(published.len(), all, "a port is published twice: {published:?}");
+
+    let envoy = yaml::read(&folder().join("envoy.yaml"));
+    let mut asked = Vec::new();
+    addresses(&envoy["static_resources"]["clusters"], &mut asked);
+    let own = |port: u16| listening("envoy", port);
+    assert!(asked.iter().all(|(host, port)| if host == "127.0.0.1" {
+        own(*port)
+    } else {
+        listening(host, *port)
+    }));
+    for node in ["tollgate-1", "tollgate-2"] {
+        assert!(asked.iter().any(|(host, _)| host == node), "{node} is never asked");
+    }
+
+    let prometheus = yaml::read(&folder().join("prometheus.yml"));
+    for job in prometheus["scrape_configs"].as_array().expect("jobs") {
+        for target in strings(&job["static_configs"][0]["targets"]) {
+            let (host, port) = target.split_once(':').expect("a port");
+            assert!(listening(host, port.parse().expect("a port")), "{target}");
+        }
+    }
+    for file in strings(&prometheus["rule_files"]) {
+        let groups = &yaml::read(&folder().join(file))["groups"];
+        assert!(groups[0]["rules"].as_array().is_some_and(|rules| !rules.is_empty()), "{file}");
+    }
+}
+
+#[test]
+fn envoy_and_tollgate_accept_their_composed_files() {
+    let rules = folder().join("rules").display().to_string();
+    let (status, out, err) = tollgate::run(&["check", &rules]);
+    assert!(status.success(), "{out}{err}");
+
+    match std::env::var("ENVOY_BIN") {
+        Ok(binary) if !binary.is_empty() => {
+            let config = folder().join("envoy.yaml");
+            let ended = Command::new(binary)
+                .args(["--mode", "validate", "--config-path"])
+                .arg(config)
+                .output()
+                .expect("envoy");
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        }
+        _ => skip::skip("deploy/envoy.yaml", "ENVOY_BIN names no binary"),
+    }
+}
+
+/// The store as it is composed: with its users and its memory.
+fn store() -> Option<Redis> {
+    let services = services();
+    let (_, service) = services.iter().find(|(name, _)| name == "valkey").expect("a store");
+    let words = strings(&service["command"]);
+    let mut options = Options::new();
+    for pair in words[1..].chunks(2) {
+        let [name, value] = pair else { panic!("{pair:?}") };
+        options = match name.strip_prefix("--").expect("a flag") {
+            "aclfile" => read("users.acl")
+                .lines()
+                .fold(options, |it, line| it.user(line.strip_prefix("user ").expect("a user"))),
+            name => options.set(name, value),
+        };
+    }
+    Redis::start(&options)
+}
+
+/// Starts a Tollgate as it is composed, but for its ports.
+fn start(name: &str, store: SocketAddr) -> Tollgate {
+    let services = services();
+    let (_, service) = services.iter().find(|(it, _)| it == name).expect(name);
+    let port = |arg: &String| !["--grpc=", "--http=", "--resp="].iter().any(|it| arg.starts_with(it));
+    Start::command(args(service, store).into_iter().filter(port)).go()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_composed_admits_the_limit_whichever_node_is_asked() {
+    let Some(store) = store() else { return };
+    let nodes = ["tollgate-1", "tollgate-2"].map(|name| start(name, store.address()));
+    let metrics = http::get(nodes[0].http, "/metrics", &[]).await.expect("an answer").body;
+    for name in read("alerts.yml").split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+        let known = || metrics.contains(name.trim_end_matches("_total"));
+        assert!(!name.starts_with("tollgate_") || known(), "an alert is about {name}, which is no metric");
+    }
+    match std::env::var("ENVOY_BIN") {
+        Ok(binary) if !binary.is_empty() => {
+            let mut config = read("envoy.yaml")
+                .replace("port_value: 9901", "port_value: 0")
+                .replace("port_value: 10000", "port_value: 0")
+                .replace("port_value: 10001", &format!("port_value: {}", free_port()))
+                .replace("timeout: 0.05s", "timeout: 5s"); // a busy machine may be slow, and this is about counts
+            for (name, node) in ["tollgate-1", "tollgate-2"].iter().zip(&nodes) {
+                let at = format!("address: 127.0.0.1, port_value: {}", node.grpc.port());
+                config = config.replace(&format!("address: {name}, port_value: 8081"), &at);
+            }
+            let (_envoy, [public]) = Running::start(&binary, &config, ["public"]).await;
+            let mut admitted = 0;
+            for _ in 0..24 {
+                let answer = http::get(public, "/", &[("x-api-key", "alice")]).await.expect("envoy answers");
+                assert!([200, 429].contains(&answer.status), "{answer:?}");
+                admitted += usize::from(answer.status == 200);
+            }
+            // A minute may end meanwhile.
+            assert!([10, 20].contains(&admitted), "{admitted}");
+        }
+        _ => skip::skip("the composed Envoy", "ENVOY_BIN names no binary"),
+    }
+}
