@@ -32,6 +32,6 @@ mod views;
 
 pub use api::{HttpApi, PeerJson};
 pub use explain::refusal_as_text;
-pub use node::{Node, NodeState};
+pub use node::{Node, NodeState, StoreView};
 pub use settings::HttpSettings;
 pub use token::Token;

@@ -1,6 +1,7 @@
 //! What the process says of itself, so that `/readyz` can tell.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The process as a load balancer and an operator see it.
 pub trait Node: Send + Sync + 'static {
@@ -17,4 +18,25 @@ pub struct NodeState {
     pub is_draining: bool,
     /// Why the rule files as they are now are not in force; `None` when they are.
     pub last_error: Option<Arc<str>>,
+    /// Where the counters are, and how that is.
+    pub store: StoreView,
+}
+
+/// How the store is at one moment. By default memory, which always answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreView {
+    /// Its name, never with a password.
+    pub name: String,
+    /// `up`, `down`, or `trying` while nothing has been heard of it.
+    pub state: &'static str,
+    /// How long it has given no answer; `None` where it does.
+    pub down_for: Option<Duration>,
+    /// What was the matter when it was last tried.
+    pub why: Option<Arc<str>>,
+}
+
+impl Default for StoreView {
+    fn default() -> Self {
+        Self { name: "memory".to_owned(), state: "up", down_for: None, why: None }
+    }
 }

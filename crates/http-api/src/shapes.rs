@@ -86,6 +86,8 @@ pub(crate) struct Rules {
     /// Why the files as they are now are not in force; null when they are.
     #[schema(required)]
     pub(crate) last_error: Option<String>,
+    /// Where the counters are, and how that is.
+    pub(crate) store: StoreState,
     /// In the order of the files.
     pub(crate) domains: Vec<DomainRules>,
 }
@@ -139,6 +141,21 @@ pub(crate) struct Readiness {
     /// It was told to go.
     pub(crate) draining: bool,
     pub(crate) rules: ReadyRules,
+    pub(crate) store: StoreState,
+}
+
+/// Where the counters are, and how that is.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StoreState {
+    pub(crate) name: String,
+    /// `up`, `down` (each rule decides as its `on_store_failure` says), or `trying` while nothing has been heard of it.
+    pub(crate) state: &'static str,
+    /// For how long it has given no answer; null when it does.
+    #[schema(required)]
+    pub(crate) down_for_ms: Option<u64>,
+    /// What was the matter when it was last tried; null when nothing is.
+    #[schema(required)]
+    pub(crate) why: Option<String>,
 }
 
 /// The rules in force, in short.

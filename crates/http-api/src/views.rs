@@ -6,10 +6,13 @@ use tollgate_store::Store;
 
 use crate::answer::{Answer, Refusal, json};
 use crate::api::HttpApi;
-use crate::decision::reset_millis;
+use crate::decision::{millis, reset_millis};
 use crate::query::One;
 use crate::reserve::shown_time;
-use crate::shapes::{Counter, Counters, DomainRules, Readiness, ReadyRules, RuleTotals, Rules, TopLimited};
+use crate::shapes::{
+    Counter, Counters, DomainRules, Readiness, ReadyRules, RuleTotals, Rules, StoreState, TopLimited,
+};
+use crate::{NodeState, StoreView};
 
 impl<S: Store, L: Store> HttpApi<S, L> {
     /// Answers `/v1/keys`: looks with GET, forgets with DELETE.
@@ -38,7 +41,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
 
     /// Answers `/v1/rules`. Heavy with many rules.
     pub(crate) fn rules(&self) -> Answer {
-        json(StatusCode::OK, &rules(self.limiter.report(self.clock.now()), self.node.state().last_error))
+        json(StatusCode::OK, &rules(self.limiter.report(self.clock.now()), self.node.state()))
     }
 
     /// Answers `/readyz`.
@@ -55,6 +58,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
                 rules: policy.domains().iter().map(|domain| domain.rules().len()).sum(),
                 last_error: state.last_error.as_deref().map(str::to_owned),
             },
+            store: state.store.into(),
         };
         json(if state.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &shape)
     }
@@ -71,12 +75,24 @@ fn counter(report: KeyReport) -> Counter {
     }
 }
 
-fn rules(report: Report, last_error: Option<std::sync::Arc<str>>) -> Rules {
-    let last_error = report.last_error.or(last_error);
+impl From<StoreView> for StoreState {
+    fn from(store: StoreView) -> Self {
+        Self {
+            name: store.name,
+            state: store.state,
+            down_for_ms: store.down_for.map(millis),
+            why: store.why.as_deref().map(str::to_owned),
+        }
+    }
+}
+
+fn rules(report: Report, node: NodeState) -> Rules {
+    let last_error = report.last_error.or(node.last_error);
     Rules {
         version: report.version,
         loaded_at: shown_time(report.loaded_at),
         last_error: last_error.as_deref().map(str::to_owned),
+        store: node.store.into(),
         domains: report.domains.into_iter().map(domain).collect(),
     }
 }

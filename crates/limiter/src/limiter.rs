@@ -168,4 +168,9 @@ impl<S: Store, L: Store> Limiter<S, L> {
     pub const fn store(&self) -> &S {
         &self.store
     }
+
+    /// This node's memory, where it is beside the store.
+    pub const fn local(&self) -> Option<&L> {
+        self.local.as_ref()
+    }
 }

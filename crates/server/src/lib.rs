@@ -6,6 +6,7 @@
 mod certificates;
 pub mod cli;
 pub mod command;
+pub mod counters;
 pub mod example;
 pub mod node;
 pub mod observe;

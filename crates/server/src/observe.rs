@@ -1,4 +1,6 @@
-//! What the process counts of itself beside the limiter's metrics: connections of each surface, and traces.
+//! What the process counts of itself beside the limiter's metrics: connections of each surface, a shared store, and traces.
+
+mod store;
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +10,11 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use tollgate_http_api::HttpApi;
 use tollgate_net::Figures;
-use tollgate_resp_api::RespApi;
-use tollgate_store_memory::MemoryStore;
 
 use crate::certificates::Certificates;
+use crate::counters::{Http, Resp};
+use crate::node::Node;
 use crate::settings::Surface;
 use crate::telemetry::otlp::Counts;
 
@@ -23,9 +24,11 @@ pub struct Observed {
     /// Connections of each surface.
     pub connections: [(Surface, Arc<Figures>); 3],
     /// The Redis protocol.
-    pub resp: Arc<RespApi<MemoryStore>>,
+    pub resp: Arc<Resp>,
     /// HTTP, one for each worker.
-    pub http: Vec<Arc<HttpApi<MemoryStore>>>,
+    pub http: Vec<Arc<Http>>,
+    /// Whose store it is.
+    pub node: Arc<Node>,
     /// What TLS is spoken with.
     pub(crate) certificates: Certificates,
 }
@@ -74,6 +77,7 @@ impl Collector for Collected {
         let until: Vec<_> = until.map(|(surface, at)| (surface.name(), at.max(0) as u64)).collect();
         let name = "tollgate_tls_certificate_not_after_timestamp_seconds";
         family(&mut to, name, help, "surface", MetricType::Gauge, &until)?;
+        store::encode(&mut to, self.observed.node.limiter.store())?;
         let Some(traces) = &self.traces else { return Ok(()) };
         let spans = [("sent", &traces.sent), ("failed", &traces.failed), ("dropped", &traces.dropped)];
         let help = "Spans taken by the collector, not taken by it, and dropped because too many waited";

@@ -7,11 +7,12 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use serde_json::json;
+use tollgate_http_api::StoreView;
 use tollgate_policy::Policy;
 
 use crate::command::{count, summary};
 use crate::example;
-use crate::settings::{Settings, Surface, units};
+use crate::settings::{Settings, StoreSettings, Surface, units};
 
 /// What there is to say.
 pub struct Screen<'a> {
@@ -21,6 +22,8 @@ pub struct Screen<'a> {
     pub listening: [(Surface, Option<SocketAddr>); 3],
     /// What was set.
     pub settings: &'a Settings,
+    /// How the store is.
+    pub store: &'a StoreView,
 }
 
 impl Screen<'_> {
@@ -48,7 +51,12 @@ impl Screen<'_> {
         }
         writeln!(out, "  version {}", self.policy.version())?;
         let Settings { memory_max, workers, tls, .. } = self.settings;
-        writeln!(out, "  store   memory, at most {}", units::in_bytes(*memory_max))?;
+        match self.settings.store {
+            StoreSettings::Memory => {
+                writeln!(out, "  store   memory, at most {}", units::in_bytes(*memory_max))?
+            }
+            _ => writeln!(out, "  store   {}, {}", self.store.name, shown(self.store))?,
+        }
         for (surface, address) in self.listening {
             let address = address.map_or_else(|| "off".to_owned(), |address| address.to_string());
             writeln!(out, "  {:<7} {address}", surface.name())?;
@@ -105,6 +113,15 @@ impl Screen<'_> {
             }
             None => format!("{curl}/readyz"),
         }
+    }
+}
+
+/// How a store is, in words.
+fn shown(store: &StoreView) -> String {
+    match (store.state, &store.why) {
+        ("up", _) => "answers".to_owned(),
+        ("down", Some(why)) => format!("down: {why}"),
+        _ => "not heard of yet; it is tried on".to_owned(),
     }
 }
 

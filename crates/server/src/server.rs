@@ -99,9 +99,9 @@ impl Server {
         let (close, closing) = watch::channel(false);
         let (ends, mut ended) = mpsc::unbounded_channel();
         let surfaces = Surfaces::new(&node, &settings, &certificates, &bound);
-        node.limiter
-            .metrics()
-            .register(|registry| observe::register(registry, surfaces.observed(&certificates), traces));
+        node.limiter.metrics().register(|registry| {
+            observe::register(registry, surfaces.observed(&node, &certificates), traces)
+        });
         let workers = surfaces.workers(bound);
         let number_of_workers = workers.len();
         for (number, doors) in workers.into_iter().enumerate() {
@@ -111,6 +111,8 @@ impl Server {
             let mut signals = Signals::new()?;
             let waiting = Arc::clone(&node);
             tokio::spawn(async move { waiting.await_rules().await });
+            let watching = Arc::clone(&node);
+            tokio::spawn(async move { watching.watch_store().await });
             up()?;
             let outcome = tokio::select! {
                 () = signals.told_to_go(&node, &certificates) => Ok(()),

@@ -8,7 +8,9 @@
 mod file;
 mod layers;
 mod peer;
+mod peer_store;
 mod secret;
+mod store;
 mod table;
 mod tls;
 pub mod units;
@@ -25,6 +27,7 @@ use tollgate_limiter::LimiterSettings;
 use layers::Layers;
 pub use layers::{Given, Origin, Sources};
 pub use secret::Secret;
+pub use store::StoreSettings;
 pub use table::{Kind, SETTINGS, Setting, named};
 pub use tls::{Surface, TlsFiles, TlsSettings};
 pub use units::{Listen, LogFormat};
@@ -76,7 +79,11 @@ pub struct Settings {
     pub headers: Style,
     /// What goes into replies to Envoy besides the decision.
     pub replies: ReplyOptions,
-    /// Most bytes of counters.
+    /// Where counters are kept.
+    pub store: StoreSettings,
+    /// The process is ready only while the store answers.
+    pub ready_needs_store: bool,
+    /// Most bytes of counters in this process.
     pub memory_max: u64,
     /// The collector of traces.
     pub otlp: Option<String>,
@@ -133,7 +140,6 @@ impl Settings {
         let trace_ratio = layers.one("trace-ratio", units::ratio);
         let trace_ratio = if otlp.is_some() { f64::from(trace_ratio) } else { 0.0 };
         let age = layers.one("max-connection-age", units::span);
-        layers.one("store", known_store);
         let mut settings = Self {
             rules: layers.many("rules", |text| Ok(PathBuf::from(text))),
             merge_domains: layers.one("merge-domains", units::switch),
@@ -175,6 +181,8 @@ impl Settings {
                 headers: response_headers,
                 dynamic_metadata: layers.one("dynamic-metadata", units::switch),
             },
+            store: store::read(&mut layers),
+            ready_needs_store: layers.one("ready-needs-store", units::switch),
             memory_max: layers.one("memory-max", units::bytes),
             otlp,
             drain_delay: layers.one("drain-delay", units::span),
@@ -206,15 +214,6 @@ fn secret(layers: &mut Layers, name: &str, file_name: &str) -> Option<Secret> {
         layers.fault("settings", &format!("{name} and {file_name} are both given; keep one"));
     }
     value.or(file)
-}
-
-fn known_store(text: &str) -> Result<(), String> {
-    match text {
-        "memory" => Ok(()),
-        _ => Err(format!(
-            "{text:?} is no store of this release; write memory (shared stores come with a later one)"
-        )),
-    }
 }
 
 /// From 1 KiB to 64 MiB, so that sixteen times that is still a number of bytes.

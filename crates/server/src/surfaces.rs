@@ -7,9 +7,9 @@ use tollgate_envoy_rls::{Limits, RateLimitService};
 use tollgate_http_api::{HttpApi, HttpSettings, Token};
 use tollgate_net::{AcceptLimits, Figures, Listeners};
 use tollgate_resp_api::{Password, RespApi, RespSettings};
-use tollgate_store_memory::MemoryStore;
 
 use crate::certificates::Certificates;
+use crate::counters::{Grpc, Http, Resp};
 use crate::node::Node;
 use crate::observe::Observed;
 use crate::server::Bound;
@@ -19,9 +19,9 @@ use crate::worker::{Door, Entrance};
 /// Every surface of one process, and the way in to each.
 pub(crate) struct Surfaces {
     /// One for each worker, so that no core touches what another one counts with.
-    http: Vec<Arc<HttpApi<MemoryStore>>>,
-    grpc: Vec<Arc<RateLimitService<MemoryStore>>>,
-    resp: Arc<RespApi<MemoryStore>>,
+    http: Vec<Arc<Http>>,
+    grpc: Vec<Arc<Grpc>>,
+    resp: Arc<Resp>,
     entrances: [(Surface, Entrance); 3],
 }
 
@@ -49,7 +49,7 @@ impl Surfaces {
             Arc::new(RateLimitService::new(limiter(), clock(), node.ready(), replies, limits))
         };
         let grpc: Vec<_> = (0..settings.workers).map(service).collect();
-        let api = |service: &Arc<RateLimitService<MemoryStore>>| {
+        let api = |service: &Arc<Grpc>| {
             let node = Arc::clone(node) as Arc<dyn tollgate_http_api::Node>;
             let settings = http_settings(settings, is_loopback);
             Arc::new(HttpApi::new(limiter(), clock(), node, Arc::new(service.over_http()), settings))
@@ -60,12 +60,13 @@ impl Surfaces {
     }
 
     /// What metrics tell of them.
-    pub(crate) fn observed(&self, certificates: &Certificates) -> Observed {
+    pub(crate) fn observed(&self, node: &Arc<Node>, certificates: &Certificates) -> Observed {
         let connections = self.entrances.each_ref();
         Observed {
             connections: connections.map(|(surface, entrance)| (*surface, Arc::clone(&entrance.figures))),
             resp: Arc::clone(&self.resp),
             http: self.http.clone(),
+            node: Arc::clone(node),
             certificates: certificates.clone(),
         }
     }

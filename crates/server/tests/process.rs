@@ -330,7 +330,7 @@ fn the_environment_of_the_peers_container_is_enough() {
         ("LOG_LEVEL", "warn"),
         ("LOG_FORMAT", "json"),
         ("REDIS_SOCKET_TYPE", "tcp"),
-        ("REDIS_URL", "redis:6379"),
+        ("REDIS_URL", "127.0.0.1:1"), // nobody there: every rule lets pass
         ("SHADOW_MODE", "true"),
     ]);
     let server = Server::of(command);
@@ -343,13 +343,11 @@ fn the_environment_of_the_peers_container_is_enough() {
     let lines: Vec<serde_json::Value> =
         said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let messages: Vec<&str> = lines.iter().filter_map(|line| line["message"].as_str()).collect();
-    assert_eq!(
-        messages,
-        [
-            "REDIS_URL: counters are kept in this process; shared stores come with a later release",
-            "shadow mode: every request passes, whatever the rules say",
-        ],
-        "only what the operator should know"
+    let (first, rest) = messages.split_first().expect("a line");
+    assert_eq!(*first, "shadow mode: every request passes, whatever the rules say");
+    assert!(
+        rest.iter().all(|line| line.starts_with("the store gives no answer")) && rest.len() <= 1,
+        "only what the operator should know: {messages:?}"
     );
 }
 

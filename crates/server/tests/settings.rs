@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_server::settings::{
-    Fault, Kind, Listen, SETTINGS, Secret, Setting, Settings, Sources, Surface, TlsFiles, TlsSettings,
+    Fault, Kind, Listen, SETTINGS, Secret, Setting, Settings, Sources, StoreSettings, Surface, TlsFiles,
+    TlsSettings,
 };
 
 /// Flags, environment and file text, as a test writes them.
@@ -84,7 +85,14 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("throttle-on-store-failure", _) => "deny",
             ("otlp", _) => "http://collector:4317",
             ("trace-ratio", _) => "0.5",
-            ("store", _) => "memory",
+            ("store", _) => "redis://10.0.0.5",
+            ("store-hash-tag", _) => "domain",
+            ("store-time", _) => "node",
+            ("store-max-queued", _) => "77",
+            (name, _) if name.starts_with("store-tls-") && *kind == Kind::One => file.as_str(),
+            ("store-password" | "store-sentinel-password", _) => "s3cret",
+            ("store-password-file" | "store-sentinel-password-file", _) => file.as_str(),
+            ("store-deadline" | "store-connect-timeout", _) => "77ms",
             ("log-level", _) => "debug",
             ("log-format", _) => "json",
             ("near-limit-ratio", _) => "0.5",
@@ -94,12 +102,13 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             (_, Kind::Switch) => "true",
             _ => "77s",
         };
-        assert!(value != *default || *name == "store", "{name}: the row must show a change");
+        assert!(value != *default, "{name}: the row must show a change");
         let row = SETTINGS.iter().find(|row| row.name == *name).expect("a row");
         let base = [
             ("TOLLGATE_RESPONSE_HEADERS", "true"),
             ("TOLLGATE_RULES", "rules"),
             ("TOLLGATE_OTLP", "http://localhost:4317"),
+            ("TOLLGATE_STORE", "rediss://10.0.0.6"),
         ];
         let certificate = [("TOLLGATE_TLS_CERT", "a.pem"), ("TOLLGATE_TLS_KEY", "b.pem")];
         let certificate = certificate.into_iter().filter(|_| name.contains("tls") || name.ends_with("-ca"));
@@ -121,14 +130,19 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
         let with: Vec<_> = base.iter().copied().chain([(env.as_str(), value)]).collect();
         let by_env = read(&[], &with, None).expect("environment");
         let by_file = read(&[], &base, Some(&format!("{}: {value}\n", row.key())));
-        assert_eq!(by_flag, by_env, "{name}");
         assert!(!format!("{by_env:?}").contains("s3cret"), "{name}");
+        // The store's passwords stay in their files, which are read at each connection.
+        let by_flag = if matches!(*name, "store-password" | "store-sentinel-password") {
+            assert_ne!(by_flag, by_env, "{name}");
+            by_env.clone()
+        } else {
+            by_flag
+        };
+        assert_eq!(by_flag, by_env, "{name}");
         // What the environment of this test says goes before the file.
-        if !matches!(*name, "rules" | "response-headers" | "otlp" | "tls-cert" | "tls-key") {
+        if !matches!(*name, "rules" | "response-headers" | "otlp" | "store" | "tls-cert" | "tls-key") {
             assert_eq!(by_flag, by_file.expect("file"), "{name}");
-            if *name != "store" {
-                assert_ne!(by_flag, read(&[], &base, None).expect("defaults"), "{name} changes nothing");
-            }
+            assert_ne!(by_flag, read(&[], &base, None).expect("defaults"), "{name} changes nothing");
         }
     }
 }
@@ -187,16 +201,74 @@ fn addresses_of_the_peers_names_are_what_the_peer_would_listen_on() {
     }
 }
 
+/// The settings of a shared store as a test compares them: servers, login, encryption.
+fn redis(settings: &Settings) -> String {
+    let StoreSettings::Redis(config) = &settings.store else { return format!("{:?}", settings.store) };
+    let tls = if config.tls.is_some() { ", TLS" } else { "" };
+    let user = config.login.username.as_deref().unwrap_or("-");
+    let password = if config.login.password.is_some() { "***" } else { "-" };
+    format!("{}, {user}:{password}{tls}, {}", config.servers, config.prefix)
+}
+
+#[test]
+fn the_peers_store_is_ours() {
+    for (env, want) in [
+        (&[][..], "Memory"),
+        (&[("BACKEND_TYPE", "memory"), ("REDIS_URL", "redis:6379")], "Memory"),
+        (&[("REDIS_SOCKET_TYPE", "tcp"), ("REDIS_URL", "redis:6379")], "redis:6379, -:-, tollgate:"),
+        (&[("REDIS_URL", "/run/redis.sock")], "/run/redis.sock, -:-, tollgate:"),
+        (
+            &[("REDIS_URL", "r:1"), ("REDIS_AUTH", "s3cret"), ("REDIS_TLS", "true")],
+            "r:1, -:***, TLS, tollgate:",
+        ),
+        (
+            &[("REDIS_URL", "r:1"), ("REDIS_AUTH", "ann:s3cret"), ("CACHE_KEY_PREFIX", "p_")],
+            "r:1, ann:***, p_",
+        ),
+        (
+            &[("REDIS_TYPE", "SENTINEL"), ("REDIS_URL", "mymaster,a:26379,b:26379")],
+            "mymaster of the sentinels a:26379,b:26379, -:-, tollgate:",
+        ),
+        (
+            &[("BACKEND_TYPE", "redis"), ("REDIS_TYPE", "cluster"), ("REDIS_URL", "a:7000,b:7000")],
+            "cluster a:7000,b:7000, -:-, tollgate:",
+        ),
+        (&[("REDIS_URL", "r:1"), ("TOLLGATE_STORE", "memory")], "Memory"),
+    ] {
+        let settings = read_with_rules(&[], env, None);
+        assert_eq!(redis(&settings), want, "{env:?}");
+        assert!(!format!("{settings:?}").contains("s3cret"), "{env:?}");
+    }
+    assert_eq!(
+        told(read(&[("rules", "rules")], &[("BACKEND_TYPE", "redis")], None)),
+        ["environment: BACKEND_TYPE: wants REDIS_URL, such as 10.0.0.5:6379 or /run/redis.sock"]
+    );
+}
+
+#[test]
+fn a_password_on_the_command_line_is_warned_of_and_one_beside_the_url_counts() {
+    let settings = read_with_rules(&[("store", "redis://:s3cret@r:1")], &[], None);
+    assert!(settings.notes[0].starts_with("store: the password stands on the command line"), "{settings:?}");
+    let env = [("TOLLGATE_STORE", "redis://old:secret@r:1"), ("TOLLGATE_STORE_PASSWORD", "s3cret")];
+    let settings = read_with_rules(&[("store-username", "new")], &env, None);
+    assert_eq!(redis(&settings), "r:1, new:***, tollgate:");
+    assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+}
+
 #[test]
 fn what_the_peer_would_do_and_we_do_not_is_said() {
-    let env = [("BACKEND_TYPE", "redis"), ("REDIS_URL", "redis:6379"), ("CACHE_KEY_PREFIX", "p_")];
-    let notes = read_with_rules(&[], &env, None).notes;
+    let env = [
+        ("REDIS_URL", "redis:6379"),
+        ("REDIS_PERSECOND", "true"),
+        ("REDIS_POOL_SIZE", "20"),
+        ("REDIS_PIPELINE_WINDOW", "75us"),
+    ];
     assert_eq!(
-        notes,
+        read_with_rules(&[], &env, None).notes,
         [
-            "BACKEND_TYPE: counters are kept in this process; shared stores come with a later release",
-            "REDIS_URL: counters are kept in this process; shared stores come with a later release",
-            "CACHE_KEY_PREFIX: no effect: counters in this process are not shared with others",
+            "REDIS_PERSECOND: no effect: all counters are kept in the store of REDIS_URL",
+            "REDIS_POOL_SIZE, REDIS_PIPELINE_WINDOW: no effect: calls that come together share a round trip, on one \
+             connection a worker",
         ]
     );
     let unsafe_to_ignore = [
@@ -218,7 +290,7 @@ fn what_the_peer_would_do_and_we_do_not_is_said() {
 
 #[test]
 fn every_fault_of_every_layer_is_told_at_once_with_its_place() {
-    let flags = [("http", "8080"), ("store", "redis://localhost"), ("drain-delay", "5 fortnights")];
+    let flags = [("http", "8080"), ("store", "disk"), ("drain-delay", "5 fortnights")];
     let env = [("TOLLGATE_GRCP", "127.0.0.1:1"), ("TOLLGATE_WORKERS", "0"), ("SHADOW_MODE", "perhaps")];
     let file = "max_conections: 5\nmemory_max: lots\nlog_level:\n  - info\n  - debug\n";
     assert_eq!(
@@ -227,11 +299,10 @@ fn every_fault_of_every_layer_is_told_at_once_with_its_place() {
             "environment: TOLLGATE_GRCP: is no setting; did you mean TOLLGATE_GRPC?",
             "tollgate.yaml:1:1: max_conections: is no setting; did you mean max_connections?",
             "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
-            "command line: --store: \"redis://localhost\" is no store of this release; write memory (shared stores come \
-             with a later one)",
             "command line: --http: \"8080\" is no address; write host:port, such as 127.0.0.1:8081, or off",
             "environment: TOLLGATE_WORKERS: \"0\" is out of bounds; write a whole number from 1 to 1024",
             "environment: SHADOW_MODE: \"perhaps\" is neither yes nor no; write true or false",
+            "command line: --store: \"disk\" is no store; write memory, or a URL such as redis://127.0.0.1:6379",
             "tollgate.yaml:2:13: memory_max: \"lots\" is no size; write such as 512MiB or 2GiB",
             "command line: --drain-delay: \"5 fortnights\" is no span; write such as 500ms, 5s or 1h30m",
             "settings: no rules are named; add --rules FOLDER",
@@ -433,7 +504,8 @@ fn example() -> String {
         }
         file += &format!("{line}\n");
         let value = if row.name == "rules" { "examples/rules" } else { row.default };
-        file += format!("{}: {value}", row.key()).trim_end();
+        let quote = if value.ends_with(':') { "'" } else { "" };
+        file += format!("{}: {quote}{value}{quote}", row.key()).trim_end();
         file += "\n";
     }
     file

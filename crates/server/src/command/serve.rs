@@ -14,15 +14,18 @@ use tollgate_limiter::Limiter;
 use tollgate_limiter::observe::StoreFigures;
 use tollgate_limiter::reload::{ReloadSettings, Reloader};
 use tollgate_policy::{Options, Policy};
-use tollgate_store_memory::{MemoryConfig, MemoryStore};
+use tollgate_store_memory::{MemoryConfig, MemoryStats, MemoryStore};
+use tollgate_store_redis::RedisStore;
 
 use super::count;
 use crate::cli::Ending;
+use crate::counters::{Counters, NodeLimiter};
 use crate::node::Node;
 use crate::screen::Screen;
 use crate::server::Server;
-use crate::settings::{Kind, SETTINGS, Settings, Sources, Surface};
+use crate::settings::{Kind, SETTINGS, Settings, Sources, StoreSettings, Surface};
 use crate::telemetry::otlp::Traces;
+use crate::worker::small_runtime;
 
 /// Answer whether a request may pass, over gRPC, HTTP and the Redis protocol.
 ///
@@ -162,18 +165,22 @@ impl Serve {
         for warning in policy.warnings() {
             tracing::warn!("{warning}");
         }
-        let store =
-            MemoryStore::new(MemoryConfig { max_bytes: settings.memory_max, ..MemoryConfig::default() });
-        let limiter = Arc::new(Limiter::new(policy, store, settings.limiter.clone()));
+        let limiter = match limiter(policy, &settings) {
+            Ok(limiter) => Arc::new(limiter),
+            Err(error) => {
+                writeln!(talk, "{error}")?;
+                return Ok(Ending::CouldNotTell);
+            }
+        };
         let counters = Arc::downgrade(&limiter);
         limiter.metrics().watch_store("memory", move || {
-            let stats = counters.upgrade().map(|limiter| limiter.store().stats()).unwrap_or_default();
+            let stats = counters.upgrade().map(|limiter| in_memory(&limiter)).unwrap_or_default();
             StoreFigures::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
         });
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let watched = ReloadSettings::new(settings.rules.clone(), options);
         let reloader = Reloader::start(Arc::clone(&limiter), Arc::clone(&clock), watched)?;
-        let node = Arc::new(Node::new(limiter, clock, reloader));
+        let node = Arc::new(Node::new(limiter, clock, reloader, settings.ready_needs_store));
         let server = match Server::bind(settings.clone(), Arc::clone(&node)) {
             Ok(server) => server,
             Err(error) => {
@@ -181,6 +188,14 @@ impl Serve {
                 return Ok(Ending::CouldNotTell);
             }
         };
+        // The ports are open by now; whoever connects waits for the answer of a store that can be reached, and for no other.
+        let refusals = small_runtime()?.block_on(node.limiter.store().refusals());
+        if !refusals.is_empty() {
+            for refusal in &refusals {
+                writeln!(talk, "{refusal}")?;
+            }
+            return Ok(Ending::CouldNotTell);
+        }
         let listening = Surface::ALL.map(|surface| (surface, server.address(surface)));
         let counts = traces.as_ref().map(Traces::counts);
         let ended = server.run(counts, || {
@@ -188,12 +203,33 @@ impl Serve {
             let [grpc, http, resp] =
                 listening.map(|(_, address)| address.map_or("off".to_owned(), |it| it.to_string()));
             tracing::info!(grpc, http, resp, version = rules.policy().version(), "started");
-            Screen { policy: rules.policy(), listening, settings: &settings }.write(out)
+            let store = node.limiter.store().view();
+            Screen { policy: rules.policy(), listening, settings: &settings, store: &store }.write(out)
         });
         if let Some(traces) = traces {
             traces.stop(FLUSH);
         }
         ended.map(|()| Ending::Yes)
+    }
+}
+
+/// A limiter with its counters where the settings say; beside a shared store with memory of its own.
+fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, tollgate_store_redis::ConfigError> {
+    let memory = MemoryStore::new(MemoryConfig { max_bytes: settings.memory_max, ..MemoryConfig::default() });
+    let of = |store| Limiter::new(policy, store, settings.limiter.clone());
+    Ok(match &settings.store {
+        StoreSettings::Memory => of(Counters::Memory(memory)),
+        StoreSettings::Redis(config) => {
+            of(Counters::Redis(RedisStore::new((**config).clone())?)).with_local(memory)
+        }
+    })
+}
+
+/// What this process's memory holds.
+fn in_memory(limiter: &NodeLimiter) -> MemoryStats {
+    match (limiter.store(), limiter.local()) {
+        (Counters::Memory(memory), _) | (_, Some(memory)) => memory.stats(),
+        _ => MemoryStats::default(),
     }
 }
 

@@ -186,6 +186,16 @@ impl Layers {
         self.faults.push(Fault { place: place.to_owned(), what: what.to_owned() });
     }
 
+    /// What the strongest layer that names `name` gives last, and where.
+    pub(super) fn given(&self, name: &str) -> Option<&Given> {
+        self.layers.iter().find_map(|layer| layer.get(name))?.last()
+    }
+
+    /// Something that the operator should hear once logs are up.
+    pub(super) fn note(&mut self, what: &str) {
+        self.notes.push(what.to_owned());
+    }
+
     pub(super) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }

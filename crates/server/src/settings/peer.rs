@@ -12,8 +12,10 @@ use super::layers::{Given, Layer, Origin};
 use super::table::{Kind, SETTINGS};
 
 /// Names that mean something here only together with others, or only with certain values.
-const CONDITIONAL: [&str; 6] = [
+const CONDITIONAL: [&str; 8] = [
     "BACKEND_TYPE",
+    "REDIS_AUTH",
+    "REDIS_SENTINEL_AUTH",
     "GRPC_SERVER_USE_TLS",
     "GRPC_SERVER_TLS_CERT",
     "GRPC_SERVER_TLS_KEY",
@@ -21,7 +23,7 @@ const CONDITIONAL: [&str; 6] = [
     "TRACING_SAMPLING_RATE",
 ];
 
-type Env = BTreeMap<String, String>;
+pub(super) type Env = BTreeMap<String, String>;
 
 pub(super) fn read(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) -> Layer {
     let mut layer = Layer::new();
@@ -43,12 +45,13 @@ pub(super) fn read(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) 
         layer.insert("rules", vec![given]);
     }
     tls(env, &mut layer);
+    super::peer_store::read(env, &mut layer, faults, notes);
     traces(env, &mut layer, notes);
     remark(env, faults, notes);
     layer
 }
 
-fn is_on(env: &Env, name: &str) -> bool {
+pub(super) fn is_on(env: &Env, name: &str) -> bool {
     env.get(name).is_some_and(|text| super::units::switch(text) == Ok(true))
 }
 
@@ -142,21 +145,9 @@ enum Remark {
 
 /// Names that matter only with certain values.
 fn remark(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
-    const SHARED: &str = "counters are kept in this process; shared stores come with a later release";
     let on = |name: &str| is_on(env, name);
     let said = |name: &str| env.get(name).is_some_and(|text| !text.is_empty());
     let mut remarks: Vec<(&str, Remark)> = Vec::new();
-    for name in ["BACKEND_TYPE", "REDIS_URL", "REDIS_PERSECOND_URL", "MEMCACHE_HOST_PORT", "MEMCACHE_SRV"] {
-        if said(name) && env.get(name).is_none_or(|text| text != "memory") {
-            remarks.push((name, Remark::Note(SHARED)));
-        }
-    }
-    if said("CACHE_KEY_PREFIX") {
-        remarks.push((
-            "CACHE_KEY_PREFIX",
-            Remark::Note("no effect: counters in this process are not shared with others"),
-        ));
-    }
     if env.get("CONFIG_TYPE").is_some_and(|text| !text.is_empty() && text != "FILE") {
         remarks.push(("CONFIG_TYPE", Remark::Refuse("this release reads rules from files only; write FILE")));
     }
