@@ -84,9 +84,9 @@ impl Ledger {
             Op::Take { cost, times } => reply.admitted = self.take(terms, cost, times),
             Op::GiveBack { cost } => {
                 let floor = self.floor(terms);
-                self.taken = self.taken.saturating_sub(units(terms, cost)).max(floor);
+                self.taken = self.taken.saturating_sub(terms.units(cost)).max(floor);
             }
-            Op::Charge { cost } => self.taken = (self.taken + units(terms, cost)).min(DEEPEST),
+            Op::Charge { cost } => self.taken = (self.taken + terms.units(cost)).min(DEEPEST),
             Op::Peek => {}
         }
         reply.now_us = now_us;
@@ -156,7 +156,7 @@ impl Ledger {
         if terms.has(Fault::OverfillsOnGiveBack) {
             return 0;
         }
-        units(terms, self.out + self.out_before)
+        terms.units(self.out + self.out_before)
     }
 
     /// A bucket at `now_us`: what came back, and what was not heard of for an epoch.
@@ -173,7 +173,12 @@ impl Ledger {
             self.out_before = std::mem::take(&mut self.out);
             self.epoch += 1;
             self.ends_us += terms.tau_us;
-            self.entries.retain(|_, entry| entry.epoch + 1 >= self.epoch);
+            #[cfg(feature = "faults")]
+            let keeps = terms.has(Fault::CreditsWrittenOff);
+            #[cfg(not(feature = "faults"))]
+            let keeps = false;
+            self.entries
+                .retain(|_, entry| entry.epoch + 1 >= self.epoch || keeps && entry.epoch + 8 >= self.epoch);
         }
         self.refill(terms, now_us);
         if self.entries.is_empty() {
@@ -183,19 +188,23 @@ impl Ledger {
 
     fn refill(&mut self, terms: &Terms, to_us: u64) {
         let elapsed_us = to_us.saturating_sub(self.at_us).min(self.taken / terms.per_us + 1);
-        let floor = units(terms, self.out + self.out_before);
+        let floor = terms.units(self.out + self.out_before);
         self.taken = self.taken.saturating_sub(elapsed_us * terms.per_us).max(floor.min(self.taken));
         self.at_us = self.at_us.max(to_us);
     }
 
     /// A window at `now_us`: goes on with the one in force, or begins the next. False where the caller's end of it is not possible.
     fn in_window(&mut self, terms: &Terms, ends_us: u64, now_us: u64) -> bool {
+        let longest_us = terms.longest_us();
+        let ends_us = if terms.begins_with_first_hit() { now_us + longest_us } else { ends_us };
+        let is_possible = now_us < ends_us && ends_us - now_us <= longest_us;
         if self.ends_us <= now_us {
-            let ends_us = if terms.begins_with_first_hit() { now_us + terms.longest_us() } else { ends_us };
-            if ends_us <= now_us || ends_us - now_us > terms.longest_us() {
+            if !is_possible {
                 return false;
             }
             *self = Self { interval: terms.interval, ends_us, ..Self::default() };
+        } else if self.ends_us - now_us > longest_us + LONGEST_WAIT_US && is_possible {
+            self.ends_us = ends_us; // the clock went back too far to wait for the end: what was counted stays counted
         }
         self.at_us = now_us;
         true
@@ -210,7 +219,7 @@ impl Ledger {
         let admitted = fit.min(times);
         // A window counts refused hits too.
         let counted = if terms.windows.is_some() { times } else { admitted };
-        self.taken = (self.taken + units(terms, cost.saturating_mul(counted))).min(DEEPEST);
+        self.taken = (self.taken + terms.units(cost.saturating_mul(counted))).min(DEEPEST);
         admitted
     }
 
@@ -226,13 +235,16 @@ impl Ledger {
             if is_old {
                 return refused;
             }
-            let out = if known.epoch == self.epoch { &mut self.out } else { &mut self.out_before };
-            *out -= known.held.min(*out);
+            if known.epoch == self.epoch {
+                self.out -= known.held.min(self.out);
+            } else if known.epoch + 1 == self.epoch {
+                self.out_before -= known.held.min(self.out_before);
+            }
             // Holding more than was granted: the store has lost writes, and what it does not know of is dropped.
             if held <= known.held {
                 kept = held;
                 let unspent = (known.held - held).saturating_sub(spent.saturating_sub(known.spent));
-                self.taken = self.taken.saturating_sub(units(terms, unspent));
+                self.taken = self.taken.saturating_sub(terms.units(unspent));
             }
         } else if self.entries.len() >= MOST_NODES {
             return Reply { seq, ..Reply::default() };
@@ -249,8 +261,8 @@ impl Ledger {
     /// How many permits a request gets: its share of what is there; else a ration of what will be, as far ahead as may be promised.
     fn grant(&self, terms: &Terms, request: Request, kept: u64, active: u64) -> u64 {
         let room = terms.full().saturating_sub(self.taken) / terms.interval;
-        let least = request.need.max(terms.ration / active).max(1);
-        let share = least.max(room / (2 * active)).min(request.want);
+        let ration = (terms.ration / active).max(1);
+        let share = request.need.max(ration).max(room / (2 * active)).min(request.want);
         if share <= room || terms.windows.is_some() {
             return share.min(room);
         }
@@ -259,11 +271,6 @@ impl Ledger {
         let uncommitted = terms.burst.saturating_sub(self.out + self.out_before + kept);
         #[cfg(feature = "faults")]
         let uncommitted = if terms.has(Fault::NoCapOnPromises) { u64::MAX } else { uncommitted };
-        share.min(promised).min(uncommitted)
+        ration.max(room).min(share).min(promised).min(uncommitted)
     }
-}
-
-/// `permits` in units, at most the deepest debt.
-fn units(terms: &Terms, permits: u64) -> u64 {
-    permits.saturating_mul(terms.interval).min(DEEPEST)
 }

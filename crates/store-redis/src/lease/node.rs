@@ -105,6 +105,11 @@ pub struct Node {
     /// The last take.
     busy_at: Mono,
     leases: bool,
+    /// The last request had no reply.
+    silent: bool,
+    /// Permits that ran out of time, or that the ledger did not know of.
+    lapsed: u64,
+    given_back: u64,
 }
 
 /// The request under way.
@@ -112,6 +117,7 @@ pub struct Node {
 struct Flight {
     seq: u64,
     sent: Mono,
+    want: u64,
 }
 
 impl Node {
@@ -135,35 +141,41 @@ impl Node {
             unmet: 0,
             busy_at: Mono(0),
             leases: false,
+            silent: false,
+            lapsed: 0,
+            given_back: 0,
         }
     }
 
     /// Takes `cost` permits from the lease, or says how else the answer is to be had.
     pub fn take(&mut self, terms: &Terms, cost: Cost, now: Mono) -> Step {
+        self.demand.observe(cost.permits(), now.0, terms.horizon_ns());
+        self.busy_at = now;
+        self.retake(terms, cost, now)
+    }
+
+    /// As [`Node::take`], for a caller that was told to wait and now asks again: it is not counted as further demand.
+    pub fn retake(&mut self, terms: &Terms, cost: Cost, now: Mono) -> Step {
         let cost = cost.permits();
         self.lapse(now);
-        let horizon_ns = terms.horizon_us * 1_000;
-        self.demand.observe(cost, now.0, horizon_ns);
-        self.busy_at = now;
-        if cost > terms.burst && terms.windows.is_none() {
-            let (left, reset_ns) = self.left(terms, now);
-            return Step::decided(Decision::never(terms.limit, left, reset_ns), None);
-        }
         let valid = self.valid(terms, now);
-        if cost > 0 && cost <= valid {
+        if cost <= valid && valid > 0 {
             self.held -= cost;
             self.spent += cost;
             let (left, reset_ns) = self.left(terms, now);
             return Step::decided(Decision::admit(terms.limit, left, reset_ns), self.ask_ahead(terms, now));
         }
-        if !self.worth_leasing(terms, now) || cost == 0 {
+        if cost > terms.burst && terms.windows.is_none() {
+            let (left, reset_ns) = self.left(terms, now);
+            return Step::decided(Decision::never(terms.limit, left, reset_ns), None);
+        }
+        if cost == 0 || cost > terms.burst || !self.worth_leasing(terms) {
             return Step { verdict: Verdict::Central, send: None };
         }
-        let is_promised = valid < self.held && cost <= self.held;
-        if is_promised || now < self.dry_until {
-            return Step::decided(self.deny(terms, cost, now), None);
+        if valid < self.held || now < self.dry_until {
+            return Step::decided(self.deny(terms, cost, now), self.ask_ahead(terms, now));
         }
-        self.unmet += cost;
+        self.unmet = self.unmet.saturating_add(cost);
         let send = self.flight.is_none().then(|| self.request(terms, now));
         Step { verdict: Verdict::Wait, send }
     }
@@ -179,26 +191,27 @@ impl Node {
             return false;
         }
         self.flight = None;
+        self.unmet = 0;
         if reply.refused {
             return true; // no window could be begun: the next request names another end
         }
-        let elapsed_ns = now.0.saturating_sub(flight.sent.0);
-        self.round_trip_ns = (self.round_trip_ns * 7 + elapsed_ns) / 8;
+        self.silent = false;
+        self.round_trip_ns = (self.round_trip_ns * 7 + now.0.saturating_sub(flight.sent.0)) / 8;
         if !reply.renewed {
+            self.lapsed += self.held;
             (self.held, self.promised) = (0, 0);
         }
         self.expires = self.expiry(terms, reply, flight.sent, now);
-        let waits_us = reply.taken.saturating_sub(terms.full()).checked_div(terms.per_us).unwrap_or(0);
-        if reply.granted > 0 {
-            self.promised = self.promised(terms, now) + reply.granted;
-            self.clear = now.after(terms.stretched(waits_us + u64::from(waits_us > 0)));
-        }
+        self.promised = self.promised(terms, now) + reply.granted;
         self.held += reply.granted;
-        self.word = Some((*reply, now));
-        if self.unmet > self.held && reply.granted < self.unmet {
-            self.dry_until = self.dry(terms, reply, now);
+        // All that was promised is there once the ledger's debt is down to what a full bucket may owe.
+        let ahead_us = reply.taken.saturating_sub(terms.full()).div_ceil(terms.per_us.max(1));
+        let clear = if ahead_us == 0 { now } else { now.after(terms.stretched(ahead_us)) };
+        self.clear = if reply.granted > 0 { clear } else { clear.min(self.clear) };
+        if reply.granted == 0 && flight.want > 0 {
+            self.dry_until = now.after(Duration::from_micros(Self::dry_us(terms, reply)));
         }
-        self.unmet = 0;
+        self.word = Some((*reply, now));
         self.lapse(now);
         true
     }
@@ -207,7 +220,7 @@ impl Node {
     pub fn on_lost(&mut self, seq: u64) {
         if self.flight.is_some_and(|flight| flight.seq == seq) {
             self.flight = None;
-            self.word = None;
+            self.silent = true;
             self.unmet = 0;
         }
     }
@@ -215,6 +228,7 @@ impl Node {
     /// The ledger's reply to a central take of this node.
     pub fn on_central(&mut self, reply: &Reply, now: Mono) {
         if !reply.refused {
+            self.silent = false;
             self.word = Some((*reply, now));
         }
     }
@@ -223,7 +237,7 @@ impl Node {
     pub fn on_time(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
         self.lapse(now);
         let is_due = self.wakes_at(terms).is_some_and(|at| at <= now);
-        if is_due { self.give_up(now) } else { None }
+        if is_due { self.give_up(terms, now) } else { None }
     }
 
     /// When nobody will have asked for long enough to give back what is held; `None` when nothing is held or unreported.
@@ -236,26 +250,34 @@ impl Node {
 
     /// Gives back all that is held, and reports what was spent: at shutdown, or when nobody asks any more. A request that is
     /// under way is given up: its reply would come too late.
-    pub fn give_up(&mut self, now: Mono) -> Option<Request> {
+    pub fn give_up(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
         if self.held == 0 && self.spent == self.reported && self.flight.is_none() {
             return None;
         }
-        (self.held, self.promised) = (0, 0);
-        Some(self.send(0, 0, now))
+        let held = std::mem::take(&mut self.held);
+        self.promised = 0;
+        self.given_back += held;
+        let request = self.send(0, 0, now);
+        #[cfg(feature = "faults")]
+        if terms.has(Fault::SpendsWhatItGaveBack) {
+            self.held = held;
+        }
+        Some(request)
     }
 
     /// Forgets the lease, because the key was reset.
     pub fn forget(&mut self) {
+        self.lapsed += self.held;
         (self.held, self.promised) = (0, 0);
         self.flight = None;
         self.word = None;
         self.dry_until = Mono(0);
     }
 
-    /// Permits that could be spent at `now`, if nothing more came.
+    /// Permits held at `now` whose time is not up, those included that are not valid yet.
     #[must_use]
-    pub fn spendable(&self, terms: &Terms, now: Mono) -> u64 {
-        if now < self.expires { self.valid(terms, now) } else { 0 }
+    pub fn live(&self, now: Mono) -> u64 {
+        if now < self.expires { self.held } else { 0 }
     }
 
     /// Permits held, those included that are not valid yet.
@@ -270,6 +292,18 @@ impl Node {
         self.spent
     }
 
+    /// Permits that were held when their time was up, or of which the ledger knew nothing; they count as spent until it hears of it.
+    #[must_use]
+    pub const fn lapsed(&self) -> u64 {
+        self.lapsed
+    }
+
+    /// Permits given back unspent, in all.
+    #[must_use]
+    pub const fn given_back(&self) -> u64 {
+        self.given_back
+    }
+
     /// True while the key is worth leasing here.
     #[must_use]
     pub const fn leases(&self) -> bool {
@@ -279,17 +313,24 @@ impl Node {
     /// Drops what is held when its time is up.
     fn lapse(&mut self, now: Mono) {
         if self.held > 0 && now >= self.expires {
+            self.lapsed += self.held;
             (self.held, self.promised) = (0, 0);
         }
     }
 
     /// Of the permits held, those that are not valid yet.
     fn promised(&self, terms: &Terms, now: Mono) -> u64 {
+        #[cfg(feature = "faults")]
+        if terms.has(Fault::SpendsPromises) {
+            return 0;
+        }
         if now >= self.clear || self.promised == 0 {
             return 0;
         }
         let waits_us = (self.clear.0 - now.0).div_ceil(1_000);
-        waits_us.saturating_mul(terms.per_us).div_ceil(terms.interval).min(self.promised)
+        (u128::from(waits_us) * u128::from(terms.per_us))
+            .div_ceil(u128::from(terms.interval))
+            .min(u128::from(self.promised)) as u64
     }
 
     fn valid(&self, terms: &Terms, now: Mono) -> u64 {
@@ -298,59 +339,69 @@ impl Node {
 
     /// Until when a lease may be spent, from when it was asked for.
     fn expiry(&self, terms: &Terms, reply: &Reply, sent: Mono, _received: Mono) -> Mono {
+        #[cfg(feature = "faults")]
+        let sent = if terms.has(Fault::ExpiryFromReceipt) { _received } else { sent };
         let lives_us = if terms.windows.is_some() {
             reply.ends_us.saturating_sub(reply.now_us).saturating_sub(terms.skew_us)
         } else {
             terms.tau_us
         };
-        let million = u64::from(terms.drift_ppm) + 1_000_000;
-        Mono(sent.0.saturating_add((u128::from(lives_us) * 1_000_000_000 / u128::from(million)) as u64))
+        #[cfg(feature = "faults")]
+        let lives_us = if terms.has(Fault::OutlivesWindow) { terms.tau_us } else { lives_us };
+        let million = u128::from(terms.drift_ppm) + 1_000_000;
+        #[cfg(feature = "faults")]
+        let million = if terms.has(Fault::IgnoresDrift) { 1_000_000 } else { million };
+        Mono(sent.0.saturating_add((u128::from(lives_us) * 1_000_000_000 / million) as u64))
     }
 
-    /// Until when the ledger can grant nothing of use.
-    fn dry(&self, terms: &Terms, reply: &Reply, now: Mono) -> Mono {
-        let short = self.unmet.saturating_sub(self.held).clamp(1, terms.burst);
-        now.after(Duration::from_micros(terms.wait_us(reply, short).min(terms.horizon_us).max(1)))
+    /// How long it makes no sense to ask a ledger that granted nothing: until its queue of promises has a place again, or what
+    /// others hold may have been settled.
+    fn dry_us(terms: &Terms, reply: &Reply) -> u64 {
+        if terms.windows.is_some() {
+            let ends_us = reply.ends_us.saturating_sub(reply.now_us);
+            return if reply.out == 0 { ends_us } else { ends_us.min(terms.horizon_us) };
+        }
+        let place = (terms.ration / reply.active.max(1)).max(1) * terms.interval;
+        let until_place =
+            (reply.taken + place).saturating_sub(terms.full() + terms.ahead).div_ceil(terms.per_us);
+        until_place.clamp(terms.horizon_us / 8, terms.horizon_us)
     }
 
-    /// Room for a request ahead of exhaustion, or to keep alive what is still needed.
+    /// A request ahead of exhaustion, or to keep alive what is still needed.
     fn ask_ahead(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
-        if self.flight.is_some() || now < self.dry_until || self.promised(terms, now) > 0 {
+        let soon_ns = 2 * self.round_trip_ns;
+        if self.flight.is_some() || now < self.dry_until || self.clear.0 > now.0.saturating_add(soon_ns) {
             return None;
         }
-        let low = self.demand.covering(2 * self.round_trip_ns, terms.horizon_us * 1_000);
-        let ends_soon = self.expires.0.saturating_sub(now.0) < 2 * self.round_trip_ns;
-        (self.held <= low || ends_soon).then(|| self.request(terms, now))
+        let low = self.demand.covering(soon_ns, terms.horizon_ns());
+        let ends_soon = self.expires.0.saturating_sub(now.0) < soon_ns;
+        ((self.held <= low || ends_soon) && self.worth_leasing(terms)).then(|| self.request(terms, now))
     }
 
     /// A request for a horizon's worth, and for those who wait.
     fn request(&mut self, terms: &Terms, now: Mono) -> Request {
-        let horizon_ns = terms.horizon_us * 1_000;
         let need = self.unmet.saturating_sub(self.held).min(terms.burst);
-        let wish = self.demand.covering(horizon_ns, horizon_ns).saturating_sub(self.held);
+        let wish = self.demand.covering(terms.horizon_ns(), terms.horizon_ns()).saturating_sub(self.held);
         self.send(wish.clamp(need, terms.burst), need, now)
     }
 
     fn send(&mut self, want: u64, need: u64, now: Mono) -> Request {
         self.seq += 1;
-        self.flight = Some(Flight { seq: self.seq, sent: now });
+        self.flight = Some(Flight { seq: self.seq, sent: now, want });
         self.reported = self.spent;
         Request { node: self.id, seq: self.seq, held: self.held, spent: self.spent, want, need }
     }
 
     /// The gate: a lease must be worth its message, and the quota large enough to be shared out. It closes at half of what opens it.
-    fn worth_leasing(&mut self, terms: &Terms, _now: Mono) -> bool {
-        let horizon_ns = terms.horizon_us * 1_000;
+    fn worth_leasing(&mut self, terms: &Terms) -> bool {
         let (active, room) = match &self.word {
-            Some((reply, _)) => {
-                (reply.active.max(1), terms.full().saturating_sub(reply.taken) / terms.interval)
-            }
+            Some((reply, _)) => (reply.active.max(1), terms.room(reply.taken)),
             None => (1, terms.burst),
         };
         let factor = if self.leases { 1 } else { 2 };
-        let supply = terms.ration >= 2 * factor * active || room >= 128 * factor * active;
-        let wanted = self.demand.expected(horizon_ns, horizon_ns) >= (2 * factor) as f64;
-        self.leases = supply && wanted;
+        let is_ample = terms.ration >= 2 * factor * active || room >= 128 * factor * active;
+        let expected = self.demand.expected(terms.horizon_ns(), terms.horizon_ns());
+        self.leases = is_ample && expected >= (2 * factor) as f64;
         self.leases
     }
 
@@ -359,26 +410,28 @@ impl Node {
         let held = self.valid(terms, now);
         let Some((reply, at)) = &self.word else { return (held, 0) };
         let elapsed_us = now.0.saturating_sub(at.0) / 1_000;
-        let floor = (reply.out + reply.out_before) * terms.interval;
-        let back = elapsed_us.min(reply.taken / terms.per_us.max(1) + 1) * terms.per_us;
-        let taken = reply.taken.saturating_sub(back).max(floor.min(reply.taken));
-        let there = terms.full().saturating_sub(taken) / terms.interval;
-        let owed = taken.saturating_sub(self.held * terms.interval);
+        let taken = terms.taken_after(reply, elapsed_us);
+        let there = if self.silent { 0 } else { terms.room(taken) };
         let reset_us = if terms.windows.is_some() {
             reply.ends_us.saturating_sub(reply.now_us + elapsed_us)
         } else {
-            owed.div_ceil(terms.per_us)
+            taken.saturating_sub(terms.units(self.held)).div_ceil(terms.per_us)
         };
-        (held + there, reset_us * 1_000)
+        (held.saturating_add(there), reset_us.saturating_mul(1_000))
     }
 
     fn deny(&self, terms: &Terms, cost: u64, now: Mono) -> Decision {
         let (left, reset_ns) = self.left(terms, now);
-        if cost > terms.burst {
-            return Decision::never(terms.limit, left, reset_ns);
-        }
-        let until = if cost <= self.held { self.clear } else { self.dry_until };
-        Decision::deny(terms.limit, left.min(cost.saturating_sub(1)), until.0.saturating_sub(now.0), reset_ns)
+        let until = if cost <= self.held {
+            // As many as the cost are valid once no more are promised than the rest.
+            let early_us = terms.units(self.held - cost).checked_div(terms.per_us).unwrap_or(0);
+            Mono(self.clear.0.saturating_sub(early_us.saturating_mul(1_000)))
+        } else {
+            self.word.as_ref().map_or(self.dry_until, |(reply, at)| {
+                at.after(terms.stretched(terms.wait_us(reply, cost - self.held)))
+            })
+        };
+        Decision::deny(terms.limit, left.min(cost - 1), until.0.saturating_sub(now.0), reset_ns)
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Timing {
     pub horizon: Duration,
     /// Leases of a fixed window end this long before the window.
     pub skew: Duration,
-    /// How much clocks may differ in speed, in millionths. 1000 is ample.
+    /// By how much any two clocks may differ in speed, in millionths.
     pub drift_ppm: u32,
 }
 
@@ -37,7 +37,7 @@ impl Default for Timing {
             tau: Duration::from_millis(500),
             horizon: Duration::from_millis(100),
             skew: Duration::from_millis(5),
-            drift_ppm: 1_000,
+            drift_ppm: 2_500, // two clocks that are both wrong by 1 in 1000, and some more
         }
     }
 }
@@ -227,18 +227,27 @@ impl Terms {
         }
     }
 
-    /// What a central take, peek, charge or return of `cost` answers, from the ledger's reply to it.
-    ///
-    /// Of merged takes: `admitted` says whether the one in question was among the [`Reply::admitted`].
-    pub fn decision(&self, reply: &Reply, cost: u64, admitted: bool) -> Decision {
-        let left = self.full().saturating_sub(reply.taken) / self.interval;
-        let reset_ns = self.reset_ns(reply);
-        if admitted {
+    /// What a central operation answers that its caller asked for alone: a take, a peek, a charge or a return of `cost` permits.
+    pub fn decision(&self, reply: &Reply, cost: u64) -> Decision {
+        self.decision_of(reply, cost, 0, 1)
+    }
+
+    /// What the `nth` of `times` merged takes answers, counted from 0 in order of arrival: as if they had come one after another.
+    pub fn decision_of(&self, reply: &Reply, cost: u64, nth: u64, times: u64) -> Decision {
+        let is_admitted = nth < reply.admitted;
+        #[cfg(feature = "faults")]
+        let is_admitted = is_admitted || self.has(Fault::DealsTwice) && nth < 2 * reply.admitted;
+        // Those after it had not taken yet.
+        let later = if self.windows.is_some() { times } else { reply.admitted }.saturating_sub(nth + 1);
+        let then =
+            Reply { taken: reply.taken.saturating_sub(self.units(cost.saturating_mul(later))), ..*reply };
+        let (left, reset_ns) = (self.room(then.taken), self.reset_ns(&then));
+        if is_admitted {
             Decision::admit(self.limit, left, reset_ns)
         } else if cost > self.burst {
             Decision::never(self.limit, left, reset_ns)
         } else {
-            Decision::deny(self.limit, left, self.wait_us(reply, cost).saturating_mul(1_000), reset_ns)
+            Decision::deny(self.limit, left, self.wait_us(&then, cost).saturating_mul(1_000), reset_ns)
         }
     }
 
@@ -274,6 +283,31 @@ impl Terms {
             self.wait_us(reply, self.burst)
         };
         us.saturating_mul(1_000)
+    }
+
+    /// `permits` in units, at most the deepest debt.
+    pub(super) const fn units(&self, permits: u64) -> u64 {
+        let units = permits.saturating_mul(self.interval);
+        if units < DEEPEST { units } else { DEEPEST }
+    }
+
+    /// Whole permits that are there while `taken` is owed.
+    pub(super) const fn room(&self, taken: u64) -> u64 {
+        self.full().saturating_sub(taken) / self.interval
+    }
+
+    /// What is owed `elapsed_us` after a reply, if nobody took anything and nothing that is out was settled.
+    pub(super) fn taken_after(&self, reply: &Reply, elapsed_us: u64) -> u64 {
+        if self.windows.is_some() {
+            return reply.taken;
+        }
+        let back = elapsed_us.min(reply.taken / self.per_us + 1) * self.per_us;
+        let floor = self.units(reply.out + reply.out_before).min(reply.taken);
+        reply.taken.saturating_sub(back).max(floor)
+    }
+
+    pub(super) const fn horizon_ns(&self) -> u64 {
+        self.horizon_us * 1_000
     }
 
     /// So many microseconds of the ledger's clock, on a clock that may be faster.
