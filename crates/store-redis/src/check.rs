@@ -1,5 +1,12 @@
 //! Whether a server is fit to keep counters: looked at when the program starts, and told in words that say what to do.
 
+use redis::Value;
+
+use crate::config::RedisConfig;
+use crate::connection::{Connection, text};
+use crate::reply::Reply;
+use crate::trouble::{Trouble, explain};
+
 /// What becomes of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -23,5 +30,134 @@ pub struct Finding {
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+/// Commands that the scripts use and older servers lack.
+const NEEDED: [&str; 2] = ["PEXPIRETIME", "EVALSHA"];
+
+/// Looks at one server that is connected and logged in.
+pub(crate) async fn look(connection: &mut Connection, config: &RedisConfig) -> Result<Vec<Finding>, Trouble> {
+    let mut commands: Vec<&[u8]> = vec![b"COMMAND", b"INFO"];
+    commands.extend(NEEDED.map(str::as_bytes));
+    let save: &[&[u8]] = &[b"CONFIG", b"GET", b"save"];
+    let replies = connection.ask(&[&[b"INFO"], save, &commands]).await?;
+    let name = connection.name().clone();
+    let [info, save, known] = replies.as_slice() else { return Ok(Vec::new()) };
+    let info = match info {
+        Reply::Value(value) => text(value).unwrap_or_default(),
+        Reply::Error(error) => {
+            let (kind, why) = explain(error, config.login.username.as_deref());
+            return Err(Trouble::new(kind, format!("{name}: {why}")));
+        }
+    };
+    Ok(judge(&name, info, saves(save), missing(known).as_deref(), config))
+}
+
+/// `INFO VERBATIM` and `CONFIG GET save` are read; a server that hides its configuration is believed to save.
+fn saves(reply: &Reply) -> bool {
+    let rule = match reply {
+        Reply::Value(Value::Map(pairs)) => pairs.first().and_then(|(_, rule)| text(rule)),
+        Reply::Value(Value::Array(parts)) => parts.get(1).and_then(text),
+        _ => None,
+    };
+    rule.is_none_or(|rule| !rule.is_empty())
+}
+
+/// The first needed command that the server lacks.
+fn missing(reply: &Reply) -> Option<String> {
+    let Reply::Value(Value::Array(known)) = reply else { return None };
+    let lacks =
+        |info: &Value| matches!(info, Value::Nil) || matches!(info, Value::Array(parts) if parts.is_empty());
+    known.iter().position(lacks).and_then(|at| NEEDED.get(at)).map(|name| (*name).to_owned())
+}
+
+fn judge(name: &str, info: &str, saves: bool, missing: Option<&str>, config: &RedisConfig) -> Vec<Finding> {
+    let field =
+        |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let mut findings = Vec::new();
+    let mut find = |severity, message: String| findings.push(Finding { severity, message });
+    if let Some(command) = missing {
+        let version = field("redis_version").unwrap_or("of an unknown version");
+        find(
+            Severity::Refuse,
+            format!("{name}: Redis {version} lacks the command {command}; Redis 7.0 or Valkey is needed"),
+        );
+    }
+    if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction") {
+        let what = format!(
+            "{name}: maxmemory-policy is {policy}, so counters vanish when its memory is full, and each that does gives its caller a \
+             whole new quota"
+        );
+        if config.allow_eviction {
+            find(Severity::Warn, what);
+        } else {
+            find(
+                Severity::Refuse,
+                format!(
+                    "{what}; set maxmemory-policy to noeviction, or accept it with --store-allow-eviction"
+                ),
+            );
+        }
+    }
+    if field("role") == Some("master") && field("connected_slaves") == Some("0") {
+        find(
+            Severity::Warn,
+            format!("{name}: has no replica: while it is down every rule follows its on_store_failure"),
+        );
+    }
+    if field("aof_enabled") == Some("0") && !saves {
+        find(
+            Severity::Warn,
+            format!("{name}: keeps nothing on disk (no appendonly, no save): a restart forgets all counters"),
+        );
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(allow_eviction: bool) -> RedisConfig {
+        let mut config = RedisConfig::parse_url("redis://h").expect("a URL");
+        config.allow_eviction = allow_eviction;
+        config
+    }
+
+    #[test]
+    fn what_endangers_counters_is_found() {
+        let fit = "redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:1\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n";
+        let told = |info: &str, saves, missing, allow| {
+            let findings = judge("r:1", info, saves, missing, &config(allow));
+            findings.into_iter().map(|it| (it.severity, it.message)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(fit, false, None, false), []);
+        for (info, saves, missing, allow, severity, words) in [
+            (fit, true, Some("PEXPIRETIME"), false, Severity::Refuse, "7.0.15 lacks the command PEXPIRETIME"),
+            (
+                &fit.replace("noeviction", "allkeys-lru"),
+                true,
+                None,
+                false,
+                Severity::Refuse,
+                "--store-allow-eviction",
+            ),
+            (&fit.replace("noeviction", "volatile-ttl"), true, None, true, Severity::Warn, "volatile-ttl"),
+            (&fit.replace("slaves:1", "slaves:0"), true, None, false, Severity::Warn, "no replica"),
+            (
+                &fit.replace("aof_enabled:1", "aof_enabled:0"),
+                false,
+                None,
+                false,
+                Severity::Warn,
+                "nothing on disk",
+            ),
+        ] {
+            let findings = told(info, saves, missing, allow);
+            assert_eq!(findings.len(), 1, "{findings:?}");
+            assert_eq!(findings[0].0, severity);
+            assert!(findings[0].1.contains(words), "{findings:?}");
+        }
     }
 }

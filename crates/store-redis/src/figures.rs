@@ -82,6 +82,22 @@ pub(crate) fn sub(gauge: &AtomicU64, n: u64) {
     gauge.fetch_sub(n, Relaxed);
 }
 
+/// A gauge that is raised by one until this is dropped.
+pub(crate) struct Raised<'a>(&'a AtomicU64);
+
+impl<'a> Raised<'a> {
+    pub(crate) fn new(gauge: &'a AtomicU64) -> Self {
+        add(gauge, 1);
+        Self(gauge)
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        sub(self.0, 1);
+    }
+}
+
 impl Counters {
     /// One flight with this many calls left.
     pub(crate) fn flight(&self, calls: u64) {

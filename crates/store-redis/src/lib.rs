@@ -7,15 +7,25 @@ mod ask;
 mod call;
 mod check;
 mod config;
+mod connection;
 mod figures;
-pub mod lease;
+mod flight;
+mod health;
+mod hub;
 #[allow(dead_code, reason = "as above")]
 mod keys;
+mod lane;
+pub mod lease;
+mod link;
+mod reply;
 #[allow(dead_code, reason = "as above")]
 mod script;
 mod state;
 mod store;
+mod topology;
+mod trouble;
 mod url;
+mod watcher;
 
 pub use check::{Finding, Severity};
 pub use config::{

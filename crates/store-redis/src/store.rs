@@ -1,18 +1,33 @@
 //! [`RedisStore`]: the trait [`Store`] over flights of script calls. Not here: what the scripts do.
 
+mod together;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use redis::Value;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
-use crate::check::Finding;
+use crate::ask::{Answer, Ask, Kind};
+use crate::call::Call;
+use crate::check::{self, Finding, Severity};
 use crate::config::{ConfigError, RedisConfig};
-use crate::figures::{Counters, Figures};
+use crate::figures::{Counters, Figures, add};
+use crate::flight::{Context, Item, Rider};
+use crate::hub::Hub;
+use crate::keys::redis_key;
+use crate::lane::Lane;
 use crate::state::StoreState;
+use crate::trouble::{self, Trouble};
+use crate::watcher;
 
 /// Counters in Redis or Valkey. Cheap to clone; clones share connections and figures.
+///
+/// Its calls must be made from within a tokio runtime: each thread that makes any has connections of its own, driven by that
+/// thread's runtime. A call whose future is dropped before it was sent is never sent.
 ///
 /// # Example
 /// ```
@@ -30,9 +45,13 @@ pub struct RedisStore {
 
 #[derive(Debug)]
 struct Inner {
-    name: StoreName,
-    counters: Counters,
-    state: watch::Sender<StoreState>,
+    hub: Arc<Hub>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.hub.end();
+    }
 }
 
 impl RedisStore {
@@ -43,33 +62,40 @@ impl RedisStore {
     /// [`ConfigError`] when settings contradict each other or a certificate cannot be read.
     pub fn new(config: RedisConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let name = StoreName::new(&format!("redis at {}", config.servers));
-        let (state, _) = watch::channel(StoreState::Trying);
-        Ok(Self { inner: Arc::new(Inner { name, counters: Counters::default(), state }) })
+        let context = Context {
+            name: StoreName::new(&format!("redis at {}", config.servers)),
+            time: config.time,
+            deadline: config.deadline,
+            counters: Counters::default(),
+        };
+        let hub = Arc::new(Hub::new(config, context)?);
+        Ok(Self { inner: Arc::new(Inner { hub }) })
     }
 
     /// Begins to watch the store from the tokio runtime it is called in: connects, looks whether the server is fit
     /// ([`RedisStore::check`], warnings are logged), tells the other nodes that this one lives, follows failovers and resharding. Done by
     /// itself on first use; calling it at start makes [`RedisStore::state`] tell the truth before the first request. Calling it again
     /// changes nothing.
-    pub fn start(&self) {}
+    pub fn start(&self) {
+        watcher::start(&self.inner.hub);
+    }
 
     /// Whether the store answers, as far as is known.
     #[must_use]
     pub fn state(&self) -> StoreState {
-        self.inner.state.borrow().clone()
+        self.hub().health().state()
     }
 
-    /// Tells every change of [`RedisStore::state`].
+    /// Tells every change of [`RedisStore::state`]. The store logs these changes itself, one line each.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<StoreState> {
-        self.inner.state.subscribe()
+        self.hub().health().watch()
     }
 
     /// What was counted since the start.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        self.inner.counters.snapshot()
+        self.hub().context().counters.snapshot()
     }
 
     /// How many nodes share these counters, this one included, as last heard; at least 1.
@@ -78,45 +104,192 @@ impl RedisStore {
         u32::try_from(self.figures().live_nodes).unwrap_or(u32::MAX)
     }
 
-    /// Looks whether the servers are fit to keep counters. Takes at most about the time to connect, once a server.
+    /// Looks whether the servers are fit to keep counters. Takes at most about the time to connect, once a server. A server that is
+    /// down is [`Severity::Unknown`]: it may be fit when it is back.
     pub async fn check(&self) -> Vec<Finding> {
-        Vec::new()
+        let hub = self.hub();
+        if let Err(trouble) = hub.topology().learn(hub.dialer()).await {
+            return vec![finding(&trouble)];
+        }
+        let mut findings = Vec::new();
+        for node in hub.topology().masters() {
+            let looked = async {
+                let address = hub.topology().find(node, hub.dialer()).await?;
+                let mut connection = hub.dialer().open(&address).await?;
+                check::look(&mut connection, hub.config()).await
+            };
+            match looked.await {
+                Ok(found) => findings.extend(found),
+                Err(trouble) => findings.push(finding(&trouble)),
+            }
+        }
+        findings
     }
 
-    fn not_yet<T>(&self) -> Result<T, StoreError> {
-        Err(StoreError::Unreachable {
-            store: self.inner.name.clone(),
-            source: std::io::Error::other("not built yet"),
-        })
+    fn hub(&self) -> &Arc<Hub> {
+        &self.inner.hub
     }
+
+    /// What a counter is called in Redis.
+    fn redis_key(&self, key: Key<'_>) -> Vec<u8> {
+        let config = self.hub().config();
+        redis_key(&config.prefix, config.hash_tag, key.0)
+    }
+
+    /// Runs one script call on the keeper of its first key, within the deadline of a call.
+    ///
+    /// # Errors
+    /// [`StoreError`], which says whether the script may have run.
+    #[allow(dead_code, reason = "leases call it")]
+    pub(crate) async fn run(&self, call: Call) -> Result<Value, StoreError> {
+        let key = call.keys.first().cloned().unwrap_or_default();
+        self.send(&key, |to| Item::Call(call, to)).await?.hear(self.hub()).await
+    }
+
+    /// Begins to ask; the answer is heard later.
+    async fn send<T>(&self, key: &[u8], item: impl FnOnce(Rider<T>) -> Item) -> Result<Asked<T>, StoreError> {
+        let hub = self.hub();
+        let context = hub.context();
+        watcher::start(hub);
+        let lane = Lane::here(hub).map_err(|why| context.unreachable(&why))?;
+        add(&context.counters.asked, 1);
+        let by = Instant::now() + context.deadline;
+        let (to, answer) = oneshot::channel();
+        hub.send(&lane, key, item(Rider::new(to, by)), by).await?;
+        Ok(Asked(answer))
+    }
+
+    async fn begin(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        kind: Kind,
+        now: Timestamp,
+    ) -> Result<Asked<Answer>, StoreError> {
+        let key = self.redis_key(key);
+        let ask = Ask { key: key.clone(), quota: quota.clone(), kind };
+        self.send(&key, |to| Item::Ask(ask, now, to)).await
+    }
+
+    async fn ask(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        kind: Kind,
+        now: Timestamp,
+    ) -> Result<Answer, StoreError> {
+        self.begin(key, quota, kind, now).await?.hear(self.hub()).await
+    }
+
+    async fn decide(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        kind: Kind,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let answer = self.ask(key, quota, kind, now).await?;
+        self.as_decision(answer)
+    }
+
+    fn as_decision(&self, answer: Answer) -> Result<Decision, StoreError> {
+        match answer {
+            Answer::Decision(decision) => Ok(decision),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    fn odd(&self, answer: &Answer) -> StoreError {
+        self.hub().context().refused(format!("an answer to another question: {answer:?}"))
+    }
+}
+
+/// A question that is on its way. Dropped before it was sent, it never is.
+struct Asked<T>(oneshot::Receiver<Result<T, StoreError>>);
+
+impl<T> Asked<T> {
+    async fn hear(self, hub: &Hub) -> Result<T, StoreError> {
+        hub.hear(self.0).await
+    }
+}
+
+fn finding(trouble: &Trouble) -> Finding {
+    let severity = match trouble.kind {
+        trouble::Kind::Wrong => Severity::Refuse,
+        _ => Severity::Unknown,
+    };
+    Finding { severity, message: trouble.why.to_string() }
 }
 
 impl Store for RedisStore {
     fn name(&self) -> StoreName {
-        self.inner.name.clone()
+        self.hub().context().name.clone()
     }
 
-    async fn take(&self, batch: &[Take<'_>], _: Charge, _: Timestamp, verdicts: &mut Verdicts) {
-        verdicts.extend(batch.iter().map(|_| self.not_yet()));
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        match batch {
+            [take] => verdicts.push(self.decide(take.key, take.quota, Kind::Take(take.cost), now).await),
+            _ if charge == Charge::Together => {
+                self.all_or_none(batch, Kind::Take, now, verdicts).await;
+            }
+            _ => {
+                // All are on their way before the first is waited for.
+                let mut asked = Vec::with_capacity(batch.len());
+                for take in batch {
+                    asked.push(self.begin(take.key, take.quota, Kind::Take(take.cost), now).await);
+                }
+                for asked in asked {
+                    verdicts.push(match asked {
+                        Ok(asked) => match asked.hear(self.hub()).await {
+                            Ok(answer) => self.as_decision(answer),
+                            Err(error) => Err(error),
+                        },
+                        Err(error) => Err(error),
+                    });
+                }
+            }
+        }
     }
 
-    async fn give_back(&self, _: Key<'_>, _: &Quota, _: Cost, _: Timestamp) -> Result<Decision, StoreError> {
-        self.not_yet()
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.decide(key, quota, Kind::GiveBack(cost), now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], _: Duration, _: Timestamp, verdicts: &mut Verdicts) {
-        verdicts.extend(batch.iter().map(|_| self.not_yet()));
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        if let [take] = batch {
+            verdicts.push(self.decide(take.key, take.quota, Kind::Hold(take.cost, max_wait), now).await);
+        } else {
+            self.all_or_none(batch, |cost| Kind::Hold(cost, max_wait), now, verdicts).await;
+        }
     }
 
-    async fn charge(&self, _: Key<'_>, _: &Quota, _: Cost, _: Timestamp) -> Result<Decision, StoreError> {
-        self.not_yet()
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.decide(key, quota, Kind::Charge(cost), now).await
     }
 
-    async fn reset(&self, _: Key<'_>, _: &Quota, _: Timestamp) -> Result<bool, StoreError> {
-        self.not_yet()
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        match self.ask(key, quota, Kind::Reset, now).await? {
+            Answer::Reset(forgotten) => Ok(forgotten),
+            other => Err(self.odd(&other)),
+        }
     }
 
-    async fn inspect(&self, _: Key<'_>, _: &Quota, _: Timestamp) -> Result<Inspection, StoreError> {
-        self.not_yet()
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        match self.ask(key, quota, Kind::Inspect, now).await? {
+            Answer::Inspection(inspection) => Ok(inspection),
+            other => Err(self.odd(&other)),
+        }
     }
 }

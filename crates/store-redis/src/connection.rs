@@ -1,0 +1,209 @@
+//! One connection to one server: opened, logged in, and ready for commands in pipelines. It is used by one task and closed when anything
+//! is out of order: a late reply never meets the next question. Not here: what is asked, and when to try again.
+
+mod dial;
+mod tls;
+
+pub(crate) use dial::{Address, Dialer, text};
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use crate::reply::{self, Reply};
+use crate::trouble::{Kind, Trouble};
+
+/// What bytes go through.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
+/// A connection that is logged in.
+pub(crate) struct Connection {
+    wire: Box<dyn Wire>,
+    /// How messages call the server.
+    name: Arc<str>,
+    input: Vec<u8>,
+    /// Up to where `input` has been read.
+    read: usize,
+    encrypted: bool,
+}
+
+/// Most of the input buffer that is kept between flights.
+const KEPT: usize = 256 << 10;
+
+impl Connection {
+    fn new(wire: impl Wire + 'static, name: Arc<str>, encrypted: bool) -> Self {
+        Self { wire: Box::new(wire), name, input: Vec::new(), read: 0, encrypted }
+    }
+
+    /// How messages call the server.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Sends some of `bytes`; says how many. Nothing is lost when it is dropped before it is ready.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<usize, Trouble> {
+        match self.wire.write(bytes).await {
+            Ok(0) => Err(self.closed()),
+            Ok(sent) => Ok(sent),
+            Err(error) => Err(self.broken(&error)),
+        }
+    }
+
+    /// Sends what an encrypted connection still holds back.
+    pub(crate) async fn flush(&mut self) -> Result<(), Trouble> {
+        if self.encrypted {
+            self.wire.flush().await.map_err(|error| self.broken(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for more bytes. Nothing is lost when it is dropped before it is ready.
+    pub(crate) async fn fill(&mut self) -> Result<(), Trouble> {
+        if self.read == self.input.len() {
+            self.input.clear();
+            self.input.shrink_to(KEPT);
+            self.read = 0;
+        }
+        self.input.reserve(16 << 10);
+        match self.wire.read_buf(&mut self.input).await {
+            Ok(0) => Err(self.closed()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.broken(&error)),
+        }
+    }
+
+    /// The next reply, if all of it has arrived.
+    pub(crate) fn next_reply(&mut self) -> Result<Option<Reply>, Trouble> {
+        match reply::parse(&self.input[self.read..]) {
+            Ok(None) => Ok(None),
+            Ok(Some((reply, length))) => {
+                self.read += length;
+                Ok(Some(reply))
+            }
+            Err(other) => Err(self.not_redis(&other.begins)),
+        }
+    }
+
+    /// True when nothing has arrived that was not read.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.read == self.input.len()
+    }
+
+    /// Sends commands and waits for as many replies. Whoever waits no longer must drop the connection.
+    pub(crate) async fn ask(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Reply>, Trouble> {
+        let mut bytes = Vec::new();
+        for command in commands {
+            array(&mut bytes, command.len());
+            command.iter().for_each(|word| bulk(&mut bytes, word));
+        }
+        let mut sent = 0;
+        while sent < bytes.len() {
+            sent += self.write(&bytes[sent..]).await?;
+        }
+        self.flush().await?;
+        let mut replies = Vec::with_capacity(commands.len());
+        while replies.len() < commands.len() {
+            match self.next_reply()? {
+                Some(reply) => replies.push(reply),
+                None => self.fill().await?,
+            }
+        }
+        Ok(replies)
+    }
+
+    /// As [`Connection::ask`] for one command.
+    pub(crate) async fn ask_one(&mut self, command: &[&[u8]]) -> Result<Reply, Trouble> {
+        let mut replies = self.ask(&[command]).await?;
+        replies.pop().ok_or_else(|| self.closed())
+    }
+
+    /// True when the other side has closed it, as far as has arrived; never waits.
+    pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<Trouble> {
+        let mut byte = [0; 1];
+        let mut buffer = tokio::io::ReadBuf::new(&mut byte);
+        match Pin::new(&mut self.wire).poll_read(cx, &mut buffer) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(self.closed()),
+            Poll::Ready(Ok(())) => {
+                Poll::Ready(Trouble::new(Kind::Network, format!("{}: speaks without being asked", self.name)))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(self.broken(&error)),
+        }
+    }
+
+    fn closed(&self) -> Trouble {
+        Trouble::new(Kind::Network, format!("{}: closed the connection", self.name))
+    }
+
+    fn broken(&self, error: &std::io::Error) -> Trouble {
+        Trouble::new(Kind::Network, format!("{}: {error}", self.name))
+    }
+
+    fn not_redis(&self, begins: &str) -> Trouble {
+        let hint = if begins.starts_with("\\u{15}\\u{3}") {
+            "it speaks TLS, so the URL must begin with rediss"
+        } else {
+            "is that the right port?"
+        };
+        Trouble::new(
+            Kind::Wrong,
+            format!(
+                "{}: does not speak the Redis protocol (its answer begins with `{begins}`); {hint}",
+                self.name
+            ),
+        )
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Begins a command of so many words.
+pub(crate) fn array(bytes: &mut Vec<u8>, words: usize) {
+    header(bytes, b'*', words);
+}
+
+/// One word of a command.
+pub(crate) fn bulk(bytes: &mut Vec<u8>, word: &[u8]) {
+    header(bytes, b'$', word.len());
+    bytes.extend_from_slice(word);
+    bytes.extend_from_slice(b"\r\n");
+}
+
+fn header(bytes: &mut Vec<u8>, kind: u8, mut number: usize) {
+    let mut line = [0; 23];
+    let mut at = line.len() - 2;
+    line[at..].copy_from_slice(b"\r\n");
+    loop {
+        at -= 1;
+        line[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    at -= 1;
+    line[at] = kind;
+    bytes.extend_from_slice(&line[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_written_as_the_protocol_wants() {
+        let mut bytes = Vec::new();
+        array(&mut bytes, 12);
+        bulk(&mut bytes, b"");
+        bulk(&mut bytes, b"a\r\nb");
+        header(&mut bytes, b'$', usize::MAX);
+        assert_eq!(bytes, b"*12\r\n$0\r\n\r\n$4\r\na\r\nb\r\n$18446744073709551615\r\n");
+    }
+}

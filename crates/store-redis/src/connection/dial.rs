@@ -1,0 +1,282 @@
+//! Opening a connection: network, TLS, login, protocol, database, and whether the server can work at all.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redis::Value;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Duration, Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+
+use super::{Connection, tls};
+use crate::config::{ConfigError, HostPort, Login, RedisConfig};
+use crate::reply::Reply;
+use crate::trouble::{Kind, Trouble, code, explain};
+
+/// Where one server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp(HostPort),
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(at) => write!(f, "{at}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Opens connections by the settings.
+#[derive(Debug)]
+pub(crate) struct Dialer {
+    config: Arc<RedisConfig>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// Who to log in as, read from files where there are any.
+struct Who {
+    username: Option<String>,
+    password: Option<String>,
+}
+
+impl Dialer {
+    /// Reads what files the settings name.
+    pub(crate) fn new(config: Arc<RedisConfig>) -> Result<Self, ConfigError> {
+        let tls = config.tls.as_ref().map(tls::client).transpose()?;
+        Ok(Self { config, tls })
+    }
+
+    /// How long to wait for what is no decision.
+    pub(crate) fn patience(&self) -> Duration {
+        // A deadline above the usual time to connect says that the way is long.
+        self.config.connect_timeout.max(2 * self.config.deadline)
+    }
+
+    /// Connects, logs in and sees that the server can work and answers within the deadline of a call.
+    pub(crate) async fn open(&self, at: &Address) -> Result<Connection, Trouble> {
+        let (mut connection, replica) = self.open_any(at).await?;
+        if replica {
+            return Err(Trouble::new(
+                Kind::NotNow,
+                format!(
+                    "{at}: is a replica, which takes no writes (READONLY); name its master, or its sentinels by \
+                     redis+sentinel://"
+                ),
+            ));
+        }
+        self.probe(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Connects and logs in; true when the server is a replica.
+    pub(crate) async fn open_any(&self, at: &Address) -> Result<(Connection, bool), Trouble> {
+        let limit = self.patience();
+        let by = Instant::now() + limit;
+        let silent = |_| Trouble::new(Kind::Silent, format!("{at}: no connection within {limit:?}"));
+        let mut connection = timeout_at(by, self.connect(at)).await.map_err(silent)??;
+        let replica = timeout_at(by, self.log_in(&mut connection)).await.map_err(silent)??;
+        Ok((connection, replica))
+    }
+
+    /// One round trip in the time that a call has. A second one where the first was late: the machine may have been busy connecting.
+    async fn probe(&self, connection: &mut Connection) -> Result<(), Trouble> {
+        let limit = self.config.deadline;
+        let longest = self.patience();
+        let commands: &[&[&[u8]]] = &[&[b"PING"], &[b"CLUSTER", b"INFO"]];
+        let commands = if self.config.is_cluster() { commands } else { &commands[..1] };
+        let mut waited = longest;
+        for _ in 0..2 {
+            let asked = Instant::now();
+            let Ok(replies) = timeout(longest, connection.ask(commands)).await else { break };
+            for reply in replies? {
+                match reply {
+                    Reply::Error(error) if code(&error) != "NOPERM" => {
+                        return Err(self.told(connection, &error));
+                    }
+                    Reply::Value(value)
+                        if text(&value).is_some_and(|text| text.contains("cluster_state:fail")) =>
+                    {
+                        return Err(self.told(connection, "CLUSTERDOWN"));
+                    }
+                    _ => {}
+                }
+            }
+            waited = asked.elapsed();
+            if waited <= limit {
+                return Ok(());
+            }
+        }
+        let name = connection.name();
+        Err(Trouble::new(
+            Kind::Silent,
+            format!(
+                "{name}: answered after {waited:.0?} or not at all, and the deadline of a call is {limit:?}"
+            ),
+        ))
+    }
+
+    async fn connect(&self, at: &Address) -> Result<Connection, Trouble> {
+        let name: Arc<str> = at.to_string().into();
+        let network = |error: &std::io::Error| Trouble::new(Kind::Network, format!("{at}: {error}"));
+        let host = match at {
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| network(&error))?;
+                return Ok(Connection::new(stream, name, false));
+            }
+            Address::Tcp(host) => host,
+        };
+        let stream =
+            TcpStream::connect((host.host.as_str(), host.port)).await.map_err(|error| network(&error))?;
+        stream.set_nodelay(true).map_err(|error| network(&error))?;
+        let Some(tls) = &self.tls else {
+            return Ok(Connection::new(stream, name, false));
+        };
+        let server = ServerName::try_from(host.host.clone())
+            .map_err(|_| Trouble::new(Kind::Wrong, format!("{at}: no name that a certificate could hold")))?;
+        match TlsConnector::from(tls.clone()).connect(server, stream).await {
+            Ok(stream) => Ok(Connection::new(stream, name, true)),
+            Err(error) => {
+                let hint = if error.to_string().contains("InvalidContentType") {
+                    "; it does not seem to speak TLS: then the URL begins with redis, not rediss"
+                } else {
+                    ""
+                };
+                Err(Trouble::new(Kind::Wrong, format!("{at}: TLS: {error}{hint}")))
+            }
+        }
+    }
+
+    /// Logs in; true when the server is a replica.
+    async fn log_in(&self, connection: &mut Connection) -> Result<bool, Trouble> {
+        let who = read_login(&self.config.login)?;
+        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
+        if let Some(password) = &who.password {
+            let username = who.username.as_deref().unwrap_or("default");
+            hello.extend([b"AUTH".as_slice(), username.as_bytes(), password.as_bytes()]);
+        }
+        hello.extend([b"SETNAME".as_slice(), b"tollgate"]);
+        let database = self.config.database.to_string();
+        let select: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
+        let commands: &[&[&[u8]]] = &[&hello, &select];
+        let commands = if self.config.database == 0 { &commands[..1] } else { commands };
+        let replies = connection.ask(commands).await?;
+        for (at, reply) in replies.iter().enumerate() {
+            if let Reply::Error(error) = reply {
+                let unknown = error.starts_with("ERR unknown command");
+                return Err(if at == 0 && unknown {
+                    let why = format!(
+                        "{}: is older than Redis 6: it lacks the command HELLO; Redis 7.0 or Valkey is needed",
+                        connection.name()
+                    );
+                    Trouble::new(Kind::Wrong, why)
+                } else {
+                    self.told(connection, error)
+                });
+            }
+        }
+        let told = |field| match &replies[0] {
+            Reply::Value(Value::Map(pairs)) => pairs.iter().find_map(|(key, value)| {
+                (text(key) == Some(field)).then(|| text(value)).flatten().map(str::to_owned)
+            }),
+            _ => None,
+        };
+        let wrong = |kind, why: &str| Err(Trouble::new(kind, format!("{}: {why}", connection.name())));
+        match (told("mode").as_deref(), self.config.is_cluster()) {
+            (Some("sentinel"), _) => {
+                wrong(Kind::Wrong, "is a sentinel: write redis+sentinel://host:port/name-of-the-master")
+            }
+            (Some("cluster"), false) => {
+                wrong(Kind::Wrong, "is a node of a Redis Cluster: the URL must begin with redis+cluster")
+            }
+            (Some("standalone"), true) => {
+                wrong(Kind::Wrong, "is no node of a Redis Cluster: the URL must begin with redis://")
+            }
+            _ => Ok(told("role").is_some_and(|role| role == "replica" || role == "slave")),
+        }
+    }
+
+    fn told(&self, connection: &Connection, error: &str) -> Trouble {
+        let (kind, why) = explain(error, self.config.login.username.as_deref());
+        Trouble::new(kind, format!("{}: {why}", connection.name()))
+    }
+
+    /// Asks the sentinels, in order, where the master is.
+    pub(crate) async fn master(&self, sentinels: &[HostPort], master: &str) -> Result<HostPort, Trouble> {
+        let mut whys = Vec::new();
+        // One that is silent may not use up the time of the others.
+        let limit = self.config.connect_timeout / 2;
+        for sentinel in sentinels {
+            match timeout(limit, self.ask_sentinel(sentinel, master)).await {
+                Ok(Ok(found)) => return Ok(found),
+                Ok(Err(trouble)) => whys.push(trouble.why.to_string()),
+                Err(_) => whys.push(format!("{sentinel}: no answer within {limit:?}")),
+            }
+        }
+        let why = format!("no sentinel tells where `{master}` is: {}", whys.join("; "));
+        Err(Trouble::new(Kind::Network, why))
+    }
+
+    async fn ask_sentinel(&self, at: &HostPort, master: &str) -> Result<HostPort, Trouble> {
+        let mut connection = self.connect(&Address::Tcp(at.clone())).await?;
+        let who = read_login(&self.config.sentinel_login)?;
+        if let Some(password) = &who.password {
+            let mut auth = vec![b"AUTH".as_slice()];
+            auth.extend(who.username.as_ref().map(|name| name.as_bytes()));
+            auth.push(password.as_bytes());
+            if let Reply::Error(error) = connection.ask_one(&auth).await? {
+                let (kind, why) = explain(&error, who.username.as_deref());
+                return Err(Trouble::new(kind, format!("{at}: {why}")));
+            }
+        }
+        let reply = connection.ask_one(&[b"SENTINEL", b"get-master-addr-by-name", master.as_bytes()]).await?;
+        match &reply {
+            Reply::Value(Value::Array(parts)) => {
+                if let [host, port] = parts.as_slice()
+                    && let Some(host) = text(host)
+                    && let Some(Ok(port)) = text(port).map(str::parse)
+                {
+                    return Ok(HostPort::new(host, port));
+                }
+            }
+            Reply::Value(Value::Nil) => {
+                return Err(Trouble::new(Kind::Wrong, format!("{at}: knows no master `{master}`")));
+            }
+            Reply::Error(error) => {
+                let (kind, why) = explain(error, who.username.as_deref());
+                return Err(Trouble::new(kind, format!("{at}: {why}")));
+            }
+            Reply::Value(_) => {}
+        }
+        Err(Trouble::new(Kind::Wrong, format!("{at}: is no sentinel")))
+    }
+}
+
+/// The text of a string.
+pub(crate) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn read_login(login: &Login) -> Result<Who, Trouble> {
+    let read = |file: &Path| match std::fs::read_to_string(file) {
+        Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(error) => Err(Trouble::new(Kind::Wrong, format!("{}: {error}", file.display()))),
+    };
+    let username = match &login.username_file {
+        Some(file) => Some(read(file)?),
+        None => login.username.clone(),
+    };
+    let password = match &login.password_file {
+        Some(file) => Some(read(file)?),
+        None => login.password.as_ref().map(|password| password.reveal().to_owned()),
+    };
+    Ok(Who { username, password })
+}
