@@ -180,6 +180,27 @@ impl Node {
         Step { verdict: Verdict::Wait, send }
     }
 
+    /// Counts a take that has to wait behind others, in order of arrival, while a request is under way: its caller asks by
+    /// [`Node::retake`] when that has ended.
+    pub fn queue(&mut self, terms: &Terms, cost: Cost, now: Mono) {
+        self.demand.observe(cost.permits(), now.0, terms.horizon_ns());
+        self.busy_at = now;
+        self.unmet = self.unmet.saturating_add(cost.permits());
+    }
+
+    /// Takes permits back that were spent here and turned out not to be needed. `None` where the ledger has heard already that they
+    /// are spent, or their lease has ended: then it must be told, as [`Op::GiveBack`](super::Op::GiveBack).
+    pub fn give_back(&mut self, terms: &Terms, cost: Cost, now: Mono) -> Option<Decision> {
+        let cost = cost.permits();
+        if cost > self.spent - self.reported || now >= self.expires {
+            return None;
+        }
+        self.spent -= cost;
+        self.held += cost;
+        let (left, reset_ns) = self.left(terms, now);
+        Some(Decision::admit(terms.limit, left, reset_ns))
+    }
+
     /// The ledger's reply to a request of this node. True when it was news: not when it is late, or came twice.
     pub fn on_grant(&mut self, terms: &Terms, reply: &Reply, now: Mono) -> bool {
         self.lapse(now);
@@ -200,6 +221,7 @@ impl Node {
         if !reply.renewed {
             self.lapsed += self.held;
             (self.held, self.promised) = (0, 0);
+            self.reported = self.spent; // nothing of that lease can be given back
         }
         self.expires = self.expiry(terms, reply, flight.sent, now);
         self.promised = self.promised(terms, now) + reply.granted;
@@ -218,7 +240,7 @@ impl Node {
 
     /// No reply will come to request `seq`, or none is waited for any longer. What it may have granted is given back by the next.
     pub fn on_lost(&mut self, seq: u64) {
-        if self.flight.is_some_and(|flight| flight.seq == seq) {
+        if self.is_waiting_for(seq) {
             self.flight = None;
             self.silent = true;
             self.unmet = 0;
@@ -269,6 +291,7 @@ impl Node {
     pub fn forget(&mut self) {
         self.lapsed += self.held;
         (self.held, self.promised) = (0, 0);
+        self.reported = self.spent;
         self.flight = None;
         self.word = None;
         self.dry_until = Mono(0);
@@ -302,6 +325,12 @@ impl Node {
     #[must_use]
     pub const fn given_back(&self) -> u64 {
         self.given_back
+    }
+
+    /// True while request `seq` is under way.
+    #[must_use]
+    pub fn is_waiting_for(&self, seq: u64) -> bool {
+        self.flight.is_some_and(|flight| flight.seq == seq)
     }
 
     /// True while the key is worth leasing here.
@@ -400,8 +429,10 @@ impl Node {
         };
         let factor = if self.leases { 1 } else { 2 };
         let is_ample = terms.ration >= 2 * factor * active || room >= 128 * factor * active;
+        // What is spent counts as out until it is reported: the burst must cover some round trips of the refill.
+        let is_near = terms.full() >= (4 * factor * self.round_trip_ns / 1_000).saturating_mul(terms.per_us);
         let expected = self.demand.expected(terms.horizon_ns(), terms.horizon_ns());
-        self.leases = is_ample && expected >= (2 * factor) as f64;
+        self.leases = is_ample && is_near && expected >= (2 * factor) as f64;
         self.leases
     }
 
