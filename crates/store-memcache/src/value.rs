@@ -84,7 +84,7 @@ impl Window {
     /// As `core` keeps it: 34 bits of count, 30 bits of the nanosecond at which it ends; the second is the expiry.
     pub(crate) fn to_word(self) -> Word {
         Word {
-            value: self.count.min(MOST) << 30 | self.end_ns % NANOS_PER_SECOND,
+            value: (self.count.min(MOST) << 30) | (self.end_ns % NANOS_PER_SECOND),
             expires: Expiry::at(Timestamp::from_nanos(self.end_ns)),
         }
     }

@@ -394,3 +394,6 @@ fn is_none(state: &State) -> bool {
         State::Wide(wide) => wide.cells.is_empty(),
     }
 }
+
+#[cfg(test)]
+mod tests;

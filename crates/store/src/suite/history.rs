@@ -52,7 +52,9 @@ pub(super) fn answers_as_the_model_does<S: Store>(
         ..Config::default()
     };
     TestRunner::new(config)
-        .run(&histories(options.steps), |history| replay(executor, &make(), &quotas, &history))
+        .run(&histories(options.steps), |history| {
+            replay(executor, &make(), &quotas, options.begins, &history)
+        })
         .map_err(|error| match error {
             TestError::Fail(reason, history) => {
                 let quotas = history.quotas.map(|index| index.get(&quotas).clone());
@@ -141,9 +143,10 @@ fn replay<S: Store>(
     executor: &impl Executor,
     store: &S,
     quotas: &[Quota],
+    begins: Timestamp,
     history: &History,
 ) -> Result<(), TestCaseError> {
-    let now = Timestamp::from_unix_seconds(1_700_000_000) + history.begins;
+    let now = begins + history.begins;
     let quotas = history.quotas.each_ref().map(|index| index.get(quotas));
     let mut replay = Replay { executor, store, model: ModelStore::default(), quotas, now, latest: now };
     for (index, step) in history.steps.iter().enumerate() {

@@ -1,0 +1,214 @@
+//! The server dies, stands still, comes back; the network loses what passes.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate_store::StoreError;
+use tollgate_store::suite::Executor;
+use tollgate_store_memcache::{MemcacheConfig, MemcacheStore, StoreState};
+use tollgate_testkit::redis::{Fault, Memcached, Proxy};
+
+use crate::helpers::{Nodes, config, hourly, store, take, until};
+
+/// Long enough for a busy machine; never reached by what is refused at once.
+const DEADLINE: Duration = Duration::from_millis(300);
+
+fn settings(url: &str) -> MemcacheConfig {
+    let mut config = config(url);
+    config.deadline = DEADLINE;
+    config
+}
+
+/// Takes until the breaker is open, so that the takes are refused at once; answers how many errors of either kind there were.
+async fn until_refused(store: &MemcacheStore) -> (u64, u64) {
+    let (mut silent, mut unreachable) = (0, 0);
+    let began = Instant::now();
+    while store.figures().breaker_refused == 0 {
+        let asked = Instant::now();
+        match take(store, "ann", &hourly(1_000_000)).await {
+            Ok(_) => {}
+            Err(StoreError::Silent { .. }) => silent += 1,
+            Err(StoreError::Unreachable { .. }) => unreachable += 1,
+            Err(error) => panic!("{error}"),
+        }
+        assert!(asked.elapsed() < DEADLINE * 10, "a call hangs");
+        assert!(began.elapsed() < Duration::from_secs(20), "the breaker stays closed");
+    }
+    (silent, unreachable)
+}
+
+fn is_down(state: &StoreState) -> bool {
+    matches!(state, StoreState::Down { .. })
+}
+
+#[test]
+fn a_killed_server_is_refused_at_once_and_asked_again_when_it_is_back() {
+    let Some(mut memcached) = Memcached::start() else { return };
+    let store = store(settings(&memcached.url()));
+    Nodes::new(1).block_on(async {
+        let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
+        memcached.kill();
+        until_refused(&store).await;
+        assert!(is_down(&store.state()));
+        assert_eq!(store.figures().breakers_open, 1);
+        assert_eq!(store.figures().connections, 0);
+        memcached.start_again();
+        until(&store, StoreState::is_up).await;
+        for remaining in [4, 3, 2] {
+            let decision = take(&store, "ann", &hourly(5)).await.expect("no call fails any more");
+            assert_eq!(decision.remaining(), remaining, "it has begun anew");
+        }
+        assert_eq!(store.figures().breakers_open, 0);
+    });
+}
+
+#[test]
+fn a_server_that_stands_still_costs_the_deadline_and_then_nothing() {
+    let Some(memcached) = Memcached::start() else { return };
+    let store = store(settings(&memcached.url()));
+    Nodes::new(1).block_on(async {
+        let before = take(&store, "ann", &hourly(1_000_000)).await.expect("an answer").remaining();
+        memcached.stop();
+        let (silent, _) = until_refused(&store).await;
+        assert!(silent > 0, "what was sent may have been taken");
+        let at_once = Instant::now();
+        for _ in 0..1_000 {
+            take(&store, "ann", &hourly(5)).await.expect_err("it stands still");
+        }
+        let each = at_once.elapsed() / 1_000;
+        assert!(each < DEADLINE / 10, "{each:?} for a refusal");
+        memcached.resume();
+        until(&store, StoreState::is_up).await;
+        let after = take(&store, "ann", &hourly(1_000_000)).await.expect("an answer").remaining();
+        let taken = before - after - 1;
+        assert!(taken <= silent, "{taken} were taken of {silent} that may have been");
+    });
+}
+
+#[test]
+fn a_server_that_starts_again_while_nobody_asks_fails_no_call() {
+    let Some(mut memcached) = Memcached::start() else { return };
+    let store = store(settings(&memcached.url()));
+    Nodes::new(1).block_on(async {
+        let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
+        memcached.start_again();
+        let connects = store.figures().connects;
+        let began = Instant::now();
+        while store.figures().connects == connects || !store.state().is_up() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is not connected again");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
+    });
+}
+
+#[test]
+fn no_server_at_the_start_is_no_reason_to_wait() {
+    let Some(mut memcached) = Memcached::start() else { return };
+    memcached.kill();
+    let store = store(settings(&memcached.url()));
+    Nodes::new(1).block_on(async {
+        store.start();
+        let (silent, unreachable) = until_refused(&store).await;
+        assert!(silent == 0 && unreachable > 0, "nothing can have been taken");
+        memcached.start_again();
+        until(&store, StoreState::is_up).await;
+        let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
+    });
+}
+
+#[test]
+fn what_the_network_loses_is_told_and_counted_at_most_once() {
+    let Some(memcached) = Memcached::start() else { return };
+    let proxy = Proxy::before(memcached.address());
+    for fault in [
+        Fault::DropReplies,
+        Fault::DropRequests,
+        Fault::CutReplies,
+        Fault::Stall,
+        Fault::Latency(DEADLINE * 2),
+    ] {
+        let store = store(settings(&format!("memcache://{}", proxy.address())));
+        Nodes::new(1).block_on(async {
+            let quota = hourly(1_000_000);
+            let before = take(&store, "ann", &quota).await.expect("an answer").remaining();
+            proxy.set(fault);
+            let (silent, _) = until_refused(&store).await;
+            assert!(silent > 0, "{fault:?}");
+            proxy.set(Fault::None);
+            proxy.cut();
+            until(&store, StoreState::is_up).await;
+            // A call may still meet the connection that was cut; its hit was not answered either.
+            let mut lost = silent;
+            let after = loop {
+                match take(&store, "ann", &quota).await {
+                    Ok(decision) => break decision.remaining(),
+                    Err(_) => lost += 1,
+                }
+            };
+            let taken = before - after - 1;
+            assert!(taken <= lost, "{fault:?}: {taken} were taken of {lost} that may have been");
+        });
+    }
+}
+
+#[test]
+fn a_refused_connection_opens_the_breaker_without_a_wait() {
+    let Some(memcached) = Memcached::start() else { return };
+    let proxy = Proxy::before(memcached.address());
+    proxy.set(Fault::Refuse);
+    let store = store(settings(&format!("memcache://{}", proxy.address())));
+    Nodes::new(1).block_on(async {
+        let began = Instant::now();
+        let (silent, _) = until_refused(&store).await;
+        assert_eq!(silent, 0);
+        assert!(began.elapsed() < DEADLINE * 10);
+        proxy.set(Fault::None);
+        until(&store, StoreState::is_up).await;
+        let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
+    });
+}
+
+#[test]
+fn too_many_waiting_calls_are_refused_at_once() {
+    let Some(memcached) = Memcached::start() else { return };
+    let mut config = settings(&memcached.url());
+    (config.max_queued, config.max_flight) = (4, 1);
+    let store = store(config);
+    Nodes::new(1).block_on(async {
+        let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
+        memcached.stop();
+        let calls: Vec<_> = (0..100)
+            .map(|n| {
+                let store = store.clone();
+                tokio::spawn(async move { take(&store, &format!("user={n}"), &hourly(5)).await.map(drop) })
+            })
+            .collect();
+        for call in calls {
+            call.await.expect("no panic").expect_err("it stands still");
+        }
+        let figures = store.figures();
+        assert!(figures.queue_full >= 50, "{figures:?}");
+        memcached.resume();
+        until(&store, StoreState::is_up).await;
+    });
+}
+
+#[test]
+fn what_answers_like_no_memcached_is_not_believed() {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 100]);
+            let _ = stream.write_all(b"-ERR unknown command 'version'\r\n");
+        }
+    });
+    let store = store(settings(&format!("memcache://{address}")));
+    Nodes::new(1).block_on(async {
+        until_refused(&store).await;
+        let StoreState::Down { why, .. } = store.state() else { panic!("{:?}", store.state()) };
+        assert!(why.contains(&address.to_string()) && why.contains("no memcached"), "{why}");
+    });
+}

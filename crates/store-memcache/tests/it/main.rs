@@ -1,0 +1,7 @@
+//! The store on a real memcached: held to the suite of all stores, and looked at while its server fails.
+
+mod conformance;
+mod faults;
+mod foreign;
+mod helpers;
+mod servers;
