@@ -8,6 +8,7 @@ pub mod algorithm;
 mod cost;
 mod decision;
 mod hold;
+mod numbers;
 mod quota;
 mod rational;
 mod reservation;
@@ -18,6 +19,10 @@ mod time;
 pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
 pub use cost::Cost;
 pub use decision::{Decision, Outcome, RetryAfter};
+pub use numbers::{
+    BucketNumbers, CellNumbers, CounterNumbers, IntervalNumbers, LogNumbers, MOST_COUNTED, Numbers,
+    WindowNumbers,
+};
 pub use quota::{CivilUnit, Period, Quota, QuotaError, Sharing};
 pub use reservation::Reservation;
 pub use state::{Expiry, Shape, State, UsualStep, Wide, Word, WordStep};

@@ -6,6 +6,7 @@
 mod build;
 mod error;
 mod period;
+mod share;
 
 use std::time::Duration;
 
@@ -41,11 +42,11 @@ use crate::{Cost, Decision, Expiry, Reservation, Shape, State, Timestamp, UsualS
 /// ```
 #[derive(Clone, Debug)]
 pub struct Quota {
-    limit: u64,
+    pub(crate) limit: u64,
     period: Period,
     algorithm: Algorithm,
     sharing: Sharing,
-    step: Step,
+    pub(crate) step: Step,
 }
 
 /// Where a quota's counters live when several nodes run. The arithmetic is the same; a store that only one node uses need not know.
@@ -62,7 +63,7 @@ pub enum Sharing {
 
 /// The algorithm with its numbers worked out.
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     TokenBucket(TokenBucket),
     FixedWindow(FixedWindow),
     LeakyQueue(LeakyQueue),

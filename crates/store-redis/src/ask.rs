@@ -34,9 +34,10 @@ pub(crate) enum Kind {
 }
 
 impl Ask {
-    /// True when both may ride in one call: they ask the same key, by quotas that count alike.
+    /// True when both may ride in one call: they ask the same key, by quotas that count alike. (What is forgotten is forgotten alone.)
     pub(crate) fn joins(&self, other: &Self) -> bool {
-        self.key == other.key && self.quota.counts_as(&other.quota)
+        let resets = self.kind == Kind::Reset || other.kind == Kind::Reset;
+        !resets && self.key == other.key && self.quota.counts_as(&other.quota)
     }
 }
 

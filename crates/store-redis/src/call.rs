@@ -9,14 +9,21 @@
 //! while others change the same key's rule at the same time: give up after [`MOST_CALLS`].
 
 use redis::Value;
-use tollgate_core::Timestamp;
+use tollgate_core::{Cost, Quota, State, Timestamp};
+use tollgate_store::Inspection;
 
-use crate::ask::{Answer, Ask, Fault};
+use crate::ask::{Answer, Ask, Fault, Kind};
 use crate::config::StoreTime;
-use crate::script::Script;
+use crate::script::{Script, Step, Swap, all, one};
+use crate::translate::{Read, argument, instant, int, read, step_of};
 
 /// How often to ask again for one group of asks before giving up; nothing was taken by then.
 pub(crate) const MOST_CALLS: u32 = 5;
+
+/// The key holds what the step cannot read; nothing was changed.
+const ODD: i64 = -1;
+/// The server's clock is outside the window that the caller named; nothing was changed.
+const OUTSIDE: i64 = -2;
 
 /// One `EVALSHA`: `sha numkeys keys… args…`.
 #[derive(Clone, Debug)]
@@ -37,21 +44,46 @@ pub(crate) enum Next {
 
 /// The first call for `asks`, which are of one key and by quotas that [join](Ask::joins), in order of arrival.
 pub(crate) fn call(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Next, Fault> {
-    let _ = (asks, now, time);
-    Err(Fault::Reply("not yet".into()))
+    let Some(step) = asks.first().and_then(|ask| step_of(&ask.quota)) else {
+        return Ok(Next::Done(uncounted(asks, now)));
+    };
+    one_call(asks, step, now, time, Swap::None, Vec::new())
 }
 
 /// What the reply to a call of [`call`] says. `now` and `time` as then.
 pub(crate) fn answers(asks: &[Ask], now: Timestamp, time: StoreTime, reply: &Value) -> Result<Next, Fault> {
-    let _ = (asks, now, time, reply);
-    Err(Fault::Reply("not yet".into()))
+    let Some(first) = asks.first() else { return Ok(Next::Done(Vec::new())) };
+    let Some(step) = step_of(&first.quota) else { return Ok(Next::Done(uncounted(asks, now))) };
+    let key = &first.key;
+    let (status, at, parts) = opened(reply, key)?;
+    let [a, b] = [parts.first().unwrap_or(&Value::Nil), parts.get(1).unwrap_or(&Value::Nil)];
+    if status == OUTSIDE {
+        return one_call(asks, step, at, time, Swap::None, Vec::new());
+    }
+    match read(&first.quota, a, b, at)? {
+        Read::State(mut state, existed) if status != ODD => {
+            let mut existed = existed;
+            let answers = asks.iter().map(|ask| replay(ask, &mut state, &mut existed, at)).collect();
+            Ok(Next::Done(answers))
+        }
+        Read::State(..) => Err(foreign(key, "what no counter of this kind holds".to_owned())),
+        Read::Odd(swap, words) => {
+            let mut args = vec![b"1".to_vec()];
+            args.extend(words);
+            one_call(asks, step, now, time, swap, args)
+        }
+        Read::Foreign(found) => Err(foreign(key, found)),
+    }
 }
 
 /// The first call for takes or holds (nothing else) that are charged together: all or none. Keys of one slot, in any order, also several
 /// of one key.
 pub(crate) fn together(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Next, Fault> {
-    let _ = (asks, now, time);
-    Err(Fault::Reply("not yet".into()))
+    let keys = by_key(asks);
+    if keys.is_empty() {
+        return Ok(Next::Done(uncounted(asks, now)));
+    }
+    all_call(&keys, now, time, Swap::None, Vec::new())
 }
 
 /// What the reply to a call of [`together`] says.
@@ -61,6 +93,179 @@ pub(crate) fn together_answers(
     time: StoreTime,
     reply: &Value,
 ) -> Result<Next, Fault> {
-    let _ = (asks, now, time, reply);
-    Err(Fault::Reply("not yet".into()))
+    let keys = by_key(asks);
+    let Some(first) = keys.first() else { return Ok(Next::Done(uncounted(asks, now))) };
+    let (status, at, parts) = opened(reply, first.key())?;
+    if status == OUTSIDE {
+        return all_call(&keys, at, time, Swap::None, Vec::new());
+    }
+    let mut states = Vec::with_capacity(keys.len());
+    let (mut strings, mut lists) = (Vec::new(), Vec::new());
+    for (nth, (key, part)) in keys.iter().zip(parts).enumerate() {
+        let Value::Array(part) = part else { return Err(Fault::Reply(format!("{part:?}"))) };
+        let [a, b] = [part.get(1).unwrap_or(&Value::Nil), part.get(2).unwrap_or(&Value::Nil)];
+        match read(key.quota(), a, b, at)? {
+            Read::State(state, existed) => states.push((state, existed)),
+            Read::Odd(swap, words) => {
+                let groups = if swap == Swap::Lists { &mut lists } else { &mut strings };
+                groups.push((nth + 1).to_string().into_bytes());
+                groups.extend(words);
+            }
+            Read::Foreign(found) => return Err(foreign(key.key(), found)),
+        }
+    }
+    if states.len() < keys.len() {
+        let (swap, groups) = if strings.is_empty() { (Swap::Lists, lists) } else { (Swap::Strings, strings) };
+        return all_call(&keys, now, time, swap, groups);
+    }
+    if status == ODD {
+        return Err(foreign(first.key(), "what no counter of this kind holds".to_owned()));
+    }
+    let mut answers = uncounted(asks, at);
+    for (key, (mut state, mut existed)) in keys.iter().zip(states) {
+        for (ask, place) in key.asks.iter().zip(&key.places) {
+            answers[*place] = replay(ask, &mut state, &mut existed, at);
+        }
+    }
+    Ok(Next::Done(answers))
+}
+
+fn foreign(key: &[u8], found: String) -> Fault {
+    Fault::Foreign { key: String::from_utf8_lossy(key).into_owned(), found }
+}
+
+/// What a server's error says of a call on `key`, where it is about what the key holds.
+pub(crate) fn refusal(key: &[u8], code: &str, detail: &str) -> Option<Fault> {
+    let is_ours = code == "WRONGTYPE" || detail.contains("WRONGTYPE") || detail.contains("is not an integer");
+    is_ours.then(|| foreign(key, "a value of another type".to_owned()))
+}
+
+fn one_call(
+    asks: &[Ask],
+    step: Step,
+    hint: Timestamp,
+    time: StoreTime,
+    swap: Swap,
+    groups: Vec<Vec<u8>>,
+) -> Result<Next, Fault> {
+    let Some(first) = asks.first() else { return Ok(Next::Done(Vec::new())) };
+    let all: Vec<&Ask> = asks.iter().collect();
+    let mut args = vec![argument(&all, hint)?];
+    push_time(&mut args, hint, time, swap);
+    push_groups(&mut args, groups);
+    Ok(Next::Again(Call { script: one(step, swap), keys: vec![first.key.clone()], args }))
+}
+
+fn all_call(
+    keys: &[OfKey<'_>],
+    hint: Timestamp,
+    time: StoreTime,
+    swap: Swap,
+    groups: Vec<Vec<u8>>,
+) -> Result<Next, Fault> {
+    let mut args = keys.iter().map(|key| argument(&key.asks, hint)).collect::<Result<Vec<_>, _>>()?;
+    args.push(if time == StoreTime::Node { instant(hint) } else { Vec::new() });
+    let steps: Vec<Step> = keys.iter().map(|key| key.step).collect();
+    args.push(steps.iter().map(|step| step.letter()).collect::<String>().into_bytes());
+    push_groups(&mut args, groups);
+    let keys = keys.iter().map(|key| key.key().to_vec()).collect();
+    Ok(Next::Again(Call { script: all(&steps, swap), keys, args }))
+}
+
+/// The caller's clock, where it counts; else nothing, or an empty place for it where more follows.
+fn push_time(args: &mut Vec<Vec<u8>>, now: Timestamp, time: StoreTime, swap: Swap) {
+    match time {
+        StoreTime::Node => args.push(instant(now)),
+        StoreTime::Store if swap != Swap::None => args.push(Vec::new()),
+        StoreTime::Store => {}
+    }
+}
+
+/// What is to be swapped before the step, and last of all where that begins.
+fn push_groups(args: &mut Vec<Vec<u8>>, groups: Vec<Vec<u8>>) {
+    if !groups.is_empty() {
+        let from = args.len() + 1;
+        args.extend(groups);
+        args.push(from.to_string().into_bytes());
+    }
+}
+
+/// The asks of one key, and where they stand in the batch.
+struct OfKey<'a> {
+    step: Step,
+    asks: Vec<&'a Ask>,
+    places: Vec<usize>,
+}
+
+impl OfKey<'_> {
+    fn key(&self) -> &[u8] {
+        &self.asks[0].key
+    }
+
+    fn quota(&self) -> &Quota {
+        &self.asks[0].quota
+    }
+}
+
+/// The asks that count anything, by key. Batches are small: no map is worth its while.
+fn by_key(asks: &[Ask]) -> Vec<OfKey<'_>> {
+    let mut keys: Vec<OfKey<'_>> = Vec::with_capacity(asks.len());
+    for (place, ask) in asks.iter().enumerate() {
+        let Some(step) = step_of(&ask.quota) else { continue };
+        match keys.iter_mut().find(|of| of.key() == ask.key) {
+            Some(of) => {
+                of.asks.push(ask);
+                of.places.push(place);
+            }
+            None => keys.push(OfKey { step, asks: vec![ask], places: vec![place] }),
+        }
+    }
+    keys
+}
+
+/// Status, instant and the rest of a reply.
+fn opened<'a>(reply: &'a Value, key: &[u8]) -> Result<(i64, Timestamp, &'a [Value]), Fault> {
+    if let Value::ServerError(error) = reply {
+        let (code, detail) = (error.code(), error.details().unwrap_or_default());
+        let fault = refusal(key, code, detail);
+        return Err(fault.unwrap_or_else(|| Fault::Reply(format!("{code} {detail}"))));
+    }
+    let Value::Array(values) = reply else { return Err(Fault::Reply(format!("{reply:?}"))) };
+    let [status, ms, ns, parts @ ..] = &values[..] else {
+        return Err(Fault::Reply(format!("{reply:?}")));
+    };
+    let nanos = |value| Ok(u64::try_from(int(value)?).unwrap_or(0));
+    let at = nanos(ms)?.saturating_mul(1_000_000).saturating_add(nanos(ns)?);
+    Ok((int(status)?, Timestamp::from_nanos(at), parts))
+}
+
+/// The answer to an ask, and the state after it.
+fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> Answer {
+    let quota = &ask.quota;
+    let decision = match ask.kind {
+        Kind::Take(cost) => quota.take(state, cost, at),
+        Kind::Hold(cost, max_wait) => quota.hold(state, cost, max_wait, at),
+        Kind::GiveBack(cost) => quota.give_back(state, cost, at),
+        Kind::Charge(cost) => quota.charge(state, cost, at),
+        Kind::Reset => {
+            let was = inspected(quota, state, *existed, at).is_tracked;
+            (*state, *existed) = (quota.fresh(), false);
+            return Answer::Reset(was);
+        }
+        Kind::Inspect => return Answer::Inspection(inspected(quota, state, *existed, at)),
+    };
+    *existed = true;
+    Answer::Decision(decision)
+}
+
+/// What a peek would answer. A state that says the same as none does not count as kept.
+fn inspected(quota: &Quota, state: &State, existed: bool, at: Timestamp) -> Inspection {
+    let decision = quota.take(&mut state.clone(), Cost::PEEK, at);
+    let says_something = quota.starts_short() || !decision.reset_after().is_zero();
+    Inspection { decision, is_tracked: existed && says_something }
+}
+
+/// Answers where nothing is counted.
+fn uncounted(asks: &[Ask], now: Timestamp) -> Vec<Answer> {
+    asks.iter().map(|ask| replay(ask, &mut ask.quota.fresh(), &mut false, now)).collect()
 }

@@ -8,6 +8,10 @@ mod call;
 mod check;
 mod config;
 mod connection;
+#[cfg(test)]
+mod direct;
+#[cfg(test)]
+mod exact_tests;
 mod figures;
 mod flight;
 mod health;
@@ -16,12 +20,15 @@ mod hub;
 mod keys;
 mod lane;
 pub mod lease;
+mod leased;
 mod link;
 mod reply;
 #[allow(dead_code, reason = "as above")]
 mod script;
 mod state;
 mod store;
+#[allow(dead_code, reason = "as above")]
+mod translate;
 mod topology;
 mod trouble;
 mod url;

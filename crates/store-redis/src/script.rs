@@ -1,4 +1,10 @@
 //! Lua scripts, put together from small files, and their SHA-1 by which a server knows them.
+//!
+//! A call on one key carries the clock, the step of its algorithm and [`one.lua`](../src/lua/one.lua), and nothing else; keys that are
+//! charged together, the steps of their algorithms and `all.lua`. Quotas are arguments, so there are as many scripts as
+//! algorithms, however many rules there are.
+
+use std::sync::{LazyLock, OnceLock};
 
 /// One script, as a server is given it.
 #[derive(Debug)]
@@ -23,5 +29,139 @@ impl Script {
     /// For `EVALSHA`: 40 hexadecimal digits.
     pub(crate) fn sha(&self) -> &str {
         &self.sha
+    }
+}
+
+/// The steps, one a Lua file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Bucket,
+    Window,
+    Total,
+    Interval,
+    Counter,
+    Entries,
+}
+
+const STEPS: [Step; 6] =
+    [Step::Bucket, Step::Window, Step::Total, Step::Interval, Step::Counter, Step::Entries];
+
+/// What happens before the step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swap {
+    /// Nothing.
+    None,
+    /// Strings that another rate has written go on as the caller has worked out.
+    Strings,
+    /// The same for lists.
+    Lists,
+}
+
+impl Step {
+    /// How `all.lua` is told which step a key takes.
+    pub(crate) const fn letter(self) -> char {
+        match self {
+            Self::Bucket => 'b',
+            Self::Window => 'w',
+            Self::Total => 't',
+            Self::Interval => 'i',
+            Self::Counter => 'c',
+            Self::Entries => 'e',
+        }
+    }
+
+    const fn function(self) -> &'static str {
+        match self {
+            Self::Bucket => "bucket",
+            Self::Window => "window",
+            Self::Total => "total",
+            Self::Interval => "interval",
+            Self::Counter => "counter",
+            Self::Entries => "entries",
+        }
+    }
+
+    const fn source(self) -> &'static str {
+        match self {
+            Self::Bucket => include_str!("lua/bucket.lua"),
+            Self::Window => include_str!("lua/window.lua"),
+            Self::Total => include_str!("lua/total.lua"),
+            Self::Interval => include_str!("lua/interval.lua"),
+            Self::Counter => include_str!("lua/counter.lua"),
+            Self::Entries => include_str!("lua/entries.lua"),
+        }
+    }
+
+    const fn divides(self) -> bool {
+        matches!(self, Self::Interval | Self::Counter | Self::Entries)
+    }
+}
+
+const TIME: &str = include_str!("lua/time.lua");
+const LIMBS: &str = include_str!("lua/limbs.lua");
+
+const fn swap_source(swap: Swap) -> &'static str {
+    match swap {
+        Swap::None => "",
+        Swap::Strings => include_str!("lua/swap.lua"),
+        Swap::Lists => include_str!("lua/swap_list.lua"),
+    }
+}
+
+/// The script for one key.
+pub(crate) fn one(step: Step, swap: Swap) -> &'static Script {
+    static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
+        let each = |swap: Swap| {
+            STEPS.map(|step| {
+                let limbs = if step.divides() { LIMBS } else { "" };
+                let chosen = format!("local step = {}\n", step.function());
+                let end = include_str!("lua/one.lua");
+                Script::of(&[swap_source(swap), TIME, limbs, step.source(), &chosen, end])
+            })
+        };
+        [each(Swap::None), each(Swap::Strings), each(Swap::Lists)].into_iter().flatten().collect()
+    });
+    &SCRIPTS[swap as usize * STEPS.len() + step as usize]
+}
+
+/// The script for keys that take these steps together.
+pub(crate) fn all(steps: &[Step], swap: Swap) -> &'static Script {
+    const SETS: usize = 1 << STEPS.len();
+    static SCRIPTS: [OnceLock<Script>; 3 * SETS] = [const { OnceLock::new() }; 3 * SETS];
+    let set = steps.iter().fold(0, |set, step| set | 1 << *step as usize);
+    SCRIPTS[swap as usize * SETS + set].get_or_init(|| {
+        let used = || STEPS.into_iter().filter(|step| set & (1 << *step as usize) != 0);
+        let names: Vec<String> =
+            used().map(|step| format!("{} = {}", step.letter(), step.function())).collect();
+        let chosen = format!("local step_of = {{{}}}\n", names.join(", "));
+        let limbs = if used().any(Step::divides) { LIMBS } else { "" };
+        let steps: String = used().map(Step::source).collect();
+        Script::of(&[swap_source(swap), TIME, limbs, &steps, &chosen, include_str!("lua/all.lua")])
+    })
+}
+
+/// The scripts that almost every call runs: worth loading ahead of time.
+pub(crate) fn usual() -> impl Iterator<Item = &'static Script> {
+    STEPS.into_iter().map(|step| one(step, Swap::None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_on_one_key_carries_its_own_algorithm_alone() {
+        let bucket = one(Step::Bucket, Swap::None);
+        assert!(bucket.source().contains("local function bucket"));
+        assert!(!bucket.source().contains("local function window") && !bucket.source().contains("divide"));
+        assert_eq!(bucket.sha().len(), 40);
+        assert!(one(Step::Entries, Swap::Lists).source().contains("RPUSH"));
+    }
+
+    #[test]
+    fn keys_charged_together_share_one_script_whatever_their_order() {
+        let (a, b) = ([Step::Window, Step::Bucket, Step::Window], [Step::Bucket, Step::Window]);
+        assert!(std::ptr::eq(all(&a, Swap::None), all(&b, Swap::None)));
+        assert!(all(&a, Swap::None).source().contains("b = bucket, w = window"));
     }
 }

@@ -17,6 +17,8 @@ mod quotas;
 
 use std::future::Future;
 
+use tollgate_core::Timestamp;
+
 use crate::Store;
 
 /// Runs a store's futures to their end: [`Parked`] for stores that need no runtime, the store's own test's runtime else.
@@ -46,14 +48,18 @@ pub struct Options {
     pub threads: usize,
     /// Takes of each of them.
     pub takes: u32,
+    /// Where virtual time begins. A store whose server drops keys by its own clock needs a beginning far ahead of that.
+    pub begins: Timestamp,
     /// Names of algorithms, as in rule files, that the store cannot count.
     pub unsupported: &'static [&'static str],
 }
 
+const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+
 impl Default for Options {
-    /// 256 histories of up to 60 steps; 4 callers of 500 takes; every algorithm.
+    /// 256 histories of up to 60 steps; 4 callers of 500 takes; from November 2023 on; every algorithm.
     fn default() -> Self {
-        Self { cases: 256, steps: 60, threads: 4, takes: 500, unsupported: &[] }
+        Self { cases: 256, steps: 60, threads: 4, takes: 500, begins: NOON, unsupported: &[] }
     }
 }
 

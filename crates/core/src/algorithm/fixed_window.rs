@@ -49,6 +49,26 @@ impl FixedWindow {
         Ok(Self { limit, windows })
     }
 
+    /// Length of a window from its first hit, in ns; `None` on the calendar.
+    pub(crate) const fn first_hit_ns(&self) -> Option<u64> {
+        match self.windows {
+            Windows::Calendar(_) => None,
+            Windows::FirstHit(period_ns) => Some(period_ns),
+        }
+    }
+
+    /// Beginning (or later, but not after now) and end of the window that `now_ns` lies in.
+    pub(crate) fn around(&self, now_ns: u64) -> (u64, u64) {
+        match &self.windows {
+            Windows::Calendar(calendar) => calendar.around(now_ns),
+            Windows::FirstHit(period_ns) => (now_ns, now_ns.saturating_add(*period_ns)),
+        }
+    }
+
+    pub(crate) fn word(hits: u64, end_ns: u64) -> Word {
+        pack(hits.min(MOST), end_ns)
+    }
+
     /// As [`Self::take`], while the word's window is in force. `None` for the rest.
     #[inline(always)]
     pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<UsualStep> {

@@ -5,7 +5,7 @@
 //!
 //! The cells: a tag, the instant at which the period under way began, in ns; permits that are missing from a full bucket.
 
-use crate::{Cost, Decision, Expiry, Timestamp, Wide};
+use crate::{Cost, Decision, Expiry, MOST_COUNTED, Timestamp, Wide};
 
 /// First cell of every state of this algorithm.
 pub(crate) const TAG: u64 = 1;
@@ -48,7 +48,14 @@ impl IntervalBucket {
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let (began, missing) = self.refilled(state, now);
-        self.settle(state, began, missing, missing.saturating_add(cost.permits()), now)
+        self.settle(state, began, missing, missing.saturating_add(cost.permits()).min(MOST_COUNTED), now)
+    }
+
+    /// The state of a key that lacks `missing` permits in a period that began at `began`.
+    pub(crate) fn state(&self, began: u64, missing: u64) -> Wide {
+        let mut state = Wide::default();
+        self.write(&mut state, began, missing);
+        state
     }
 
     /// When the period under way began, and what is missing at `now`.

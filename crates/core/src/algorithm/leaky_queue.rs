@@ -22,6 +22,11 @@ impl LeakyQueue {
         Self { bucket, undelayed }
     }
 
+    /// What may be in the bucket without a delay, in units.
+    pub(crate) const fn undelayed(&self) -> u64 {
+        self.undelayed
+    }
+
     pub(crate) const fn bucket(&self) -> &TokenBucket {
         &self.bucket
     }

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::{Cost, Decision, Expiry, QuotaError, Timestamp, Wide};
+use crate::{Cost, Decision, Expiry, MOST_COUNTED, QuotaError, Timestamp, Wide};
 
 /// The most cells that a window may have.
 pub(crate) const MOST_CELLS: u32 = 3600;
@@ -48,6 +48,47 @@ impl SlidingWindow {
         Ok(Self { limit, cell_ns: window_ns / u64::from(cells), ring: u64::from(cells) + 1 })
     }
 
+    pub(crate) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) const fn cell_ns(&self) -> u64 {
+        self.cell_ns
+    }
+
+    pub(crate) const fn ring(&self) -> u64 {
+        self.ring
+    }
+
+    /// The state of a key with these permits in cells of these numbers.
+    pub(crate) fn state(cell_ns: u64, ring: u64, newest: u64, taken: &[(u64, u64)]) -> Wide {
+        let this = Self { limit: 0, cell_ns, ring };
+        let mut state = Wide::default();
+        this.begin(&mut state, newest);
+        for &(number, permits) in
+            taken.iter().filter(|(number, _)| *number <= newest && number + ring > newest)
+        {
+            let place = this.place(number);
+            state.cells[place] = state.cells[place].saturating_add(permits);
+            state.cells[SUM] = state.cells[SUM].saturating_add(permits);
+            state.cells[LAST] = number;
+        }
+        let gone = state.cells[LAST].saturating_add(ring).saturating_mul(cell_ns);
+        state.expires = Expiry::at(Timestamp::from_nanos(gone));
+        state
+    }
+
+    /// Number of the latest cell and what is in each, oldest first, as of `now`.
+    pub(crate) fn taken(&self, mut state: Wide, now: Timestamp) -> (u64, Vec<(u64, u64)>) {
+        self.advance(&mut state, now);
+        if state.cells.is_empty() {
+            return (now.as_nanos() / self.cell_ns, Vec::new());
+        }
+        let numbers = self.oldest(&state)..=state.cells[NEWEST];
+        let taken = numbers.map(|number| (number, state.cells[self.place(number)]));
+        (state.cells[NEWEST], taken.filter(|(_, permits)| *permits > 0).collect())
+    }
+
     pub(crate) fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let sum = self.advance(state, now);
         let after = sum.saturating_add(cost.permits());
@@ -65,7 +106,7 @@ impl SlidingWindow {
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         self.advance(state, now);
-        self.add(state, cost.permits(), now)
+        self.add(state, cost.permits().min(MOST_COUNTED), now)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {

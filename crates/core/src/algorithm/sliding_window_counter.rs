@@ -7,7 +7,7 @@
 //! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the count of the
 //! window before it.
 
-use crate::{Cost, Decision, Expiry, Timestamp, Wide};
+use crate::{Cost, Decision, Expiry, MOST_COUNTED, Timestamp, Wide};
 
 /// First cell of every state of this algorithm.
 pub(crate) const TAG: u64 = 3;
@@ -46,7 +46,7 @@ impl SlidingWindowCounter {
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let counts = self.counts(state, now);
-        let current = counts.current.saturating_add(cost.permits());
+        let current = counts.current.saturating_add(cost.permits()).min(MOST_COUNTED);
         self.settle(state, cost, Counts { current, ..counts }, now)
     }
 
@@ -56,6 +56,20 @@ impl SlidingWindowCounter {
         let previous = counts.previous.saturating_sub(cost.permits() - from_current);
         let counts = Counts { current: counts.current - from_current, previous, ..counts };
         self.settle(state, cost, counts, now)
+    }
+
+    /// The state of a key with these counts.
+    pub(crate) fn state(&self, window: u64, current: u64, previous: u64) -> Wide {
+        let began = window.saturating_mul(self.window_ns);
+        let counts = Counts { window, current, previous, elapsed_ns: 0 };
+        let zero = self.reset_ns(counts, Timestamp::from_nanos(began));
+        let cells = vec![TAG, self.window_ns, window, current, previous];
+        Wide { cells, expires: Expiry::at(Timestamp::from_nanos(began.saturating_add(zero))) }
+    }
+
+    /// What goes on counting of a state that another length of window wrote.
+    pub(crate) fn carried(&self, state: &Wide, now: Timestamp) -> u64 {
+        self.counts(state, now).current
     }
 
     fn counts(&self, state: &Wide, now: Timestamp) -> Counts {

@@ -26,6 +26,14 @@ pub(crate) struct SlidingWindowLog {
 }
 
 impl SlidingWindowLog {
+    /// The state of a key with these entries: instants and permits.
+    pub(crate) fn state(taken: &[(u64, u64)]) -> Wide {
+        let sum = taken.iter().map(|(_, permits)| permits).sum();
+        let mut cells = vec![TAG, FIRST as u64, sum];
+        cells.extend(taken.iter().flat_map(|(at, permits)| [*at, *permits]));
+        Wide { cells, expires: Expiry::PAST }
+    }
+
     pub(crate) fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         if state.cells.is_empty() && cost.is_peek() {
             return Decision::admit(self.limit, self.limit, 0);

@@ -23,8 +23,7 @@ use crate::{Cost, Decision, Expiry, QuotaError, Reservation, Timestamp, UsualSte
 const GENERATION_BITS: u32 = 2;
 const GENERATIONS: u64 = 1 << GENERATION_BITS;
 
-/// The deepest debt that is written: what a reservation or a charge beyond the burst may reach.
-const DEEPEST: u64 = 2 * MAX_UNITS;
+const DEEPEST: u64 = TokenBucket::DEEPEST;
 
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
@@ -86,6 +85,9 @@ impl Ask {
 }
 
 impl TokenBucket {
+    /// The deepest debt that is written: what a reservation or a charge beyond the burst may reach.
+    pub(crate) const DEEPEST: u64 = 2 * MAX_UNITS;
+
     /// `limit` and `burst` are at least 1.
     pub(crate) fn new(
         limit: u64,
@@ -343,6 +345,28 @@ impl TokenBucket {
 
     pub(crate) const fn units(&self) -> &Units {
         &self.units
+    }
+
+    /// What an unseen key lacks, in units.
+    pub(crate) const fn initial_debt(&self) -> u64 {
+        self.initial_debt
+    }
+
+    /// A take of `cost` fits while no more units than these are owed; `None` when it never does.
+    pub(crate) fn room(&self, cost: Cost) -> Option<u64> {
+        (cost.permits() <= self.capacity).then(|| self.ask(cost).highest)
+    }
+
+    /// The word of a key that is full again so many units after the Unix epoch.
+    pub(crate) fn word_at(&self, tat: u128) -> Word {
+        let word = history::word_at(tat, &self.units, self.generation);
+        let expires = if self.initial_debt == 0 { word.expires } else { word.expires.sticky() };
+        Word { expires, ..word }
+    }
+
+    /// Burst and overdraft, in units.
+    pub(crate) const fn deepest(&self) -> u64 {
+        self.deepest
     }
 
     /// What the bucket holds, in units.

@@ -2,7 +2,7 @@
 //!
 //! At most the limit is admitted, ever. A denied take changes nothing; only giving back makes room.
 
-use crate::{Cost, Decision, Expiry, Reservation, Timestamp, Word, WordStep};
+use crate::{Cost, Decision, Expiry, MOST_COUNTED, Reservation, Timestamp, Word, WordStep};
 
 /// What stands for "never" where a span is asked for.
 const NEVER_NS: u64 = u64::MAX;
@@ -17,6 +17,10 @@ pub(crate) struct Total {
 impl Total {
     pub(crate) const fn new(limit: u64, stock: u64) -> Self {
         Self { limit, stock }
+    }
+
+    pub(crate) const fn stock(&self) -> u64 {
+        self.stock
     }
 
     pub(crate) fn take(&self, word: Word, cost: Cost, _now: Timestamp) -> WordStep {
@@ -36,7 +40,7 @@ impl Total {
 
     pub(crate) fn charge(&self, word: Word, cost: Cost) -> WordStep {
         let used = used(word);
-        self.settle(word, used, used.saturating_add(cost.permits()))
+        self.settle(word, used, used.saturating_add(cost.permits()).min(MOST_COUNTED))
     }
 
     fn settle(&self, word: Word, used: u64, after: u64) -> WordStep {

@@ -66,6 +66,22 @@ impl Calendar {
         }
     }
 
+    /// Beginning and end of the window that `now_ns` lies in, in ns.
+    pub(super) fn around(&self, now_ns: u64) -> (u64, u64) {
+        let end = self.end_ns(now_ns);
+        let begin = match &self.windows {
+            Windows::Grid(period_ns) => now_ns - now_ns % period_ns,
+            Windows::Civil(..) => {
+                // `end_ns` has just remembered the length, unless the end is beyond what can be.
+                let memo = self.memo.load(Ordering::Relaxed);
+                let (memo_end, length) = (memo >> 32, memo & u64::from(u32::MAX));
+                let begin = memo_end.saturating_sub(length) * NANOS_PER_SECOND;
+                if memo_end * NANOS_PER_SECOND == end { begin.min(now_ns) } else { now_ns }
+            }
+        };
+        (begin, end)
+    }
+
     #[cold]
     fn work_out(&self, unit: CivilUnit, zone: &TimeZone, now: u64) -> u64 {
         let Some((begins, ends)) = civil_window(unit, zone, now) else {

@@ -5,7 +5,7 @@
 use super::{DEEPEST, GENERATION_BITS, GENERATIONS, TokenBucket};
 use crate::rational::Units;
 use crate::time::NANOS_PER_SECOND;
-use crate::{Cost, Decision, Timestamp, Word, WordStep};
+use crate::{Cost, Decision, Expiry, Timestamp, Word, WordStep};
 
 /// A rate that was in force until `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,21 @@ impl TokenBucket {
             self.past = std::iter::once(ended).chain(remembered).collect();
             self.generation = (old.generation + 1) % GENERATIONS;
         }
+    }
+
+    /// When the key of a word is full again, in units since the Unix epoch, where the rate in force has written it.
+    pub(crate) fn whole_tat(&self, word: Word) -> Option<u128> {
+        (word.value % GENERATIONS == self.generation).then(|| whole_tat(word, &self.units).ok()).flatten()
+    }
+
+    /// Scale and interval of the rates before, youngest first.
+    pub(crate) fn past_rates(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.past.iter().map(|past| (past.units.scale(), past.units.interval()))
+    }
+
+    /// The word that the `nth` of the rates before wrote of a key that is full again at `tat`, in its units.
+    pub(crate) fn past_word(&self, nth: usize, tat: u128) -> Option<Word> {
+        self.past.get(nth).map(|past| word_at(tat, &past.units, past.generation))
     }
 
     /// The same rates before, the same generation now.
@@ -90,6 +105,13 @@ impl TokenBucket {
         }
         debt
     }
+}
+
+/// The word of a TAT.
+pub(super) fn word_at(tat: u128, units: &Units, generation: u64) -> Word {
+    let nanos = u64::try_from(tat.div_ceil(u128::from(units.scale()))).unwrap_or(u64::MAX);
+    let value = ((tat as u64) << GENERATION_BITS) | generation;
+    Word { value, expires: Expiry::at(Timestamp::from_nanos(nanos)) }
 }
 
 /// The whole TAT of a word in units since the Unix epoch; where value and expiry disagree, the latest that the expiry

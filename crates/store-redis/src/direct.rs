@@ -1,0 +1,177 @@
+//! A store for tests: each ask is one call over a plain connection, at once. What it shows is the scripts', not the wire's.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{Connection, Value};
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+
+use crate::ask::{Answer, Ask, Fault, Kind};
+use crate::call::{Call, MOST_CALLS, Next, answers, call, refusal, together, together_answers};
+use crate::config::{HashTag, StoreTime};
+use crate::keys::redis_key;
+
+pub(crate) struct Direct {
+    url: String,
+    pub(crate) prefix: String,
+    pub(crate) time: StoreTime,
+    /// Of a batch without `charge: together`, equal keys in a row go as one call.
+    pub(crate) merges: bool,
+    idle: Mutex<Vec<Connection>>,
+}
+
+type Reader = fn(&[Ask], Timestamp, StoreTime, &Value) -> Result<Next, Fault>;
+
+impl Direct {
+    pub(crate) fn new(url: &str, prefix: &str, time: StoreTime) -> Self {
+        Self { url: url.into(), prefix: prefix.into(), time, merges: true, idle: Mutex::default() }
+    }
+
+    pub(crate) fn with<T>(&self, use_it: impl FnOnce(&mut Connection) -> T) -> T {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection =
+            idle.unwrap_or_else(|| redis::Client::open(self.url.as_str()).unwrap().get_connection().unwrap());
+        let result = use_it(&mut connection);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        result
+    }
+
+    /// Runs one command.
+    pub(crate) fn command(&self, words: &[&str]) -> Value {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        self.with(|connection| command.query(connection)).expect("an answer")
+    }
+
+    pub(crate) fn key(&self, key: &[u8]) -> Vec<u8> {
+        redis_key(&self.prefix, HashTag::Counter, key)
+    }
+
+    pub(crate) fn ask(&self, key: &[u8], quota: &Quota, kind: Kind) -> Ask {
+        Ask { key: self.key(key), quota: quota.clone(), kind }
+    }
+
+    fn eval(&self, call: &Call) -> Result<Value, redis::RedisError> {
+        let command = |name: &str, script: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+            command
+        };
+        self.with(|connection| match command("EVALSHA", call.script.sha()).query(connection) {
+            Err(error) if error.code() == Some("NOSCRIPT") => {
+                command("EVAL", call.script.source()).query(connection)
+            }
+            other => other,
+        })
+    }
+
+    /// Runs calls until all is answered.
+    pub(crate) fn run(&self, asks: &[Ask], now: Timestamp) -> Result<Vec<Answer>, Fault> {
+        self.go_on(call(asks, now, self.time)?, asks, now, answers)
+    }
+
+    pub(crate) fn run_together(&self, asks: &[Ask], now: Timestamp) -> Result<Vec<Answer>, Fault> {
+        self.go_on(together(asks, now, self.time)?, asks, now, together_answers)
+    }
+
+    fn go_on(&self, mut next: Next, asks: &[Ask], now: Timestamp, read: Reader) -> Result<Vec<Answer>, Fault> {
+        for _ in 0..=MOST_CALLS {
+            match next {
+                Next::Done(answers) => return Ok(answers),
+                Next::Again(call) => {
+                    let reply = self.eval(&call).map_err(|error| {
+                        let (code, detail) = (error.code().unwrap_or("ERR"), error.detail().unwrap_or_default());
+                        refusal(&asks[0].key, code, detail)
+                            .unwrap_or_else(|| Fault::Reply(format!("{error} {}", call.script.sha())))
+                    })?;
+                    next = read(asks, now, self.time, &reply)?;
+                }
+            }
+        }
+        Err(Fault::Reply("asked again and again".into()))
+    }
+
+    fn refused(&self, fault: &Fault) -> StoreError {
+        StoreError::Refused { store: self.name(), reason: fault.to_string() }
+    }
+
+    fn decide(&self, asks: &[Ask], now: Timestamp, verdicts: &mut Verdicts, all: bool) {
+        let answers = if all { self.run_together(asks, now) } else { self.run(asks, now) };
+        match answers {
+            Ok(answers) => verdicts.extend(answers.into_iter().map(|answer| Ok(decision(answer)))),
+            Err(fault) => verdicts.extend(asks.iter().map(|_| Err(self.refused(&fault)))),
+        }
+    }
+
+    fn one(&self, key: Key<'_>, quota: &Quota, kind: Kind, now: Timestamp) -> Result<Answer, StoreError> {
+        let answers = self.run(&[self.ask(key.0, quota, kind)], now).map_err(|fault| self.refused(&fault))?;
+        Ok(answers.into_iter().next().expect("one ask, one answer"))
+    }
+}
+
+fn decision(answer: Answer) -> Decision {
+    match answer {
+        Answer::Decision(decision) => decision,
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Store for Direct {
+    fn name(&self) -> StoreName {
+        StoreName::new("redis")
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        let asks: Vec<Ask> =
+            batch.iter().map(|take| self.ask(take.key.0, take.quota, Kind::Take(take.cost))).collect();
+        match charge {
+            Charge::Together => self.decide(&asks, now, verdicts, true),
+            Charge::Each => asks
+                .chunk_by(|a, b| self.merges && a.joins(b))
+                .for_each(|asks| self.decide(asks, now, verdicts, false)),
+        }
+    }
+
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        let asks: Vec<Ask> = batch
+            .iter()
+            .map(|take| self.ask(take.key.0, take.quota, Kind::Hold(take.cost, max_wait)))
+            .collect();
+        self.decide(&asks, now, verdicts, asks.len() > 1);
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.one(key, quota, Kind::Charge(cost), now).map(decision)
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.one(key, quota, Kind::GiveBack(cost), now).map(decision)
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        match self.one(key, quota, Kind::Reset, now)? {
+            Answer::Reset(was) => Ok(was),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        match self.one(key, quota, Kind::Inspect, now)? {
+            Answer::Inspection(inspection) => Ok(inspection),
+            other => panic!("{other:?}"),
+        }
+    }
+}

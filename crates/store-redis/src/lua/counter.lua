@@ -1,0 +1,107 @@
+-- Two windows on the grid, the older weighted by its overlap and rounded down. The key holds the length of a window in
+-- ns, the number of the later window, its count and that of the one before.
+-- number, from: the window that the caller believes now to be in. Groups as in window.lua, but none counts refusals.
+-- go: 0 only try, 1 do, 2 nothing.
+
+-- floor(count * span / whole): exact. Spans are ms, and ns within.
+local function share(count, o_ms, o, w_ms, w)
+  local q = count * ((o_ms * 1000000 + o) / (w_ms * 1000000 + w))
+  local near = math.floor(q + 0.5)
+  if math.abs(q - near) > 0.001 then
+    return math.floor(q)
+  end
+  -- Too near to a whole number for a double: is count * span less than near * whole? In limbs of 10^6.
+  local M = 1000000
+  local function add(d, x, y_ms, y, sign)
+    local x0, y1 = x % M, y_ms % M
+    local x1, y2 = (x - x0) / M, (y_ms - y1) / M
+    d[1], d[2] = d[1] + sign * x0 * y, d[2] + sign * (x0 * y1 + x1 * y)
+    d[3], d[4] = d[3] + sign * (x0 * y2 + x1 * y1), d[4] + sign * x1 * y2
+  end
+  local d = {0, 0, 0, 0}
+  add(d, count, o_ms, o, 1)
+  add(d, near, w_ms, w, -1)
+  for i = 1, 3 do
+    d[i + 1] = d[i + 1] + math.floor(d[i] / M)
+  end
+  return d[4] < 0 and near - 1 or near
+end
+
+local COUNTER_MOST = 549755813887
+local function counter(key, arg, go)
+  local limit, w_ms, w, number, from_ms, from, whole, n, cost, hold, at = struct.unpack('<ddddddsddd', arg)
+  local v = redis.call('GET', key)
+  local passed, in_ms, into = divide(ms - from_ms, ns - from, w_ms, w)
+  number = number + passed
+  local ahead, now, before = 0, 0, 0
+  if v then
+    local length, a, b, c = string.match(v, '^(%d+) (%d+) (%d+) (%d+)$')
+    if length ~= whole then
+      return -1, redis.call('PEXPIRETIME', key), v
+    end
+    ahead = math.max(0, tonumber(a) - number)
+    if tonumber(a) == number or ahead > 0 then
+      now, before = tonumber(b), tonumber(c)
+    elseif tonumber(a) == number - 1 then
+      before = tonumber(b)
+    end
+  end
+  -- What is left of the window; a clock that stepped back stands still at the beginning of the later one.
+  local o_ms, o = w_ms, w
+  if ahead == 0 then
+    o_ms, o = w_ms - in_ms, w - into
+    if o < 0 then
+      o_ms, o = o_ms - 1, o + 1000000
+    end
+    local back_ms, back = ms % 1000, ns
+    if before > 0 and now == 0 and (back_ms < in_ms or back_ms == in_ms and back <= into) then
+      -- What weighed nothing when this second began has been forgotten since.
+      local then_ms, then_ns = o_ms + back_ms, o + back
+      if then_ns >= 1000000 then
+        then_ms, then_ns = then_ms + 1, then_ns - 1000000
+      end
+      if share(before, then_ms, then_ns, w_ms, w) == 0 then
+        before = 0
+      end
+    end
+  end
+  local write, gone, ok = false, false, 1
+  while true do
+    if n > 0 then
+      local used, fit = share(before, o_ms, o, w_ms, w) + now, n
+      if cost > 0 then
+        fit = math.max(0, math.min(n, math.floor((limit - used) / cost)))
+        write = write or fit > 0
+      elseif used > limit then
+        fit = 0
+      end
+      now = now + fit * cost
+      if fit < n then
+        ok = 0
+      end
+    elseif n == 0 then
+      now = math.min(COUNTER_MOST, now + cost)
+      write = write or cost > 0
+    elseif n == -1 then
+      local of_now = math.min(now, cost)
+      now, before = now - of_now, math.max(0, before - (cost - of_now))
+      write = write or cost > 0
+    elseif n == -2 then
+      ahead, now, before, write, gone = 0, 0, 0, false, true
+    end
+    if at > #arg then
+      break
+    end
+    n, cost, hold, at = struct.unpack('<ddd', arg, at)
+  end
+  if go == 1 and write then
+    -- It weighs until the end of the next window at most.
+    local windows = ahead + (now > 0 and 2 or 1)
+    local till_ms, till = ms - in_ms + windows * w_ms, ns - into + windows * w
+    local text = string.format('%s %.0f %.0f %.0f', whole, number + ahead, now, before)
+    redis.call('SET', key, text, 'PXAT', till_ms + math.ceil(till / 1000000))
+  elseif go == 1 and gone then
+    redis.call('DEL', key)
+  end
+  return ok, -1, v
+end

@@ -1,0 +1,198 @@
+-- Sliding windows that remember when: the log, and the strict window of cells, which is a log whose instants are those
+-- at which cells begin, and which counts a cell longer.
+-- The key holds a list. Its head: what wrote it (the log, or the lengths of window and cell), the latest instant (of cells
+-- only), and how many permits have left. Then what was taken, oldest first: the instant in ms and ns, and how many permits
+-- were taken up to and with it since the list began. So what counts is the last number less that of the head.
+-- cell_ms, cell: length of a cell, or 0; from: beginning of the one that the caller believes now to be in.
+-- keeps: 1 where refused takes are logged too. Groups as in window.lua.
+-- Answers the head as it was, how many entries have left, and those that say when the refused would fit, and the last.
+-- go: 0 only try, 1 do, 2 nothing.
+local function entries(key, arg, go)
+  local limit, w_ms, w, cell_ms, cell, from_ms, from, keeps, tag, n, cost, hold, at =
+    struct.unpack('<ddddddddsddd', arg)
+  local raw, known, base, head_ms, head_ns, size, first = {}, {}, 0, 0, 0, 0, 1
+  local function entry(i)
+    if not known[i] then
+      raw[i] = redis.call('LINDEX', key, i)
+      local a, b, c = string.match(raw[i], '^(%d+) (%d+) (%d+)$')
+      known[i] = {tonumber(a), tonumber(b), tonumber(c)}
+    end
+    return known[i]
+  end
+
+  local head = redis.call('LINDEX', key, 0)
+  if head then
+    local which, a, b, c = string.match(head, '^(%S+) (%d+) (%d+) (%d+)$')
+    size = redis.call('LLEN', key) - 1
+    if which ~= tag or size > 0 and entry(size)[3] > 4e15 then
+      return -1, redis.call('LRANGE', key, 0, -1)
+    end
+    head_ms, head_ns, base = tonumber(a), tonumber(b), tonumber(c)
+  end
+
+  -- The instant that counts: of cells, that at which now's begins. A clock that stepped back stands still.
+  local here_ms, here_ns = ms, ns
+  if cell_ms + cell > 0 then
+    local _, r_ms, r = divide(ms - from_ms, ns - from, cell_ms, cell)
+    here_ms, here_ns = ms - r_ms, ns - r
+    if here_ns < 0 then
+      here_ms, here_ns = here_ms - 1, here_ns + 1000000
+    end
+  end
+  local at_ms, at_ns = here_ms, here_ns
+  if at_ms < head_ms or at_ms == head_ms and at_ns < head_ns then
+    at_ms, at_ns = head_ms, head_ns
+  end
+
+  -- What has left the window.
+  while first <= size do
+    local e = entry(first)
+    if (at_ms - e[1] - w_ms) * 1000000 + at_ns - e[2] - w < 0 then
+      break
+    end
+    first, base = first + 1, math.max(base, e[3])
+  end
+  local had, since, started = size, first, base
+  if size >= first then
+    entry(size)
+  end
+
+  local moved, grown, wiped, asked, ok = false, false, false, {}, 1
+  local function used()
+    return first <= size and entry(size)[3] - base or 0
+  end
+  local function add(permits)
+    if permits == 0 then
+      return
+    end
+    local e = first <= size and entry(size)
+    if not e or at_ms > e[1] or at_ms == e[1] and at_ns > e[2] then
+      size = size + 1
+      known[size] = {at_ms, at_ns, (e and e[3] or base) + permits}
+    else
+      e[3] = e[3] + permits
+    end
+    grown = true
+  end
+  -- While the younger alone are above the limit, nothing fits whatever the oldest says.
+  local function forget()
+    while first < size and entry(size)[3] - entry(first)[3] > limit do
+      first, base = first + 1, entry(first)[3]
+    end
+    if first <= size then
+      local e, before = entry(size), first < size and entry(size - 1)[3] or base
+      if e[3] - before > limit + 1 then
+        e[3], grown = before + limit + 1, true
+      end
+    end
+  end
+
+  while true do
+    if n > 0 then
+      local fit, free = n, limit - used()
+      if cost > 0 then
+        fit = math.max(0, math.min(n, math.floor(free / cost)))
+      elseif free < 0 then
+        fit = 0
+      end
+      add(fit * cost)
+      moved = moved or hold == 0 or fit > 0
+      if fit < n then
+        ok = 0
+        local times = keeps == 1 and hold == 0 and n - fit or 1
+        for _ = 1, times do
+          if keeps == 1 and hold == 0 then
+            add(math.min(cost, limit + 1))
+            forget()
+          end
+          if cost <= limit then
+            asked[#asked + 1] = base + used() - limit + cost
+          end
+        end
+      end
+    elseif n == 0 then
+      moved = true
+      if keeps < 0 then
+        add(cost)
+      else
+        add(math.min(cost, limit + 1))
+        forget()
+      end
+    elseif n == -1 then
+      moved = true
+      base = base + math.min(cost, used())
+      while first <= size and entry(first)[3] <= base do
+        first = first + 1
+      end
+    elseif n == -2 then
+      moved, grown, wiped, first, size, base = false, false, true, 1, 0, 0
+    end
+    if at > #arg then
+      break
+    end
+    n, cost, hold, at = struct.unpack('<ddd', arg, at)
+  end
+
+  -- Of what was there: the entries at which a refused take would fit, each with the one before it, and the last.
+  local reply = {head, started}
+  if had >= since then
+    local function upto(i)
+      return tonumber(string.match(raw[i] or redis.call('LINDEX', key, i), '(%d+)$'))
+    end
+    local shown = {}
+    for _, wanted in ipairs(asked) do
+      local low, high, stride = since, had, 1
+      while low < high do
+        local middle = math.min(math.floor((low + high) / 2), low + stride - 1)
+        if upto(middle) >= wanted then
+          high = middle
+        else
+          low, stride = middle + 1, stride * 2
+        end
+      end
+      shown[low], shown[low - 1] = true, low > since or nil
+    end
+    shown[had] = true
+    local order = {}
+    for i in pairs(shown) do
+      order[#order + 1] = i
+    end
+    table.sort(order)
+    for _, i in ipairs(order) do
+      reply[#reply + 1] = raw[i] or redis.call('LINDEX', key, i)
+    end
+  end
+
+  if go == 1 then
+    if wiped then
+      redis.call('DEL', key)
+      head = false
+    end
+    if grown or head and moved then
+      if cell_ms + cell > 0 then
+        head_ms, head_ns = at_ms, at_ns
+      end
+      local new = string.format('%s %.0f %.0f %.0f', tag, head_ms, head_ns, base)
+      if not head then
+        redis.call('RPUSH', key, new)
+      end
+      if grown then
+        local e = entry(size)
+        local text = string.format('%.0f %.0f %.0f', e[1], e[2], e[3])
+        if size > had then
+          redis.call('RPUSH', key, text)
+        else
+          redis.call('LSET', key, -1, text)
+        end
+        redis.call('PEXPIREAT', key, e[1] + w_ms + math.ceil((e[2] + w) / 1000000))
+      end
+      if head and first > 1 then
+        redis.call('LTRIM', key, first - 1, -1)
+      end
+      if head and (first > 1 or new ~= head) then
+        redis.call('LSET', key, 0, new)
+      end
+    end
+  end
+  return ok, reply
+end

@@ -1,0 +1,198 @@
+-- The account of one leased key: `lease::Ledger`, number by number; what the names mean is said there.
+-- The key holds a hash: `ledger` is "interval taken out before at ends epoch", and each node that leases has a field
+-- named by its number, "seq held spent epoch". It expires when it equals an unseen key, and never earlier.
+-- ARGV: the terms; the call; the time in us where it is the caller's. All numbers are doubles, and whole.
+-- Answers {now, refused, seq, renewed, granted, admitted, taken, out, before, ends, active}; {-1}: no state of ours.
+local key = KEYS[1]
+local DEEPEST, MOST_NODES, LONGEST_WAIT = 4503599627370496, 1024, 60000000
+local LEASE, TAKE, GIVE_BACK, CHARGE, RESET = 0, 1, 2, 3, 5
+local interval, per_us, burst, ahead, ration, tau, longest, first_hit = struct.unpack('<dddddddd', ARGV[1])
+-- A lease's node, seq, held, spent, want, need; the others' cost and how often.
+local op, window_ends, node, seq, held, spent, want, need = struct.unpack('<dddddddd', ARGV[2])
+local cost, times = node, seq
+local full, windows = burst * interval, per_us == 0
+local now
+if ARGV[3] then
+  now = struct.unpack('<d', ARGV[3])
+else
+  local t = redis.call('TIME')
+  now = t[1] * 1000000 + t[2]
+end
+
+local id = op == LEASE and string.format('%.0f', node) or 'none'
+local found = redis.pcall('HMGET', key, 'ledger', id)
+if found.err then
+  return {-1}
+end
+local v, known = found[1], found[2]
+local nodes = redis.call('HLEN', key)
+local of, taken, out, before, at, ends, epoch = 0, 0, 0, 0, 0, 0, 0
+if v then
+  of, taken, out, before, at, ends, epoch =
+    string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  if not of then
+    return {-1}
+  end
+  of, taken, out, before = tonumber(of), tonumber(taken), tonumber(out), tonumber(before)
+  at, ends, epoch, nodes = tonumber(at), tonumber(ends), tonumber(epoch), nodes - 1
+elseif nodes > 0 then
+  return {-1}
+end
+local gone, anew = {}, false
+
+local function units(permits)
+  return math.min(permits * interval, DEEPEST)
+end
+
+-- After a change of the rate, what is owed stays the same in permits, rounded up.
+if of ~= interval and of ~= 0 then
+  taken = units(math.ceil(taken / of))
+end
+
+-- The time to go on at: a clock that went back a little is waited out.
+if at - now > LONGEST_WAIT then
+  at = now
+  if not windows then
+    ends = now + tau
+  end
+end
+now = math.max(now, at)
+
+local function refill(to)
+  local elapsed = math.min(math.max(0, to - at), math.floor(taken / per_us) + 1)
+  taken = math.max(0, taken - elapsed * per_us, math.min(units(out + before), taken))
+  at = math.max(at, to)
+end
+
+if not windows then
+  if nodes > 0 and ends <= now then
+    local all, epochs = redis.call('HGETALL', key), {}
+    for i = 1, #all, 2 do
+      if all[i] ~= 'ledger' then
+        epochs[all[i]] = tonumber(string.match(all[i + 1], '(%d+)$'))
+      end
+    end
+    -- First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
+    while nodes > 0 and ends <= now do
+      refill(ends)
+      before, out, epoch, ends = out, 0, epoch + 1, ends + tau
+      for name, last in pairs(epochs) do
+        if last + 1 < epoch then
+          epochs[name], nodes = nil, nodes - 1
+          gone[#gone + 1] = name
+          if name == id then
+            known = false
+          end
+        end
+      end
+    end
+  end
+  refill(now)
+  if nodes == 0 then
+    ends = now + tau
+  end
+else
+  local till = first_hit == 1 and now + longest or window_ends
+  local possible = now < till and till - now <= longest
+  if ends <= now then
+    if not possible then
+      return {now, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    end
+    taken, out, before, epoch, ends = 0, 0, 0, 0, till
+    nodes, known, anew = 0, false, true
+  elseif ends - now > longest + LONGEST_WAIT and possible then
+    ends = till -- the clock went back too far to wait for the end: what was counted stays counted
+  end
+  at = now
+end
+
+local refused, answers, renewed, granted = 0, 0, 0, 0
+local admitted = taken <= full and 1 or 0
+local entry
+if op == LEASE then
+  answers, admitted = seq, 0
+  local k_seq, k_held, k_spent, k_epoch
+  if known then
+    k_seq, k_held, k_spent, k_epoch = string.match(known, '^(%d+) (%d+) (%d+) (%d+)$')
+    k_seq, k_held, k_spent, k_epoch = tonumber(k_seq), tonumber(k_held), tonumber(k_spent), tonumber(k_epoch)
+  end
+  if known and seq <= k_seq then
+    refused = 1
+  elseif known or nodes < MOST_NODES then
+    local kept, active = 0, nodes
+    if known then
+      if k_epoch == epoch then
+        out = math.max(0, out - k_held)
+      elseif k_epoch + 1 == epoch then
+        before = math.max(0, before - k_held)
+      end
+      -- Holding more than was granted: the store has lost writes, and what it does not know of is dropped.
+      if held <= k_held then
+        kept, renewed = held, 1
+        taken = math.max(0, taken - units(math.max(0, k_held - held - math.max(0, spent - k_spent))))
+      end
+    else
+      active = active + 1
+      nodes = active
+    end
+    local room = math.floor(math.max(0, full - taken) / interval)
+    local least = math.max(1, math.floor(ration / active))
+    local share = math.min(math.max(need, least, math.floor(room / (2 * active))), want)
+    if share <= room or windows then
+      granted = math.min(share, room)
+    else
+      local promised = math.floor(math.max(0, full + ahead - taken) / interval)
+      granted = math.min(math.max(least, room), share, promised, math.max(0, burst - (out + before + kept)))
+    end
+    taken = taken + granted * interval
+    out = out + kept + granted
+    entry = string.format('%.0f %.0f %.0f %.0f', seq, kept + granted, spent, epoch)
+  end
+elseif op == TAKE then
+  if cost == 0 then
+    admitted = taken <= full and times or 0
+  else
+    local fit = 0
+    if cost <= burst then
+      fit = math.floor(math.max(0, full - taken) / (cost * interval))
+    end
+    admitted = math.min(fit, times)
+    -- A window counts refused hits too.
+    taken = math.min(taken + units(cost * (windows and times or admitted)), DEEPEST)
+  end
+elseif op == GIVE_BACK then
+  taken = math.max(0, taken - units(cost), units(out + before))
+elseif op == CHARGE then
+  taken = math.min(taken + units(cost), DEEPEST)
+end
+
+if taken == 0 and nodes == 0 or op == RESET then
+  if v then
+    redis.call('DEL', key)
+  end
+else
+  if anew and v then
+    redis.call('DEL', key)
+  elseif #gone > 0 then
+    redis.call('HDEL', key, unpack(gone))
+  end
+  local text =
+    string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', interval, taken, out, before, at, ends, epoch)
+  if entry then
+    redis.call('HSET', key, 'ledger', text, id, entry)
+  else
+    redis.call('HSET', key, 'ledger', text)
+  end
+  local forget = ends
+  if not windows then
+    forget = (nodes == 0 and at or ends + tau) + math.ceil(taken / per_us)
+  end
+  forget = math.ceil(forget / 1000)
+  if ARGV[3] then
+    -- The caller's clock may be behind this server's, by which keys expire.
+    local t = redis.call('TIME')
+    forget = math.max(forget, t[1] * 1000 + math.ceil(t[2] / 1000) + forget - math.floor(now / 1000))
+  end
+  redis.call('PEXPIREAT', key, string.format('%.0f', math.min(forget, 9e15)))
+end
+return {now, refused, answers, renewed, granted, admitted, taken, out, before, ends, nodes}

@@ -1,0 +1,18 @@
+-- How often a span fits in another, and what is left; both are ms, and ns within a ms. Exact while the quotient times
+-- the span's ns stays below 2^53. The first may be negative; then what is left is still from 0 to below the second.
+local function divide(a_ms, a, by_ms, by)
+  local q = math.floor((a_ms * 1000000 + a) / (by_ms * 1000000 + by))
+  for _ = 1, 8 do
+    local r_ms, r = a_ms - q * by_ms, a - q * by
+    local carry = math.floor(r / 1000000)
+    r_ms, r = r_ms + carry, r - carry * 1000000
+    if r_ms < 0 then
+      q = q - 1
+    elseif r_ms > by_ms or r_ms == by_ms and r >= by then
+      q = q + 1
+    else
+      return q, r_ms, r
+    end
+  end
+  return q, 0, 0
+end

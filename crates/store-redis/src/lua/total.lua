@@ -1,0 +1,44 @@
+-- A quota that never refills: the key holds what was taken, and does not expire. Groups as in window.lua.
+-- go: 0 only try, 1 do, 2 nothing.
+local TOTAL_MOST = 549755813887
+local function total(key, arg, go)
+  local stock, n, cost, hold, at = struct.unpack('<dddd', arg)
+  local v = redis.call('GET', key)
+  local used = v and tonumber(v) or 0
+  if v and (string.find(v, '%D') or #v > 15) then
+    return -1, -1, v
+  end
+  local was, gone, ok = used, false, 1
+  while true do
+    if n > 0 then
+      local fit = n
+      if cost > 0 then
+        fit = math.max(0, math.min(n, math.floor((stock - used) / cost)))
+      elseif used > stock then
+        fit = 0
+      end
+      if fit < n then
+        ok = 0
+      end
+      used = used + fit * cost
+    elseif n == 0 then
+      used = math.min(TOTAL_MOST, used + cost)
+    elseif n == -1 then
+      used = math.max(0, used - cost)
+    elseif n == -2 then
+      used, was, gone = 0, 0, true
+    end
+    if at > #arg then
+      break
+    end
+    n, cost, hold, at = struct.unpack('<ddd', arg, at)
+  end
+  if go == 1 and (gone or used == 0) and v then
+    redis.call('DEL', key)
+    was = 0
+  end
+  if go == 1 and used ~= was then
+    redis.call('INCRBY', key, used - was)
+  end
+  return ok, -1, v
+end

@@ -1,0 +1,70 @@
+-- Fixed window: the hits of the window under way. The key holds (hits + 1) * 10^6 + ns by which the window ends before
+-- the key expires. from, to: the window that the caller believes now to be in, two limbs each; or from_ms is -1 and `to`
+-- how long a window lasts from its first hit. n > 0: so many takes of `cost`, also counted when they are refused, unless
+-- `hold` is 1. 0: a charge, -1: given back, -2: forgotten. Answers -2 where now is outside the caller's window.
+-- go: 0 only try, 1 do, 2 nothing.
+local MOST = 17179869183
+local function window(key, arg, go)
+  local from_ms, from, to_ms, to, limit, n, cost, hold, at = struct.unpack('<dddddddd', arg)
+  local v, E = redis.call('GET', key), -2
+  local hits, left, open = 0, 0, false
+  if v then
+    E = redis.call('PEXPIRETIME', key)
+    if #v < 7 or E < 0 or string.find(v, '%D') then
+      return -1, E, v
+    end
+    left = tonumber(string.sub(v, -6))
+    open = (E - ms) * 1000000 > left + ns
+    if open then
+      hits = tonumber(string.sub(v, 1, -7)) - 1
+    end
+  end
+  local was, gone, ok = hits, false, 1
+  while true do
+    if n > 0 then
+      local fit = n
+      if cost > 0 then
+        fit = math.max(0, math.min(n, math.floor((limit - hits) / cost)))
+      elseif hits > limit then
+        fit = 0
+      end
+      if fit < n then
+        ok = 0
+      end
+      hits = math.min(MOST, hits + (hold == 1 and fit or n) * cost)
+    elseif n == 0 then
+      hits = math.min(MOST, hits + cost)
+    elseif n == -1 then
+      hits = math.max(0, hits - cost)
+    elseif n == -2 then
+      hits, was, open, gone = 0, 0, false, true
+    end
+    if at > #arg then
+      break
+    end
+    n, cost, hold, at = struct.unpack('<ddd', arg, at)
+  end
+  local outside = ms < from_ms or ms == from_ms and ns < from or ms > to_ms or ms == to_ms and ns >= to
+  if hits ~= was and not open and from_ms >= 0 and outside then
+    return -2, E, v
+  end
+  if go == 1 and hits ~= was then
+    if open then
+      redis.call('INCRBY', key, (hits - was) * 1000000)
+    else
+      if from_ms < 0 then
+        to_ms, to = ms + to_ms, ns + to
+        if to >= 1000000 then
+          to_ms, to = to_ms + 1, to - 1000000
+        end
+      end
+      if to > 0 then
+        to_ms, to = to_ms + 1, 1000000 - to
+      end
+      redis.call('SET', key, string.format('%.0f%06d', hits + 1, to), 'PXAT', to_ms)
+    end
+  elseif go == 1 and gone then
+    redis.call('DEL', key)
+  end
+  return ok, E, v
+end

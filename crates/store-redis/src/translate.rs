@@ -1,0 +1,173 @@
+//! Between our states and what a key in Redis holds: arguments of a step, and its reply read.
+//!
+//! One module an algorithm's form of state. Not here: the flow of calls ([`call`](crate::call)).
+
+mod bucket;
+mod entries;
+mod texts;
+mod window;
+
+use redis::Value;
+use tollgate_core::{Cost, Numbers, Quota, State, Timestamp};
+
+use crate::ask::{Ask, Fault, Kind};
+use crate::script::{Step, Swap};
+
+/// How far the numbers of a state may lie beyond a count that is given back: more than any count.
+const ALL: u64 = 1 << 50;
+
+/// What a key held before a step.
+pub(crate) enum Read {
+    /// A state, and whether there was one at all.
+    State(State, bool),
+    /// What another rate has written: how it is to go on.
+    Odd(Swap, Vec<Vec<u8>>),
+    /// Nothing of ours; what it looks like.
+    Foreign(String),
+}
+
+/// Which step counts this quota; `None` where nothing is counted.
+pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
+    match quota.numbers() {
+        Numbers::Bucket(_) => Some(Step::Bucket),
+        Numbers::Window(_) => Some(Step::Window),
+        Numbers::Total { .. } => Some(Step::Total),
+        Numbers::Interval(_) => Some(Step::Interval),
+        Numbers::Counter(_) => Some(Step::Counter),
+        Numbers::Cells(_) | Numbers::Log(_) => Some(Step::Entries),
+        _ => None,
+    }
+}
+
+/// The argument of the step: the quota's numbers, then the asks, equal ones in a row as one group.
+pub(crate) fn argument(asks: &[&Ask], hint: Timestamp) -> Result<Vec<u8>, Fault> {
+    let Some(first) = asks.first() else { return Ok(Vec::new()) };
+    let mut packed = Packed::default();
+    match first.quota.numbers() {
+        Numbers::Bucket(bucket) => bucket::argument(&mut packed, &first.quota, bucket, asks),
+        Numbers::Window(window) => window::argument(&mut packed, window, asks, hint),
+        Numbers::Total { stock } => window::total_argument(&mut packed, stock, asks),
+        Numbers::Interval(interval) => texts::interval_argument(&mut packed, &first.quota, interval, asks),
+        Numbers::Counter(counter) => texts::counter_argument(&mut packed, counter, asks, hint)?,
+        Numbers::Cells(cells) => entries::cells_argument(&mut packed, cells, asks, hint)?,
+        Numbers::Log(log) => entries::log_argument(&mut packed, log, asks),
+        _ => {}
+    }
+    Ok(packed.0)
+}
+
+/// What the key held, as the step answers it: `a` and `b` of its reply.
+pub(crate) fn read(quota: &Quota, a: &Value, b: &Value, at: Timestamp) -> Result<Read, Fault> {
+    match quota.numbers() {
+        Numbers::Bucket(bucket) => bucket::read(quota, bucket, a, b, at),
+        Numbers::Window(window) => window::read(quota, window, a, b),
+        Numbers::Total { .. } => window::read_total(quota, b),
+        Numbers::Interval(interval) => texts::read_interval(quota, interval, b),
+        Numbers::Counter(counter) => texts::read_counter(quota, counter, a, b, at),
+        Numbers::Cells(cells) => entries::read_cells(quota, cells, a, at),
+        Numbers::Log(log) => entries::read_log(quota, log, a),
+        _ => Ok(Read::State(quota.fresh(), false)),
+    }
+}
+
+/// Runs of equal takes and holds, and everything else one by one.
+fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, Kind)> + 'a {
+    let alike = |a: &&Ask, b: &&Ask| a.kind == b.kind && matches!(a.kind, Kind::Take(_) | Kind::Hold(..));
+    asks.chunk_by(alike).map(|run| (run.len() as u64, run[0].kind))
+}
+
+/// The groups of every step but the bucket's: how many (or what else), cost, and whether a refusal changes nothing.
+fn push_counts(packed: &mut Packed, asks: &[&Ask], third: impl Fn(Cost, bool) -> f64) {
+    for (n, kind) in groups(asks) {
+        let most = |cost: Cost, most: u64| cost.permits().min(most);
+        let (code, cost, third) = match kind {
+            Kind::Take(cost) => (n as f64, most(cost, tollgate_core::MOST_COUNTED), third(cost, false)),
+            Kind::Hold(cost, _) => (n as f64, most(cost, tollgate_core::MOST_COUNTED), third(cost, true)),
+            Kind::Charge(cost) => (0.0, most(cost, tollgate_core::MOST_COUNTED), 0.0),
+            Kind::GiveBack(cost) => (-1.0, most(cost, ALL), 0.0),
+            Kind::Reset => (-2.0, 0, 0.0),
+            Kind::Inspect => (-3.0, 0, 0.0),
+        };
+        packed.number(code).count(cost).number(third);
+    }
+}
+
+fn holds(_: Cost, hold: bool) -> f64 {
+    f64::from(u8::from(hold))
+}
+
+/// Numbers as a step unpacks them: doubles, lowest byte first, each a whole number below 2^53.
+#[derive(Default)]
+struct Packed(Vec<u8>);
+
+impl Packed {
+    fn number(&mut self, number: f64) -> &mut Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    /// A whole number below 2^53.
+    fn count(&mut self, count: u64) -> &mut Self {
+        debug_assert!(count < 1 << 53, "{count} is no whole double");
+        self.number(count as f64)
+    }
+
+    /// Nanoseconds as ms, and ns within.
+    fn nanos(&mut self, nanos: u64) -> &mut Self {
+        self.limbs(u128::from(nanos), 1_000_000)
+    }
+
+    /// A span as so many whole parts, and the rest.
+    fn limbs(&mut self, span: u128, part: u64) -> &mut Self {
+        let (whole, rest) = (span / u128::from(part), span % u128::from(part));
+        self.count(u64::try_from(whole).unwrap_or(u64::MAX)).count(rest as u64)
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self.0.push(0);
+        self
+    }
+}
+
+/// The instant that counts, as `time.lua` reads it.
+pub(crate) fn instant(now: Timestamp) -> Vec<u8> {
+    let mut packed = Packed::default();
+    packed.nanos(now.as_nanos());
+    packed.0
+}
+
+/// A string of the reply; `None` for none.
+fn text(value: &Value) -> Result<Option<String>, Fault> {
+    match value {
+        Value::Nil | Value::Boolean(false) => Ok(None),
+        Value::BulkString(bytes) => Ok(Some(String::from_utf8_lossy(bytes).into_owned())),
+        Value::SimpleString(text) => Ok(Some(text.clone())),
+        other => Err(Fault::Reply(format!("{other:?}"))),
+    }
+}
+
+pub(crate) fn int(value: &Value) -> Result<i64, Fault> {
+    match value {
+        Value::Int(int) => Ok(*int),
+        other => Err(Fault::Reply(format!("{other:?}"))),
+    }
+}
+
+/// How a value that is not ours is told of.
+fn foreign(text: &str) -> Read {
+    const SHOWN: usize = 40;
+    let shown: String = text.chars().take(SHOWN).flat_map(char::escape_default).collect();
+    let more = if text.chars().count() > SHOWN { "…" } else { "" };
+    Read::Foreign(format!("the value \"{shown}{more}\""))
+}
+
+/// Whole numbers between single blanks.
+fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    let mut words = text.split(' ');
+    for number in &mut numbers {
+        *number = words.next()?.parse().ok()?;
+    }
+    words.next().is_none().then_some(numbers)
+}

@@ -1,0 +1,87 @@
+//! States of a few numbers, kept as a short text: buckets that refill by the period, and the two weighted windows.
+
+use redis::Value;
+use tollgate_core::{CounterNumbers, IntervalNumbers, Quota, State, Timestamp};
+
+use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
+use crate::ask::{Ask, Fault};
+use crate::script::Swap;
+
+/// How long the key of a bucket that does not start full is kept after it is: 30 days.
+const KEPT_MS: u64 = 30 * 86_400_000;
+
+pub(super) fn interval_argument(
+    packed: &mut Packed,
+    quota: &Quota,
+    interval: IntervalNumbers<'_>,
+    asks: &[&Ask],
+) {
+    let keep_ms = if interval.initially_missing() > 0 { KEPT_MS } else { 0 };
+    let _ = quota;
+    packed.count(interval.limit()).nanos(interval.period_ns()).count(keep_ms);
+    packed.count(interval.initially_missing());
+    let never = -1.0;
+    push_counts(packed, asks, |cost, _| interval.room_to_take(cost).map_or(never, |room| room as f64));
+}
+
+pub(super) fn read_interval(
+    quota: &Quota,
+    interval: IntervalNumbers<'_>,
+    value: &Value,
+) -> Result<Read, Fault> {
+    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+    Ok(match numbers(&text) {
+        Some([began_ms, began_ns, missing]) => {
+            let began = began_ms.saturating_mul(1_000_000).saturating_add(began_ns);
+            Read::State(State::Wide(interval.state(began, missing)), true)
+        }
+        None => foreign(&text),
+    })
+}
+
+pub(super) fn counter_argument(
+    packed: &mut Packed,
+    counter: CounterNumbers<'_>,
+    asks: &[&Ask],
+    hint: Timestamp,
+) -> Result<(), Fault> {
+    let window_ns = counter.window_ns();
+    if window_ns < 1_000 {
+        let what = "a window below a microsecond";
+        return Err(Fault::Unsupported { algorithm: "sliding_window_counter", what });
+    }
+    let number = hint.as_nanos() / window_ns;
+    packed.count(counter.limit()).nanos(window_ns).count(number).nanos(number * window_ns);
+    packed.text(&window_ns.to_string());
+    push_counts(packed, asks, holds);
+    Ok(())
+}
+
+pub(super) fn read_counter(
+    quota: &Quota,
+    counter: CounterNumbers<'_>,
+    expires: &Value,
+    value: &Value,
+    at: Timestamp,
+) -> Result<Read, Fault> {
+    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+    let Some([window_ns, number, current, previous]) = numbers(&text) else { return Ok(foreign(&text)) };
+    if window_ns == 0 {
+        return Ok(foreign(&text));
+    }
+    let state = CounterNumbers::state(window_ns, number, current, previous);
+    if window_ns == counter.window_ns() {
+        return Ok(Read::State(State::Wide(state), true));
+    }
+    // The rule had another window: what it estimates goes on as counted in this one.
+    let (own_ns, current) = (counter.window_ns(), counter.carried(&state, at));
+    let number = at.as_nanos() / own_ns;
+    let to_be = if current == 0 {
+        [Vec::new(), Vec::new()]
+    } else {
+        let until_ms = ((number + 2) * own_ns).div_ceil(1_000_000);
+        [format!("{own_ns} {number} {current} 0").into_bytes(), until_ms.to_string().into_bytes()]
+    };
+    let seen = [text.into_bytes(), super::int(expires)?.to_string().into_bytes()];
+    Ok(Read::Odd(Swap::Strings, seen.into_iter().chain(to_be).collect()))
+}

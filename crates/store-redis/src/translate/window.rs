@@ -1,0 +1,50 @@
+//! Fixed windows and totals: one whole number.
+
+use redis::Value;
+use tollgate_core::{Expiry, Quota, State, Timestamp, WindowNumbers, Word};
+
+use super::{Packed, Read, foreign, holds, int, push_counts, text};
+use crate::ask::{Ask, Fault};
+
+pub(super) fn argument(packed: &mut Packed, window: WindowNumbers<'_>, asks: &[&Ask], hint: Timestamp) {
+    match window.first_hit_ns() {
+        Some(span_ns) => packed.number(-1.0).number(0.0).nanos(span_ns),
+        None => {
+            let (begins_ns, ends_ns) = window.around(hint);
+            packed.nanos(begins_ns).nanos(ends_ns)
+        }
+    };
+    packed.count(window.limit());
+    push_counts(packed, asks, holds);
+}
+
+pub(super) fn read(
+    quota: &Quota,
+    window: WindowNumbers<'_>,
+    expires: &Value,
+    value: &Value,
+) -> Result<Read, Fault> {
+    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+    let expires = int(expires)?;
+    // (hits + 1) · 10^6 + ns by which the window ends before the key expires
+    let number = text.parse::<u64>().ok().filter(|number| *number >= 1_000_000);
+    let (Some(number), Ok(expires_ms)) = (number, u64::try_from(expires)) else {
+        return Ok(foreign(&text));
+    };
+    let (hits, left_ns) = (number / 1_000_000 - 1, number % 1_000_000);
+    let end_ns = expires_ms.saturating_mul(1_000_000).saturating_sub(left_ns);
+    Ok(Read::State(State::Word(window.word(hits, end_ns)), true))
+}
+
+pub(super) fn total_argument(packed: &mut Packed, stock: u64, asks: &[&Ask]) {
+    packed.count(stock);
+    push_counts(packed, asks, holds);
+}
+
+pub(super) fn read_total(quota: &Quota, value: &Value) -> Result<Read, Fault> {
+    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+    Ok(match text.parse() {
+        Ok(used) if text.len() <= 15 => Read::State(State::Word(Word { value: used, expires: Expiry::NEVER }), true),
+        _ => foreign(&text),
+    })
+}
