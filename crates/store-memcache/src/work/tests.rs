@@ -77,11 +77,18 @@ impl Memcached {
         (reply, rest)
     }
 
+    /// What is counted in the window of `now`; `None` where there is none.
     fn count(&self, now: Timestamp) -> Option<u64> {
         let (flags, data, _) = self.item.as_ref()?;
         match value::read(*flags, data.as_bytes(), now)? {
-            State::Word(word) => Window::from_word(word).map(|window| window.count),
-            State::Wide(wide) => wide.cells.get(3).copied(),
+            State::Word(word) => {
+                let window = Window::from_word(word).filter(|window| window.end_ns > now.as_nanos());
+                window.map(|window| window.count)
+            }
+            State::Wide(wide) => {
+                let is_now = wide.cells[2] == now.as_nanos() / wide.cells[1];
+                is_now.then_some(wide.cells[3])
+            }
         }
     }
 }
