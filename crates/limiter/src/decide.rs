@@ -1,21 +1,21 @@
 //! One decision, step by step: plan what to take, take it, settle what it means.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::Guard;
 use tollgate_core::{Cost, Outcome, Timestamp};
-use tollgate_policy::{Charge, Domain, OnStoreFailure, Override};
-use tollgate_store::{Charge as StoreCharge, Key, Store, StoreError, Take, Verdicts};
+use tollgate_policy::{Charge, Domain, Override};
+use tollgate_store::{Key, Store, Take};
 
 use crate::answer::{Answer, Kind, Status};
 use crate::limiter::{Limiter, Rules};
 use crate::observe::Global;
 use crate::observe::lanes::Seat;
 use crate::observe::meters::count_details;
+use crate::outage::Of;
 use crate::plan::plan;
 use crate::request::{Descriptor, Request, RequestError};
-use crate::scratch::{Item, LimitRef, Scratch, rehouse};
+use crate::scratch::{Item, Scratch, rehouse};
 use crate::settle::{self, Said};
 
 impl<S: Store, L: Store> Limiter<S, L> {
@@ -63,7 +63,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
         };
         plan(domain, request, &self.settings, domain.charge() == Charge::Together, scratch)?;
         if !scratch.items.is_empty() {
-            self.take(domain, now, scratch).await;
+            self.take(&rules, domain, now, scratch).await;
         }
         let overall = settle::overall(&mut scratch.statuses);
         let domain = domain.index();
@@ -128,21 +128,22 @@ impl<S: Store, L: Store> Limiter<S, L> {
     }
 
     /// Asks the store for every item of `scratch`, and lets the answers bind their descriptors.
-    async fn take(&self, domain: &Domain, now: Timestamp, scratch: &mut Scratch) {
+    async fn take(&self, rules: &Rules, domain: &Domain, now: Timestamp, scratch: &mut Scratch) {
         let Scratch { items, keys, overrides, verdicts, statuses, takes: room, .. } = scratch;
+        let of = Of { rules, domain, overrides, keys, now };
         let mut takes = rehouse(std::mem::take(room));
         takes.extend(items.iter().map(|item| item.take(domain, overrides, keys)));
         let mut is_charged = true;
+        // What became of items that are charged together, where the store gave no answer to one of them.
+        let mut settled = Vec::new();
         match domain.charge() {
-            Charge::Each => {
-                self.store.take(&takes, StoreCharge::Each, now, verdicts).await;
-                self.metrics.count_batch(Seat::here(), takes.len());
-            }
+            Charge::Each => self.take_each(&takes, now, verdicts).await,
             Charge::Together => {
                 let hard = items.partition_point(|item| !item.soft);
                 if hard > 0 {
-                    self.ask(&takes[..hard], StoreCharge::Together, now, verdicts).await;
-                    is_charged = verdicts.iter().flatten().all(|decision| decision.is_admitted());
+                    let (takes, items) = (&takes[..hard], &mut items[..hard]);
+                    let answers = (&mut *verdicts, &mut settled);
+                    is_charged = self.take_together(of, takes, items, statuses, answers).await;
                 }
                 if hard < takes.len() {
                     // What cannot deny the request is charged on its own, and only when the request is.
@@ -150,75 +151,21 @@ impl<S: Store, L: Store> Limiter<S, L> {
                     if !is_charged {
                         soft.iter_mut().for_each(|take| take.cost = Cost::PEEK);
                     }
-                    self.ask(soft, StoreCharge::Each, now, verdicts).await;
+                    self.take_each(soft, now, verdicts).await;
                 }
             }
         }
         self.note_that_the_store_answers(verdicts);
-        for (item, verdict) in items.iter().zip(verdicts.iter()) {
-            let said = match verdict {
-                Ok(decision) => Said::Decided(*decision),
-                Err(error) => self.without_the_store(domain, item, overrides, keys, now, error).await,
+        for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate() {
+            let status = &mut statuses[item.descriptor as usize];
+            let said = match (verdict, settled.get(at)) {
+                (Ok(decision), _) => Said::Decided(*decision),
+                (Err(_), Some(said)) => *said,
+                (Err(error), None) => self.without_the_store(of, item, status, error).await,
             };
-            settle::bind(&mut statuses[item.descriptor as usize], item, said, is_charged);
+            settle::bind(status, item, said, is_charged);
         }
         *room = rehouse(takes);
-    }
-
-    async fn ask(&self, takes: &[Take<'_>], charge: StoreCharge, now: Timestamp, verdicts: &mut Verdicts) {
-        self.store.take(takes, charge, now, verdicts).await;
-        self.metrics.count_batch(Seat::here(), takes.len());
-    }
-
-    /// What becomes of `item` when the store gave no answer.
-    #[cold]
-    async fn without_the_store(
-        &self,
-        domain: &Domain,
-        item: &Item,
-        overrides: &[Override],
-        keys: &[u8],
-        now: Timestamp,
-        error: &StoreError,
-    ) -> Said {
-        let way = self.way_without_the_store(domain, item, error);
-        if let (OnStoreFailure::Local, Some(local)) = (way, &self.local) {
-            let mut verdicts = Verdicts::new();
-            local.take(&[item.take(domain, overrides, keys)], StoreCharge::Each, now, &mut verdicts).await;
-            if let Some(Ok(decision)) = verdicts.pop() {
-                return Said::Locally(decision);
-            }
-        }
-        Said::Nothing(way)
-    }
-
-    /// What the rule of `item` says for that case.
-    pub(crate) fn way_without_the_store(
-        &self,
-        domain: &Domain,
-        item: &Item,
-        error: &StoreError,
-    ) -> OnStoreFailure {
-        self.metrics.count(Seat::here(), Global::StoreErrors, 1);
-        self.note_that_the_store_fails(error);
-        match item.limit {
-            LimitRef::Rule(_) => domain.rules()[item.rule as usize].on_store_failure,
-            LimitRef::Override(_) => OnStoreFailure::default(),
-        }
-    }
-
-    pub(crate) fn note_that_the_store_fails(&self, error: &StoreError) {
-        if !self.store_fails.swap(true, Relaxed) {
-            tracing::warn!(%error, "the store gives no answer; each rule decides as its on_store_failure says");
-        }
-    }
-
-    #[inline]
-    pub(crate) fn note_that_the_store_answers(&self, verdicts: &Verdicts) {
-        if self.store_fails.load(Relaxed) && verdicts.iter().all(Result::is_ok) {
-            self.store_fails.store(false, Relaxed);
-            tracing::info!(store = %self.store.name(), "the store answers again");
-        }
     }
 }
 

@@ -39,7 +39,7 @@ const LINE_BITS: u32 = 24;
 impl Lines {
     /// Whether a line may be written now, of `most` a second; if so, how many were left out since the last second.
     #[inline]
-    fn next(&self, seat: Seat, most: u32, now: Timestamp) -> Option<u64> {
+    pub(crate) fn next(&self, seat: Seat, most: u32, now: Timestamp) -> Option<u64> {
         let (seen, second) = (self.second.load(Relaxed), now.unix_seconds());
         let most = u64::from(most).min((1 << LINE_BITS) - 1);
         let is_new = seen >> LINE_BITS != second;

@@ -1,10 +1,11 @@
 //! One counter, looked at or forgotten: by the domain and entries that a request would bring.
 
-use tollgate_core::{Decision, Timestamp};
+use tollgate_core::{Decision, Quota, Timestamp};
 use tollgate_policy::{Entry, Rule};
-use tollgate_store::{Key, Store, StoreError};
+use tollgate_store::{Inspection, Key, Store, StoreError};
 
 use crate::limiter::Limiter;
+use crate::outage::write_own_key;
 
 /// What is kept for one limit of the rule that a descriptor falls under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,9 +87,18 @@ impl<S: Store, L: Store> Limiter<S, L> {
         for (index, limit) in rule.limits.iter().enumerate() {
             let mut bytes = Vec::new();
             rule.write_key(index, domain, entries, &mut bytes);
-            let key = Key(&bytes);
-            let was_tracked = if forget { self.store.reset(key, &limit.quota, now).await? } else { false };
-            let inspection = self.store.inspect(key, &limit.quota, now).await?;
+            let (key, quota) = (Key(&bytes), &limit.quota);
+            let (was_tracked, inspection) = match self.own(quota) {
+                Some(local) => look(local, key, quota, forget, now).await?,
+                None => look(&self.store, key, quota, forget, now).await?,
+            };
+            if let (true, Some(local)) = (forget, &self.local) {
+                // What this node has counted itself while the store gave no answer.
+                let share = quota.share_of(self.store.live_nodes());
+                let mut own_key = Vec::new();
+                write_own_key(&share, key.0, &mut own_key);
+                local.reset(Key(&own_key), &share, now).await?;
+            }
             reports.push(KeyReport {
                 rule: rule.path.clone(),
                 limit: limit.to_string(),
@@ -99,6 +109,18 @@ impl<S: Store, L: Store> Limiter<S, L> {
         }
         Ok(reports)
     }
+}
+
+/// Forgets `key` if asked to, and looks at it: whether there was something to forget, and what is there now.
+async fn look<S: Store>(
+    store: &S,
+    key: Key<'_>,
+    quota: &Quota,
+    forget: bool,
+    now: Timestamp,
+) -> Result<(bool, Inspection), StoreError> {
+    let was_tracked = if forget { store.reset(key, quota, now).await? } else { false };
+    Ok((was_tracked, store.inspect(key, quota, now).await?))
 }
 
 fn find<'a>(

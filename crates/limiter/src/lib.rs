@@ -11,6 +11,7 @@ pub mod explain;
 mod keys;
 mod limiter;
 pub mod observe;
+mod outage;
 mod plan;
 pub mod reload;
 mod report;
@@ -19,6 +20,7 @@ mod reserve;
 mod scratch;
 mod settle;
 mod throttle;
+mod together;
 mod trace;
 
 pub use answer::{Answer, Degraded, DescriptorAnswer};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use tollgate_core::Timestamp;
 use tollgate_policy::{OnStoreFailure, Policy};
 use tollgate_store::Store;
@@ -12,6 +12,7 @@ use tollgate_store::Store;
 use crate::denied::Lines;
 use crate::observe::Metrics;
 use crate::observe::meters::Meters;
+use crate::outage::Shares;
 use crate::reserve::table::Table;
 use crate::trace::Sampling;
 
@@ -76,6 +77,8 @@ pub struct Rules {
     pub(crate) meters: Arc<Meters>,
     /// Counts the policies of one limiter.
     pub(crate) generation: u64,
+    /// What this node may admit of each limit while the store gives no answer.
+    pub(crate) shares: ArcSwapOption<Shares>,
 }
 
 impl Rules {
@@ -88,7 +91,8 @@ impl Rules {
 
 /// Decides requests: policy, store, and time from the caller.
 ///
-/// `L` is the node's own memory for rules that say `on_store_failure: local`.
+/// `L` is the node's own memory beside a shared store: for rules that say `sharing: local`, and for those that say
+/// `on_store_failure: local` while the store gives no answer.
 #[derive(Debug)]
 pub struct Limiter<S: Store, L: Store = S> {
     pub(crate) rules: ArcSwap<Rules>,
@@ -100,6 +104,8 @@ pub struct Limiter<S: Store, L: Store = S> {
     pub(crate) store_fails: AtomicBool,
     pub(crate) reservations: Arc<Table>,
     pub(crate) lines: Lines,
+    /// Log lines about what the store refuses.
+    pub(crate) refusals: Lines,
     pub(crate) sampling: Sampling,
 }
 
@@ -109,7 +115,12 @@ impl<S: Store, L: Store> Limiter<S, L> {
     pub fn new(policy: Policy, store: S, settings: LimiterSettings) -> Self {
         let reservations = Arc::new(Table::new(settings.max_reservations));
         let metrics = Metrics::new(&settings, Arc::clone(&reservations));
-        let rules = Rules { meters: metrics.meters_for(&policy), policy, generation: 0 };
+        let rules = Rules {
+            meters: metrics.meters_for(&policy),
+            policy,
+            generation: 0,
+            shares: ArcSwapOption::empty(),
+        };
         metrics.count_load(true, rules.policy.version(), Timestamp::ZERO);
         Self {
             rules: ArcSwap::from_pointee(rules),
@@ -119,12 +130,13 @@ impl<S: Store, L: Store> Limiter<S, L> {
             store_fails: AtomicBool::new(false),
             reservations,
             lines: Lines::default(),
+            refusals: Lines::default(),
             sampling: Sampling::new(settings.trace_ratio),
             settings,
         }
     }
 
-    /// With this node's memory for rules that say `on_store_failure: local`.
+    /// With this node's memory beside a shared store, for rules that say `sharing: local` or `on_store_failure: local`.
     #[must_use]
     pub fn with_local(mut self, local: L) -> Self {
         self.local = Some(local);
@@ -136,7 +148,8 @@ impl<S: Store, L: Store> Limiter<S, L> {
         let old = self.rules.load();
         let policy = policy.succeeding(old.policy(), now);
         let generation = old.generation + 1;
-        let rules = Rules { meters: self.metrics.meters_for(&policy), policy, generation };
+        let meters = self.metrics.meters_for(&policy);
+        let rules = Rules { meters, policy, generation, shares: ArcSwapOption::empty() };
         self.metrics.count_load(true, rules.policy.version(), now);
         self.rules.store(Arc::new(rules));
     }

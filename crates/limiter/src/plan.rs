@@ -151,7 +151,11 @@ fn override_limit(
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
     let Some(given) = descriptor.limit else { return Ok(()) };
-    let given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
+    let mut given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
+    if let Some(rule) = rule {
+        // It may share the rule's counter, which is where the rule says.
+        given.limit.quota = given.limit.quota.shared(rule.sharing);
+    }
     next.push(LimitRef::Override(scratch.overrides.len() as u32), scratch, |keys| {
         given.write_key(rule, domain.name(), descriptor.entries, keys);
     });

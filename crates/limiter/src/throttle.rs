@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use tollgate_core::{
-    Algorithm, Align, Cost, Decision, LeakyForm, Outcome, Period, Quota, Refill, RetryAfter, Timestamp,
+    Algorithm, Align, Cost, Decision, LeakyForm, Outcome, Quota, Refill, RetryAfter, Timestamp,
 };
 use tollgate_policy::OnStoreFailure;
 use tollgate_store::{Charge, Key, Store, StoreError, Take, Verdicts};
@@ -18,6 +18,7 @@ use crate::answer::{Degraded, RETRY_DEGRADED};
 use crate::limiter::Limiter;
 use crate::observe::Global;
 use crate::observe::lanes::Seat;
+use crate::outage::{write_head, write_own_key};
 use crate::scratch::{Scratch, rehouse};
 
 /// One question with its own quota.
@@ -146,11 +147,14 @@ impl<S: Store, L: Store> Limiter<S, L> {
         error: &StoreError,
     ) -> Throttled {
         self.metrics.count(Seat::here(), Global::StoreErrors, 1);
-        self.note_that_the_store_fails(error);
+        self.note_that_the_store_fails(error, now);
         let way = self.settings.throttle_on_store_failure;
         if let (OnStoreFailure::Local, Some(local)) = (way, &self.local) {
-            let mut verdicts = Verdicts::new();
-            local.take(&[*take], Charge::Each, now, &mut verdicts).await;
+            let share = take.quota.share_of(self.store.live_nodes());
+            let (mut key, mut verdicts) = (Vec::new(), Verdicts::new());
+            write_own_key(&share, take.key.0, &mut key);
+            let take = Take { key: Key(&key), quota: &share, cost: take.cost };
+            local.take(&[take], Charge::Each, now, &mut verdicts).await;
             if let Some(Ok(decision)) = verdicts.pop() {
                 let degraded = Some(Degraded::Local);
                 return Throttled { outcome: decision.outcome(), decision: Some(decision), degraded };
@@ -165,24 +169,10 @@ impl<S: Store, L: Store> Limiter<S, L> {
     }
 }
 
-/// Bytes before the caller's own in a key: the algorithm, the limit, the period.
-const HEAD: usize = 1 + 5 + 8;
-
 /// Appends the key of `ask`'s counter. The head has a fixed length, and so no key runs into another.
 #[inline]
 fn write_key(ask: &Throttle<'_>, keys: &mut Vec<u8>) {
-    // 2^40 is above the largest limit that a quota may have; no limit at all has no counter.
-    let limit = ask.quota.limit().min((1 << 40) - 1);
-    let period = match ask.quota.period() {
-        Period::Span(span) => u64::try_from(span.as_nanos()).unwrap_or(u64::MAX),
-        Period::Civil { unit, .. } => u64::MAX - 1 - *unit as u64,
-        _ => u64::MAX,
-    };
-    let mut head = [0; HEAD];
-    head[0] = kind(ask.quota.algorithm());
-    head[1..6].copy_from_slice(&limit.to_be_bytes()[3..]);
-    head[6..].copy_from_slice(&period.to_be_bytes());
-    keys.extend_from_slice(&head);
+    write_head(kind(ask.quota.algorithm()), ask.quota, keys);
     keys.extend_from_slice(ask.key);
 }
 

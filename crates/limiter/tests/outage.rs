@@ -5,9 +5,14 @@ mod common;
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use common::{Moody, NOON, ask_at, of, policy};
-use tollgate_limiter::{Limiter, LimiterSettings};
-use tollgate_store::ModelStore;
+use std::time::Duration;
+
+use common::{Ask, Moody, NOON, ask_at, entries, of, policy};
+use tollgate_core::{Cost, Quota};
+use tollgate_limiter::{
+    Descriptor, Limiter, LimiterSettings, OnStoreFailure, Request, ReserveTerms, Scratch, Throttle, Unit,
+};
+use tollgate_store::{ModelStore, block_on};
 
 const RULES: &str = "
 domain: d
@@ -51,4 +56,183 @@ fn local_without_a_local_store_lets_pass() {
     let limiter: Limiter<Moody> = Limiter::new(policy(RULES), Moody::default(), LimiterSettings::default());
     limiter.store().is_down.store(true, SeqCst);
     assert_eq!(ask_at(&limiter, "d", &[of("local=1")], NOON), "OK: ok degraded:allow");
+}
+
+/// A node of four, beside a store that is up.
+fn one_of_four(rules: &str) -> Limiter<Moody, ModelStore> {
+    let settings =
+        LimiterSettings { throttle_on_store_failure: OnStoreFailure::Local, ..LimiterSettings::default() };
+    Limiter::new(policy(rules), Moody { nodes: 4, ..Moody::default() }, settings)
+        .with_local(ModelStore::default())
+}
+
+fn go_down(limiter: &Limiter<Moody, ModelStore>, is_down: bool) {
+    limiter.store().is_down.store(is_down, SeqCst);
+}
+
+/// Each of `steps`: whether the store is down, what is asked, what is answered.
+fn walk(limiter: &Limiter<Moody, ModelStore>, steps: &[(bool, &[Ask<'_>], &str)]) {
+    for (index, (is_down, asks, want)) in steps.iter().enumerate() {
+        go_down(limiter, *is_down);
+        assert_eq!(ask_at(limiter, "d", asks, NOON), *want, "step {index}");
+    }
+}
+
+#[test]
+fn a_node_of_four_admits_a_quarter_by_itself_and_counts_it_apart() {
+    let limiter = one_of_four(
+        "
+domain: d
+descriptors:
+  - {key: many, rate_limit: {unit: minute, requests_per_unit: 10, on_store_failure: local}}
+  - {key: few, rate_limit: {unit: minute, requests_per_unit: 2, on_store_failure: local}}
+  - {key: flow, rate_limit: {unit: second, requests_per_unit: 8, algorithm: token_bucket, on_store_failure: local}}",
+    );
+    walk(
+        &limiter,
+        &[
+            (false, &[of("many=1")], "OK: ok 9/10"),
+            (true, &[of("many=1").hits(2)], "OK: ok 0/10 degraded:local"),
+            (true, &[of("many=1")], "OVER: over 0/10 degraded:local in 60s"),
+            (true, &[of("many=2")], "OK: ok 1/10 degraded:local"),
+            (true, &[of("few=1")], "OK: ok 0/2 degraded:local"), // something on every node
+            (true, &[of("flow=1").hits(2)], "OK: ok 0/8 degraded:local"),
+            (true, &[of("flow=1")], "OVER: over 0/8 degraded:local in 0.5s"), // eight a second over four
+            // A limit that came with the request falls to the rule that it is about.
+            (true, &[of("many=3").limit(4, Unit::Hour)], "OK: ok 0/4 degraded:local"),
+            // What this node counted itself never went to the store.
+            (false, &[of("many=1")], "OK: ok 8/10"),
+            (false, &[of("flow=1")], "OK: ok 7/8"),
+        ],
+    );
+}
+
+#[test]
+fn what_is_local_never_goes_to_the_store() {
+    let limiter = one_of_four(
+        "
+domain: d
+descriptors:
+  - {key: own, rate_limit: {unit: minute, requests_per_unit: 3, sharing: local, on_store_failure: deny}}
+  - {key: all, rate_limit: {unit: minute, requests_per_unit: 3, on_store_failure: deny}}",
+    );
+    walk(
+        &limiter,
+        &[
+            (false, &[of("own=1"), of("all=1"), of("own=1")], "OK: ok 2/3, ok 2/3, ok 1/3"),
+            (true, &[of("own=1")], "OK: ok 0/3"),
+            (true, &[of("own=1")], "OVER: over 0/3 in 60s"),
+            (true, &[of("own=2"), of("all=1")], "OVER: ok 2/3, over 0/3 degraded:deny in 1s"),
+            (true, &[of("own=2").limit(3, Unit::Minute)], "OK: ok 1/3"), // shares the rule's counter
+        ],
+    );
+    go_down(&limiter, true);
+    let found = block_on(limiter.inspect("d", &entries("own=1"), NOON)).expect("it is here");
+    assert!(found[0].is_tracked && found[0].decision.remaining() == 0, "{found:?}");
+    assert!(block_on(limiter.reset("d", &entries("own=1"), NOON)).expect("it is here")[0].is_tracked);
+    assert_eq!(ask_at(&limiter, "d", &[of("own=1")], NOON), "OK: ok 2/3");
+    assert!(block_on(limiter.inspect("d", &entries("all=1"), NOON)).is_err());
+}
+
+const TOGETHER: &str = "
+domain: d
+charge: together
+descriptors:
+  - {key: own, rate_limit: {unit: minute, requests_per_unit: 3, sharing: local}}
+  - {key: all, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: shut, rate_limit: {unit: minute, requests_per_unit: 2, on_store_failure: deny}}
+  - {key: part, rate_limit: {unit: minute, requests_per_unit: 8, on_store_failure: local}}
+  - {key: soft, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 9}}";
+
+#[test]
+fn together_is_all_or_nothing_over_memory_and_store() {
+    let limiter = one_of_four(TOGETHER);
+    walk(
+        &limiter,
+        &[
+            (false, &[of("own=1"), of("all=1")], "OK: ok 2/3, ok 1/2"),
+            (false, &[of("all=1"), of("own=1")], "OK: ok 0/2, ok 1/3"),
+            // The store denies: what memory had taken comes back.
+            (false, &[of("own=1"), of("all=1")], "OVER: ok 1/3, over 0/2 in 60s"),
+            (false, &[of("own=1").hits(0)], "OK: ok 1/3"),
+            // Memory denies: the store is only looked at.
+            (false, &[of("own=1").hits(2), of("all=2")], "OVER: over 0/3 in 60s, ok 2/2"),
+            (false, &[of("all=2").hits(0)], "OK: ok 2/2"),
+            (
+                false,
+                &[of("own=1"), of("all=2"), of("soft=1"), of("soft=1")],
+                "OK: ok 0/3, ok 1/2, ok 8/9 quota, ok 7/9 quota",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn together_is_all_or_nothing_while_the_store_is_silent() {
+    let limiter = one_of_four(TOGETHER);
+    walk(
+        &limiter,
+        &[
+            // One rule denies for want of a store: the rest is given back.
+            (
+                true,
+                &[of("own=1"), of("shut=1"), of("part=1")],
+                "OVER: ok 3/3, over 0/2 degraded:deny in 1s, ok 2/8 degraded:local",
+            ),
+            (true, &[of("own=1").hits(0), of("part=1").hits(0)], "OK: ok 3/3, ok 2/8 degraded:local"),
+            (
+                true,
+                &[of("own=1"), of("part=1"), of("all=1")],
+                "OK: ok 2/3, ok 1/8 degraded:local, ok degraded:allow",
+            ),
+            // The share is used up: memory's own counter stays as it was.
+            (true, &[of("own=1"), of("part=1").hits(2)], "OVER: ok 2/3, over 0/8 degraded:local in 60s"),
+            (true, &[of("own=1").hits(0), of("part=1").hits(0)], "OK: ok 2/3, ok 1/8 degraded:local"),
+        ],
+    );
+}
+
+#[test]
+fn a_reservation_of_an_outage_is_settled_where_it_was_made() {
+    let limiter = one_of_four(TOGETHER);
+    let lists = [entries("own=1"), entries("part=1")];
+    let descriptors = lists.each_ref().map(|entries| Descriptor::new(entries));
+    let request = Request { domain: "d", descriptors: &descriptors, hits: 2 };
+    let mut scratch = Scratch::new();
+    go_down(&limiter, true);
+    let reserved =
+        block_on(limiter.reserve(&request, ReserveTerms::default(), NOON, &mut scratch)).expect("asked");
+    let id = reserved.id.expect("there are two");
+    let look = [of("own=1").hits(0), of("part=1").hits(0)];
+    assert_eq!(ask_at(&limiter, "d", &look, NOON), "OK: ok 1/3, ok 0/8 degraded:local");
+    // The store is back: what was held here goes back here.
+    go_down(&limiter, false);
+    let settled = block_on(limiter.commit(id, Some(1), NOON)).expect("open");
+    assert!(!settled.is_degraded && settled.returned() == 1, "{settled:?}");
+    assert_eq!(ask_at(&limiter, "d", &look, NOON), "OK: ok 2/3, ok 8/8");
+    go_down(&limiter, true);
+    assert_eq!(ask_at(&limiter, "d", &look, NOON), "OK: ok 2/3, ok 1/8 degraded:local");
+    // What the store denies is not held here either.
+    go_down(&limiter, false);
+    let lists = [entries("own=1"), entries("all=1")];
+    let descriptors = lists.each_ref().map(|entries| Descriptor::new(entries));
+    let request = Request { domain: "d", descriptors: &descriptors, hits: 3 };
+    let mut scratch = Scratch::new();
+    let reserved =
+        block_on(limiter.reserve(&request, ReserveTerms::default(), NOON, &mut scratch)).expect("asked");
+    assert!(reserved.id.is_none());
+    assert_eq!(ask_at(&limiter, "d", &[of("own=1").hits(0)], NOON), "OK: ok 2/3");
+}
+
+#[test]
+fn a_quota_that_came_with_the_question_is_shared_out_too() {
+    let limiter = one_of_four(TOGETHER);
+    let quota = Quota::token_bucket(8, Duration::from_secs(1)).expect("a quota");
+    let ask = Throttle { key: b"ann", quota: &quota, cost: Cost::ONE };
+    go_down(&limiter, true);
+    let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+    block_on(limiter.throttle(&[ask; 3], NOON, &mut scratch, &mut out));
+    let told: Vec<_> =
+        out.iter().map(|it| (it.is_admitted(), it.remaining(), it.degraded.is_some())).collect();
+    assert_eq!(told, [(true, 1, true), (true, 0, true), (false, 0, true)]);
 }

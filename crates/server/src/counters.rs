@@ -99,6 +99,13 @@ impl Store for Counters {
         }
     }
 
+    fn live_nodes(&self) -> u32 {
+        match self {
+            Self::Memory(_) => 1,
+            Self::Redis(store) => store.live_nodes(),
+        }
+    }
+
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         on!(self, take(batch, charge, now, verdicts));
     }

@@ -34,6 +34,12 @@ pub trait Store: Send + Sync + 'static {
     /// How messages and metrics call this store.
     fn name(&self) -> StoreName;
 
+    /// How many nodes count here together, this one included, as far as is known; at least 1. What a node may admit by itself
+    /// while this store gives no answer is worked out from it.
+    fn live_nodes(&self) -> u32 {
+        1
+    }
+
     /// Decides every take of the batch, in order, and pushes one answer each onto `verdicts` (what is there already
     /// stays).
     ///

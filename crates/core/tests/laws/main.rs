@@ -15,4 +15,5 @@ mod honesty;
 mod oracle;
 mod reload;
 mod reservations;
+mod shares;
 mod usual;

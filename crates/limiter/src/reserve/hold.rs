@@ -6,11 +6,13 @@ use tollgate_core::{Cost, Decision, Outcome, Timestamp};
 use tollgate_policy::{Domain, OnStoreFailure, Override};
 use tollgate_store::{Charge, Key, Store, StoreError, Take, Verdicts};
 
-use super::table::{Held, HeldItem, LONGEST_KEYS, QuotaRef};
+use super::table::{Counted, Held, HeldItem, LONGEST_KEYS, QuotaRef};
 use super::{ReservationId, ReserveError, ReserveTerms, Reserved};
-use crate::limiter::Limiter;
+use crate::answer::Status;
+use crate::limiter::{Limiter, Rules};
 use crate::observe::Global;
 use crate::observe::lanes::Seat;
+use crate::outage::{Of, merge, own_take};
 use crate::plan::plan;
 use crate::request::Request;
 use crate::scratch::{Item, LimitRef, Scratch};
@@ -78,7 +80,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
                 }
                 if !scratch.items.is_empty() {
                     let max_wait = terms.max_wait.min(longest);
-                    (items, delay) = self.hold(domain, request, max_wait, now, scratch).await;
+                    (items, delay) = self.hold(&rules, domain, request, (max_wait, now), scratch).await;
                 }
                 let overall = settle::overall(&mut scratch.statuses);
                 if overall == Outcome::Deny && !self.settings.shadow_mode {
@@ -113,50 +115,47 @@ impl<S: Store, L: Store> Limiter<S, L> {
     /// Asks the store for every item of `scratch`, and lets the answers bind their descriptors. What is held, and for when.
     async fn hold(
         &self,
+        rules: &Rules,
         domain: &Domain,
         request: &Request<'_>,
-        max_wait: Duration,
-        now: Timestamp,
+        (max_wait, now): (Duration, Timestamp),
         scratch: &mut Scratch,
     ) -> (Vec<HeldItem>, Duration) {
         let Scratch { items, keys, overrides, verdicts, statuses, .. } = scratch;
+        let of = Of { rules, domain, overrides, keys, now };
         let takes: Vec<Take<'_>> = items.iter().map(|item| item.take(domain, overrides, keys)).collect();
         let hard = items.partition_point(|item| !item.soft);
-        let mut is_charged = true;
-        if hard > 0 {
-            self.store.hold(&takes[..hard], max_wait, now, verdicts).await;
-            self.metrics.count_batch(Seat::here(), hard);
-            is_charged = verdicts.iter().flatten().all(Decision::is_admitted);
-        }
+        let is_charged =
+            self.hold_together(&takes[..hard], &mut items[..hard], (max_wait, now), verdicts).await;
         // What cannot deny the request is held on its own, and only when the request is.
         for take in &takes[hard..] {
-            if is_charged {
-                self.store.hold(&[*take], max_wait, now, verdicts).await;
-            } else {
-                self.store.take(&[Take { cost: Cost::PEEK, ..*take }], Charge::Each, now, verdicts).await;
+            match (is_charged, self.own(take.quota)) {
+                (true, Some(local)) => local.hold(&[*take], max_wait, now, verdicts).await,
+                (true, None) => self.store.hold(&[*take], max_wait, now, verdicts).await,
+                (false, _) => self.take_each(&[Take { cost: Cost::PEEK, ..*take }], now, verdicts).await,
             }
             self.metrics.count_batch(Seat::here(), 1);
         }
         self.note_that_the_store_answers(verdicts);
         let (mut held, mut delay) = (Vec::new(), Duration::ZERO);
         for (item, verdict) in items.iter().zip(verdicts.iter()) {
-            let said = match verdict {
-                Ok(decision) => Said::Decided(*decision),
-                Err(error) => {
-                    self.hold_without_the_store(domain, item, overrides, keys, (max_wait, now), error).await
-                }
+            let status = &mut statuses[item.descriptor as usize];
+            let quota = item.quota(domain, overrides);
+            let own = if self.own(quota).is_some() { Counted::Own } else { Counted::Shared };
+            let (said, counted, key) = match verdict {
+                Ok(decision) => (Said::Decided(*decision), own, item.key(keys).into()),
+                Err(error) => self.hold_without_the_store(of, item, status, max_wait, error).await,
             };
-            settle::bind(&mut statuses[item.descriptor as usize], item, said, is_charged);
+            settle::bind(status, item, said, is_charged);
             let (Said::Decided(decision) | Said::Locally(decision)) = said else { continue };
-            let is_local = matches!(said, Said::Locally(_));
-            if decision.is_admitted() && (is_charged || is_local) {
+            if decision.is_admitted() && (is_charged || matches!(counted, Counted::Share(_))) {
                 delay = delay.max(decision.delay());
                 held.push(HeldItem {
-                    key: item.key(keys).into(),
+                    key,
                     quota: quota_ref(item, domain, overrides),
                     cost: item.cost,
                     is_scaled: request.descriptors[item.descriptor as usize].hits.is_none(),
-                    is_local,
+                    counted,
                     said: decision,
                 });
             }
@@ -164,26 +163,72 @@ impl<S: Store, L: Store> Limiter<S, L> {
         (held, delay)
     }
 
-    /// What becomes of `item` when the store gave no answer.
+    /// Holds all or none, in this node's memory what is counted there; true when none denies. What this node holds while the
+    /// store denies is let go at once.
+    async fn hold_together(
+        &self,
+        takes: &[Take<'_>],
+        items: &mut [Item],
+        (max_wait, now): (Duration, Timestamp),
+        verdicts: &mut Verdicts,
+    ) -> bool {
+        let is_own = |take: &Take<'_>| self.own(take.quota).is_some();
+        let admitted = |verdicts: &Verdicts| verdicts.iter().flatten().all(Decision::is_admitted);
+        if takes.is_empty() {
+            return true;
+        }
+        self.metrics.count_batch(Seat::here(), takes.len());
+        let local = self.local.as_ref().filter(|_| takes.iter().any(is_own));
+        let Some(local) = local else {
+            self.store.hold(takes, max_wait, now, verdicts).await;
+            return admitted(verdicts);
+        };
+        let (own, mut shared): (Vec<_>, Vec<_>) = takes.iter().copied().partition(is_own);
+        let (mut of_own, mut of_shared) = (Verdicts::new(), Verdicts::new());
+        local.hold(&own, max_wait, now, &mut of_own).await;
+        let is_own_held = admitted(&of_own);
+        if is_own_held {
+            if !shared.is_empty() {
+                self.store.hold(&shared, max_wait, now, &mut of_shared).await;
+            }
+        } else {
+            shared.iter_mut().for_each(|take| take.cost = Cost::PEEK);
+            let looked_at = items.iter_mut().zip(takes).filter(|(_, take)| !is_own(take));
+            looked_at.for_each(|(item, _)| item.soft = true);
+            self.store.take(&shared, Charge::Each, now, &mut of_shared).await;
+        }
+        let is_held = is_own_held && admitted(&of_shared);
+        if is_own_held && !is_held {
+            for take in &own {
+                drop(local.give_back(take.key, take.quota, take.cost, now).await);
+            }
+        }
+        merge(takes.iter().map(is_own), of_own, of_shared, verdicts);
+        is_held
+    }
+
+    /// What becomes of `item` when the store gave no answer: what is said, where it is counted, under which key.
     #[cold]
     async fn hold_without_the_store(
         &self,
-        domain: &Domain,
+        of: Of<'_>,
         item: &Item,
-        overrides: &[Override],
-        keys: &[u8],
-        (max_wait, now): (Duration, Timestamp),
+        status: &Status,
+        max_wait: Duration,
         error: &StoreError,
-    ) -> Said {
-        let way = self.way_without_the_store(domain, item, error);
+    ) -> (Said, Counted, Box<[u8]>) {
+        let way = self.way_without_the_store(of.domain, item, status, error, of.now);
         if let (OnStoreFailure::Local, Some(local)) = (way, &self.local) {
+            let shares = of.rules.shares(self.store.live_nodes());
+            let own = own_take(&shares, of, item);
+            let take = Take { key: Key(&own.key), quota: &own.quota, cost: item.cost };
             let mut verdicts = Verdicts::new();
-            local.hold(&[item.take(domain, overrides, keys)], max_wait, now, &mut verdicts).await;
+            local.hold(&[take], max_wait, of.now, &mut verdicts).await;
             if let Some(Ok(decision)) = verdicts.pop() {
-                return Said::Locally(decision);
+                return (Said::Locally(decision), Counted::Share(shares.nodes()), own.key.into());
             }
         }
-        Said::Nothing(way)
+        (Said::Nothing(way), Counted::Shared, Box::default())
     }
 
     /// Gives back what was held for a request that is denied after all.
@@ -193,7 +238,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
                 QuotaRef::Rule { place, limit, .. } => {
                     &domain.rules()[place as usize].limits[limit as usize].quota
                 }
-                QuotaRef::Override { requests_per_unit, unit } => {
+                QuotaRef::Override { requests_per_unit, unit, .. } => {
                     let given = overrides.iter().map(|it| &it.limit);
                     let mut same =
                         given.filter(|it| it.requests_per_unit == requests_per_unit && it.unit == Some(unit));
@@ -203,7 +248,10 @@ impl<S: Store, L: Store> Limiter<S, L> {
                     }
                 }
             };
-            let _ = self.give_back(&item, quota, item.cost, now).await;
+            let _ = match item.counted {
+                Counted::Share(nodes) => self.give_back(&item, &quota.share_of(nodes), item.cost, now).await,
+                Counted::Own | Counted::Shared => self.give_back(&item, quota, item.cost, now).await,
+            };
         }
     }
 
@@ -214,9 +262,9 @@ impl<S: Store, L: Store> Limiter<S, L> {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        match (&self.local, item.is_local) {
-            (Some(local), true) => local.give_back(Key(&item.key), quota, cost, now).await,
-            _ => self.store.give_back(Key(&item.key), quota, cost, now).await,
+        match (&self.local, item.counted) {
+            (_, Counted::Shared) | (None, _) => self.store.give_back(Key(&item.key), quota, cost, now).await,
+            (Some(local), _) => local.give_back(Key(&item.key), quota, cost, now).await,
         }
     }
 }
@@ -230,7 +278,8 @@ fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {
         LimitRef::Override(index) => {
             let limit = &overrides[index as usize].limit;
             let unit = limit.unit.unwrap_or(tollgate_policy::Unit::Second);
-            QuotaRef::Override { requests_per_unit: limit.requests_per_unit, unit }
+            let sharing = limit.quota.sharing();
+            QuotaRef::Override { requests_per_unit: limit.requests_per_unit, unit, sharing }
         }
     }
 }

@@ -7,7 +7,7 @@ use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_policy::{Override, Policy};
 use tollgate_store::{Key, Store, StoreError};
 
-use super::table::{Found, Held, HeldItem, QuotaRef};
+use super::table::{Counted, Found, Held, HeldItem, QuotaRef};
 use super::{Ending, ReservationId, SettleError, Settled};
 use crate::limiter::{Limiter, Rules};
 
@@ -96,11 +96,17 @@ impl<S: Store, L: Store> Limiter<S, L> {
     ) -> Result<(), StoreError> {
         // A rule that is gone counts nothing any more.
         let Some(quota) = quota_of(rules, held, item) else { return Ok(()) };
+        let quota = match item.counted {
+            Counted::Share(nodes) => Cow::Owned(quota.share_of(nodes)),
+            Counted::Own | Counted::Shared => quota,
+        };
         let done = if used > item.cost {
             let more = Cost(used.permits() - item.cost.permits());
-            match (&self.local, item.is_local) {
-                (Some(local), true) => local.charge(Key(&item.key), &quota, more, now).await,
-                _ => self.store.charge(Key(&item.key), &quota, more, now).await,
+            match (&self.local, item.counted) {
+                (_, Counted::Shared) | (None, _) => {
+                    self.store.charge(Key(&item.key), &quota, more, now).await
+                }
+                (Some(local), _) => local.charge(Key(&item.key), &quota, more, now).await,
             }
         } else {
             let unused = Cost(item.cost.permits() - used.permits());
@@ -110,15 +116,16 @@ impl<S: Store, L: Store> Limiter<S, L> {
             }
             self.give_back(item, &quota, back, now).await
         };
-        done.map(drop).inspect_err(|error| self.note_that_the_store_fails(error))
+        done.map(drop).inspect_err(|error| self.note_that_the_store_fails(error, now))
     }
 }
 
 /// The quota that the item's counter goes with now.
 fn quota_of<'a>(rules: &'a Rules, held: &Held, item: &HeldItem) -> Option<Cow<'a, Quota>> {
     match item.quota {
-        QuotaRef::Override { requests_per_unit, unit } => {
-            Override::new(requests_per_unit, unit).ok().map(|given| Cow::Owned(given.limit.quota))
+        QuotaRef::Override { requests_per_unit, unit, sharing } => {
+            let given = Override::new(requests_per_unit, unit).ok()?;
+            Some(Cow::Owned(given.limit.quota.shared(sharing)))
         }
         QuotaRef::Rule { identity, place, limit } => {
             let domain = rules.policy().domain(&held.domain)?;

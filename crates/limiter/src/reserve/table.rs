@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Timestamp};
+use tollgate_core::{Cost, Decision, Sharing, Timestamp};
 use tollgate_policy::Unit;
 
 use super::{ReservationId, Settled};
@@ -36,10 +36,21 @@ pub(crate) struct HeldItem {
     pub(crate) cost: Cost,
     /// It asked for as many as the request as a whole did, so that what the request used is what it used.
     pub(crate) is_scaled: bool,
-    /// Held in this node's memory, since the store gave no answer.
-    pub(crate) is_local: bool,
+    /// Where.
+    pub(crate) counted: Counted,
     /// What the counter said when they were taken.
     pub(crate) said: Decision,
+}
+
+/// Where a counter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// In the store.
+    Shared,
+    /// In this node's memory, as the rule says.
+    Own,
+    /// There by a share among so many nodes, since the store gave no answer.
+    Share(u32),
 }
 
 /// Where to find the quota that a counter goes with.
@@ -48,7 +59,7 @@ pub(crate) enum QuotaRef {
     /// A limit of a rule; its place in the rules of that generation, and what stays of it in others.
     Rule { identity: u64, place: u32, limit: u32 },
     /// The limit that came with the request.
-    Override { requests_per_unit: u32, unit: Unit },
+    Override { requests_per_unit: u32, unit: Unit, sharing: Sharing },
 }
 
 /// One that is open.

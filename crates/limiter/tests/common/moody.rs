@@ -7,15 +7,22 @@ use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
 
 /// The model, while it is up.
-#[derive(Default)]
 pub(crate) struct Moody {
     pub(crate) model: ModelStore,
     pub(crate) is_down: AtomicBool,
+    /// How many nodes it says there are.
+    pub(crate) nodes: u32,
+}
+
+impl Default for Moody {
+    fn default() -> Self {
+        Self { model: ModelStore::default(), is_down: AtomicBool::new(false), nodes: 1 }
+    }
 }
 
 impl Moody {
     pub(crate) fn down() -> Self {
-        Self { model: ModelStore::default(), is_down: AtomicBool::new(true) }
+        Self { is_down: AtomicBool::new(true), ..Self::default() }
     }
 
     fn error(&self) -> StoreError {
@@ -26,6 +33,10 @@ impl Moody {
 impl Store for Moody {
     fn name(&self) -> StoreName {
         StoreName::new("moody")
+    }
+
+    fn live_nodes(&self) -> u32 {
+        self.nodes
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {

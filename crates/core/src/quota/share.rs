@@ -1,0 +1,73 @@
+//! One node's part of a quota, for the time in which nodes cannot ask each other.
+
+use super::{Period, Quota, Sharing};
+use crate::algorithm::{Algorithm, LeakyForm, Refill};
+
+impl Quota {
+    /// What one of `nodes` nodes may admit by itself, so that all of them together admit about what this quota does.
+    ///
+    /// - Where permits flow (token bucket, leaky bucket) the rate is an exact n-th: the same limit over a period `nodes` times as
+    ///   long, or a smaller limit where that period would be too long. What can be had at once (burst, capacity) is divided.
+    /// - Everywhere else the limit is divided.
+    ///
+    /// A number that is divided is rounded down, and 1 where that were 0 and it was not: a rule that admits something admits something
+    /// on every node. So n nodes together admit at most what one quota with max(limit, n) for its limit and max(burst, n) for
+    /// its burst would (`sliding_window_counter`: and one permit a node, since each rounds its older window down). An initial fill
+    /// and an overdraft are rounded down also to 0.
+    ///
+    /// The share is [`Sharing::Local`] and knows nothing of states that another share wrote: keep each under a key of its own.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let share = Quota::token_bucket(10, Duration::from_secs(1))?.share_of(4);
+    /// let noon = Timestamp::from_unix_seconds(1_700_000_000);
+    /// let mut state = share.fresh();
+    /// assert_eq!(share.take(&mut state, Cost(2), noon).remaining(), 0); // ten at once, over four nodes
+    /// let denied = share.take(&mut state, Cost(1), noon);
+    /// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_millis(400))); // 10 a second, over four nodes
+    /// assert_eq!(Quota::fixed_window(3, Duration::from_secs(60))?.share_of(8).limit(), 1);
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn share_of(&self, nodes: u32) -> Self {
+        if nodes <= 1 || matches!(self.algorithm, Algorithm::Unlimited) {
+            return self.clone().shared(Sharing::Local);
+        }
+        let down = |permits: u64| permits / u64::from(nodes);
+        let part = |permits: u64| down(permits).max(u64::from(permits > 0));
+        let slower = match self.period {
+            Period::Span(span) => span.checked_mul(nodes).filter(|span| *span <= Self::LONGEST_PERIOD),
+            Period::Civil { .. } => None,
+        };
+        let flow = || match slower {
+            Some(span) => (self.limit, Period::Span(span)),
+            None => (part(self.limit), self.period.clone()),
+        };
+        let ((limit, period), algorithm) = match self.algorithm {
+            Algorithm::TokenBucket { burst, initial, overdraft, refill } => {
+                let burst = Some(part(burst.unwrap_or(self.limit))).filter(|burst| *burst > 0);
+                let overdraft = down(overdraft);
+                let algorithm =
+                    Algorithm::TokenBucket { burst, initial: initial.map(down), overdraft, refill };
+                match refill {
+                    Refill::Continuous => (flow(), algorithm),
+                    Refill::Interval => ((part(self.limit), self.period.clone()), algorithm),
+                }
+            }
+            Algorithm::LeakyBucket { capacity, form } => {
+                let capacity = Some(part(capacity.unwrap_or(self.limit))).filter(|capacity| *capacity > 0);
+                let form = match form {
+                    LeakyForm::Meter => LeakyForm::Meter,
+                    LeakyForm::Queue { delay_after } => LeakyForm::Queue { delay_after: down(delay_after) },
+                };
+                (flow(), Algorithm::LeakyBucket { capacity, form })
+            }
+            ref windowed => ((part(self.limit), self.period.clone()), windowed.clone()),
+        };
+        // Smaller numbers at a slower rate than what is a quota already: it is one.
+        let share = Self::new(limit, period, algorithm).unwrap_or_else(|_| self.clone());
+        share.shared(Sharing::Local)
+    }
+}
