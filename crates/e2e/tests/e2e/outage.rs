@@ -1,0 +1,253 @@
+//! What becomes of counts while their store, or a node, fails: real processes, killed and stopped while clients ask.
+//!
+//! Each row asserts the bound that `docs/guarantees.md` states for its fault, and no other. Exact sharing; leases are in `leased`.
+
+use std::time::Duration;
+
+use tokio::task::block_in_place;
+use tokio::time::Instant;
+use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel};
+
+use crate::fleet::{Demand, Fleet, Seen, Traffic, What, of, until};
+use crate::http;
+
+const LIMIT: usize = 60;
+const CLIENTS: usize = 3;
+const CALLERS: usize = 8;
+/// What four nodes that know of each other admit by their shares, each rounded up.
+const SHARES: usize = 4 * LIMIT.div_ceil(4);
+/// `docs/guarantees.md` says one second after the store's return; two cores that run all of this may be late.
+const BACK: Duration = Duration::from_secs(2);
+/// Far above the deadline of a call; only a hang takes longer.
+const HANG: Duration = Duration::from_secs(10);
+
+const RULES: &str = "domain: fleet
+descriptors:
+  - {key: strict, rate_limit: {unit: year, requests_per_unit: 60, on_store_failure: deny}}
+  - {key: open, rate_limit: {unit: year, requests_per_unit: 60, on_store_failure: allow}}
+  - {key: share, rate_limit: {unit: year, requests_per_unit: 60, on_store_failure: local}}
+";
+
+const DEMAND: Demand = Demand {
+    keys: &["strict", "open", "share"],
+    clients: CLIENTS,
+    batch: 1,
+    callers: CALLERS,
+    pause: Duration::from_millis(2),
+};
+
+/// Half of each limit is used before the fault, the rest and more after it.
+const BEFORE: usize = 300;
+const AFTER: usize = 1000;
+
+/// What was seen before, during and after a fault.
+struct Story {
+    seen: Vec<Seen>,
+    /// When the store was there again.
+    cured: Instant,
+}
+
+impl Story {
+    /// A fault between two stretches of demand. `fault` ends when it is there, `cure` when the store can answer again.
+    async fn of(fleet: &Fleet, fault: impl FnOnce(), cure: impl FnOnce()) -> Self {
+        let traffic = Traffic::start(fleet, &DEMAND);
+        traffic.more(BEFORE).await;
+        block_in_place(fault);
+        fleet.wait_for_store("down").await;
+        traffic.more(BEFORE).await;
+        block_in_place(cure);
+        let cured = Instant::now();
+        fleet.wait_for_store("up").await;
+        traffic.more(AFTER).await;
+        Self { seen: traffic.end().await, cured }
+    }
+
+    /// For each client of each rule: how many were admitted by the store's word.
+    fn counted(&self) -> impl Iterator<Item = (&'static str, usize, usize)> {
+        let pairs = DEMAND.keys.iter().flat_map(|key| (0..CLIENTS).map(|client| (*key, client)));
+        pairs
+            .map(|(key, client)| (key, client, of(&self.seen, key, client).filter(|it| it.counted()).count()))
+    }
+
+    /// Between `least` and `most` were admitted by the store's word of each client; all that is `lost` counts together.
+    fn assert_counted(&self, most: usize, lost: usize) {
+        let mut short = 0;
+        for (key, client, counted) in self.counted() {
+            assert!(counted <= most, "{key} of client {client}: {counted} admitted, at most {most}");
+            let last = of(&self.seen, key, client).last().expect("it was asked");
+            assert_eq!(
+                last.what,
+                What::Denied,
+                "{key} of client {client}: {counted} admitted, and its limit is used up"
+            );
+            short += LIMIT.saturating_sub(counted);
+        }
+        assert!(short <= lost, "{short} permits were lost, at most {lost}");
+    }
+
+    /// Each rule decided without the store as it declares, each such decision says so, nothing hung, and soon all was well again.
+    /// `local_most` is the most that the shares of all nodes together admit.
+    async fn assert_outage(&self, fleet: &Fleet, local_most: usize) {
+        let mut degraded = 0;
+        let mut late = Duration::ZERO;
+        for seen in &self.seen {
+            assert!(seen.heard - seen.sent < HANG, "{seen:?} took {:?}", seen.heard - seen.sent);
+            let What::Degraded { how, admitted } = &seen.what else { continue };
+            degraded += 1;
+            late = late.max(seen.sent.saturating_duration_since(self.cured));
+            match seen.key {
+                "strict" => assert_eq!((how.as_str(), *admitted), ("deny", false)),
+                "open" => assert_eq!((how.as_str(), *admitted), ("allow", true)),
+                _ => assert_eq!(how, "local"),
+            }
+        }
+        assert!(degraded > 0, "nobody noticed");
+        assert!(late <= BACK, "decided without the store {late:?} after its return");
+        let counted = fleet.metric("tollgate_degraded_decisions_total", "").await;
+        assert_eq!(counted, f64::from(degraded), "the metric counts each");
+        for client in 0..CLIENTS {
+            let local = of(&self.seen, "share", client);
+            let admitted =
+                local.filter(|it| matches!(it.what, What::Degraded { admitted: true, .. })).count();
+            assert!(
+                admitted <= local_most,
+                "client {client}: {admitted} admitted by shares, at most {local_most}"
+            );
+        }
+        println!("{degraded} decisions without the store, the last {late:?} after its return");
+    }
+}
+
+/// Four nodes that have heard of the store and of each other.
+async fn fleet(url: &str) -> Fleet {
+    let fleet = Fleet::start(4, RULES, url, &[]);
+    fleet.wait_for_store("up").await;
+    until("the nodes to know of each other", async || {
+        (fleet.metric("tollgate_store_live_nodes", "").await >= 16.0).then_some(())
+    })
+    .await;
+    fleet
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_killed_and_kept_its_file_goes_on_counting_where_it_was() {
+    let Some(mut store) = Redis::start(&Options::new().append_only()) else { return };
+    let fleet = fleet(&store.url()).await;
+    let cell = std::cell::RefCell::new(&mut store);
+    let story = Story::of(&fleet, || cell.borrow_mut().kill(), || cell.borrow_mut().start_again()).await;
+    story.assert_outage(&fleet, SHARES).await;
+    story.assert_counted(LIMIT, CALLERS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_stalls_holds_nobody_up_and_loses_at_most_what_was_under_way() {
+    let Some(store) = Redis::start(&Options::new()) else { return };
+    let fleet = fleet(&store.url()).await;
+    let story = Story::of(&fleet, || store.stop(), || store.resume()).await;
+    story.assert_outage(&fleet, SHARES).await;
+    story.assert_counted(LIMIT, CALLERS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_comes_back_empty_admits_at_most_once_more_the_limit() {
+    let Some(mut store) = Redis::start(&Options::new()) else { return };
+    let fleet = fleet(&store.url()).await;
+    let cell = std::cell::RefCell::new(&mut store);
+    let story = Story::of(&fleet, || cell.borrow_mut().kill(), || cell.borrow_mut().restart_empty()).await;
+    story.assert_outage(&fleet, SHARES).await;
+    story.assert_counted(2 * LIMIT, CALLERS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_admits_again_at_most_what_the_replica_had_not_heard_of() {
+    let Some(mut sentinel) = Sentinel::start(&Options::new(), 1) else { return };
+    let fleet = fleet(&sentinel.url()).await;
+    let traffic = Traffic::start(&fleet, &DEMAND);
+    traffic.more(BEFORE).await;
+    let killed = Instant::now();
+    block_in_place(|| sentinel.kill_master());
+    let cured = Instant::now();
+    fleet.wait_for_store("up").await;
+    traffic.more(AFTER).await;
+    let story = Story { seen: traffic.end().await, cured };
+    story.assert_outage(&fleet, SHARES).await;
+    // What was admitted in the last second before the end of the master: its replica is never so far behind.
+    let second = Duration::from_secs(1);
+    let unheard = |it: &&Seen| it.counted() && it.heard + second >= killed && it.sent <= killed;
+    let most =
+        (0..CLIENTS).map(|it| of(&story.seen, "strict", it).filter(unheard).count()).max().unwrap_or(0);
+    story.assert_counted(LIMIT + most, CALLERS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slots_that_move_while_clients_ask_lose_no_count() {
+    let Some(cluster) = Cluster::start() else { return };
+    let fleet = fleet(&cluster.url()).await;
+    let traffic = Traffic::start(&fleet, &DEMAND);
+    traffic.more(BEFORE).await;
+    // Every slot that has a counter goes to another node.
+    let slots: std::collections::BTreeSet<u16> = block_in_place(|| {
+        let keys = cluster.nodes.iter().flat_map(|node| node.command(&["KEYS", "*"]).array().to_vec());
+        keys.map(|key| cluster.slot(&key.text())).collect()
+    });
+    assert!(slots.len() >= DEMAND.keys.len() * CLIENTS, "{slots:?}");
+    block_in_place(|| slots.iter().for_each(|slot| cluster.move_slot(*slot, (cluster.owner(*slot) + 1) % 3)));
+    let cured = Instant::now();
+    traffic.more(AFTER).await;
+    let story = Story { seen: traffic.end().await, cured };
+    story.assert_counted(LIMIT, 0);
+    let degraded = story.seen.iter().filter(|it| matches!(it.what, What::Degraded { .. })).count();
+    assert_eq!(degraded, 0, "a slot that moves is followed, which no caller hears of");
+    assert!(fleet.metric("tollgate_store_redirects_total", "").await > 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_killed_loses_at_most_the_answers_it_owed() {
+    let Some(store) = Redis::start(&Options::new()) else { return };
+    let mut fleet = fleet(&store.url()).await;
+    let traffic = Traffic::start(&fleet, &DEMAND);
+    traffic.more(BEFORE).await;
+    block_in_place(|| fleet.nodes[0].kill());
+    traffic.more(AFTER).await;
+    let story = Story { seen: traffic.end().await, cured: Instant::now() };
+    let unknown = story.seen.iter().filter(|it| it.what == What::Unknown).count();
+    assert!(unknown <= CALLERS, "each caller lost at most one answer, not {unknown}");
+    story.assert_counted(LIMIT, unknown);
+    let degraded = story.seen.iter().any(|it| matches!(it.what, What::Degraded { .. }));
+    assert!(!degraded, "the others never missed the store");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_are_open_while_the_store_is_down_and_all_is_well_soon_after_it_comes() {
+    let Some(mut store) = Redis::start(&Options::new()) else { return };
+    block_in_place(|| store.kill());
+    let fleet = Fleet::start(2, RULES, &store.url(), &[]);
+    let strict = Fleet::start(1, RULES, &store.url(), &["--ready-needs-store"]);
+    fleet.wait_for_store("down").await;
+    strict.wait_for_store("down").await;
+    let ready =
+        async |fleet: &Fleet| http::get(fleet.nodes[0].http, "/readyz", &[]).await.expect("an answer").status;
+    assert_eq!(
+        (ready(&fleet).await, ready(&strict).await),
+        (200, 503),
+        "only who is told to needs its store"
+    );
+
+    let traffic = Traffic::start(&fleet, &DEMAND);
+    traffic.more(BEFORE).await;
+    block_in_place(|| store.start_again());
+    let cured = Instant::now();
+    fleet.wait_for_store("up").await;
+    strict.wait_for_store("up").await;
+    traffic.more(AFTER).await;
+    let story = Story { seen: traffic.end().await, cured };
+    story.assert_outage(&fleet, 2 * LIMIT).await; // none has heard of the other
+    story.assert_counted(LIMIT, 0);
+    until("a node that needs its store to be ready", async || (ready(&strict).await == 200).then_some(()))
+        .await;
+    for node in &fleet.nodes {
+        let printed = node.printed();
+        let said = |what: &str| printed.lines().filter(|line| line.contains(what)).count();
+        assert!(said("answers") >= 1, "one line a change of state:\n{printed}");
+    }
+}
