@@ -94,14 +94,16 @@ if not windows then
 else
   local till = first_hit == 1 and now + longest or window_ends
   local possible = now < till and till - now <= longest
-  if ends <= now then
-    if not possible then
-      return {now, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    end
+  -- A clock that went back too far to wait for the window's end: what was counted stays counted, until a nearer end.
+  local over, beyond = ends <= now, ends - now > longest + LONGEST_WAIT
+  if (over or beyond) and not possible then
+    return {now, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+  end
+  if over then
     taken, out, before, epoch, ends = 0, 0, 0, 0, till
     nodes, known, anew = 0, false, true
-  elseif ends - now > longest + LONGEST_WAIT and possible then
-    ends = till -- the clock went back too far to wait for the end: what was counted stays counted
+  elseif beyond then
+    ends = till
   end
   at = now
 end
@@ -135,14 +137,18 @@ if op == LEASE then
       active = active + 1
       nodes = active
     end
+    local held_by_all = out + before + kept
     local room = math.floor(math.max(0, full - taken) / interval)
-    local least = math.max(1, math.floor(ration / active))
-    local share = math.min(math.max(need, least, math.floor(room / (2 * active))), want)
+    local ration = math.max(1, math.floor(ration / active))
+    -- What nobody waits for yet may be half of the burst at most.
+    local ahead_of_need = math.max(ration, math.floor(room / (2 * active)))
+    ahead_of_need = math.min(ahead_of_need, math.max(0, math.floor(burst / 2) - held_by_all))
+    local share = math.min(math.max(need, ahead_of_need), want)
     if share <= room or windows then
       granted = math.min(share, room)
     else
       local promised = math.floor(math.max(0, full + ahead - taken) / interval)
-      granted = math.min(math.max(least, room), share, promised, math.max(0, burst - (out + before + kept)))
+      granted = math.min(math.max(ration, room), share, promised, math.max(0, burst - held_by_all))
     end
     taken = taken + granted * interval
     out = out + kept + granted

@@ -1,0 +1,2 @@
+//! Leases, driven.
+mod script;

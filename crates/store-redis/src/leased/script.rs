@@ -1,0 +1,112 @@
+//! The ledger's calls as one script call, and its replies read: `ledger.lua` repeats [`Ledger`](crate::lease::Ledger) on the server's
+//! clock, number by number. Not here: how a call reaches a server.
+
+use std::sync::LazyLock;
+
+use redis::Value;
+
+use crate::call::Call as ScriptCall;
+use crate::lease::{Call, Op, Reply, Terms};
+use crate::script::Script;
+
+/// What every call runs.
+pub(crate) static SCRIPT: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[include_str!("../lua/ledger.lua")]));
+
+/// The end of the names of leased keys: `tollgate:{shop|user=ann|minute}|leased`. No counter's key ends so.
+pub(crate) const SUFFIX: &[u8] = b"|leased";
+
+/// What to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// A call of the ledger.
+    Call(Call),
+    /// The key is forgotten; the reply tells how it stood.
+    Reset,
+}
+
+/// Why a reply is none of the ledger's. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Odd {
+    #[error("holds what is not an account of leases; delete it or choose another prefix")]
+    Foreign,
+    #[error("has an unexpected answer: {0}")]
+    Reply(String),
+}
+
+/// Terms as the script reads them: made once a quota.
+pub(crate) fn pack(terms: &Terms) -> Vec<u8> {
+    let first_hit = u64::from(terms.begins_with_first_hit());
+    doubles(&[
+        terms.interval(),
+        terms.per_us(),
+        terms.burst(),
+        terms.ahead(),
+        terms.ration(),
+        terms.tau_us(),
+        terms.longest_us(),
+        first_hit,
+    ])
+}
+
+/// One script call. `now_us`: the caller's time, where it counts and not the server's.
+pub(crate) fn encode(key: Vec<u8>, terms: Vec<u8>, job: Job, now_us: Option<u64>) -> ScriptCall {
+    let (window_ends_us, numbers) = match job {
+        Job::Reset => (0, [5, 0, 0, 0, 0, 0, 0]),
+        Job::Call(Call { op, window_ends_us }) => {
+            let numbers = match op {
+                Op::Lease(it) => [0, it.node, it.seq, it.held, it.spent, it.want, it.need],
+                Op::Take { cost, times } => [1, cost, times, 0, 0, 0, 0],
+                Op::GiveBack { cost } => [2, cost, 0, 0, 0, 0, 0],
+                Op::Charge { cost } => [3, cost, 0, 0, 0, 0, 0],
+                Op::Peek => [4, 0, 0, 0, 0, 0, 0],
+            };
+            (window_ends_us, numbers)
+        }
+    };
+    let [op, rest @ ..] = numbers;
+    let [a, b, c, d, e, f] = rest;
+    let mut args = vec![terms, doubles(&[op, window_ends_us, a, b, c, d, e, f])];
+    args.extend(now_us.map(|now_us| doubles(&[now_us])));
+    ScriptCall { script: &SCRIPT, keys: vec![key], args }
+}
+
+/// What the script answered.
+pub(crate) fn decode(value: &Value) -> Result<Reply, Odd> {
+    let odd = || Odd::Reply(format!("{value:?}").chars().take(200).collect());
+    let Value::Array(items) = value else { return Err(odd()) };
+    let mut numbers = [0; 11];
+    match items.as_slice() {
+        [Value::Int(-1)] => return Err(Odd::Foreign),
+        items if items.len() == numbers.len() => {
+            for (number, item) in numbers.iter_mut().zip(items) {
+                let Value::Int(item) = item else { return Err(odd()) };
+                *number = u64::try_from(*item).map_err(|_| odd())?;
+            }
+        }
+        _ => return Err(odd()),
+    }
+    let [now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active] = numbers;
+    let (refused, renewed) = (refused == 1, renewed == 1);
+    Ok(Reply {
+        now_us,
+        refused,
+        seq,
+        renewed,
+        granted,
+        admitted,
+        taken,
+        out,
+        out_before,
+        ends_us,
+        active,
+    })
+}
+
+/// Whole numbers as the script unpacks them. Those beyond 2^53 lose their last digits, which no cap lets through.
+fn doubles(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests;
