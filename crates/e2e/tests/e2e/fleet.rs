@@ -318,3 +318,26 @@ async fn four_nodes_admit_each_client_exactly_what_one_would() {
     assert!(seen.iter().all(|it| matches!(it.what, What::Admitted | What::Denied)), "no fault, no mark");
     println!("4 nodes, {} decisions in {:?}", seen.len(), began.elapsed());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_one_caller_leaves_the_others_what_is_theirs_on_every_node() {
+    let Some(store) = Redis::start(&Options::new()) else { return };
+    let fleet = Fleet::start(4, RULES, &store.url(), &[]);
+    fleet.wait_for_store("up").await;
+    // B asks all the time; C, D and E twenty-five times each, which is what they may.
+    let b =
+        Traffic::start(&fleet, &Demand { keys: &["bucket"], clients: 1, callers: 6, ..Demand::default() });
+    b.more(200).await;
+    for other in ["C", "D", "E"] {
+        for turn in 0..25 {
+            let body =
+                format!(r#"{{"domain":"fleet","descriptors":[[{{"key":"bucket","value":"{other}"}}]]}}"#);
+            let answer = http::post(fleet.nodes[turn % 4].http, "/v1/check", &body).await.expect("an answer");
+            let answer: Value = serde_json::from_str(&answer.body).expect("JSON");
+            assert_eq!(answer["outcome"], "admit", "{other} at its {turn}th: {answer}");
+        }
+    }
+    let seen = b.end().await;
+    assert_within_bucket(of(&seen, "bucket", 0).filter(|it| it.counted()), 25.0, 5.0);
+    assert!(seen.iter().filter(|it| it.what == What::Denied).count() > 100, "B was held to its own");
+}
