@@ -39,6 +39,9 @@ impl Expiry {
     /// Never: kept for as long as there is room.
     pub const NEVER: Self = Self(u32::MAX);
 
+    /// The last instant that an expiry tells: in January 2072.
+    pub const LATEST: Timestamp = Timestamp::from_unix_seconds(Self::STICKY as u64 - 1);
+
     /// The end of the second in which `instant` lies (exactly `instant` when it is a whole second).
     #[must_use]
     pub const fn at(instant: Timestamp) -> Self {

@@ -75,13 +75,20 @@ impl Direct {
         self.go_on(together(asks, now, self.time)?, asks, now, together_answers)
     }
 
-    fn go_on(&self, mut next: Next, asks: &[Ask], now: Timestamp, read: Reader) -> Result<Vec<Answer>, Fault> {
+    fn go_on(
+        &self,
+        mut next: Next,
+        asks: &[Ask],
+        now: Timestamp,
+        read: Reader,
+    ) -> Result<Vec<Answer>, Fault> {
         for _ in 0..=MOST_CALLS {
             match next {
                 Next::Done(answers) => return Ok(answers),
                 Next::Again(call) => {
                     let reply = self.eval(&call).map_err(|error| {
-                        let (code, detail) = (error.code().unwrap_or("ERR"), error.detail().unwrap_or_default());
+                        let (code, detail) =
+                            (error.code().unwrap_or("ERR"), error.detail().unwrap_or_default());
                         refusal(&asks[0].key, code, detail)
                             .unwrap_or_else(|| Fault::Reply(format!("{error} {}", call.script.sha())))
                     })?;

@@ -20,7 +20,13 @@ fn cases(default: u32) -> u32 {
 fn scripts_answer_as_the_model_does() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let stores = AtomicU32::new(0);
-    let options = suite::Options { begins: AHEAD, cases: cases(64), takes: 60, threads: 8, ..suite::Options::default() };
+    let options = suite::Options {
+        begins: AHEAD,
+        cases: cases(64),
+        takes: 60,
+        threads: 8,
+        ..suite::Options::default()
+    };
     let make = || {
         let nth = stores.fetch_add(1, Relaxed);
         Direct::new(&redis.url(), &format!("t{nth}:"), StoreTime::Node)

@@ -109,7 +109,9 @@ impl SlidingWindowCounter {
 
     fn settle(&self, state: &mut Wide, cost: Cost, counts: Counts, now: Timestamp) -> Decision {
         let reset_ns = self.reset_ns(counts, now);
-        if !cost.is_peek() {
+        if !cost.is_peek() && counts.current == 0 && counts.previous == 0 {
+            *state = Wide::default(); // nothing is counted: as an unseen key
+        } else if !cost.is_peek() {
             state.cells.clear();
             state.cells.extend([TAG, self.window_ns, counts.window, counts.current, counts.previous]);
             state.expires = Expiry::at(Timestamp::from_nanos(now.as_nanos().saturating_add(reset_ns)));

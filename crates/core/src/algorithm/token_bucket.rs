@@ -194,7 +194,8 @@ impl TokenBucket {
         let owed = self
             .debt_or_deepest(word, now)
             .saturating_add(self.units.of_permits(cost.permits()))
-            .min(DEEPEST);
+            .min(DEEPEST)
+            .min(self.units_between(now, Expiry::LATEST)); // a later one could not be told from another rate's
         self.settle(owed, now)
     }
 
@@ -217,6 +218,11 @@ impl TokenBucket {
         let owed = debt + asked;
         let wait_ns = self.units.nanos_in(owed.saturating_sub(self.full));
         self.reserve_at(word, cost, owed, wait_ns, max_wait_ns, now)
+    }
+
+    /// Units from one instant to another, saturating.
+    fn units_between(&self, from: Timestamp, to: Timestamp) -> u64 {
+        to.as_nanos().saturating_sub(from.as_nanos()).saturating_mul(self.units.scale())
     }
 
     /// The end of every reservation: `wait_ns` from now, owing `owed` units, unless that is too long.

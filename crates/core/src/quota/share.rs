@@ -3,6 +3,18 @@
 use super::{Period, Quota, Sharing};
 use crate::algorithm::{Algorithm, LeakyForm, Refill};
 
+impl Sharing {
+    /// The name in rule files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Leased => "leased",
+            Self::Local => "local",
+        }
+    }
+}
+
 impl Quota {
     /// What one of `nodes` nodes may admit by itself, so that all of them together admit about what this quota does.
     ///

@@ -4,6 +4,7 @@
 -- owe: what an unseen key lacks of a full bucket. n > 0: so many takes of `ask`, each of which fits while not more than
 -- `room` is owed. 0: a charge, -1: given back, `room` being the deepest debt that is written. -2: forgotten.
 -- go: 0 only try, 1 do, 2 only let it begin to fill.
+local LATEST = 3221225471000 -- in ms; a later instant is none of ours
 local function bucket(key, arg, go)
   local M, FP, keep, owe_ms, owe, n, ask_ms, ask, room_ms, room, at = struct.unpack('<dddddddddd', arg)
   local u = ns * (M / 1000000)
@@ -13,7 +14,7 @@ local function bucket(key, arg, go)
   if v then
     E = redis.call('PEXPIRETIME', key)
     e, b = E - keep, (tonumber(v) or -1) - FP
-    if b < 0 or b >= M or E < 0 or e > 3221225470000 then
+    if b < 0 or b >= M or E < 0 or e > LATEST then
       return -1, E, v
     end
     if (e - ms) * M <= b + u then
@@ -56,6 +57,9 @@ local function bucket(key, arg, go)
       e, b, write = e + ask_ms, b - ask, true
       if (e - ms - room_ms) * M > b + u + room then
         e, b = ms + room_ms, -u - room
+      end
+      if e > LATEST then
+        e, b = LATEST, 0
       end
     elseif n == -1 then
       if asks and (e - ms) * M > b + u then

@@ -47,12 +47,13 @@ local function counter(key, arg, go)
     end
   end
   -- What is left of the window; a clock that stepped back stands still at the beginning of the later one.
+  local rest_ms, rest = w_ms - in_ms, w - into
+  if rest < 0 then
+    rest_ms, rest = rest_ms - 1, rest + 1000000
+  end
   local o_ms, o = w_ms, w
   if ahead == 0 then
-    o_ms, o = w_ms - in_ms, w - into
-    if o < 0 then
-      o_ms, o = o_ms - 1, o + 1000000
-    end
+    o_ms, o = rest_ms, rest
     local back_ms, back = ms % 1000, ns
     if before > 0 and now == 0 and (back_ms < in_ms or back_ms == in_ms and back <= into) then
       -- What weighed nothing when this second began has been forgotten since.
@@ -87,7 +88,10 @@ local function counter(key, arg, go)
       now, before = now - of_now, math.max(0, before - (cost - of_now))
       write = write or cost > 0
     elseif n == -2 then
-      ahead, now, before, write, gone = 0, 0, 0, false, true
+      now, before = 0, 0
+    end
+    if now == 0 and before == 0 and n ~= -3 then -- as an unseen key
+      ahead, o_ms, o, write, gone = 0, rest_ms, rest, false, true
     end
     if at > #arg then
       break
@@ -100,7 +104,7 @@ local function counter(key, arg, go)
     local till_ms, till = ms - in_ms + windows * w_ms, ns - into + windows * w
     local text = string.format('%s %.0f %.0f %.0f', whole, number + ahead, now, before)
     redis.call('SET', key, text, 'PXAT', till_ms + math.ceil(till / 1000000))
-  elseif go == 1 and gone then
+  elseif go == 1 and gone and v then
     redis.call('DEL', key)
   end
   return ok, -1, v

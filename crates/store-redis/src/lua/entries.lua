@@ -124,6 +124,8 @@ local function entries(key, arg, go)
       while first <= size and entry(first)[3] <= base do
         first = first + 1
       end
+    elseif n == -3 and used() > limit then
+      asked[#asked + 1] = base + used() - limit
     elseif n == -2 then
       moved, grown, wiped, first, size, base = false, false, true, 1, 0, 0
     end

@@ -116,10 +116,7 @@ pub(super) fn read(
 type WordOf<'a> = Box<dyn Fn(u128) -> Option<Word> + 'a>;
 
 /// The forms that this rule may have written before, and how each one's states become words.
-fn rates<'a>(
-    quota: &'a Quota,
-    bucket: BucketNumbers<'a>,
-) -> impl Iterator<Item = (Form, WordOf<'a>)> + 'a {
+fn rates<'a>(quota: &'a Quota, bucket: BucketNumbers<'a>) -> impl Iterator<Item = (Form, WordOf<'a>)> + 'a {
     let short = quota.starts_short();
     let own = Form::new(bucket.scale(), bucket.interval(), !short);
     let present = std::iter::once((own, Box::new(move |at| Some(bucket.word(at))) as WordOf<'a>));

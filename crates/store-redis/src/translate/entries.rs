@@ -94,8 +94,12 @@ pub(super) fn read_cells(
         Shown::All(head, elements) => (head, None, elements, true),
     };
     let Some(list) = list(&head, since, elements)? else { return Ok(foreign(&head)) };
-    let lengths = list.tag.split_once('/').and_then(|(counted, cell)| Some((counted.parse().ok()?, cell.parse().ok()?)));
-    let Some((counted_ns, cell_ns)) = lengths.filter(|(counted_ns, cell_ns): &(u64, u64)| *cell_ns > 0 && counted_ns >= cell_ns)
+    let lengths = list
+        .tag
+        .split_once('/')
+        .and_then(|(counted, cell)| Some((counted.parse().ok()?, cell.parse().ok()?)));
+    let Some((counted_ns, cell_ns)) =
+        lengths.filter(|(counted_ns, cell_ns): &(u64, u64)| *cell_ns > 0 && counted_ns >= cell_ns)
     else {
         return Ok(foreign(&head));
     };
@@ -153,4 +157,3 @@ fn anew(
     words.extend(written);
     Read::Odd(Swap::Lists, words)
 }
-

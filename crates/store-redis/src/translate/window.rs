@@ -44,7 +44,9 @@ pub(super) fn total_argument(packed: &mut Packed, stock: u64, asks: &[&Ask]) {
 pub(super) fn read_total(quota: &Quota, value: &Value) -> Result<Read, Fault> {
     let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
     Ok(match text.parse() {
-        Ok(used) if text.len() <= 15 => Read::State(State::Word(Word { value: used, expires: Expiry::NEVER }), true),
+        Ok(used) if text.len() <= 15 => {
+            Read::State(State::Word(Word { value: used, expires: Expiry::NEVER }), true)
+        }
         _ => foreign(&text),
     })
 }
