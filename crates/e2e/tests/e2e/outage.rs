@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel};
 
 use crate::fleet::{Demand, Fleet, Seen, Traffic, What, of, until};
-use crate::http;
+use crate::{http, rls};
 
 const LIMIT: usize = 60;
 const CLIENTS: usize = 3;
@@ -268,5 +268,42 @@ async fn ports_are_open_while_the_store_is_down_and_all_is_well_soon_after_it_co
         let printed = node.printed();
         let said = |what: &str| printed.lines().filter(|line| line.contains(what)).count();
         assert!(said("answers") >= 1, "one line a change of state:\n{printed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_surface_tells_that_a_decision_was_made_without_the_store() {
+    let Some(mut store) = Redis::start(&Options::new()) else { return };
+    let fleet = Fleet::start(1, RULES, &store.url(), &[]);
+    fleet.wait_for_store("up").await;
+    let node = &fleet.nodes[0];
+    let mut grpc = rls::Client::connect(node.grpc).await.expect("it listens");
+    for (stored, rows) in [
+        (true, [("strict", None), ("open", None), ("share", None)]),
+        (false, [("strict", Some("deny")), ("open", Some("allow")), ("share", Some("local"))]),
+    ] {
+        if !stored {
+            block_in_place(|| store.kill());
+            fleet.wait_for_store("down").await;
+        }
+        for (key, how) in rows {
+            let admitted = how != Some("deny");
+            let body = format!(r#"{{"domain":"fleet","descriptors":[[{{"key":"{key}","value":"c"}}]]}}"#);
+            let http = http::post(node.http, "/v1/check", &body).await.expect("an answer");
+            assert_eq!(http.header("x-ratelimit-degraded"), how, "{key}: {http:?}");
+            let answer = grpc.ask(rls::hit("fleet", key, "c")).await.expect("an answer");
+            assert_eq!(answer.overall_code == rls::OK, admitted, "{key}: {answer:?}");
+            let field = answer
+                .response_headers_to_add
+                .iter()
+                .find(|it| it.key.eq_ignore_ascii_case("x-ratelimit-degraded"));
+            assert_eq!(field.map(|it| it.value.as_str()), how, "{key}: {answer:?}");
+            let metadata = answer.dynamic_metadata.iter().flat_map(|it| it.fields.keys());
+            assert_eq!(
+                metadata.filter(|it| it.contains("degraded")).count(),
+                usize::from(how.is_some()),
+                "{key}: {answer:?}"
+            );
+        }
     }
 }
