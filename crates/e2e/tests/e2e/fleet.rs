@@ -62,7 +62,7 @@ impl Fleet {
         // The deadline of a busy machine: the default is for the network, and here the store shares two cores with all nodes.
         Start::new(self.rules.path())
             .args(["--store", &self.store, "--workers", "1", "--memory-max", "16MiB"])
-            .args(["--store-deadline", "200ms"])
+            .args(["--store-deadline", "400ms"])
             .args(self.args.iter().map(String::as_str))
             .go()
     }

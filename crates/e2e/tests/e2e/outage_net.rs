@@ -50,7 +50,7 @@ async fn an_answer_that_is_lost_is_never_asked_for_again() {
     // (fault, its requests are decided without the store, they may still have been counted)
     for (row, (fault, degrades, counts)) in [
         (late(50), false, false),
-        (late(500), true, true),
+        (late(1000), true, true),
         (Fault::Stall, true, true),
         (Fault::DropReplies, true, true),
         (Fault::CutReplies, true, true),
