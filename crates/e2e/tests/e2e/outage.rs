@@ -86,7 +86,7 @@ impl Story {
     }
 
     /// Each rule decided without the store as it declares, each such decision says so, nothing hung, and soon all was well again.
-    /// `local_most` is the most that the shares of all nodes together admit.
+    /// `local_most` is the most that the shares of all nodes together admit in the outage.
     async fn assert_outage(&self, fleet: &Fleet, local_most: usize) {
         let mut degraded = 0;
         let mut late = Duration::ZERO;
@@ -106,7 +106,7 @@ impl Story {
         let counted = fleet.metric("tollgate_degraded_decisions_total", "").await;
         assert_eq!(counted, f64::from(degraded), "the metric counts each");
         for client in 0..CLIENTS {
-            let local = of(&self.seen, "share", client);
+            let local = of(&self.seen, "share", client).filter(|it| it.sent < self.cured);
             let admitted =
                 local.filter(|it| matches!(it.what, What::Degraded { admitted: true, .. })).count();
             assert!(
