@@ -7,6 +7,7 @@
 //!   ends; any other full quota says 0.
 //! - A limit whose period is not exactly one unit (`period: 10s`) has unit `UNKNOWN`; where it has no name of its own
 //!   its `name` says the period (`100 per 10s`).
+//! - What was decided while the store gave no answer says so, and how, in a header field and as `degraded` in the dynamic metadata.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,11 +15,14 @@ use std::collections::BTreeMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
-use tollgate_limiter::{Answer, DescriptorAnswer, Limit, Request};
+use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Limit, Request};
 
 use crate::body::PREFIX;
 use crate::proto::rls;
 use crate::wire::unit_number;
+
+/// The header field that tells of a decision made while the store gave no answer. It comes with every such reply.
+const DEGRADED: &str = "X-RateLimit-Degraded";
 
 /// What goes into replies besides statuses. Nothing does by default.
 ///
@@ -78,8 +82,15 @@ pub(crate) fn write(
     {
         nearest.write_headers(names, out);
     }
-    if options.dynamic_metadata {
-        let metadata = metadata(answer, request, hits_addend);
+    let degraded = answer.degraded();
+    if let Some(degraded) = degraded {
+        put_header(DEGRADED, degraded.name().to_owned(), out);
+    }
+    if options.dynamic_metadata || degraded.is_some() {
+        let metadata = match options.dynamic_metadata {
+            true => metadata(answer, request, hits_addend),
+            false => rls::Struct { fields: mark(degraded).into_iter().collect() },
+        };
         out.put_u8(0x32);
         varint(out, metadata.encoded_len() as u64);
         metadata.encode_raw(out);
@@ -163,12 +174,21 @@ impl<'a> Line<'a> {
             (&names.remaining, u64::from(self.remaining)),
             (&names.reset, limit.reset_s.unwrap_or(0)),
         ] {
-            let header = rls::HeaderValue { key: name.clone(), value: value.to_string() };
-            out.put_u8(0x1a);
-            varint(out, header.encoded_len() as u64);
-            header.encode_raw(out);
+            put_header(name, value.to_string(), out);
         }
     }
+}
+
+fn put_header(name: &str, value: String, out: &mut BytesMut) {
+    let header = rls::HeaderValue { key: name.to_owned(), value };
+    out.put_u8(0x1a);
+    varint(out, header.encoded_len() as u64);
+    header.encode_raw(out);
+}
+
+/// How it was decided while the store gave no answer, as a field of metadata.
+fn mark(degraded: Option<Degraded>) -> Option<(String, rls::Value)> {
+    degraded.map(|degraded| ("degraded".to_owned(), text(degraded.name().to_owned())))
 }
 
 /// The descriptor that the header fields tell of: the last hard limit that is over, else the one with the least left,
@@ -223,9 +243,7 @@ fn metadata(answer: &Answer<'_>, request: &Request<'_>, hits_addend: u32) -> rls
         if let Some(hits) = asked.hits.filter(|&hits| hits > 0) {
             fields.insert("hitsAddend".into(), number(hits as f64));
         }
-        if let Some(degraded) = told.degraded {
-            fields.insert("degraded".into(), text(degraded.name().to_owned()));
-        }
+        fields.extend(mark(told.degraded));
         descriptors.push(map(fields));
         let passed_by = told.rule.filter(|_| told.is_admitted() && !told.is_replaced);
         if let Some(serde_json::Value::Object(object)) = passed_by.and_then(|rule| rule.metadata.as_ref()) {
@@ -239,6 +257,7 @@ fn metadata(answer: &Answer<'_>, request: &Request<'_>, hits_addend: u32) -> rls
     if hits_addend > 0 {
         fields.insert("hitsAddend".into(), number(hits_addend.into()));
     }
+    fields.extend(mark(answer.degraded()));
     if !passed.is_empty() {
         fields.insert("metadata".into(), map(passed));
     }

@@ -20,4 +20,4 @@ pub use read::{Generation, Told, read};
 pub use span::MAX_SECONDS;
 pub use style::{Ietf, Style, UnknownStyle};
 pub use tollgate_core::{Content, Part, Placeholder, RetryAfter, Template, TemplateError};
-pub use write::{MAX_LISTED, write};
+pub use write::{DEGRADED, MAX_LISTED, write};

@@ -20,6 +20,9 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
+/// Tells that an answer was decided while the store gave none, and how: `deny`, `allow` or `local`. Sent whatever the style.
+pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
+
 /// Adds what `style` asks for to the fields of an answer, in place of fields of the same names.
 ///
 /// `limits` are all that were asked, in the order of the rules; without one nothing is added. On a denial

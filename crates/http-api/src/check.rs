@@ -82,6 +82,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             if let Some(span) = span {
                 decided.record(&span);
             }
+            decision::mark(&decided, answer.headers_mut());
             if sheet.is_batch {
                 if index > 0 {
                     out.extend_from_slice(b",");

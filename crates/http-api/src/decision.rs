@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
+use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 use tollgate_core::RetryAfter;
-use tollgate_headers::{LimitState, most_restrictive};
+use tollgate_headers::{DEGRADED, LimitState, most_restrictive};
 use tollgate_limiter::{Answer, DescriptorAnswer, Limit, Rule};
 
 /// Until a full quota that never fills up by itself.
@@ -89,7 +91,10 @@ pub(crate) fn write(answer: &Answer<'_>, out: &mut Vec<u8>) {
     }
     let shown = shown(answer).and_then(|index| answer.descriptor(index));
     let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
-    Line::new(shown.as_ref(), answer.is_admitted(), answer.is_shadowed(), delay).write(out);
+    let mut whole = Line::new(shown.as_ref(), answer.is_admitted(), answer.is_shadowed(), delay);
+    // Also where a descriptor was let pass, so that no limit of it is shown.
+    whole.degraded = answer.degraded().map(|degraded| degraded.name());
+    whole.write(out);
     out.extend_from_slice(b",\"descriptors\":[");
     for (index, descriptor) in answer.descriptors().enumerate() {
         out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
@@ -103,6 +108,13 @@ pub(crate) fn write(answer: &Answer<'_>, out: &mut Vec<u8>) {
         out.push(b'}');
     }
     out.extend_from_slice(b"]}");
+}
+
+/// Marks an answer whose decision was made while the store gave none.
+pub(crate) fn mark(answer: &Answer<'_>, fields: &mut HeaderMap) {
+    if let Some(degraded) = answer.degraded() {
+        fields.insert(DEGRADED, HeaderValue::from_static(degraded.name()));
+    }
 }
 
 /// The members that a decision and each of its descriptors have.

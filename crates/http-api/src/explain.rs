@@ -5,7 +5,7 @@ use hyper::{HeaderMap, StatusCode};
 use tollgate_headers::{LimitState, RetryAfter, Style, Values};
 use tollgate_limiter::explain::{Applied, Explanation, Known, Verdict, explain};
 use tollgate_limiter::{Entry, Policy};
-use tollgate_policy::{Charge, Matched, OnStoreFailure};
+use tollgate_policy::{Charge, Matched};
 
 use crate::answer::{Answer, json};
 use crate::query::{One, Told};
@@ -67,11 +67,8 @@ fn rule_of(rule: Applied) -> ExplainedRule {
             Charge::Each => "each",
             Charge::Together => "together",
         },
-        on_store_failure: match rule.on_store_failure {
-            OnStoreFailure::Deny => "deny",
-            OnStoreFailure::Allow => "allow",
-            OnStoreFailure::Local => "local",
-        },
+        sharing: rule.sharing.name(),
+        on_store_failure: rule.on_store_failure.name(),
         limits: limits.collect(),
     }
 }

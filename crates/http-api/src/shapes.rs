@@ -215,7 +215,9 @@ pub(crate) struct ExplainedRule {
     pub(crate) replaces: Vec<String>,
     /// `each` or `together`.
     pub(crate) charge: &'static str,
-    /// `deny`, `allow` or `local`.
+    /// Where it is counted beside other nodes: `exact` (each decision asks the store), `leased` or `local`.
+    pub(crate) sharing: &'static str,
+    /// What it does while the store gives no answer: `deny`, `allow` or `local`.
     pub(crate) on_store_failure: &'static str,
     /// Each would be charged.
     pub(crate) limits: Vec<ChargedLimit>,

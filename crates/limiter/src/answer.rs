@@ -168,6 +168,18 @@ impl Answer<'_> {
         self.is_shadowed
     }
 
+    /// How it was decided while the store gave no answer to some of it; `None` when everything was answered. Of several ways the
+    /// one that says most: what denied, then what this node counted, then what was let pass.
+    #[must_use]
+    pub fn degraded(&self) -> Option<Degraded> {
+        let rank = |way: Degraded| match way {
+            Degraded::Denied => 2,
+            Degraded::Local => 1,
+            Degraded::Allowed => 0,
+        };
+        self.statuses.iter().filter_map(|status| status.degraded).max_by_key(|way| rank(*way))
+    }
+
     /// The request's domain, where there are rules for it.
     #[must_use]
     pub fn domain(&self) -> Option<&Domain> {

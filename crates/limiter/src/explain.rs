@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use tollgate_core::Sharing;
 use tollgate_policy::{Charge, Domain, Entry, LEVEL, Limit, Matched, OnStoreFailure, Place, Policy, Rule};
 
 /// Most rules that are told about besides the one that applies, and most names of a list to choose from.
@@ -72,6 +73,8 @@ pub struct Applied {
     pub replaces: Vec<String>,
     /// Whether other limits of the request are charged when one denies.
     pub charge: Charge,
+    /// Where it is counted beside other nodes.
+    pub sharing: Sharing,
     /// What it does when the store gives no answer.
     pub on_store_failure: OnStoreFailure,
     /// Each of its limits would be charged.
@@ -159,6 +162,7 @@ fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
         is_quota: rule.quota_mode,
         replaces: rule.replaces.clone(),
         charge: domain.charge(),
+        sharing: rule.sharing,
         on_store_failure: rule.on_store_failure,
         limits: rule.limits.iter().enumerate().map(charged).collect(),
     }
@@ -278,6 +282,23 @@ impl fmt::Display for Applied {
                 Charge::Together => "1 permit of each limit, or of none when one denies (charge: together)",
             };
             writeln!(f, "charge   {charge}")?;
+        }
+        if !self.limits.is_empty() {
+            let sharing = match self.sharing {
+                Sharing::Exact => "exact: with --store, every decision asks it",
+                Sharing::Leased => "leased: with --store, this node is handed permits ahead of time",
+                Sharing::Local => "local: in the memory of each node, also with --store",
+            };
+            writeln!(f, "sharing  {sharing}")?;
+            let without = match (self.sharing, self.on_store_failure) {
+                (Sharing::Local, _) => "no matter: no store is asked",
+                (_, OnStoreFailure::Deny) => "deny",
+                (_, OnStoreFailure::Allow) => "allow",
+                (_, OnStoreFailure::Local) => {
+                    "local: each node counts by itself, by the limit divided by the nodes that are alive"
+                }
+            };
+            writeln!(f, "outage   {without}")?;
         }
         if self.is_shadow {
             writeln!(f, "mode     shadow: counted, never denied")?;

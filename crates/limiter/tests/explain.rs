@@ -35,6 +35,8 @@ why      user=ann has no rule of its own, so that of every user applies
 limit    5 per minute, fixed_window
 counter  shop|plan=gold|user=ann|minute
 charge   1 permit of each limit, whatever the others say
+sharing  exact: with --store, every decision asks it
+outage   allow
 not      plan=gold → user=staff* (rules.yaml:7:9): `user=staff*` does not take user=ann
 not      plan (rules.yaml:8:5): it ends after 1 of the descriptor's 2 entries
 ",
@@ -72,6 +74,8 @@ counter  shop|ip@10.1.2.3|second#short
 limit    long: 9 per day, fixed_window
 counter  shop|ip@10.1.2.3|day#long
 charge   1 permit of each limit, whatever the others say
+sharing  exact: with --store, every decision asks it
+outage   allow
 ",
         ),
         (

@@ -164,6 +164,18 @@ pub enum OnStoreFailure {
     Local,
 }
 
+impl OnStoreFailure {
+    /// The name in rule files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Allow => "allow",
+            Self::Local => "local",
+        }
+    }
+}
+
 /// How an HTTP surface answers a denied request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -92,6 +92,8 @@ why      api_key=alice has no rule of its own, so that of every api_key applies
 limit    100 per second, token_bucket, burst 200
 counter  shop|api_key=alice|token_bucket
 charge   1 permit of each limit, or of none when one denies (charge: together)
+sharing  exact: with --store, every decision asks it
+outage   allow
 not      api_key → plan=gold* (shop.yaml:7:9): it needs 2 entries, the descriptor has 1
 ",
         ),
@@ -106,6 +108,8 @@ why      plan=golden matches plan=gold*, the first pattern that does
 limit    1000 per 10m, fixed_window
 counter  shop|api_key=alice|plan=golden|10m
 charge   1 permit of each limit, or of none when one denies (charge: together)
+sharing  exact: with --store, every decision asks it
+outage   allow
 mode     shadow: counted, never denied
 not      api_key (shop.yaml:4:5): it ends after 1 of the descriptor's 2 entries
 ",
@@ -122,6 +126,8 @@ counter  shop|remote_address@2001:db8::/64|second#short
 limit    daily: 1000 per day, fixed_window, time_zone Asia/Shanghai
 counter  shop|remote_address@2001:db8::/64|day:Asia/Shanghai#daily
 charge   1 permit of each limit, or of none when one denies (charge: together)
+sharing  exact: with --store, every decision asks it
+outage   allow
 not      remote_address in 10.0.0.0/8 (shop.yaml:16:5): `remote_address in 10.0.0.0/8` does not take \
 remote_address=2001:db8::1
 ",

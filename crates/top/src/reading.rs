@@ -64,4 +64,19 @@ pub(crate) struct Readiness {
     pub(crate) ready: bool,
     #[serde(default)]
     pub(crate) draining: bool,
+    #[serde(default)]
+    pub(crate) store: Store,
+}
+
+/// Where the counters are, and how that is.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub(crate) struct Store {
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) state: String,
+    #[serde(default)]
+    pub(crate) down_for_ms: Option<u64>,
+    #[serde(default)]
+    pub(crate) why: Option<String>,
 }

@@ -10,6 +10,7 @@ use ratatui::widgets::{
     Block, Borders, Cell, Paragraph, RenderDirection, Row as TableRow, Sparkline, Table, TableState,
 };
 
+use crate::reading::Store;
 use crate::view::{Row, Sort, Totals, View, share};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -65,12 +66,15 @@ fn decisions(totals: &Totals) -> Line<'static> {
 }
 
 fn store(totals: &Totals) -> Line<'static> {
-    let mut spans = vec![Span::raw(format!(
-        "store     {} keys  {} of {}",
-        short(totals.tracked_keys),
-        bytes(totals.table_bytes),
-        bytes(totals.capacity_bytes)
-    ))];
+    let mut spans = match totals.store.name.as_str() {
+        "" | "memory" => vec![Span::raw(format!(
+            "store     {} keys  {} of {}",
+            short(totals.tracked_keys),
+            bytes(totals.table_bytes),
+            bytes(totals.capacity_bytes)
+        ))],
+        _ => shared_store(totals),
+    };
     for (what, rate) in
         [("evicted", totals.evictions), ("errors", totals.store_errors), ("degraded", totals.degraded)]
     {
@@ -87,6 +91,23 @@ fn store(totals: &Totals) -> Line<'static> {
         spans.push(Span::raw(format!("  connections {}", open.join(" "))));
     }
     Line::from(spans)
+}
+
+/// Which one, how it is, and what it has to do.
+fn shared_store(totals: &Totals) -> Vec<Span<'static>> {
+    let Store { name, state, down_for_ms, why } = &totals.store;
+    let name = Span::raw(format!("store     {}  ", clean(name)));
+    if state != "up" {
+        let long = down_for_ms.map_or_else(String::new, |ms| format!(" for {}", span(ms as f64 / 1e3)));
+        let why = why.as_deref().map_or_else(String::new, |why| format!(": {}", clean(why)));
+        return vec![name, Span::styled(format!("{}{long}{why}", clean(state).to_uppercase()), BAD)];
+    }
+    let (calls, nodes) = (short(totals.store_calls), short(totals.live_nodes));
+    vec![
+        name,
+        Span::styled("up", Style::new().fg(Color::Green)),
+        Span::raw(format!("  {calls} calls/s  nodes {nodes}")),
+    ]
 }
 
 fn rules(view: &View) -> Line<'_> {
@@ -317,6 +338,21 @@ tollgate_connections{surface=\"http\"} 1";
         faulty.rules.last_error = Some("shop.yaml:3:1: bad".into());
         view.read(faulty);
         assert!(drawn(&view, 80, 24).contains("NOT reloaded: shop.yaml:3:1: bad"));
+    }
+
+    #[test]
+    fn a_shared_store_is_shown_with_its_state() {
+        let mut view = busy();
+        let mut now = reading(102, vec![], "tollgate_store_calls_total 30\ntollgate_store_live_nodes 4");
+        now.readiness.store.name = "redis at r:6379".into();
+        now.readiness.store.state = "up".into();
+        view.read(now.clone());
+        assert!(drawn(&view, 80, 24).contains("store     redis at r:6379  up  30 calls/s  nodes 4"));
+        now.readiness.store.state = "down".into();
+        now.readiness.store.down_for_ms = Some(12_000);
+        now.readiness.store.why = Some("refused".into());
+        view.read(now);
+        assert!(drawn(&view, 80, 24).contains("store     redis at r:6379  DOWN for 12 s: refused"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::exposition::Exposition;
-use crate::reading::{Reading, TopKey};
+use crate::reading::{Reading, Store, TopKey};
 
 /// Readings that the history line shows.
 const HISTORY: usize = 240;
@@ -88,6 +88,10 @@ pub(crate) struct Totals {
     pub(crate) denied: f64,
     pub(crate) degraded: f64,
     pub(crate) store_errors: f64,
+    pub(crate) store: Store,
+    /// Calls a second to a shared store, and the nodes that share it.
+    pub(crate) store_calls: f64,
+    pub(crate) live_nodes: f64,
     /// Upper bounds in seconds below which half and 99 of 100 decisions of the last interval stayed.
     pub(crate) p50: Option<f64>,
     pub(crate) p99: Option<f64>,
@@ -236,6 +240,9 @@ fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[
         denied: rows.iter().map(|row| row.denied).sum(),
         degraded: rows.iter().map(|row| row.degraded).sum(),
         store_errors: per_second("tollgate_store_errors_total"),
+        store: reading.readiness.store.clone(),
+        store_calls: per_second("tollgate_store_calls_total"),
+        live_nodes: metrics.sum("tollgate_store_live_nodes", &[]),
         p50: quantile(metrics, before, 0.5),
         p99: quantile(metrics, before, 0.99),
         tracked_keys: metrics.sum("tollgate_tracked_keys", &[]),
@@ -298,7 +305,7 @@ pub(crate) mod tests {
                 last_error: None,
                 domains: vec![Domain { name: "shop".into(), rules }],
             },
-            readiness: Readiness { ready: true, draining: false },
+            readiness: Readiness { ready: true, ..Readiness::default() },
             metrics: Exposition::parse(metrics),
         }
     }
