@@ -44,7 +44,7 @@ impl<T> Rider<T> {
 #[derive(Debug)]
 pub(crate) enum Item {
     /// One ask, to be merged with others of its key.
-    Ask(Ask, Timestamp, Rider<Answer>),
+    Ask(Box<Ask>, Timestamp, Rider<Answer>),
     /// Takes or holds, all or none.
     Together(Vec<Ask>, Timestamp, Rider<Vec<Answer>>),
     /// A call of which only the caller knows what it means.
@@ -223,7 +223,7 @@ impl Flight {
                 if let Some(Trip { work: Work::Each { asks, now, riders }, .. }) = self.trips.get_mut(*last)
                     && asks[0].joins(&ask)
                 {
-                    asks.push(ask);
+                    asks.push(*ask);
                     riders.push(Some(rider));
                     *now = at.max(*now);
                     add(&ctx.counters.merged, 1);
@@ -231,7 +231,7 @@ impl Flight {
                 }
                 *last = place;
                 self.trips.push(Trip::new(Work::Each {
-                    asks: vec![ask],
+                    asks: vec![*ask],
                     now: at,
                     riders: vec![Some(rider)],
                 }));

@@ -168,7 +168,7 @@ impl RedisStore {
     ) -> Result<Asked<Answer>, StoreError> {
         let key = self.redis_key(key);
         let ask = Ask { key: key.clone(), quota: quota.clone(), kind };
-        self.send(&key, |to| Item::Ask(ask, now, to)).await
+        self.send(&key, |to| Item::Ask(Box::new(ask), now, to)).await
     }
 
     async fn ask(
@@ -228,10 +228,11 @@ impl Store for RedisStore {
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         match batch {
-            [take] => verdicts.push(self.decide(take.key, take.quota, Kind::Take(take.cost), now).await),
+            // Also of one take: one that is denied leaves no trace, which matters to windows that count every hit.
             _ if charge == Charge::Together => {
                 self.all_or_none(batch, Kind::Take, now, verdicts).await;
             }
+            [take] => verdicts.push(self.decide(take.key, take.quota, Kind::Take(take.cost), now).await),
             _ => {
                 // All are on their way before the first is waited for.
                 let mut asked = Vec::with_capacity(batch.len());

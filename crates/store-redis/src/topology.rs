@@ -112,6 +112,9 @@ impl Topology {
 
     /// The nodes that keep slots.
     pub(crate) fn masters(&self) -> Vec<Node> {
+        if self.slots.is_empty() {
+            return vec![0];
+        }
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         (0..nodes.len() as Node).filter(|node| self.keeps_any(*node)).collect()
     }

@@ -93,13 +93,23 @@ impl Watcher {
                 } => {}
             }
         }
+        // Those who share what this node held need not wait until it counts as dead.
+        let key = self.nodes_key();
+        if let Some(connection) = &mut self.connection {
+            let gone: [&[u8]; 3] = [b"ZREM", key.as_bytes(), self.id.as_bytes()];
+            timeout(SHORTEST, connection.ask_one(&gone)).await.ok();
+        }
+    }
+
+    fn nodes_key(&self) -> String {
+        format!("{}nodes", self.hub.config().prefix)
     }
 
     async fn round(&mut self) -> Result<(), Trouble> {
         let hub = self.hub.clone();
         let (dialer, topology) = (hub.dialer(), hub.topology());
         topology.learn(dialer).await?;
-        let key = format!("{}nodes", hub.config().prefix);
+        let key = self.nodes_key();
         let node = topology
             .node_of(topology.slot(key.as_bytes()))
             .ok_or_else(|| Trouble::new(Kind::NotNow, "the Cluster has slots without a node"))?;

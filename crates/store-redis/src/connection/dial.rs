@@ -77,9 +77,19 @@ impl Dialer {
     pub(crate) async fn open_any(&self, at: &Address) -> Result<(Connection, bool), Trouble> {
         let limit = self.patience();
         let by = Instant::now() + limit;
-        let silent = |_| Trouble::new(Kind::Silent, format!("{at}: no connection within {limit:?}"));
+        let silent = |_| {
+            let hint = if self.tls.is_some() { "; does it speak TLS there?" } else { "" };
+            Trouble::new(Kind::Silent, format!("{at}: no connection within {limit:?}{hint}"))
+        };
         let mut connection = timeout_at(by, self.connect(at)).await.map_err(silent)??;
-        let replica = timeout_at(by, self.log_in(&mut connection)).await.map_err(silent)??;
+        let logged_in = timeout_at(by, self.log_in(&mut connection)).await.map_err(silent)?;
+        let replica = logged_in.map_err(|trouble| match (trouble.kind, &self.tls) {
+            (Kind::Network, None) => {
+                let hint = "a server that speaks only TLS does so: then the URL begins with rediss";
+                Trouble::new(Kind::Network, format!("{trouble} at the login; {hint}"))
+            }
+            _ => trouble,
+        })?;
         Ok((connection, replica))
     }
 

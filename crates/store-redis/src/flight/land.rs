@@ -175,6 +175,13 @@ impl Said<'_> {
                 trip.fail(|| ctx.refused(trouble.why.to_string()));
                 landing.trouble = Some(trouble);
             }
+            "WRONGTYPE" => {
+                let key =
+                    trip.call.iter().flat_map(|call| &call.keys).map(|key| String::from_utf8_lossy(key));
+                let key = key.collect::<Vec<_>>().join(" or ");
+                let found = "a value of another type".to_owned();
+                trip.fail(|| ctx.fault(&Fault::Foreign { key: key.clone(), found: found.clone() }));
+            }
             _ => {
                 let trouble = self.trouble();
                 trip.fail(|| ctx.refused(trouble.why.to_string()));

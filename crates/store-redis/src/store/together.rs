@@ -15,6 +15,9 @@ struct Share {
     asks: Vec<Ask>,
 }
 
+/// What a share was answered.
+type Heard = Result<Vec<Answer>, StoreError>;
+
 impl RedisStore {
     pub(super) async fn all_or_none(
         &self,
@@ -29,9 +32,9 @@ impl RedisStore {
             let key = asks[0].key.clone();
             asked.push((places, self.send(&key, |to| Item::Together(asks, now, to)).await));
         }
-        let mut answers: Vec<(Vec<usize>, Result<Vec<Answer>, StoreError>)> = Vec::with_capacity(asked.len());
+        let mut answers = Vec::with_capacity(asked.len());
         for (places, asked) in asked {
-            let answer = match asked {
+            let answer: Heard = match asked {
                 Ok(asked) => asked.hear(self.hub()).await,
                 Err(error) => Err(error),
             };
@@ -105,13 +108,13 @@ impl RedisStore {
     }
 }
 
-fn admits(answer: &Result<Vec<Answer>, StoreError>) -> bool {
+fn admits(answer: &Heard) -> bool {
     let admitted = |answer: &Answer| matches!(answer, Answer::Decision(decision) if decision.is_admitted());
     answer.as_ref().is_ok_and(|answers| answers.iter().all(admitted))
 }
 
 /// The same error for another take of the same call.
-fn again(error: &StoreError) -> StoreError {
+pub(crate) fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::Unreachable { store, source } => {
             let source = std::io::Error::new(source.kind(), source.to_string());

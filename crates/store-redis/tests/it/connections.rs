@@ -1,0 +1,303 @@
+//! Every kind of server and login is reached; what cannot work is told in words that say what to do.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use tollgate_store_redis::{Finding, HostPort, RedisConfig, RedisStore, Secret, Servers, Severity, Tls};
+use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel, free_port};
+
+use crate::common::{patient, run, store, until_down, until_up};
+
+const PASSWORD: &str = "p@ss w0rd";
+const ENCODED: &str = "p%40ss%20w0rd";
+
+fn worst(findings: &[Finding]) -> Option<&Finding> {
+    findings
+        .iter()
+        .filter(|finding| finding.severity != Severity::Warn)
+        .max_by_key(|finding| finding.severity)
+}
+
+/// It is fit, and becomes up by being watched.
+fn works(what: &str, config: RedisConfig) {
+    run(async {
+        let store = store(config);
+        let findings = store.check().await;
+        assert_eq!(worst(&findings), None, "{what}");
+        store.start();
+        until_up(&store).await;
+    });
+}
+
+/// It is not: `check` says so in these words, and so does the state once it is watched.
+fn fails(what: &str, config: RedisConfig, severity: Severity, words: &[&str]) {
+    run(async {
+        let store = store(config);
+        let findings = store.check().await;
+        let found = worst(&findings).unwrap_or_else(|| panic!("{what}: {findings:?}"));
+        assert_eq!(found.severity, severity, "{what}: {found}");
+        store.start();
+        let why = until_down(&store).await;
+        for word in words {
+            assert!(found.message.contains(word), "{what}: {word:?} in {found}");
+            assert!(why.contains(word), "{what}: {word:?} in {why}");
+        }
+        assert!(!format!("{findings:?} {why} {store:?}").contains(PASSWORD), "{what} tells the password");
+    });
+}
+
+#[test]
+fn every_way_to_one_server_works() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    works("TCP", patient(&redis.url()));
+    works("a database", patient(&format!("{}/7", redis.url())));
+    works("a unix socket", patient(&format!("unix://{}", redis.socket().display())));
+    works("a name", patient(&redis.url().replace("127.0.0.1", "localhost")));
+}
+
+#[test]
+fn every_login_works() {
+    let acl = "tollgate on >secret ~tollgate:* resetchannels -@all +@connection +@scripting +@read +@write +info +time +config|get +command|info";
+    let options = Options::new().set("requirepass", &format!("\"{PASSWORD}\"")).user(acl);
+    let Some(redis) = Redis::start(&options) else { return };
+    works("a password", patient(&redis.url_as(&format!(":{ENCODED}"))));
+    works("an ACL user", patient(&redis.url_as("tollgate:secret")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (user, password) = (folder.path().join("user"), folder.path().join("password"));
+    std::fs::write(&user, "tollgate\n").expect("written");
+    std::fs::write(&password, "secret\n").expect("written");
+    let mut config = patient(&redis.url_as(""));
+    config.login.username_file = Some(user);
+    config.login.password_file = Some(password);
+    works("files", config);
+}
+
+#[test]
+fn tls_works_with_and_without_a_certificate_of_ours() {
+    let Some(redis) = Redis::start(&Options::new().tls()) else { return };
+    let tls = Tls { ca_file: Some(redis.authority_file()), ..Tls::default() };
+    let with = |tls: &Tls| {
+        let mut config = patient(&redis.url());
+        config.tls = Some(tls.clone());
+        config
+    };
+    works("TLS", with(&tls));
+    works("any certificate", with(&Tls { insecure: true, ..Tls::default() }));
+    let Some(strict) = Redis::start(&Options::new().client_certificates()) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let issued = strict.client_certificate().expect("with TLS");
+    let (certificate, key) = issued.write(folder.path());
+    let mut config = patient(&strict.url());
+    config.tls = Some(Tls {
+        ca_file: Some(strict.authority_file()),
+        certificate_file: Some(certificate),
+        key_file: Some(key),
+        insecure: false,
+    });
+    works("our certificate", config);
+    let mut other = patient(&strict.url());
+    other.tls = Some(tls);
+    let plainly = patient(&redis.url().replace("rediss", "redis"));
+    fails("TLS asked plainly", plainly, Severity::Unknown, &["speaks only TLS", "rediss"]);
+}
+
+#[test]
+fn a_plain_server_asked_by_tls_is_told() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let mut config = patient(&redis.url());
+    config.tls = Some(Tls { insecure: true, ..Tls::default() });
+    config.connect_timeout = std::time::Duration::from_millis(100);
+    config.deadline = std::time::Duration::from_millis(10);
+    fails("plain asked by TLS", config, Severity::Unknown, &["does it speak TLS there?"]);
+}
+
+#[test]
+fn the_sentinels_master_is_found_and_a_sentinel_is_no_server() {
+    let Some(sentinel) = Sentinel::start(&Options::new().password("secret"), 1) else { return };
+    works("sentinel", patient(&sentinel.url()));
+    let mut config = patient(&sentinel.url());
+    let Servers::Sentinel { sentinels, master } = &mut config.servers else { panic!("{config:?}") };
+    sentinels.insert(0, HostPort::new("127.0.0.1", free_port()));
+    let port = sentinels[1].port;
+    "nobody".clone_into(master);
+    fails(
+        "an unknown master",
+        config,
+        Severity::Unknown,
+        &["where `nobody` is", "refused", "knows no master"],
+    );
+    fails(
+        "a sentinel as a server",
+        patient(&format!("redis://127.0.0.1:{port}")),
+        Severity::Refuse,
+        &["is a sentinel", "redis+sentinel"],
+    );
+    fails("a replica", patient(&sentinel.servers[1].url()), Severity::Unknown, &["is a replica", "READONLY"]);
+}
+
+#[test]
+fn a_cluster_is_found_by_any_node_and_is_no_single_server() {
+    let Some(cluster) = Cluster::start() else { return };
+    works("cluster", patient(&cluster.url()));
+    let node = cluster.nodes[1].address();
+    works("one node of it", patient(&format!("redis+cluster://127.0.0.1:{},{node}", free_port())));
+    fails(
+        "as a single server",
+        patient(&format!("redis://{node}")),
+        Severity::Refuse,
+        &["is a node of a Redis Cluster", "redis+cluster"],
+    );
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let url = format!("redis+cluster://{}", redis.address());
+    fails(
+        "a single server as a cluster",
+        patient(&url),
+        Severity::Refuse,
+        &["is no node of a Redis Cluster"],
+    );
+}
+
+#[test]
+fn wrong_logins_and_databases_are_told() {
+    let Some(redis) = Redis::start(&Options::new().set("requirepass", "right").set("databases", "4")) else {
+        return;
+    };
+    let address = redis.address();
+    let url = |who: &str, database: &str| patient(&format!("redis://{who}{address}/{database}"));
+    for (what, config, words) in [
+        ("no password", url("", ""), ["asks for a password", "NOAUTH"]),
+        (
+            "a wrong password",
+            url(&format!(":{ENCODED}@"), ""),
+            ["refuses the login of user `default`", "WRONGPASS"],
+        ),
+        ("a wrong user", url("ann:right@", ""), ["refuses the login of user `ann`", "WRONGPASS"]),
+        ("no such database", url(":right@", "4"), ["no such database", "out of range"]),
+    ] {
+        fails(what, config, Severity::Refuse, &words);
+    }
+    let mut config = url("", "");
+    config.login.password_file = Some("/nowhere/password".into());
+    config.login.password = Some(Secret::new(PASSWORD));
+    fails("no file", config, Severity::Refuse, &["/nowhere/password", "No such file"]);
+}
+
+#[test]
+fn a_server_that_may_forget_counters_is_refused_unless_allowed() {
+    let Some(redis) = Redis::start(&Options::new().memory("100mb", "allkeys-lru")) else { return };
+    let words = ["maxmemory-policy is allkeys-lru", "noeviction", "--store-allow-eviction"];
+    fails("eviction", patient(&redis.url()), Severity::Refuse, &words);
+    let mut config = patient(&redis.url());
+    config.allow_eviction = true;
+    works("eviction allowed", config);
+    // What was wrong is set right while it runs.
+    run(async {
+        let store = store(patient(&redis.url()));
+        store.start();
+        until_down(&store).await;
+        redis.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+        until_up(&store).await;
+        let warned: Vec<_> = store.check().await.iter().map(|finding| finding.severity).collect();
+        assert_eq!(warned, [Severity::Warn, Severity::Warn], "no replica, nothing on disk");
+    });
+}
+
+#[test]
+fn a_server_too_old_names_the_command_it_lacks() {
+    let options = Options::new().set("rename-command", "PEXPIRETIME \"\"");
+    let Some(redis) = Redis::start(&options) else { return };
+    fails(
+        "older than 7.0",
+        patient(&redis.url()),
+        Severity::Refuse,
+        &["lacks the command PEXPIRETIME", "7.0"],
+    );
+    let Some(redis) = Redis::start(&Options::new().set("rename-command", "HELLO \"\"")) else { return };
+    fails("older than 6", patient(&redis.url()), Severity::Refuse, &["lacks the command HELLO", "7.0"]);
+}
+
+#[test]
+fn a_server_that_is_loading_is_waited_for() {
+    let options = Options::new().set("enable-debug-command", "yes");
+    let Some(redis) = Redis::start(&options) else { return };
+    for (name, value) in [("key-load-delay", "3000"), ("loading-process-events-interval-bytes", "1024")] {
+        assert_eq!(redis.command(&["CONFIG", "SET", name, value]).error(), None);
+    }
+    redis.command(&["DEBUG", "POPULATE", "1000"]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| redis.command(&["DEBUG", "RELOAD"]));
+        run(async {
+            let store = store(patient(&redis.url()));
+            let mut told = String::new();
+            for _ in 0..1000 {
+                told = worst(&store.check().await).map(ToString::to_string).unwrap_or_default();
+                if told.contains("loading its data") {
+                    break;
+                }
+            }
+            assert!(told.contains("LOADING"), "{told}");
+            store.start();
+            until_up(&store).await;
+        });
+    });
+}
+
+#[test]
+fn what_is_no_redis_or_not_there_is_told() {
+    let nowhere = format!("redis://127.0.0.1:{}", free_port());
+    fails("nobody listens", patient(&nowhere), Severity::Unknown, &["Connection refused"]);
+    fails("no socket", patient("unix:///nowhere/redis.sock"), Severity::Unknown, &["/nowhere/redis.sock"]);
+
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let Ok(mut client) = client else { return };
+            let _ = client.read(&mut [0; 1000]).map(|read| assert_ne!(read, 0));
+            client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").ok();
+        }
+    });
+    fails(
+        "HTTP",
+        patient(&url),
+        Severity::Refuse,
+        &["does not speak the Redis protocol", "HTTP/1.1 400", "right port"],
+    );
+
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut config = patient(&format!("redis://{}", silent.local_addr().expect("bound")));
+    config.deadline = std::time::Duration::from_millis(10);
+    config.connect_timeout = std::time::Duration::from_millis(50);
+    fails("silence", config, Severity::Unknown, &["no connection within 50ms"]);
+}
+
+#[test]
+fn nodes_that_share_counters_count_each_other() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let all: Vec<RedisStore> = (0..3)
+            .map(|_| {
+                let mut config = patient(&redis.url());
+                config.node_timeout = std::time::Duration::from_secs(1);
+                store(config)
+            })
+            .collect();
+        all.iter().for_each(RedisStore::start);
+        let sees = |store: &RedisStore, nodes: u32| store.live_nodes() == nodes;
+        wait(|| all.iter().all(|store| sees(store, 3))).await;
+        let mut all = all;
+        all.truncate(2);
+        wait(|| all.iter().all(|store| sees(store, 2))).await;
+    });
+}
+
+/// Waits for a condition.
+async fn wait(so: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if so() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("waited too long");
+}

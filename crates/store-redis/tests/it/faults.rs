@@ -1,0 +1,280 @@
+//! What a server or the way to it can do to a call: each fault is told clearly, no call hangs, no count is lost, and when it is over
+//! nothing fails any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use tollgate_core::Quota;
+use tollgate_store::StoreError;
+use tollgate_store_redis::{RedisStore, StoreState};
+use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
+
+use crate::common::{
+    Told, patient, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
+};
+
+const LIMIT: u64 = 10_000_000;
+
+/// Callers who ask without a pause until they are told to end.
+pub(crate) struct Callers {
+    ended: Arc<AtomicBool>,
+    tasks: Vec<tokio::task::JoinHandle<Told>>,
+}
+
+impl Callers {
+    pub(crate) fn begin(store: &RedisStore, keys: &[&str], quota: &Quota, each: usize) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let tasks = keys
+            .iter()
+            .cycle()
+            .take(keys.len() * each)
+            .map(|key| {
+                let (store, key, quota, ended) =
+                    (store.clone(), (*key).to_owned(), quota.clone(), ended.clone());
+                tokio::spawn(async move {
+                    let mut told = Told::default();
+                    while !ended.load(Relaxed) {
+                        let answer = take(&store, &key, &quota).await;
+                        told.note(&answer);
+                        // While the breaker is open an answer takes no time at all: let others run.
+                        tokio::time::sleep(Duration::from_micros(if answer.is_ok() { 200 } else { 2000 }))
+                            .await;
+                    }
+                    told
+                })
+            })
+            .collect();
+        Self { ended, tasks }
+    }
+
+    /// What they were told, all together.
+    pub(crate) async fn end(self) -> Told {
+        self.ended.store(true, Relaxed);
+        let mut told = Told::default();
+        for task in self.tasks {
+            told.add(task.await.expect("no panic"));
+        }
+        told
+    }
+}
+
+/// Takes that must all be admitted.
+pub(crate) async fn all_is_well(store: &RedisStore, key: &str, quota: &Quota) -> Told {
+    let told = take_many(store, key, quota, 50).await;
+    assert_eq!(told, Told { admitted: 50, ..Told::default() }, "{:?}", store.state());
+    told
+}
+
+async fn refused(store: &RedisStore, key: &str, quota: &Quota) -> String {
+    match take(store, key, quota).await {
+        Err(StoreError::Refused { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for (fault, deadline_ms, word) in [
+        (Fault::Stall, 200, "within"),
+        (Fault::DropReplies, 200, "within"),
+        (Fault::DropRequests, 200, "within"),
+        (Fault::CutReplies, 200, "closed"),
+        (Fault::Refuse, 200, "refused"),
+        (Fault::Latency(Duration::from_millis(500)), 200, "00ms"),
+        (Fault::Latency(Duration::from_millis(50)), 10, "10ms"),
+    ] {
+        let proxy = Proxy::before(redis.address());
+        run_beside(async {
+            let mut config = patient(&format!("redis://{}", proxy.address()));
+            config.deadline = Duration::from_millis(deadline_ms);
+            config.connect_timeout = Duration::from_millis(500);
+            let (store, quota) = (store(config), total(LIMIT));
+            let key = format!("{fault:?}");
+            wait("the first answer", async || take(&store, &key, &quota).await.is_ok()).await;
+            let before = used(&store, &key, &quota, LIMIT).await;
+
+            let callers = Callers::begin(&store, &[&key], &quota, 8);
+            proxy.set(fault);
+            if matches!(fault, Fault::Refuse) {
+                proxy.cut();
+            }
+            let why = until_down(&store).await;
+            assert!(why.contains(word), "{fault:?}: {why}");
+            let refused = store.figures().breaker_refused;
+            wait("calls to be refused at once", async || store.figures().breaker_refused > refused + 20)
+                .await;
+            proxy.set(Fault::None);
+            until_up(&store).await;
+            if deadline_ms > 100 {
+                all_is_well(&store, "after", &total(LIMIT)).await;
+            }
+            let told = callers.end().await;
+            told.explains(used(&store, &key, &quota, LIMIT).await - before);
+            assert!(told.silent + told.unreachable > 0 && told.denied == 0, "{fault:?}: {told:?}");
+        });
+    }
+}
+
+#[test]
+fn a_call_that_was_not_sent_in_time_is_never_sent() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    run_beside(async {
+        let mut config = patient(&format!("redis://{}", proxy.address()));
+        config.deadline = Duration::from_millis(200);
+        config.breaker.failures = 1000;
+        let (store, quota) = (store(config), total(LIMIT));
+        let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10; // on the thread of those that follow
+        wait("the first answers", warm).await;
+        let before = used(&store, "k", &quota, LIMIT).await;
+        proxy.set(Fault::Stall);
+        let told = take_many(&store, "k", &quota, 10).await;
+        let sent = told.silent;
+        assert!(sent >= 1 && sent + told.unreachable == 10, "sent, and nobody knows: {told:?}");
+        let told = take_many(&store, "k", &quota, 10).await;
+        assert_eq!(told.unreachable, 10, "there was no connection to send them by: {told:?}");
+        proxy.set(Fault::None);
+        wait("the store to answer", async || take(&store, "other", &quota).await.is_ok()).await;
+        let after = used(&store, "k", &quota, LIMIT).await;
+        assert!(
+            (before..=before + sent).contains(&after),
+            "only those that were sent may have arrived: {after}"
+        );
+    });
+}
+
+#[test]
+fn connections_that_are_closed_while_idle_are_replaced_before_they_are_needed() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run_beside(async {
+        let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+        let _ = take(&store, "k", &quota).await.expect("it answers");
+        for _ in 0..5 {
+            let connects = store.figures().connects;
+            redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+            wait("a new connection", async || store.figures().connects > connects).await;
+            all_is_well(&store, "k", &quota).await;
+        }
+        assert_eq!(used(&store, "k", &quota, LIMIT).await, 251);
+    });
+}
+
+#[test]
+fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run_beside(async {
+        let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+        let _ = take(&store, "k", &quota).await.expect("it answers");
+        let before = used(&store, "k", &quota, LIMIT).await;
+        let callers = Callers::begin(&store, &["k"], &quota, 4);
+        for _ in 0..20 {
+            let flights = store.figures().flights;
+            redis.command(&["SCRIPT", "FLUSH"]);
+            wait("some flights", async || store.figures().flights > flights + 3).await;
+        }
+        let told = callers.end().await;
+        assert_eq!(told, Told { admitted: told.admitted, ..Told::default() });
+        assert_eq!(used(&store, "k", &quota, LIMIT).await - before, told.admitted);
+        assert!(store.figures().reloads >= 20, "{:?}", store.figures());
+    });
+}
+
+#[test]
+fn what_a_server_refuses_is_told_and_takes_nothing() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run_beside(async {
+        let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+        all_is_well(&store, "k", &quota).await;
+        for (set, back, words) in [
+            (["maxmemory", "1"], ["maxmemory", "0"], ["memory is full", "OOM"]),
+            (
+                ["min-replicas-to-write", "1"],
+                ["min-replicas-to-write", "0"],
+                ["fewer replicas", "NOREPLICAS"],
+            ),
+        ] {
+            redis.command(&["CONFIG", "SET", set[0], set[1]]);
+            let reason = refused(&store, "k", &quota).await;
+            assert!(words.iter().all(|word| reason.contains(word)), "{reason}");
+            redis.command(&["CONFIG", "SET", back[0], back[1]]);
+            all_is_well(&store, "k", &quota).await;
+        }
+        redis.command(&["LPUSH", "tollgate:{foreign}", "not ours"]);
+        let reason = refused(&store, "foreign", &quota).await;
+        assert!(reason.contains("tollgate:{foreign}"), "{reason}");
+        assert_eq!(redis.command(&["LRANGE", "tollgate:{foreign}", "0", "-1"]).array()[0].text(), "not ours");
+        assert_eq!(used(&store, "k", &quota, LIMIT).await, 150);
+    });
+}
+
+#[test]
+fn a_user_who_may_not_run_scripts_is_told_what_to_allow() {
+    let options = Options::new().user("weak on >secret ~* +@all -evalsha");
+    let Some(redis) = Redis::start(&options) else { return };
+    run_beside(async {
+        let store = store(patient(&redis.url_as("weak:secret")));
+        let reason = refused(&store, "k", &total(1)).await;
+        assert!(reason.contains("user `weak` may not") && reason.contains("NOPERM"), "{reason}");
+    });
+}
+
+#[test]
+fn a_master_that_becomes_a_replica_is_asked_no_more_until_it_is_one_again() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let Some(other) = Redis::start(&Options::new()) else { return };
+    run_beside(async {
+        let mut config = patient(&redis.url());
+        config.node_timeout = Duration::from_millis(600);
+        let (store, quota) = (store(config), total(LIMIT));
+        all_is_well(&store, "k", &quota).await;
+        let port = other.address().port().to_string();
+        redis.command(&["REPLICAOF", "127.0.0.1", &port]);
+        let error = take(&store, "k", &quota).await.expect_err("it takes no writes");
+        assert!(matches!(error, StoreError::Unreachable { .. }), "nothing was taken: {error:?}");
+        wait(
+            "the state to tell",
+            async || matches!(store.state(), StoreState::Down { why, .. } if why.contains("is a replica")),
+        )
+        .await;
+        redis.command(&["REPLICAOF", "NO", "ONE"]);
+        until_up(&store).await;
+        all_is_well(&store, "k", &quota).await;
+    });
+}
+
+#[test]
+fn a_server_busy_with_somebodys_script_is_told_and_waited_for() {
+    let Some(redis) = Redis::start(&Options::new().set("busy-reply-threshold", "50")) else { return };
+    std::thread::scope(|scope| {
+        run_beside(async {
+            let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+            all_is_well(&store, "k", &quota).await;
+            let forever = scope.spawn(|| redis.command(&["EVAL", "while true do end", "0"]));
+            let mut told = Told::default();
+            let mut reason = String::new();
+            wait("the server to be busy", async || {
+                let answer = take(&store, "k", &quota).await;
+                told.note(&answer);
+                if let Err(error) = answer {
+                    reason = match &error {
+                        StoreError::Refused { reason, .. } => reason.clone(),
+                        StoreError::Unreachable { source, .. } => source.to_string(),
+                        other => panic!("{other:?}"),
+                    };
+                }
+                reason.contains("SCRIPT KILL")
+            })
+            .await;
+            assert!(reason.contains("BUSY"), "{reason}");
+            let why = until_down(&store).await;
+            assert!(why.contains("BUSY"), "{why}");
+            redis.command(&["SCRIPT", "KILL"]);
+            assert!(forever.join().expect("it ended").error().is_some());
+            until_up(&store).await;
+            all_is_well(&store, "k", &quota).await;
+            assert_eq!(used(&store, "k", &quota, LIMIT).await, 100 + told.admitted);
+        });
+    });
+}

@@ -1,0 +1,214 @@
+//! Flights lose nothing: the suite of all stores, callers that share calls, callers that go away.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tollgate_core::{Cost, Quota, Timestamp};
+use tollgate_store::suite::{self, Executor, Options as Suite};
+use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
+use tollgate_store_redis::{HashTag, RedisConfig, RedisStore, StoreTime};
+use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
+
+use crate::common::{NOW, patient, run, store, take, take_many, total, until_up, used};
+use crate::one_slot::OneSlot;
+
+/// So far ahead that no key expires by the server's clock: 2050.
+const AHEAD: Timestamp = Timestamp::from_unix_seconds(2_524_608_000);
+
+struct Threads(Runtime);
+
+impl Threads {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        Self(runtime.expect("a runtime"))
+    }
+}
+
+impl Executor for Threads {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+}
+
+fn suite_over<S: tollgate_store::Store>(
+    url: &str,
+    tag: HashTag,
+    wrap: impl Fn(RedisStore) -> S,
+    options: &Suite,
+) {
+    let nth = AtomicU32::new(0);
+    // One runtime a store, and that before the store: its connections end with it.
+    let threads = Threads::new();
+    let make = || {
+        let mut config = patient(url);
+        config.prefix = format!("t{}:", nth.fetch_add(1, Relaxed));
+        config.time = StoreTime::Node;
+        config.hash_tag = tag;
+        wrap(store(config))
+    };
+    suite::run(&threads, make, options);
+}
+
+#[test]
+fn flights_answer_as_the_model_does_with_64_callers_a_key() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    suite_over(
+        &redis.url(),
+        HashTag::Counter,
+        |store| store,
+        &Suite { begins: AHEAD, cases: 24, takes: 20, threads: 64, ..Suite::default() },
+    );
+}
+
+#[test]
+fn a_cluster_answers_as_the_model_does() {
+    let Some(cluster) = Cluster::start() else { return };
+    suite_over(
+        &cluster.url(),
+        HashTag::Domain,
+        OneSlot,
+        &Suite { begins: AHEAD, cases: 16, takes: 20, threads: 16, ..Suite::default() },
+    );
+}
+
+#[test]
+fn callers_of_one_key_share_script_calls_and_no_permit() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let store = store(patient(&redis.url()));
+        let quota = total(1500);
+        let told = take_many(&store, "hot", &quota, 2000).await;
+        assert_eq!((told.admitted, told.denied), (1500, 500), "{told:?}");
+        let figures = store.figures();
+        assert_eq!(figures.asked, 2000);
+        assert!(figures.calls < 100, "calls: {}", figures.calls);
+        assert!(figures.merged > 1900, "merged: {}", figures.merged);
+        assert_eq!(figures.flight_sizes.iter().sum::<u64>(), figures.flights);
+    });
+}
+
+#[test]
+fn a_batch_is_answered_in_its_order_and_takes_of_a_key_see_each_other() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let store = store(patient(&redis.url()));
+        let (two, five) = (total(2), total(5));
+        let on = |key: &'static str, quota, cost| Take { key: Key(key.as_bytes()), quota, cost: Cost(cost) };
+        let mut verdicts = Vec::new();
+        let batch =
+            [on("a", &two, 1), on("b", &five, 3), on("a", &two, 1), on("a", &two, 1), on("b", &five, 2)];
+        store.take(&batch, Charge::Each, NOW, &mut verdicts).await;
+        let left: Vec<_> = verdicts
+            .iter()
+            .map(|verdict| verdict.as_ref().expect("it answers"))
+            .map(|decision| (decision.is_admitted(), decision.remaining()))
+            .collect();
+        assert_eq!(left, [(true, 1), (true, 2), (true, 0), (false, 0), (true, 0)]);
+    });
+}
+
+#[test]
+fn together_across_slots_charges_all_or_gives_back() {
+    let Some(cluster) = Cluster::start() else { return };
+    run(async {
+        let store = store(patient(&cluster.url()));
+        let quotas: Vec<Quota> = (0..8).map(|nth| total(10 + nth)).collect();
+        let keys: Vec<String> = (0..8).map(|nth| format!("k{nth}")).collect();
+        let batch: Vec<_> = keys
+            .iter()
+            .zip(&quotas)
+            .map(|(key, quota)| Take { key: Key(key.as_bytes()), quota, cost: Cost(2) })
+            .collect();
+        for round in 0..8 {
+            let mut verdicts = Vec::new();
+            store.take(&batch, Charge::Together, NOW, &mut verdicts).await;
+            let admitted = verdicts.iter().filter(|it| it.as_ref().is_ok_and(|it| it.is_admitted())).count();
+            assert_eq!(verdicts.len(), 8);
+            assert_eq!(admitted == 8, round < 5, "round {round}: {verdicts:?}");
+        }
+        for (nth, (key, quota)) in keys.iter().zip(&quotas).enumerate() {
+            assert_eq!(
+                used(&store, key, quota, 10 + nth as u64).await,
+                10,
+                "{key}: denied rounds took nothing"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    run(async {
+        let store = store(patient(&format!("redis://{}", proxy.address())));
+        let quota = total(100);
+        let _ = take(&store, "k", &quota).await.expect("it answers");
+        // The first is under way, the others wait for it; all but two go away meanwhile.
+        proxy.set(Fault::Latency(Duration::from_millis(300)));
+        let first = tokio::spawn({
+            let (store, quota) = (store.clone(), quota.clone());
+            async move { take(&store, "k", &quota).await }
+        });
+        let flights = store.figures().flights;
+        crate::common::wait("the first to fly", async || store.figures().flights > flights).await;
+        let others: Vec<_> = (0..20)
+            .map(|_| {
+                let (store, quota) = (store.clone(), quota.clone());
+                tokio::spawn(async move { take(&store, "k", &quota).await })
+            })
+            .collect();
+        let asked = store.figures().asked;
+        crate::common::wait("all to ask", async || store.figures().asked >= 22.max(asked)).await;
+        for other in &others[2..] {
+            other.abort();
+        }
+        let _ = first.await.expect("no panic").expect("it answers");
+        for other in others.into_iter().take(2) {
+            let _ = other.await.expect("no panic").expect("it answers");
+        }
+        proxy.set(Fault::None);
+        assert_eq!(used(&store, "k", &quota, 100).await, 4);
+    });
+}
+
+#[test]
+fn a_full_queue_refuses_at_once_and_takes_nothing() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let mut config = patient(&redis.url());
+        config.max_queued = 10;
+        let store = store(config);
+        let quota = total(1000);
+        let told = take_many(&store, "k", &quota, 50).await;
+        assert_eq!((told.admitted, told.unreachable), (10, 40), "{told:?}");
+        assert_eq!(store.figures().queue_full, 40);
+        assert_eq!(used(&store, "k", &quota, 1000).await, 10);
+    });
+}
+
+#[test]
+fn a_call_outside_of_a_runtime_is_an_error() {
+    let store =
+        RedisStore::new(RedisConfig::parse_url("redis://127.0.0.1:1").expect("a URL")).expect("settings");
+    let error = tollgate_store::block_on(take(&store, "k", &total(1))).expect_err("nobody drives it");
+    assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
+}
+
+#[test]
+fn runtimes_come_and_go_and_each_has_connections_of_its_own() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let store = store(patient(&redis.url()));
+    let quota = total(100);
+    for _ in 0..3 {
+        run(async {
+            let _ = take(&store, "k", &quota).await.expect("it answers");
+            store.start();
+            until_up(&store).await;
+        });
+    }
+    assert_eq!(run(used(&store, "k", &quota, 100)), 3);
+    assert_eq!(store.figures().connections, 0, "they ended with their runtimes");
+}

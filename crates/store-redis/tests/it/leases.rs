@@ -1,0 +1,501 @@
+//! Leased keys on a real server: what several nodes admit together, what a lost node, server or message costs, and how seldom the
+//! store is asked. A node is a store of its own with a thread and a runtime of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tollgate_clock::SystemClock;
+use tollgate_core::{Algorithm, Align, Clock as _, Cost, Decision, Period, Quota, Refill, Sharing, Timestamp};
+use tollgate_store::{Charge, Key, Store as _, StoreError, Take, Verdicts};
+use tollgate_store_redis::{RedisConfig, RedisStore};
+use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
+
+use crate::common::{patient, run, store, until_up};
+
+const KEY: Key<'static> = Key(b"shop|user=ann|token_bucket");
+const SECOND: Duration = Duration::from_secs(1);
+
+fn bucket(limit: u64, period: Duration, burst: u64) -> Quota {
+    let burst = Some(burst);
+    let refill = Refill::Continuous;
+    Quota::new(
+        limit,
+        Period::Span(period),
+        Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill },
+    )
+    .expect("a quota")
+    .shared(Sharing::Leased)
+}
+
+fn window(limit: u64) -> Quota {
+    Quota::new(limit, Period::Span(SECOND), Algorithm::FixedWindow { align: Align::Calendar })
+        .expect("a quota")
+        .shared(Sharing::Leased)
+}
+
+/// The time of day, which is also the server's.
+fn now() -> Timestamp {
+    static CLOCK: std::sync::LazyLock<SystemClock> = std::sync::LazyLock::new(SystemClock::new);
+    CLOCK.now()
+}
+
+async fn take(store: &RedisStore, quota: &Quota, cost: u64) -> Result<Decision, StoreError> {
+    let mut verdicts = Verdicts::new();
+    let batch = [Take { key: KEY, quota, cost: Cost(cost) }];
+    store.take(&batch, Charge::Each, now(), &mut verdicts).await;
+    verdicts.pop().expect("one answer")
+}
+
+async fn admits(store: &RedisStore, quota: &Quota, cost: u64) -> bool {
+    take(store, quota, cost).await.expect("an answer").is_admitted()
+}
+
+/// Takes one at a time until denied; how many.
+async fn drain(store: &RedisStore, quota: &Quota) -> u64 {
+    let mut count = 0;
+    while admits(store, quota, 1).await {
+        count += 1;
+    }
+    count
+}
+
+/// An admission: when it was asked for and when it was heard of, in seconds.
+type Admission = (f64, f64);
+
+/// Callers of one node, on a thread of its own, as fast as they can until the time is over.
+fn callers(
+    config: RedisConfig,
+    quota: Quota,
+    callers: usize,
+    began: Instant,
+    until: Duration,
+    pause: Duration,
+) -> thread::JoinHandle<Vec<Admission>> {
+    thread::spawn(move || {
+        run(async move {
+            let store = store(config);
+            let mut tasks = tokio::task::JoinSet::new();
+            for _ in 0..callers {
+                let (store, quota) = (store.clone(), quota.clone());
+                tasks.spawn(async move {
+                    let mut admissions = Vec::new();
+                    while began.elapsed() < until {
+                        let asked = began.elapsed().as_secs_f64();
+                        if take(&store, &quota, 1).await.is_ok_and(|it| it.is_admitted()) {
+                            admissions.push((asked, began.elapsed().as_secs_f64()));
+                        }
+                        tokio::time::sleep(pause).await;
+                    }
+                    admissions
+                });
+            }
+            tasks.join_all().await.concat()
+        })
+    })
+}
+
+/// In no span more than the burst and what the span brings. An admission counts in a span that it lies in as a whole.
+fn assert_bound(mut admissions: Vec<Admission>, burst: f64, rate: f64) {
+    admissions.sort_by(|a, b| a.1.total_cmp(&b.1));
+    for &(from, _) in admissions.iter().step_by(7) {
+        let mut count = 0.0;
+        for &(asked, heard) in admissions.iter().filter(|it| it.0 >= from) {
+            count += 1.0;
+            // A permit more for the rounding of a span's ends.
+            assert!(count <= burst + rate * (heard - from) + 1.0, "{count} from {from} to {heard} ({asked})");
+        }
+    }
+}
+
+#[test]
+fn several_nodes_never_admit_more_than_one_would_and_hardly_less() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let (burst, rate, span) = (200, 2_000, Duration::from_millis(2_500));
+    let quota = bucket(rate, SECOND, burst);
+    let began = Instant::now();
+    let nodes: Vec<_> = (0..4)
+        .map(|_| callers(patient(&redis.url()), quota.clone(), 4, began, span, Duration::from_micros(500)))
+        .collect();
+    let admissions: Vec<_> = nodes.into_iter().flat_map(|node| node.join().expect("a node")).collect();
+    let ideal = burst as f64 + rate as f64 * span.as_secs_f64();
+    println!("{} admitted, {ideal} ideal", admissions.len());
+    assert!(admissions.len() as f64 > 0.8 * ideal, "{} of {ideal}", admissions.len());
+    assert_bound(admissions, burst as f64, rate as f64);
+}
+
+#[test]
+fn a_hot_key_asks_the_store_once_in_a_hundred_decisions_at_most() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let store = store(patient(&redis.url()));
+        store.start();
+        until_up(&store).await;
+        let quota = bucket(20_000, SECOND, 20_000);
+        let mut ticks = interval(Duration::from_millis(5));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let mut calls_before = 0;
+        let mut decisions = 0_u64;
+        for tick in 0..500 {
+            if tick == 100 {
+                (calls_before, decisions) = (store.figures().calls, 0); // the first half second it learns the demand
+            }
+            ticks.tick().await;
+            for _ in 0..50 {
+                assert!(admits(&store, &quota, 1).await);
+                decisions += 1;
+            }
+        }
+        let figures = store.figures();
+        let calls = figures.calls - calls_before;
+        println!("{decisions} decisions, {calls} calls; {figures:?}");
+        assert!(calls * 100 <= decisions, "{calls} calls for {decisions} decisions");
+        assert!(figures.local_decisions * 10 >= decisions * 9);
+        assert!(figures.leases_held == 1 && figures.leased_keys == 1, "{figures:?}");
+    });
+}
+
+#[test]
+fn exhaustion_is_exact_over_several_nodes() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let quota = bucket(3_600, Duration::from_secs(36_000), 2_000); // one in ten seconds
+    let (began, total) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let nodes: Vec<_> = (0..3)
+        .map(|_| {
+            let (quota, url, total) = (quota.clone(), redis.url(), total.clone());
+            thread::spawn(move || {
+                run(async {
+                    let store = store(patient(&url));
+                    // What another node holds and does not spend comes back when that node has been idle for a while.
+                    while total.load(SeqCst) < 2_000 && began.elapsed() < Duration::from_secs(10) {
+                        total.fetch_add(drain(&store, &quota).await, SeqCst);
+                        tokio::time::sleep(Duration::from_millis(300)).await;
+                    }
+                });
+            })
+        })
+        .collect();
+    nodes.into_iter().for_each(|node| node.join().expect("a node"));
+    let total = total.load(SeqCst);
+    assert!((2_000..=2_001).contains(&total), "{total} after {:?}", began.elapsed());
+}
+
+#[test]
+fn a_small_quota_stays_central_and_its_callers_are_merged() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let store = store(patient(&redis.url()));
+        store.start();
+        until_up(&store).await;
+        let quota = bucket(10, Duration::from_secs(3_600), 10);
+        let before = store.figures().calls;
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..64 {
+            let (store, quota) = (store.clone(), quota.clone());
+            tasks.spawn(async move { take(&store, &quota, 1).await.expect("an answer") });
+        }
+        let decisions = tasks.join_all().await;
+        let mut left: Vec<u64> =
+            decisions.iter().filter(|it| it.is_admitted()).map(Decision::remaining).collect();
+        left.sort_unstable();
+        assert_eq!(left, (0..10).collect::<Vec<_>>(), "each of the ten is told how many are left after it");
+        let figures = store.figures();
+        assert_eq!((figures.central_takes, figures.lease_requests), (64, 0), "{figures:?}");
+        assert!(figures.calls - before <= 16, "{figures:?}");
+    });
+}
+
+#[test]
+fn a_node_that_ends_gives_back_what_it_holds_and_one_that_crashes_loses_it_for_a_while() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let quota = bucket(3_600, Duration::from_secs(36_000), 2_000);
+    let spend = |crashes: bool| {
+        let (url, quota) = (redis.url(), quota.clone());
+        let node = thread::spawn(move || {
+            run(async {
+                let store = store(patient(&url));
+                for _ in 0..100 {
+                    assert!(admits(&store, &quota, 1).await);
+                }
+                let held = store.figures().permits_held;
+                assert!(held > 0, "{:?}", store.figures());
+                if !crashes {
+                    store.close().await;
+                    let figures = store.figures();
+                    assert_eq!((figures.permits_held, figures.permits_returned >= held), (0, true), "{figures:?}");
+                }
+                held
+            })
+        });
+        node.join().expect("a node")
+    };
+    spend(false);
+    run(async {
+        let store = store(patient(&redis.url()));
+        let got = drain(&store, &quota).await;
+        assert!((1_900..=1_901).contains(&got), "{got}: what was given back is there at once");
+        assert!(store.reset(KEY, &quota, now()).await.expect("an answer"));
+        let held = spend(true);
+        // What a crashed node held counts as spent, and comes back only as the bucket fills.
+        let got = drain(&store, &quota).await;
+        assert!((1_900 - held..=1_901 - held).contains(&got), "{got} besides {held} lost");
+        let inspection = store.inspect(KEY, &quota, now()).await.expect("an answer");
+        assert!(inspection.is_tracked && inspection.decision.remaining() == 0, "{inspection:?}");
+    });
+}
+
+#[test]
+fn in_an_outage_the_lease_is_used_up_first_and_then_calls_fail_and_afterwards_all_is_normal() {
+    let Some(mut redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let mut config = RedisConfig::parse_url(&redis.url()).expect("a URL");
+        config.deadline = Duration::from_millis(200);
+        let store = store(config);
+        let quota = bucket(2_000, SECOND, 2_000);
+        store.start();
+        until_up(&store).await;
+        let began = Instant::now();
+        let mut admitted = 0.0;
+        for _ in 0..300 {
+            admitted += f64::from(u8::from(admits(&store, &quota, 1).await));
+        }
+        let held = store.figures().permits_held;
+        assert!(held > 0, "{:?}", store.figures());
+        redis.kill();
+        let mut lived_on = 0;
+        let error = loop {
+            match take(&store, &quota, 1).await {
+                Ok(decision) => lived_on += u64::from(decision.is_admitted()),
+                Err(error) => break error,
+            }
+        };
+        admitted += lived_on as f64;
+        assert!(lived_on > 0 && lived_on <= held, "{lived_on} of {held}");
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+        redis.restart_empty();
+        let back = async {
+            while take(&store, &quota, 1).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(5), back).await.expect("it is back");
+        for _ in 0..5_000 {
+            admitted += f64::from(u8::from(take(&store, &quota, 1).await.expect("normal").is_admitted()));
+        }
+        // The key was lost: a burst more, and no more than that.
+        let most = 2.0 * 2_000.0 + 2_000.0 * began.elapsed().as_secs_f64();
+        assert!(admitted <= most, "{admitted} of {most}");
+    });
+}
+
+#[test]
+fn a_late_server_is_not_waited_for_as_long_as_the_lease_lasts() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    proxy.set(Fault::Latency(Duration::from_millis(50)));
+    run(async {
+        let store = store(patient(&format!("redis://{}", proxy.address())));
+        let quota = bucket(4_000, SECOND, 4_000);
+        let mut ticks = interval(Duration::from_millis(5));
+        let (mut waited, mut count, mut admissions) = (0, 0, Vec::new());
+        let began = Instant::now();
+        for tick in 0..400 {
+            ticks.tick().await;
+            for _ in 0..10 {
+                let asked = began.elapsed();
+                if admits(&store, &quota, 1).await {
+                    admissions.push((asked.as_secs_f64(), began.elapsed().as_secs_f64()));
+                }
+                if tick >= 100 {
+                    count += 1;
+                    waited += u32::from(began.elapsed() - asked > Duration::from_millis(25));
+                }
+            }
+        }
+        println!("{waited} of {count} waited; {:?}", store.figures());
+        assert!(waited * 20 <= count, "{waited} of {count} waited");
+        assert_bound(admissions, 4_000.0, 4_000.0);
+    });
+}
+
+#[test]
+fn a_window_is_never_passed_by_leases_of_two_nodes() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let (limit, span) = (1_000, Duration::from_millis(3_200));
+    now(); // it begins here
+    let began = Instant::now();
+    let offset = now().as_nanos() as f64 / 1e9 - began.elapsed().as_secs_f64();
+    let nodes: Vec<_> = (0..2)
+        .map(|_| {
+            callers(patient(&redis.url()), window(limit), 8, began, span, Duration::from_millis(1))
+        })
+        .collect();
+    let admissions: Vec<_> = nodes.into_iter().flat_map(|node| node.join().expect("a node")).collect();
+    let mut windows = std::collections::BTreeMap::<u64, u64>::new();
+    for (asked, heard) in admissions {
+        // What may have been decided on either side of an end counts in neither.
+        let (asked, heard) = ((offset + asked - 0.002) as u64, (offset + heard + 0.002) as u64);
+        if asked == heard {
+            *windows.entry(asked).or_default() += 1;
+        }
+    }
+    println!("{windows:?}");
+    assert!(windows.values().all(|count| *count <= limit), "{windows:?}");
+    let full = windows.values().filter(|count| **count * 10 >= limit * 9).count();
+    assert!(full >= 2, "{windows:?}");
+}
+
+#[test]
+fn all_or_none_holds_between_leases_and_scripts() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let store = store(patient(&redis.url()));
+        let leased = bucket(3_600, Duration::from_secs(36_000), 2_000);
+        let hits = window(2_000);
+        let small = bucket(1, Duration::from_secs(36_000), 1).shared(Sharing::Exact);
+        assert_eq!(drain_n(&store, &leased, 300).await, 300, "it is leased");
+        for round in 0..20 {
+            let batch = [
+                Take { key: KEY, quota: &leased, cost: Cost(5) },
+                Take { key: Key(b"shop|all|second"), quota: &hits, cost: Cost(1) },
+                Take { key: Key(b"shop|few|token_bucket"), quota: &small, cost: Cost(1) },
+            ];
+            let mut verdicts = Verdicts::new();
+            if round % 2 == 0 {
+                store.take(&batch, Charge::Together, now(), &mut verdicts).await;
+            } else {
+                store.hold(&batch, Duration::ZERO, now(), &mut verdicts).await;
+            }
+            let admitted: Vec<_> =
+                verdicts.iter().map(|it| it.as_ref().expect("an answer").is_admitted()).collect();
+            assert_eq!(admitted, [true, true, round == 0]);
+        }
+        store.close().await;
+        let got = drain(&store, &leased).await;
+        assert!((1_695..=1_696).contains(&got), "{got}: only the first batch was charged");
+    });
+}
+
+async fn drain_n(store: &RedisStore, quota: &Quota, most: u64) -> u64 {
+    let mut count = 0;
+    while count < most && admits(store, quota, 1).await {
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn what_is_given_back_charged_and_reset_counts() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let (one, other) = (store(patient(&redis.url())), store(patient(&redis.url())));
+        let quota = bucket(3_600, Duration::from_secs(36_000), 2_000);
+        assert_eq!(drain_n(&one, &quota, 500).await, 500);
+        for _ in 0..10 {
+            assert!(one.give_back(KEY, &quota, Cost(1), now()).await.expect("an answer").is_admitted());
+            assert!(admits(&one, &quota, 1).await);
+        }
+        one.close().await;
+        assert!(one.give_back(KEY, &quota, Cost(200), now()).await.expect("an answer").is_admitted());
+        let decision = other.charge(KEY, &quota, Cost(100), now()).await.expect("an answer");
+        assert!((1_600..=1_601).contains(&decision.remaining()), "{decision:?}");
+        let got = drain(&other, &quota).await;
+        assert!((1_600..=1_601).contains(&got), "{got}");
+        let decision = other.charge(KEY, &quota, Cost(100), now()).await.expect("an answer");
+        assert_eq!(decision.remaining(), 0);
+        assert!(!admits(&other, &quota, 1).await);
+        // Forgotten by one, fresh for all.
+        assert!(one.reset(KEY, &quota, now()).await.expect("an answer"));
+        assert!(!one.reset(KEY, &quota, now()).await.expect("an answer"), "there is nothing left to forget");
+        assert!(!one.inspect(KEY, &quota, now()).await.expect("an answer").is_tracked);
+        assert!(admits(&one, &quota, 1).await);
+    });
+}
+
+#[test]
+fn a_reset_voids_the_leases_of_others() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let (one, other) = (store(patient(&redis.url())), store(patient(&redis.url())));
+        let quota = bucket(2_000, SECOND, 2_000);
+        assert_eq!(drain_n(&other, &quota, 300).await, 300);
+        assert!(other.figures().permits_held > 0);
+        one.reset(KEY, &quota, now()).await.expect("an answer");
+        // What it holds it may spend for a tau at most; then it hears that the ledger knows nothing of it.
+        let began = Instant::now();
+        while other.figures().permits_lost == 0 && began.elapsed() < Duration::from_secs(5) {
+            admits(&other, &quota, 1).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(other.figures().permits_lost > 0, "{:?}", other.figures());
+    });
+}
+
+#[test]
+fn a_runtime_that_ends_in_the_middle_leaves_nothing_stuck() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    let shared = store(patient(&format!("redis://{}", proxy.address())));
+    let quota = bucket(2_000, SECOND, 2_000);
+    let has_begun = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let node = scope.spawn(|| {
+            run(async {
+                assert_eq!(drain_n(&shared, &quota, 100).await, 100);
+                proxy.set(Fault::Stall);
+                let waits = async {
+                    while take(&shared, &quota, 1).await.is_ok() {}
+                };
+                timeout(Duration::from_millis(100), waits).await.ok();
+                has_begun.store(true, SeqCst);
+            });
+        });
+        node.join().expect("a node");
+    });
+    assert!(has_begun.load(SeqCst));
+    proxy.set(Fault::None);
+    run(async {
+        let back = async {
+            while !take(&shared, &quota, 1).await.is_ok_and(|it| it.is_admitted()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(5), back).await.expect("another runtime goes on");
+    });
+}
+
+#[test]
+fn more_keys_than_may_be_kept_in_mind_make_room() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let mut config = patient(&redis.url());
+        config.max_leased_keys = 640;
+        let store = store(config);
+        let quota = bucket(100, SECOND, 100);
+        for user in 0..2_000 {
+            let key = format!("shop|user={user}|token_bucket");
+            let batch = [Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost(1) }];
+            let mut verdicts = Verdicts::new();
+            store.take(&batch, Charge::Each, now(), &mut verdicts).await;
+            assert!(verdicts[0].as_ref().expect("an answer").is_admitted());
+        }
+        let figures = store.figures();
+        assert!(figures.leased_keys <= 640, "{figures:?}");
+        assert!(figures.leased_keys_evicted >= 1_300, "{figures:?}");
+    });
+}
+
+#[test]
+fn a_foreign_value_under_the_name_of_a_leased_key_is_named_and_left_alone() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let store = store(patient(&redis.url()));
+        let name = "tollgate:{shop|user=ann|token_bucket}|leased";
+        redis.command(&["SET", name, "42"]);
+        let error = take(&store, &bucket(100, SECOND, 100), 1).await.expect_err("foreign").to_string();
+        assert!(error.contains(name) && error.contains("no permit was taken"), "{error}");
+        assert_eq!(redis.command(&["GET", name]).int(), 42);
+    });
+}

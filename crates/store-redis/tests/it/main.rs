@@ -1,0 +1,14 @@
+//! The store against real servers: what it counts, how it connects, what becomes of calls when things go wrong.
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a failed step of a test must say which, and figures are told"
+)]
+
+mod common;
+mod connections;
+mod faults;
+mod flights;
+mod leases;
+mod one_slot;
+mod outages;

@@ -1,0 +1,64 @@
+//! A store whose keys all share one slot of a Cluster: what is charged together is one script there. Across slots it is not atomic, and
+//! the suite would tell.
+
+use std::time::Duration;
+
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store_redis::RedisStore;
+
+/// To be used with [`HashTag::Domain`](tollgate_store_redis::HashTag::Domain).
+#[derive(Debug)]
+pub(crate) struct OneSlot(pub(crate) RedisStore);
+
+fn within(key: Key<'_>) -> Vec<u8> {
+    [b"suite|", key.0].concat()
+}
+
+fn all<'a>(batch: &[Take<'a>], keys: &'a [Vec<u8>]) -> Vec<Take<'a>> {
+    batch.iter().zip(keys).map(|(take, key)| Take { key: Key(key), ..*take }).collect()
+}
+
+impl Store for OneSlot {
+    fn name(&self) -> StoreName {
+        self.0.name()
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        let keys: Vec<_> = batch.iter().map(|take| within(take.key)).collect();
+        self.0.take(&all(batch, &keys), charge, now, verdicts).await;
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.0.give_back(Key(&within(key)), quota, cost, now).await
+    }
+
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        let keys: Vec<_> = batch.iter().map(|take| within(take.key)).collect();
+        self.0.hold(&all(batch, &keys), max_wait, now, verdicts).await;
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.0.charge(Key(&within(key)), quota, cost, now).await
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        self.0.reset(Key(&within(key)), quota, now).await
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.0.inspect(Key(&within(key)), quota, now).await
+    }
+}

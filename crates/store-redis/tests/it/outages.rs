@@ -1,0 +1,186 @@
+//! Servers that die, stall, come back empty, fail over and move their slots under way.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate_store::StoreError;
+use tollgate_store_redis::{RedisConfig, StoreState};
+use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel};
+
+use crate::common::{Told, patient, run_beside, store, take, total, until_down, until_up, used, wait};
+use crate::faults::{Callers, all_is_well};
+
+const LIMIT: u64 = 10_000_000;
+
+/// Deadlines that an outage meets soon and a busy machine does not.
+fn quick(url: &str) -> RedisConfig {
+    let mut config = patient(url);
+    config.deadline = Duration::from_millis(200);
+    config.connect_timeout = Duration::from_millis(500);
+    config.node_timeout = Duration::from_millis(900);
+    config
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_used_as_soon_as_it_is() {
+    let Some(mut redis) = Redis::start(&Options::new()) else { return };
+    redis.kill();
+    run_beside(async {
+        let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
+        let error = take(&store, "k", &quota).await.expect_err("nobody is there");
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+        let why = until_down(&store).await;
+        assert!(why.contains("refused"), "{why}");
+        redis.start_again();
+        let back = Instant::now();
+        until_up(&store).await;
+        println!("normal {:?} after the server's return", back.elapsed());
+        all_is_well(&store, "k", &quota).await;
+    });
+}
+
+#[test]
+fn killed_with_its_counts_on_disk_it_comes_back_with_every_count() {
+    let Some(mut redis) = Redis::start(&Options::new().append_only()) else { return };
+    run_beside(async {
+        let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
+        let callers = Callers::begin(&store, &["k"], &quota, 8);
+        wait("some flights", async || store.figures().flights > 50).await;
+        redis.kill();
+        until_down(&store).await;
+        redis.start_again();
+        until_up(&store).await;
+        let mut told = all_is_well(&store, "k", &quota).await;
+        told.add(callers.end().await);
+        told.explains(used(&store, "k", &quota, LIMIT).await);
+    });
+}
+
+#[test]
+fn restarted_empty_it_counts_from_nothing_and_nothing_fails() {
+    let Some(mut redis) = Redis::start(&Options::new()) else { return };
+    run_beside(async {
+        let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
+        all_is_well(&store, "k", &quota).await;
+        redis.restart_empty();
+        wait("the store to be seen", async || take(&store, "other", &quota).await.is_ok()).await;
+        until_up(&store).await;
+        all_is_well(&store, "k", &quota).await;
+        assert_eq!(used(&store, "k", &quota, LIMIT).await, 50);
+    });
+}
+
+#[test]
+fn stalled_it_is_left_alone_and_resumed_no_count_is_lost() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run_beside(async {
+        let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
+        let callers = Callers::begin(&store, &["k"], &quota, 8);
+        wait("some flights", async || store.figures().flights > 50).await;
+        redis.stop();
+        until_down(&store).await;
+        wait("the breaker to open", async || store.figures().breakers_open > 0).await;
+        let asked = Instant::now();
+        for _ in 0..1000 {
+            take(&store, "k", &quota).await.expect_err("the breaker is open");
+        }
+        println!("{:?} an answer while the breaker is open", asked.elapsed() / 1000);
+        redis.resume();
+        let back = Instant::now();
+        until_up(&store).await;
+        println!("normal {:?} after the server went on", back.elapsed());
+        let mut told = all_is_well(&store, "k", &quota).await;
+        told.add(callers.end().await);
+        told.explains(used(&store, "k", &quota, LIMIT).await);
+    });
+}
+
+#[test]
+fn the_sentinels_next_master_is_followed() {
+    let Some(mut sentinel) = Sentinel::start(&Options::new(), 1) else { return };
+    run_beside(async {
+        let (store, quota) = (store(quick(&sentinel.url())), total(LIMIT));
+        all_is_well(&store, "k", &quota).await;
+        let master = sentinel.fail_over();
+        wait("the new master to count", async || {
+            take(&store, "k", &quota).await.is_ok()
+                && sentinel.servers[master].command(&["EXISTS", "tollgate:{k}"]).int() == 1
+        })
+        .await;
+        until_up(&store).await;
+        all_is_well(&store, "k", &quota).await;
+        // The old one has become its replica; now the new one dies.
+        let other = 1 - master;
+        wait("the old master to follow", async || {
+            sentinel.servers[other]
+                .ask(&["INFO", "replication"])
+                .is_ok_and(|info| info.text().contains("master_link_status:up"))
+        })
+        .await;
+        let callers = Callers::begin(&store, &["k"], &quota, 4);
+        sentinel.kill_master();
+        wait("the old master to count", async || take(&store, "k", &quota).await.is_ok()).await;
+        until_up(&store).await;
+        all_is_well(&store, "k", &quota).await;
+        assert_eq!(callers.end().await.denied, 0);
+    });
+}
+
+#[test]
+fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
+    let Some(cluster) = Cluster::start() else { return };
+    run_beside(async {
+        let (store, quota) = (store(patient(&cluster.url())), total(LIMIT));
+        let keys = ["a", "b", "c"];
+        for key in keys {
+            all_is_well(&store, key, &quota).await;
+        }
+        let callers = Callers::begin(&store, &keys, &quota, 2);
+        let slot = cluster.slot("tollgate:{a}");
+        for to in [1, 2, 0, 1] {
+            if cluster.owner(slot) == to {
+                continue;
+            }
+            cluster.begin_move(slot, to);
+            let flights = store.figures().flights;
+            wait("calls while it moves", async || store.figures().flights > flights + 20).await;
+            // A key that is not there yet is the new owner's (ASK).
+            let fresh = format!("fresh{to}");
+            all_is_well(&store, &fresh, &quota).await;
+            cluster.finish_move(slot, to);
+        }
+        let told = callers.end().await;
+        assert_eq!(told, Told { admitted: told.admitted, ..Told::default() });
+        let mut gone = 0;
+        for key in keys {
+            gone += used(&store, key, &quota, LIMIT).await - 50;
+        }
+        assert_eq!(gone, told.admitted);
+        assert!(store.figures().redirects > 0);
+    });
+}
+
+#[test]
+fn a_clusters_dead_master_is_replaced_and_the_others_go_on() {
+    let Some(mut cluster) = Cluster::start_with_replicas() else { return };
+    run_beside(async {
+        let (store, quota) = (store(quick(&cluster.url())), total(LIMIT));
+        let keys: Vec<String> = (0..6).map(|nth| format!("k{nth}")).collect();
+        for key in &keys {
+            all_is_well(&store, key, &quota).await;
+        }
+        let owner = |key: &String| cluster.owner(cluster.slot(&format!("tollgate:{{{key}}}")));
+        let (dead, alive): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(|key| owner(key) == 0);
+        assert!(!dead.is_empty() && !alive.is_empty());
+        cluster.nodes[0].kill();
+        wait("the loss to be noticed", async || take(&store, &dead[0], &quota).await.is_err()).await;
+        cluster.fail_over(0);
+        for key in dead.iter().chain(&alive) {
+            wait("the replica to count", async || take(&store, key, &quota).await.is_ok()).await;
+        }
+        wait("the state to be up", async || store.state() == StoreState::Up).await;
+        for key in &keys {
+            all_is_well(&store, key, &quota).await;
+        }
+    });
+}
