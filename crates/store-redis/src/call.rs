@@ -15,11 +15,13 @@ use tollgate_store::Inspection;
 use crate::ask::{Answer, Ask, Fault, Kind};
 use crate::config::StoreTime;
 use crate::script::{Script, Step, Swap, all, one};
-use crate::translate::{Read, argument, instant, int, read, step_of};
+use crate::translate::{Read, argument, instant, int, read, step_of, unpacked};
 
 /// How often to ask again for one group of asks before giving up; nothing was taken by then.
 pub(crate) const MOST_CALLS: u32 = 5;
 
+/// What a step says of itself: done, or in a reply of numbers only, not odd.
+const DONE: i64 = 1;
 /// The key holds what the step cannot read; nothing was changed.
 const ODD: i64 = -1;
 /// The server's clock is outside the window that the caller named; nothing was changed.
@@ -55,7 +57,11 @@ pub(crate) fn answers(asks: &[Ask], now: Timestamp, time: StoreTime, reply: &Val
     let Some(first) = asks.first() else { return Ok(Next::Done(Vec::new())) };
     let Some(step) = step_of(&first.quota) else { return Ok(Next::Done(uncounted(asks, now))) };
     let key = &first.key;
-    let (status, at, parts) = opened(reply, key)?;
+    let packed = if let Value::BulkString(bytes) = reply { unpacked(bytes) } else { None };
+    let (status, at, parts) = match &packed {
+        Some((at, parts)) => (DONE, *at, &parts[..]),
+        None => opened(reply, key)?,
+    };
     let [a, b] = [parts.first().unwrap_or(&Value::Nil), parts.get(1).unwrap_or(&Value::Nil)];
     if status == OUTSIDE {
         return one_call(asks, step, at, time, Swap::None, Vec::new());

@@ -92,6 +92,10 @@ impl Step {
         }
     }
 
+    const fn holds_a_number(self) -> bool {
+        matches!(self, Self::Bucket | Self::Window | Self::Total)
+    }
+
     const fn divides(self) -> bool {
         matches!(self, Self::Interval | Self::Counter | Self::Entries)
     }
@@ -115,7 +119,11 @@ pub(crate) fn one(step: Step, swap: Swap) -> &'static Script {
             STEPS.map(|step| {
                 let limbs = if step.divides() { LIMBS } else { "" };
                 let chosen = format!("local step = {}\n", step.function());
-                let end = include_str!("lua/one.lua");
+                let end = if step.holds_a_number() {
+                    include_str!("lua/one_number.lua")
+                } else {
+                    include_str!("lua/one.lua")
+                };
                 Script::of(&[swap_source(swap), TIME, limbs, step.source(), &chosen, end])
             })
         };

@@ -147,6 +147,26 @@ fn text(value: &Value) -> Result<Option<String>, Fault> {
     }
 }
 
+/// A whole number, which Redis may tell as such or as a string; `Err` holds what is none.
+fn whole(value: &Value) -> Result<Option<Result<u64, String>>, Fault> {
+    if let Value::Int(int) = value {
+        return Ok(Some(u64::try_from(*int).map_err(|_| int.to_string())));
+    }
+    Ok(text(value)?.map(|text| text.parse().map_err(|_| text)))
+}
+
+/// The reply of `one_number.lua`: instant, and the two values that other steps tell in words.
+pub(crate) fn unpacked(bytes: &[u8]) -> Option<(Timestamp, [Value; 2])> {
+    let mut numbers = bytes.chunks_exact(8).map(|bytes| bytes.try_into().map_or(0.0, f64::from_le_bytes));
+    let [ms, ns, expires, held] = [numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?];
+    if bytes.len() != 32 {
+        return None;
+    }
+    let held = if held < 0.0 { Value::Nil } else { Value::Int(held as i64) };
+    let at = (ms as u64).saturating_mul(1_000_000).saturating_add(ns as u64);
+    Some((Timestamp::from_nanos(at), [Value::Int(expires as i64), held]))
+}
+
 pub(crate) fn int(value: &Value) -> Result<i64, Fault> {
     match value {
         Value::Int(int) => Ok(*int),

@@ -9,11 +9,12 @@ local function bucket(key, arg, go)
   local M, FP, keep, owe_ms, owe, n, ask_ms, ask, room_ms, room, at = struct.unpack('<dddddddddd', arg)
   local u = ns * (M / 1000000)
   local v, E = redis.call('GET', key), -2
-  local e, b = ms + owe_ms, -u - owe
+  local e, b, held = ms + owe_ms, -u - owe
   local short, write, gone, ok = not v and owe_ms + owe > 0, false, false, 1
   if v then
     E = redis.call('PEXPIRETIME', key)
-    e, b = E - keep, (tonumber(v) or -1) - FP
+    held = tonumber(v)
+    e, b = E - keep, (held or -1) - FP
     if b < 0 or b >= M or E < 0 or e > LATEST then
       return -1, E, v
     end
@@ -93,9 +94,9 @@ local function bucket(key, arg, go)
     n, ask_ms, ask, room_ms, room, at = struct.unpack('<ddddd', arg, at)
   end
   if go == 1 and write or go == 2 and short and write then
-    redis.call('SET', key, FP + b, 'PXAT', e + keep)
+    redis.call('SET', key, string.format('%d', FP + b), 'PXAT', string.format('%d', e + keep))
   elseif go == 1 and gone then
     redis.call('DEL', key)
   end
-  return ok, E, v
+  return ok, E, held
 end

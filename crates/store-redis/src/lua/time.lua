@@ -6,6 +6,7 @@ if given and given ~= '' then
   ms, ns = struct.unpack('<dd', given)
 else
   local t = redis.call('TIME')
-  local us = t[2] % 1000
-  ms, ns = t[1] * 1000 + (t[2] - us) / 1000, us * 1000
+  local us = t[2] + 0
+  ns = us % 1000
+  ms, ns = t[1] * 1000 + (us - ns) / 1000, ns * 1000
 end

@@ -4,10 +4,11 @@ local TOTAL_MOST = 549755813887
 local function total(key, arg, go)
   local stock, n, cost, hold, at = struct.unpack('<dddd', arg)
   local v = redis.call('GET', key)
-  local used = v and tonumber(v) or 0
-  if v and (string.find(v, '%D') or #v > 15) then
+  local held = v and tonumber(v)
+  if v and (not held or held < 0 or held > 1e15 or held % 1 > 0) then
     return -1, -1, v
   end
+  local used = held or 0
   local was, gone, ok = used, false, 1
   while true do
     if n > 0 then
@@ -38,7 +39,7 @@ local function total(key, arg, go)
     was = 0
   end
   if go == 1 and used ~= was then
-    redis.call('INCRBY', key, used - was)
+    redis.call('INCRBY', key, string.format('%d', used - was))
   end
-  return ok, -1, v
+  return ok, -1, held
 end

@@ -7,16 +7,21 @@ local MOST = 17179869183
 local function window(key, arg, go)
   local from_ms, from, to_ms, to, limit, n, cost, hold, at = struct.unpack('<dddddddd', arg)
   local v, E = redis.call('GET', key), -2
-  local hits, left, open = 0, 0, false
+  local hits, left, open, held = 0, 0, false, v
   if v then
     E = redis.call('PEXPIRETIME', key)
-    if #v < 7 or E < 0 or string.find(v, '%D') then
+    held = tonumber(v)
+    if not held or held < 1000000 or held % 1 > 0 or E < 0 then
       return -1, E, v
     end
-    left = tonumber(string.sub(v, -6))
+    left = held % 1000000
+    hits = (held - left) / 1000000 - 1
+    if held > 9e15 then -- more than a double tells
+      held, left, hits = v, tonumber(string.sub(v, -6)), tonumber(string.sub(v, 1, -7)) - 1
+    end
     open = (E - ms) * 1000000 > left + ns
-    if open then
-      hits = tonumber(string.sub(v, 1, -7)) - 1
+    if not open then
+      hits = 0
     end
   end
   local was, gone, ok = hits, false, 1
@@ -50,7 +55,7 @@ local function window(key, arg, go)
   end
   if go == 1 and hits ~= was then
     if open then
-      redis.call('INCRBY', key, (hits - was) * 1000000)
+      redis.call('INCRBY', key, string.format('%d', (hits - was) * 1000000))
     else
       if from_ms < 0 then
         to_ms, to = ms + to_ms, ns + to
@@ -61,10 +66,10 @@ local function window(key, arg, go)
       if to > 0 then
         to_ms, to = to_ms + 1, 1000000 - to
       end
-      redis.call('SET', key, string.format('%.0f%06d', hits + 1, to), 'PXAT', to_ms)
+      redis.call('SET', key, string.format('%d%06d', hits + 1, to), 'PXAT', string.format('%d', to_ms))
     end
   elseif go == 1 and gone then
     redis.call('DEL', key)
   end
-  return ok, E, v
+  return ok, E, held
 end

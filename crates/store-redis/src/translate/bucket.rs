@@ -7,7 +7,7 @@
 use redis::Value;
 use tollgate_core::{BucketNumbers, Cost, Quota, State, Timestamp, Word};
 
-use super::{Packed, Read, foreign, groups, int, text};
+use super::{Packed, Read, foreign, groups, int, whole};
 use crate::ask::{Ask, Fault, Kind};
 use crate::script::Swap;
 
@@ -86,19 +86,18 @@ pub(super) fn read(
     value: &Value,
     at: Timestamp,
 ) -> Result<Read, Fault> {
-    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
-    let expires = int(expires)?;
+    let Some(held) = whole(value)? else { return Ok(Read::State(quota.fresh(), false)) };
     let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_short());
-    let number = text.parse().ok().filter(|number| (NANOS_PER_MS..EXACT).contains(number));
-    let (Some(number), Ok(expires_ms)) = (number, u64::try_from(expires)) else {
-        return Ok(foreign(&text));
+    let (number, expires_ms) = match (held, u64::try_from(int(expires)?)) {
+        (Ok(number), Ok(expires_ms)) if (NANOS_PER_MS..EXACT).contains(&number) => (number, expires_ms),
+        (held, _) => return Ok(foreign(&held.map_or_else(|text| text, |number| number.to_string()))),
     };
     if let Some(full_at) = form.full_at(number, expires_ms) {
         let word = bucket.word(full_at);
         if bucket.full_at(word).is_some() {
             return Ok(Read::State(State::Word(word), true));
         }
-        return Ok(go_on(quota, bucket, form, (&text, expires_ms), settled(quota, bucket, word, at), at));
+        return Ok(go_on(quota, bucket, form, (number, expires_ms), settled(quota, bucket, word, at), at));
     }
     // Another rate has written it: one that this rule had, or one of which nothing is known.
     let now = u128::from(at.as_nanos()) * u128::from(bucket.scale());
@@ -110,7 +109,7 @@ pub(super) fn read(
             owed.min(now + u128::from(bucket.empty()))
         }
     };
-    Ok(go_on(quota, bucket, form, (&text, expires_ms), full_at, at))
+    Ok(go_on(quota, bucket, form, (number, expires_ms), full_at, at))
 }
 
 type WordOf<'a> = Box<dyn Fn(u128) -> Option<Word> + 'a>;
@@ -142,12 +141,12 @@ fn go_on(
     quota: &Quota,
     bucket: BucketNumbers<'_>,
     form: Form,
-    (text, expires_ms): (&str, u64),
+    (number, expires_ms): (u64, u64),
     full_at: u128,
     at: Timestamp,
 ) -> Read {
     let now = u128::from(at.as_nanos()) * u128::from(bucket.scale());
-    let seen = [text.as_bytes().to_vec(), expires_ms.to_string().into_bytes()];
+    let seen = [number.to_string().into_bytes(), expires_ms.to_string().into_bytes()];
     let to_be = if full_at <= now && !quota.starts_short() {
         [Vec::new(), Vec::new()]
     } else {

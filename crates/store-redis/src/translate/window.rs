@@ -3,8 +3,11 @@
 use redis::Value;
 use tollgate_core::{Expiry, Quota, State, Timestamp, WindowNumbers, Word};
 
-use super::{Packed, Read, foreign, holds, int, push_counts, text};
+use super::{Packed, Read, foreign, holds, int, push_counts, whole};
 use crate::ask::{Ask, Fault};
+
+/// A total of more is none of ours.
+const MOST_HELD: u64 = 1_000_000_000_000_000;
 
 pub(super) fn argument(packed: &mut Packed, window: WindowNumbers<'_>, asks: &[&Ask], hint: Timestamp) {
     match window.first_hit_ns() {
@@ -24,12 +27,11 @@ pub(super) fn read(
     expires: &Value,
     value: &Value,
 ) -> Result<Read, Fault> {
-    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
-    let expires = int(expires)?;
+    let Some(held) = whole(value)? else { return Ok(Read::State(quota.fresh(), false)) };
     // (hits + 1) · 10^6 + ns by which the window ends before the key expires
-    let number = text.parse::<u64>().ok().filter(|number| *number >= 1_000_000);
-    let (Some(number), Ok(expires_ms)) = (number, u64::try_from(expires)) else {
-        return Ok(foreign(&text));
+    let (number, expires_ms) = match (held, u64::try_from(int(expires)?)) {
+        (Ok(number), Ok(expires_ms)) if number >= 1_000_000 => (number, expires_ms),
+        (held, _) => return Ok(foreign(&held.map_or_else(|text| text, |number| number.to_string()))),
     };
     let (hits, left_ns) = (number / 1_000_000 - 1, number % 1_000_000);
     let end_ns = expires_ms.saturating_mul(1_000_000).saturating_sub(left_ns);
@@ -42,11 +44,11 @@ pub(super) fn total_argument(packed: &mut Packed, stock: u64, asks: &[&Ask]) {
 }
 
 pub(super) fn read_total(quota: &Quota, value: &Value) -> Result<Read, Fault> {
-    let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
-    Ok(match text.parse() {
-        Ok(used) if text.len() <= 15 => {
+    let Some(held) = whole(value)? else { return Ok(Read::State(quota.fresh(), false)) };
+    Ok(match held {
+        Ok(used) if used <= MOST_HELD => {
             Read::State(State::Word(Word { value: used, expires: Expiry::NEVER }), true)
         }
-        _ => foreign(&text),
+        held => foreign(&held.map_or_else(|text| text, |number| number.to_string())),
     })
 }
