@@ -198,13 +198,17 @@ impl Ledger {
         let longest_us = terms.longest_us();
         let ends_us = if terms.begins_with_first_hit() { now_us + longest_us } else { ends_us };
         let is_possible = now_us < ends_us && ends_us - now_us <= longest_us;
-        if self.ends_us <= now_us {
-            if !is_possible {
-                return false;
-            }
+        // A clock that went back too far to wait for the window's end: what was counted stays counted, until a nearer end, but not
+        // nearer than that of the leases that are out.
+        let is_beyond = self.ends_us.saturating_sub(now_us) > longest_us + LONGEST_WAIT_US;
+        let has_ended = self.ends_us <= now_us;
+        if (has_ended || is_beyond) && !is_possible {
+            return false;
+        }
+        if has_ended {
             *self = Self { interval: terms.interval, ends_us, ..Self::default() };
-        } else if self.ends_us - now_us > longest_us + LONGEST_WAIT_US && is_possible {
-            self.ends_us = ends_us; // the clock went back too far to wait for the end: what was counted stays counted
+        } else if is_beyond {
+            self.ends_us = ends_us.max(now_us + terms.tau_us);
         }
         self.at_us = now_us;
         true
@@ -258,17 +262,22 @@ impl Ledger {
         Reply { seq, renewed, granted, ..Reply::default() }
     }
 
-    /// How many permits a request gets: its share of what is there; else a ration of what will be, as far ahead as may be promised.
+    /// How many permits a request gets: for callers that wait, what is there; beyond that its share of it; and where nothing is there,
+    /// a ration of what will be, as far ahead as may be promised.
     fn grant(&self, terms: &Terms, request: Request, kept: u64, active: u64) -> u64 {
-        let room = terms.full().saturating_sub(self.taken) / terms.interval;
+        let out = self.out + self.out_before + kept;
+        let room = terms.room(self.taken);
         let ration = (terms.ration / active).max(1);
-        let share = request.need.max(ration).max(room / (2 * active)).min(request.want);
+        // With half of the burst out, rations end, or those who take centrally would find nothing.
+        let spare = (terms.burst / 2).saturating_sub(out);
+        let ahead_of_need = ration.min(spare).max(room / (2 * active));
+        let share = request.need.max(ahead_of_need).min(request.want);
         if share <= room || terms.windows.is_some() {
             return share.min(room);
         }
         let promised = (terms.full() + terms.ahead).saturating_sub(self.taken) / terms.interval;
         // Out never exceeds the burst, so that the refill that pays for a promise is never held up.
-        let uncommitted = terms.burst.saturating_sub(self.out + self.out_before + kept);
+        let uncommitted = terms.burst.saturating_sub(out);
         #[cfg(feature = "faults")]
         let uncommitted = if terms.has(Fault::NoCapOnPromises) { u64::MAX } else { uncommitted };
         ration.max(room).min(share).min(promised).min(uncommitted)

@@ -97,6 +97,8 @@ pub struct Node {
     word: Option<(Reply, Mono)>,
     /// The ledger has nothing to grant before this instant.
     dry_until: Mono,
+    /// It had little for those who do not wait yet, and is not asked ahead again before this instant.
+    ahead_after: Mono,
     /// How long a request takes.
     round_trip_ns: u64,
     demand: Demand,
@@ -118,6 +120,7 @@ struct Flight {
     seq: u64,
     sent: Mono,
     want: u64,
+    need: u64,
 }
 
 impl Node {
@@ -136,6 +139,7 @@ impl Node {
             flight: None,
             word: None,
             dry_until: Mono(0),
+            ahead_after: Mono(0),
             round_trip_ns: 1_000_000,
             demand: Demand::default(),
             unmet: 0,
@@ -169,8 +173,13 @@ impl Node {
             let (left, reset_ns) = self.left(terms, now);
             return Step::decided(Decision::never(terms.limit, left, reset_ns), None);
         }
-        if cost == 0 || cost > terms.burst || !self.worth_leasing(terms) {
+        if cost == 0 || cost > terms.burst {
             return Step { verdict: Verdict::Central, send: None };
+        }
+        if !self.worth_leasing(terms) {
+            // What is held, or spent and not reported, would be denied to those who take centrally.
+            let send = if self.has_news() && self.flight.is_none() { self.give_up(terms, now) } else { None };
+            return Step { verdict: Verdict::Central, send };
         }
         if valid < self.held || now < self.dry_until {
             return Step::decided(self.deny(terms, cost, now), self.ask_ahead(terms, now));
@@ -230,8 +239,12 @@ impl Node {
         let ahead_us = reply.taken.saturating_sub(terms.full()).div_ceil(terms.per_us.max(1));
         let clear = if ahead_us == 0 { now } else { now.after(terms.stretched(ahead_us)) };
         self.clear = if reply.granted > 0 { clear } else { clear.min(self.clear) };
-        if reply.granted == 0 && flight.want > 0 {
-            self.dry_until = now.after(Duration::from_micros(Self::dry_us(terms, reply)));
+        let pause_us = Self::dry_us(terms, reply);
+        if reply.granted < flight.need {
+            self.dry_until = now.after(Duration::from_micros(pause_us));
+        }
+        if reply.granted <= flight.want / 4 {
+            self.ahead_after = now.after(Duration::from_micros(pause_us));
         }
         self.word = Some((*reply, now));
         self.lapse(now);
@@ -265,15 +278,14 @@ impl Node {
     /// When nobody will have asked for long enough to give back what is held; `None` when nothing is held or unreported.
     #[must_use]
     pub fn wakes_at(&self, terms: &Terms) -> Option<Mono> {
-        let has_news = self.held > 0 || self.spent != self.reported;
-        (has_news && self.flight.is_none())
+        (self.has_news() && self.flight.is_none())
             .then(|| self.busy_at.after(Duration::from_micros(terms.tau_us / 2)))
     }
 
     /// Gives back all that is held, and reports what was spent: at shutdown, or when nobody asks any more. A request that is
     /// under way is given up: its reply would come too late.
     pub fn give_up(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
-        if self.held == 0 && self.spent == self.reported && self.flight.is_none() {
+        if !self.has_news() && self.flight.is_none() {
             return None;
         }
         let held = std::mem::take(&mut self.held);
@@ -339,6 +351,11 @@ impl Node {
         self.leases
     }
 
+    /// Something is out on the ledger that need not be.
+    const fn has_news(&self) -> bool {
+        self.held > 0 || self.spent != self.reported
+    }
+
     /// Drops what is held when its time is up.
     fn lapse(&mut self, now: Mono) {
         if self.held > 0 && now >= self.expires {
@@ -371,7 +388,7 @@ impl Node {
         #[cfg(feature = "faults")]
         let sent = if terms.has(Fault::ExpiryFromReceipt) { _received } else { sent };
         let lives_us = if terms.windows.is_some() {
-            reply.ends_us.saturating_sub(reply.now_us).saturating_sub(terms.skew_us)
+            reply.ends_us.saturating_sub(reply.now_us).saturating_sub(terms.skew_us).min(terms.tau_us)
         } else {
             terms.tau_us
         };
@@ -399,7 +416,7 @@ impl Node {
     /// A request ahead of exhaustion, or to keep alive what is still needed.
     fn ask_ahead(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
         let soon_ns = 2 * self.round_trip_ns;
-        if self.flight.is_some() || now < self.dry_until || self.clear.0 > now.0.saturating_add(soon_ns) {
+        if self.flight.is_some() || now < self.ahead_after || self.clear.0 > now.0.saturating_add(soon_ns) {
             return None;
         }
         let low = self.demand.covering(soon_ns, terms.horizon_ns());
@@ -410,13 +427,17 @@ impl Node {
     /// A request for a horizon's worth, and for those who wait.
     fn request(&mut self, terms: &Terms, now: Mono) -> Request {
         let need = self.unmet.saturating_sub(self.held).min(terms.burst);
-        let wish = self.demand.covering(terms.horizon_ns(), terms.horizon_ns()).saturating_sub(self.held);
-        self.send(wish.clamp(need, terms.burst), need, now)
+        let target = self.demand.covering(terms.horizon_ns(), terms.horizon_ns()).min(terms.burst);
+        // What is far beyond it came for a caller that left, or before demand fell; it is of use elsewhere.
+        let surplus = self.held.saturating_sub(target.saturating_mul(2).max(self.unmet));
+        self.held -= surplus;
+        self.given_back += surplus;
+        self.send(target.saturating_sub(self.held).max(need), need, now)
     }
 
     fn send(&mut self, want: u64, need: u64, now: Mono) -> Request {
         self.seq += 1;
-        self.flight = Some(Flight { seq: self.seq, sent: now, want });
+        self.flight = Some(Flight { seq: self.seq, sent: now, want, need });
         self.reported = self.spent;
         Request { node: self.id, seq: self.seq, held: self.held, spent: self.spent, want, need }
     }

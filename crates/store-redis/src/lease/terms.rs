@@ -124,7 +124,7 @@ impl Terms {
         };
         let per_us = scale * 1_000;
         let full = burst.checked_mul(interval).filter(|full| *full <= MOST)?;
-        let ahead = per_us.saturating_mul(horizon_us).min(full);
+        let ahead = per_us.saturating_mul(horizon_us).min(full / 2);
         let ration = match windows {
             None => ahead / interval,
             Some(Windows { longest_us, .. }) => {
