@@ -201,6 +201,8 @@ pub struct RedisConfig {
     pub max_queued: usize,
     /// Most calls that one round trip carries, per connection.
     pub max_flight: usize,
+    /// Most leased keys that this node keeps in mind; what was used longest ago makes room, and gives back what it holds.
+    pub max_leased_keys: usize,
     /// When to stop asking.
     pub breaker: Breaker,
     /// Do not refuse a server that may evict counters when its memory is full.
@@ -211,7 +213,7 @@ pub struct RedisConfig {
 
 impl RedisConfig {
     /// Settings for `servers`, everything else as by default: no login, no TLS, database 0, prefix `tollgate:`, the server's
-    /// clock, 10 ms a call, 500 ms to connect, 8,192 calls queued, 1,024 in a flight, nodes alive for 3 s.
+    /// clock, 10 ms a call, 500 ms to connect, 8,192 calls queued, 1,024 in a flight, 100,000 leased keys, nodes alive for 3 s.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
         Self {
@@ -227,6 +229,7 @@ impl RedisConfig {
             connect_timeout: Duration::from_millis(500),
             max_queued: 8192,
             max_flight: 1024,
+            max_leased_keys: 100_000,
             breaker: Breaker::default(),
             allow_eviction: false,
             node_timeout: Duration::from_secs(3),

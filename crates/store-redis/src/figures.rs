@@ -45,6 +45,26 @@ pub struct Figures {
     pub connections: u64,
     /// Gauge: nodes that share these counters, this one included; 1 until the store was heard of.
     pub live_nodes: u64,
+    /// Decisions made from a lease, or from what its ledger said last: without asking the store.
+    pub local_decisions: u64,
+    /// Takes of leased keys that went to the ledger, merged ones too: what is not worth a lease.
+    pub central_takes: u64,
+    /// Requests for leases sent, returns too.
+    pub lease_requests: u64,
+    /// Permits that ledgers granted.
+    pub permits_leased: u64,
+    /// Permits given back unspent.
+    pub permits_returned: u64,
+    /// Permits whose time ran out unspent, or that the ledger knew nothing of any more.
+    pub permits_lost: u64,
+    /// Gauge: permits held now and not spent.
+    pub permits_held: u64,
+    /// Gauge: leases that hold permits now.
+    pub leases_held: u64,
+    /// Gauge: leased keys in mind.
+    pub leased_keys: u64,
+    /// Leased keys that made room for others.
+    pub leased_keys_evicted: u64,
 }
 
 /// Where it is counted.
@@ -128,6 +148,7 @@ impl Counters {
             breakers_open: get(&self.breakers_open),
             connections: get(&self.connections),
             live_nodes: get(&self.live_nodes).max(1),
+            ..Figures::default()
         }
     }
 }

@@ -1,2 +1,472 @@
-//! Leases, driven.
+//! Leases, driven: a node's leased keys in a table, and what goes to the ledger for them.
+//!
+//! A take that its lease can pay for is decided under one short lock: no round trip, no allocation. Permits are asked for ahead of
+//! exhaustion, in the background. Callers who must wait for them do so in order of arrival, within the deadline of a call, and are dealt
+//! the grant. Takes of keys that are not worth a lease go to the ledger, merged. What nobody asks for any more is given back.
+//!
+//! Everything that touches a leased key goes through its ledger or its lease, under a Redis key of its own, so that a rule that changes
+//! between `exact` and `leased` never misreads a state; it starts afresh.
+//!
+//! Not here: what a lease may pay for ([`lease`](crate::lease)); which limits are leased (`store`).
+
+mod background;
 mod script;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_store::{Inspection, Key, StoreError};
+
+use self::background::Outbox;
+use self::script::{Job, SUFFIX};
+use self::table::{Entry, Shard, Table, Waiter};
+use crate::call::Call as ScriptCall;
+use crate::config::StoreTime;
+use crate::figures::{Figures, add};
+use crate::flight::{Item, Rider};
+use crate::hub::Hub;
+use crate::keys::redis_key;
+use crate::lane::Lane;
+use crate::lease::{Mono, Op, Reply, Terms, Timing, Verdict};
+use crate::trouble::{Kind, Trouble};
+use crate::watcher;
+
+/// How long no request ahead of need is sent after one has failed.
+const AFTER_A_FAILURE: Duration = Duration::from_millis(20);
+
+/// The leased keys of one node. All threads share it.
+#[derive(Debug)]
+pub(crate) struct Leased {
+    hub: Arc<Hub>,
+    table: Table,
+    timing: Timing,
+    began: Instant,
+    /// The latest time that a caller named, where that is what counts.
+    named: AtomicU64,
+    counts: Counts,
+    /// A task gives back what is idle.
+    looked_after: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: AtomicU64,
+    granted: AtomicU64,
+    central: AtomicU64,
+}
+
+/// A take that has begun.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// It was decided here, or could not even be asked.
+    Done(Result<Decision, StoreError>),
+    /// It is under way.
+    Waits(Pending),
+}
+
+/// A take that is under way. Dropped, it may still be charged.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    answer: oneshot::Receiver<Result<Decision, StoreError>>,
+    sent: Arc<AtomicBool>,
+    by: Instant,
+}
+
+impl Leased {
+    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+        Self {
+            table: Table::new(hub.config().max_leased_keys),
+            hub,
+            timing: Timing::default(),
+            began: Instant::now(),
+            named: AtomicU64::new(0),
+            counts: Counts::default(),
+            looked_after: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins a take. `None`: the quota cannot be leased.
+    #[inline]
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Begun> {
+        let mono = self.at(now);
+        let mut out = Outbox::default();
+        let mut guard = self.table.shard(key.0);
+        let shard = &mut *guard;
+        let begun = match shard.entries.get_mut(key.0).filter(|entry| entry.quota.counts_as(quota)) {
+            Some(entry) => {
+                entry.used = mono;
+                entry.wall = (now, mono);
+                self.take(entry, cost, mono, &mut out)
+            }
+            None => match self.entry(shard, key, quota, (now, mono), &mut out)? {
+                Ok(entry) => self.take(entry, cost, mono, &mut out),
+                Err(error) => Begun::Done(Err(error)),
+            },
+        };
+        shard.local += u64::from(matches!(begun, Begun::Done(Ok(_))));
+        drop(guard);
+        self.dispatch(out);
+        Some(begun)
+    }
+
+    fn take(&self, entry: &mut Entry, cost: Cost, now: Mono, out: &mut Outbox) -> Begun {
+        let can_wait = cost.permits() > 0 && cost.permits() <= entry.terms.burst();
+        if !entry.waiters.is_empty() && can_wait {
+            entry.node.queue(&entry.terms, cost, now);
+            return self.wait(entry, cost);
+        }
+        let step = entry.node.take(&entry.terms, cost, now);
+        match step.verdict {
+            Verdict::Decided(decision) => {
+                if let Some(request) = step.send {
+                    self.send_ahead(entry, request, now, out);
+                }
+                Begun::Done(Ok(decision))
+            }
+            Verdict::Wait => {
+                if let Some(request) = step.send {
+                    self.send(entry, request, now, out);
+                }
+                self.wait(entry, cost)
+            }
+            Verdict::Central => {
+                if let Some(request) = step.send {
+                    self.send_ahead(entry, request, now, out);
+                }
+                if let Some(full) = self.is_full(entry.central.len()) {
+                    return full;
+                }
+                let (waiter, pending) = self.waiter(cost);
+                self.take_centrally(entry, waiter, out);
+                Begun::Waits(pending)
+            }
+        }
+    }
+
+    fn wait(&self, entry: &mut Entry, cost: Cost) -> Begun {
+        if let Some(full) = self.is_full(entry.waiters.len()) {
+            return full;
+        }
+        let (waiter, pending) = self.waiter(cost);
+        entry.waiters.push_back(waiter);
+        Begun::Waits(pending)
+    }
+
+    fn waiter(&self, cost: Cost) -> (Waiter, Pending) {
+        let (to, answer) = oneshot::channel();
+        let sent = Arc::new(AtomicBool::new(false));
+        let by = Instant::now() + self.deadline();
+        (Waiter { cost, to, sent: sent.clone(), by }, Pending { answer, sent, by })
+    }
+
+    fn is_full(&self, waiting: usize) -> Option<Begun> {
+        if waiting < self.hub.config().max_queued {
+            return None;
+        }
+        add(&self.hub.context().counters.queue_full, 1);
+        Some(Begun::Done(Err(self.unreachable(format!("{waiting} takes of one key are waiting already")))))
+    }
+
+    /// Waits for what was begun. Also says whether the take went to the ledger by itself.
+    pub(crate) async fn hear(&self, pending: Pending) -> (Result<Decision, StoreError>, bool) {
+        let Pending { mut answer, sent, by } = pending;
+        let heard = match timeout_at(by, &mut answer).await {
+            Ok(heard) => heard.ok(),
+            Err(_) => {
+                answer.close(); // from now on nothing is dealt to it
+                answer.try_recv().ok()
+            }
+        };
+        let sent = sent.load(Relaxed);
+        let result = heard.unwrap_or_else(|| {
+            let context = self.hub.context();
+            if sent {
+                Err(context.silent(context.deadline))
+            } else {
+                Err(self.unreachable(format!("no permits were leased within {:?}", context.deadline)))
+            }
+        });
+        (result, sent)
+    }
+
+    /// Gives permits back: to the lease that they were spent from, or to the ledger. `None`: the quota cannot be leased.
+    pub(crate) async fn give_back(
+        self: &Arc<Self>,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Result<Decision, StoreError>> {
+        let mono = self.at(now);
+        let here =
+            self.with(key, quota, (now, mono), |entry, _| entry.node.give_back(&entry.terms, cost, mono))?;
+        Some(match here {
+            Ok(Some(decision)) => Ok(decision),
+            Ok(None) => self.peek_after(key, quota, Op::GiveBack { cost: cost.permits() }, now).await,
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Takes permits whether they are there or not. `None`: the quota cannot be leased.
+    pub(crate) async fn charge(
+        self: &Arc<Self>,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Result<Decision, StoreError>> {
+        Terms::of(quota)?;
+        Some(self.peek_after(key, quota, Op::Charge { cost: cost.permits() }, now).await)
+    }
+
+    /// What is kept of the key, by its ledger. `None`: the quota cannot be leased.
+    pub(crate) async fn inspect(
+        self: &Arc<Self>,
+        key: Key<'_>,
+        quota: &Quota,
+        now: Timestamp,
+    ) -> Option<Result<Inspection, StoreError>> {
+        Terms::of(quota)?;
+        let asked = self.operate(key, quota, Op::Peek, now).await;
+        Some(asked.map(|(terms, reply, held)| Inspection {
+            decision: peek(&terms, &reply, held),
+            is_tracked: reply.taken > 0 || reply.active > 0,
+        }))
+    }
+
+    /// Forgets the key. Leases of other nodes end when these ask next, within tau. `None`: the quota cannot be leased.
+    pub(crate) async fn reset(
+        self: &Arc<Self>,
+        key: Key<'_>,
+        quota: &Quota,
+        now: Timestamp,
+    ) -> Option<Result<bool, StoreError>> {
+        let mono = self.at(now);
+        let call = self.with(key, quota, (now, mono), |entry, _| {
+            let time = self.ledger_time(mono);
+            script::encode(entry.redis_key.clone(), entry.packed.clone(), Job::Reset, time)
+        })?;
+        let asked = match call {
+            Ok(call) => self.ask(call, Instant::now() + self.deadline()).await,
+            Err(error) => return Some(Err(error)),
+        };
+        let forgotten = asked.map(|reply| reply.taken > 0 || reply.active > 0);
+        if forgotten.is_ok() {
+            self.with(key, quota, (now, mono), |entry, out| {
+                entry.node.forget();
+                entry.flying = None;
+                self.deal(entry, mono, out);
+            });
+        }
+        Some(forgotten)
+    }
+
+    /// Adds what was counted here.
+    pub(crate) fn add_to(&self, figures: &mut Figures) {
+        let now = self.now();
+        figures.lease_requests = self.counts.requests.load(Relaxed);
+        figures.permits_leased = self.counts.granted.load(Relaxed);
+        figures.central_takes = self.counts.central.load(Relaxed);
+        for shard in self.table.shards() {
+            figures.local_decisions += shard.local;
+            figures.permits_lost += shard.lost;
+            figures.permits_returned += shard.returned;
+            figures.leased_keys_evicted += shard.evicted;
+            figures.leased_keys += shard.entries.len() as u64;
+            for entry in shard.entries.values() {
+                let held = entry.node.live(now);
+                figures.permits_held += held;
+                figures.leases_held += u64::from(held > 0);
+                figures.permits_lost += entry.node.lapsed();
+                figures.permits_returned += entry.node.given_back();
+            }
+        }
+    }
+
+    /// Does something with the entry of a key. `None`: the quota cannot be leased.
+    fn with<T>(
+        self: &Arc<Self>,
+        key: Key<'_>,
+        quota: &Quota,
+        (now, mono): (Timestamp, Mono),
+        what: impl FnOnce(&mut Entry, &mut Outbox) -> T,
+    ) -> Option<Result<T, StoreError>> {
+        let mut out = Outbox::default();
+        let mut shard = self.table.shard(key.0);
+        let done = self
+            .entry(&mut shard, key, quota, (now, mono), &mut out)
+            .map(|entry| entry.map(|entry| what(entry, &mut out)));
+        drop(shard);
+        self.dispatch(out);
+        done
+    }
+
+    /// The entry of a key: the one there is, changed to `quota` where that is another, or a new one.
+    fn entry<'a>(
+        &self,
+        shard: &'a mut Shard,
+        key: Key<'_>,
+        quota: &Quota,
+        (now, mono): (Timestamp, Mono),
+        out: &mut Outbox,
+    ) -> Option<Result<&'a mut Entry, StoreError>> {
+        match shard.entries.get_mut(key.0) {
+            Some(entry) if entry.quota.counts_as(quota) => {}
+            Some(entry) => {
+                entry.change(quota, Terms::with(quota, self.timing)?);
+                self.deal(entry, mono, out);
+            }
+            None => {
+                let terms = Terms::with(quota, self.timing)?;
+                if !self.table.has_room(shard) {
+                    let returns = shard.make_room(mono);
+                    self.send_returns(returns, mono, out);
+                }
+                if !self.table.has_room(shard) {
+                    add(&self.hub.context().counters.queue_full, 1);
+                    let why = "more leased keys are in use than there may be".to_owned();
+                    return Some(Err(self.unreachable(why)));
+                }
+                let config = self.hub.config();
+                let mut name = redis_key(&config.prefix, config.hash_tag, key.0);
+                name.extend_from_slice(SUFFIX);
+                self.table.insert(shard, key.0, name, quota, terms);
+            }
+        }
+        let entry = shard.entries.get_mut(key.0)?;
+        entry.used = mono;
+        entry.wall = (now, mono);
+        Some(Ok(entry))
+    }
+
+    async fn peek_after(
+        self: &Arc<Self>,
+        key: Key<'_>,
+        quota: &Quota,
+        op: Op,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let (terms, reply, held) = self.operate(key, quota, op, now).await?;
+        Ok(peek(&terms, &reply, held))
+    }
+
+    /// An operation on the ledger; also says what is held here.
+    async fn operate(
+        self: &Arc<Self>,
+        key: Key<'_>,
+        quota: &Quota,
+        op: Op,
+        now: Timestamp,
+    ) -> Result<(Arc<Terms>, Reply, u64), StoreError> {
+        let mono = self.at(now);
+        let planned = self.with(key, quota, (now, mono), |entry, _| {
+            (self.call(entry, op, mono), entry.terms.clone(), entry.node.live(mono))
+        });
+        let Some(planned) = planned else {
+            let reason = "the quota cannot be leased".to_owned();
+            return Err(self.hub.context().refused(reason));
+        };
+        let (call, terms, held) = planned?;
+        let by = Instant::now() + self.deadline();
+        let reply = self.ask_in_window(key.0, call, op, by).await?;
+        Ok((terms, reply, held))
+    }
+
+    /// Runs a call; again where the ledger's window is another than the caller's.
+    async fn ask_in_window(
+        &self,
+        key: &[u8],
+        mut call: ScriptCall,
+        op: Op,
+        by: Instant,
+    ) -> Result<Reply, StoreError> {
+        for _ in 0..background::TRIES {
+            let reply = self.ask(call, by).await?;
+            if !reply.refused {
+                return Ok(reply);
+            }
+            match self.in_its_window(key, op, &reply) {
+                Some(again) => call = again,
+                None => break,
+            }
+        }
+        Err(self.hub.context().refused("no window could be begun: is the server's clock right?"))
+    }
+
+    /// Runs one script call.
+    async fn ask(&self, call: ScriptCall, by: Instant) -> Result<Reply, StoreError> {
+        let hub = &self.hub;
+        let context = hub.context();
+        watcher::start(hub);
+        let lane = Lane::here(hub).map_err(|why| context.unreachable(&why))?;
+        let key = call.keys.first().cloned().unwrap_or_default();
+        let (to, answer) = oneshot::channel();
+        hub.send(&lane, &key, Item::Call(call, Rider::new(to, by)), by).await?;
+        let value = hub.hear(answer).await?;
+        script::decode(&value)
+            .map_err(|odd| context.refused(format!("key {} {odd}", String::from_utf8_lossy(&key))))
+    }
+
+    fn deadline(&self) -> Duration {
+        self.hub.context().deadline
+    }
+
+    /// The node's clock. What callers name as the time may be set; where the store's clock counts, this one is the machine's own.
+    fn at(&self, now: Timestamp) -> Mono {
+        match self.hub.config().time {
+            StoreTime::Store => self.now(),
+            StoreTime::Node => {
+                let now = now.as_nanos();
+                Mono(self.named.fetch_max(now, Relaxed).max(now))
+            }
+        }
+    }
+
+    fn now(&self) -> Mono {
+        match self.hub.config().time {
+            StoreTime::Store => Mono(0).after(Instant::now().saturating_duration_since(self.began)),
+            StoreTime::Node => Mono(self.named.load(Relaxed)),
+        }
+    }
+
+    /// What the ledger is told of the time.
+    fn ledger_time(&self, now: Mono) -> Option<u64> {
+        (self.hub.config().time == StoreTime::Node).then_some(now.0 / 1_000)
+    }
+
+    fn unreachable(&self, why: String) -> StoreError {
+        self.hub.context().unreachable(&Trouble::new(Kind::NotNow, why))
+    }
+
+    fn no_runtime(&self) -> StoreError {
+        self.unreachable("the runtime has ended, or there is none".to_owned())
+    }
+
+    /// The same error for one who waited for permits: whatever became of the request, nothing was taken for them.
+    fn nothing_taken(&self, error: &StoreError) -> StoreError {
+        match error {
+            StoreError::Silent { waited, .. } => {
+                let why = format!("no permits were leased: no answer within {waited:?}");
+                self.hub.context().unreachable(&Trouble::new(Kind::Silent, why))
+            }
+            other => crate::store::again(other),
+        }
+    }
+}
+
+/// What a peek answers: what the ledger has, and what is held here.
+fn peek(terms: &Terms, reply: &Reply, held: u64) -> Decision {
+    let taken = reply.taken.saturating_sub(held.saturating_mul(terms.interval()));
+    terms.decision(&Reply { taken, ..*reply }, 0)
+}

@@ -1,6 +1,9 @@
 //! [`RedisStore`]: the trait [`Store`] over flights of script calls. Not here: what the scripts do.
 
+mod leased;
 mod together;
+
+pub(crate) use together::again;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +14,7 @@ use tokio::time::Instant;
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
+use self::leased::is_leased;
 use crate::ask::{Answer, Ask, Kind};
 use crate::call::Call;
 use crate::check::{self, Finding, Severity};
@@ -20,6 +24,7 @@ use crate::flight::{Context, Item, Rider};
 use crate::hub::Hub;
 use crate::keys::redis_key;
 use crate::lane::Lane;
+use crate::leased::Leased;
 use crate::state::StoreState;
 use crate::trouble::{self, Trouble};
 use crate::watcher;
@@ -46,6 +51,7 @@ pub struct RedisStore {
 #[derive(Debug)]
 struct Inner {
     hub: Arc<Hub>,
+    leased: Arc<Leased>,
 }
 
 impl Drop for Inner {
@@ -69,7 +75,8 @@ impl RedisStore {
             counters: Counters::default(),
         };
         let hub = Arc::new(Hub::new(config, context)?);
-        Ok(Self { inner: Arc::new(Inner { hub }) })
+        let leased = Arc::new(Leased::new(hub.clone()));
+        Ok(Self { inner: Arc::new(Inner { hub, leased }) })
     }
 
     /// Begins to watch the store from the tokio runtime it is called in: connects, looks whether the server is fit
@@ -95,7 +102,15 @@ impl RedisStore {
     /// What was counted since the start.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        self.hub().context().counters.snapshot()
+        let mut figures = self.hub().context().counters.snapshot();
+        self.leased().add_to(&mut figures);
+        figures
+    }
+
+    /// Gives all leased permits back that were not spent, for a node that is about to end; waits until the ledgers know, about as
+    /// long as a call may take. The store goes on working: what is asked for afterwards is leased anew.
+    pub async fn close(&self) {
+        self.leased().give_all_back().await;
     }
 
     /// How many nodes share these counters, this one included, as last heard; at least 1.
@@ -128,6 +143,10 @@ impl RedisStore {
 
     fn hub(&self) -> &Arc<Hub> {
         &self.inner.hub
+    }
+
+    fn leased(&self) -> &Arc<Leased> {
+        &self.inner.leased
     }
 
     /// What a counter is called in Redis.
@@ -181,6 +200,24 @@ impl RedisStore {
         self.begin(key, quota, kind, now).await?.hear(self.hub()).await
     }
 
+    /// Each take by itself.
+    async fn each(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
+        // All are on their way before the first is waited for.
+        let mut asked = Vec::with_capacity(batch.len());
+        for take in batch {
+            asked.push(self.begin(take.key, take.quota, Kind::Take(take.cost), now).await);
+        }
+        for asked in asked {
+            verdicts.push(match asked {
+                Ok(asked) => match asked.hear(self.hub()).await {
+                    Ok(answer) => self.as_decision(answer),
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(error),
+            });
+        }
+    }
+
     async fn decide(
         &self,
         key: Key<'_>,
@@ -227,28 +264,16 @@ impl Store for RedisStore {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        if batch.iter().any(|take| is_leased(take.quota)) {
+            return self.take_with_leases(batch, charge, Kind::Take, now, verdicts).await;
+        }
         match batch {
             // Also of one take: one that is denied leaves no trace, which matters to windows that count every hit.
             _ if charge == Charge::Together => {
                 self.all_or_none(batch, Kind::Take, now, verdicts).await;
             }
             [take] => verdicts.push(self.decide(take.key, take.quota, Kind::Take(take.cost), now).await),
-            _ => {
-                // All are on their way before the first is waited for.
-                let mut asked = Vec::with_capacity(batch.len());
-                for take in batch {
-                    asked.push(self.begin(take.key, take.quota, Kind::Take(take.cost), now).await);
-                }
-                for asked in asked {
-                    verdicts.push(match asked {
-                        Ok(asked) => match asked.hear(self.hub()).await {
-                            Ok(answer) => self.as_decision(answer),
-                            Err(error) => Err(error),
-                        },
-                        Err(error) => Err(error),
-                    });
-                }
-            }
+            _ => self.each(batch, now, verdicts).await,
         }
     }
 
@@ -259,10 +284,19 @@ impl Store for RedisStore {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
+        if is_leased(quota)
+            && let Some(given) = self.leased().give_back(key, quota, cost, now).await
+        {
+            return given;
+        }
         self.decide(key, quota, Kind::GiveBack(cost), now).await
     }
 
     async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        if batch.iter().any(|take| is_leased(take.quota)) {
+            let kind = |cost| Kind::Hold(cost, max_wait);
+            return self.take_with_leases(batch, Charge::Together, kind, now, verdicts).await;
+        }
         if let [take] = batch {
             verdicts.push(self.decide(take.key, take.quota, Kind::Hold(take.cost, max_wait), now).await);
         } else {
@@ -277,10 +311,20 @@ impl Store for RedisStore {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
+        if is_leased(quota)
+            && let Some(charged) = self.leased().charge(key, quota, cost, now).await
+        {
+            return charged;
+        }
         self.decide(key, quota, Kind::Charge(cost), now).await
     }
 
     async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        if is_leased(quota)
+            && let Some(forgotten) = self.leased().reset(key, quota, now).await
+        {
+            return forgotten;
+        }
         match self.ask(key, quota, Kind::Reset, now).await? {
             Answer::Reset(forgotten) => Ok(forgotten),
             other => Err(self.odd(&other)),
@@ -288,6 +332,11 @@ impl Store for RedisStore {
     }
 
     async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        if is_leased(quota)
+            && let Some(seen) = self.leased().inspect(key, quota, now).await
+        {
+            return seen;
+        }
         match self.ask(key, quota, Kind::Inspect, now).await? {
             Answer::Inspection(inspection) => Ok(inspection),
             other => Err(self.odd(&other)),

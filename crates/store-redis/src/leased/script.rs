@@ -88,19 +88,7 @@ pub(crate) fn decode(value: &Value) -> Result<Reply, Odd> {
     }
     let [now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active] = numbers;
     let (refused, renewed) = (refused == 1, renewed == 1);
-    Ok(Reply {
-        now_us,
-        refused,
-        seq,
-        renewed,
-        granted,
-        admitted,
-        taken,
-        out,
-        out_before,
-        ends_us,
-        active,
-    })
+    Ok(Reply { now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active })
 }
 
 /// Whole numbers as the script unpacks them. Those beyond 2^53 lose their last digits, which no cap lets through.

@@ -94,7 +94,8 @@ if not windows then
 else
   local till = first_hit == 1 and now + longest or window_ends
   local possible = now < till and till - now <= longest
-  -- A clock that went back too far to wait for the window's end: what was counted stays counted, until a nearer end.
+  -- A clock that went back too far to wait for the window's end: what was counted stays counted, until a nearer end, but
+  -- not nearer than that of the leases that are out.
   local over, beyond = ends <= now, ends - now > longest + LONGEST_WAIT
   if (over or beyond) and not possible then
     return {now, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -103,7 +104,7 @@ else
     taken, out, before, epoch, ends = 0, 0, 0, 0, till
     nodes, known, anew = 0, false, true
   elseif beyond then
-    ends = till
+    ends = math.max(till, now + tau)
   end
   at = now
 end
@@ -140,9 +141,9 @@ if op == LEASE then
     local held_by_all = out + before + kept
     local room = math.floor(math.max(0, full - taken) / interval)
     local ration = math.max(1, math.floor(ration / active))
-    -- What nobody waits for yet may be half of the burst at most.
-    local ahead_of_need = math.max(ration, math.floor(room / (2 * active)))
-    ahead_of_need = math.min(ahead_of_need, math.max(0, math.floor(burst / 2) - held_by_all))
+    -- With half of the burst out, rations end, or those who take centrally would find nothing.
+    local spare = math.max(0, math.floor(burst / 2) - held_by_all)
+    local ahead_of_need = math.max(math.min(ration, spare), math.floor(room / (2 * active)))
     local share = math.min(math.max(need, ahead_of_need), want)
     if share <= room or windows then
       granted = math.min(share, room)

@@ -1,0 +1,377 @@
+//! What goes to the ledger while callers go on: requests for permits, central takes, returns of what is idle. Each runs as a task of the
+//! runtime that had the need; when a runtime ends in the middle, those who waited hear of it and nothing stays under way for ever.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tollgate_core::{Cost, Timestamp};
+use tollgate_store::StoreError;
+
+use super::script::{self, Job};
+use super::table::{Entry, Waiter};
+use super::{AFTER_A_FAILURE, Leased};
+use crate::call::Call as ScriptCall;
+use crate::figures::add;
+use crate::lease::{Call, Mono, Op, Reply, Request, Terms, Verdict};
+
+/// How often the table is looked through for what is idle, in a tau.
+const LOOKS: u32 = 5;
+/// How long an entry that holds nothing is kept after its last use, in taus.
+const KEPT: u32 = 20;
+/// Most returns that are under way at once when all is given back.
+const RETURNS: usize = 256;
+/// Tries to begin a window whose end the ledger sees elsewhere.
+pub(super) const TRIES: u32 = 3;
+
+/// A request on its way.
+pub(super) struct Trip {
+    key: Arc<[u8]>,
+    /// Whose request, and its number.
+    request: (u64, u64),
+    call: ScriptCall,
+    /// Its entry is no more: nobody waits for the reply.
+    orphan: bool,
+}
+
+/// What is to be begun once the shard's lock is free again: a task that cannot begin, since its runtime ends, takes the lock to say so.
+#[derive(Default)]
+pub(super) struct Outbox {
+    trips: Vec<Trip>,
+    /// Keys whose takes are to be told to the ledger.
+    tellers: Vec<Arc<[u8]>>,
+}
+
+impl Leased {
+    /// Begins what was put into `out`, as tasks of this thread's runtime. Not to be called with a shard's lock.
+    #[inline]
+    pub(super) fn dispatch(self: &Arc<Self>, out: Outbox) {
+        if !out.trips.is_empty() || !out.tellers.is_empty() {
+            self.dispatch_all(out);
+        }
+    }
+
+    #[cold]
+    fn dispatch_all(self: &Arc<Self>, out: Outbox) {
+        let runtime = Handle::try_current();
+        if let Ok(runtime) = &runtime
+            && !self.looked_after.swap(true, Relaxed)
+        {
+            runtime.spawn(Keeper(Arc::downgrade(self)).run());
+        }
+        // Without a runtime they are dropped, and say so to those who wait.
+        for trip in out.trips {
+            let carrier = Carrier { leased: self.clone(), trip: Some(trip) };
+            if let Ok(runtime) = &runtime {
+                runtime.spawn(carrier.run());
+            }
+        }
+        for key in out.tellers {
+            let teller = Teller { leased: self.clone(), key, is_done: false };
+            if let Ok(runtime) = &runtime {
+                runtime.spawn(teller.run());
+            }
+        }
+    }
+
+    /// A request of `entry` is to be sent.
+    pub(super) fn send(&self, entry: &mut Entry, request: Request, now: Mono, out: &mut Outbox) {
+        out.trips.push(self.trip(entry, request, now));
+    }
+
+    /// The same ahead of need: left out for a moment after one has failed.
+    pub(super) fn send_ahead(&self, entry: &mut Entry, request: Request, now: Mono, out: &mut Outbox) {
+        if now < entry.quiet_until {
+            entry.node.on_lost(request.seq);
+        } else {
+            self.send(entry, request, now, out);
+        }
+    }
+
+    /// What entries give back that are no more is to be sent.
+    pub(super) fn send_returns(&self, returns: Vec<(Entry, Request)>, now: Mono, out: &mut Outbox) {
+        for (mut entry, request) in returns {
+            out.trips.push(Trip { orphan: true, ..self.trip(&mut entry, request, now) });
+        }
+    }
+
+    fn trip(&self, entry: &mut Entry, mut request: Request, now: Mono) -> Trip {
+        // Those who wait behind the first have been told to; the ledger need not be asked once for each.
+        let waits = entry.waiters.iter().fold(0_u64, |sum, waiter| sum.saturating_add(waiter.cost.permits()));
+        request.need = request.need.max(waits.saturating_sub(request.held).min(entry.terms.burst()));
+        request.want = request.want.max(request.need);
+        entry.flying = Some((request.node, request.seq));
+        add(&self.counts.requests, 1);
+        Trip {
+            key: entry.key.clone(),
+            request: (request.node, request.seq),
+            call: self.call(entry, Op::Lease(request), now),
+            orphan: false,
+        }
+    }
+
+    /// One operation on the ledger of `entry`.
+    pub(super) fn call(&self, entry: &Entry, op: Op, now: Mono) -> ScriptCall {
+        let window_ends_us = entry.terms.window_ends_us(&entry.quota, entry.wall_at(now));
+        let job = Job::Call(Call { op, window_ends_us });
+        script::encode(entry.redis_key.clone(), entry.packed.clone(), job, self.ledger_time(now))
+    }
+
+    /// What became of a request; the next one, where somebody still waits.
+    fn land(self: &Arc<Self>, trip: &Trip, result: Result<Reply, StoreError>) -> Option<Trip> {
+        if trip.orphan {
+            return None;
+        }
+        let now = self.now();
+        let mut out = Outbox::default();
+        let mut shard = self.table.shard(&trip.key);
+        let entry = shard.entries.get_mut(&*trip.key)?;
+        if entry.flying != Some(trip.request) {
+            return None; // given up meanwhile
+        }
+        entry.flying = None;
+        match result {
+            Ok(reply) => {
+                entry.node.on_grant(&entry.terms, &reply, now);
+                add(&self.counts.granted, reply.granted);
+                if reply.refused {
+                    entry.wall = (Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), now);
+                }
+            }
+            Err(error) => {
+                entry.node.on_lost(trip.request.1);
+                entry.quiet_until = now.after(AFTER_A_FAILURE);
+                for waiter in entry.waiters.drain(..) {
+                    waiter.to.send(Err(self.nothing_taken(&error))).ok();
+                }
+            }
+        }
+        self.deal(entry, now, &mut out);
+        drop(shard);
+        let next = out.trips.pop(); // there is one at most: of this key
+        self.dispatch(out);
+        next
+    }
+
+    /// Deals out what is there, in order of arrival; after a request has ended, or the lease was dropped.
+    pub(super) fn deal(&self, entry: &mut Entry, now: Mono, out: &mut Outbox) {
+        let mut request = None;
+        while let Some(waiter) = entry.waiters.front() {
+            // Who stops waiting at this very moment leaves a permit unused; nobody gets one too many.
+            if waiter.to.is_closed() {
+                entry.waiters.pop_front();
+                continue;
+            }
+            let step = entry.node.retake(&entry.terms, waiter.cost, now);
+            request = step.send.or(request);
+            if step.verdict == Verdict::Wait {
+                break;
+            }
+            let Some(waiter) = entry.waiters.pop_front() else { break };
+            match step.verdict {
+                Verdict::Decided(decision) => {
+                    waiter.to.send(Ok(decision)).ok();
+                }
+                _ => self.take_centrally(entry, waiter, out),
+            }
+        }
+        if let Some(request) = request {
+            self.send(entry, request, now, out);
+        }
+    }
+
+    /// The take is to go to the ledger, with all others of its key that wait for that.
+    pub(super) fn take_centrally(&self, entry: &mut Entry, waiter: Waiter, out: &mut Outbox) {
+        entry.central.push_back(waiter);
+        if !std::mem::replace(&mut entry.has_teller, true) {
+            out.tellers.push(entry.key.clone());
+        }
+    }
+
+    /// The next takes of equal cost.
+    fn next_order(&self, key: &[u8]) -> Option<Order> {
+        let now = self.now();
+        let mut shard = self.table.shard(key);
+        let entry = shard.entries.get_mut(key)?;
+        let (mut takers, mut cost) = (Vec::new(), None);
+        while let Some(waiter) = entry.central.front() {
+            if !waiter.to.is_closed() && *cost.get_or_insert(waiter.cost) != waiter.cost {
+                break;
+            }
+            takers.extend(entry.central.pop_front().filter(|waiter| !waiter.to.is_closed()));
+        }
+        let (Some(cost), Some(by)) = (cost, takers.iter().map(|waiter| waiter.by).min()) else {
+            entry.has_teller = false;
+            return None;
+        };
+        for waiter in &takers {
+            waiter.sent.store(true, Relaxed);
+        }
+        let op = Op::Take { cost: cost.permits(), times: takers.len() as u64 };
+        Some(Order { takers, cost, by, call: self.call(entry, op, now), op, terms: entry.terms.clone() })
+    }
+
+    fn fill_order(&self, key: &[u8], order: Order, result: Result<Reply, StoreError>) {
+        let Order { takers, cost, terms, .. } = order;
+        let times = takers.len() as u64;
+        match result {
+            Ok(reply) => {
+                add(&self.counts.central, times);
+                if let Some(entry) = self.table.shard(key).entries.get_mut(key)
+                    && Arc::ptr_eq(&entry.terms, &terms)
+                {
+                    entry.node.on_central(&reply, self.now());
+                }
+                for (nth, waiter) in (0..).zip(takers) {
+                    waiter.to.send(Ok(terms.decision_of(&reply, cost.permits(), nth, times))).ok();
+                }
+            }
+            Err(error) => {
+                for waiter in takers {
+                    waiter.to.send(Err(crate::store::again(&error))).ok();
+                }
+            }
+        }
+    }
+
+    /// The call again, where the ledger is in another window than the caller thought.
+    pub(super) fn in_its_window(&self, key: &[u8], op: Op, reply: &Reply) -> Option<ScriptCall> {
+        let now = self.now();
+        let mut shard = self.table.shard(key);
+        let entry = shard.entries.get_mut(key)?;
+        entry.wall = (Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), now);
+        Some(self.call(entry, op, now))
+    }
+
+    /// Gives back what nobody has asked for in a while, and forgets what was long not used.
+    fn look(self: &Arc<Self>) {
+        let now = self.now();
+        let long = self.timing.tau * KEPT;
+        for mut shard in self.table.shards() {
+            let mut out = Outbox::default();
+            for entry in shard.entries.values_mut() {
+                if let Some(request) = entry.node.on_time(&entry.terms, now) {
+                    self.send_ahead(entry, request, now, &mut out);
+                }
+            }
+            let old = shard.take_out(now, |entry| {
+                entry.used.after(long) <= now && entry.node.wakes_at(&entry.terms).is_none()
+            });
+            drop(shard);
+            self.send_returns(old, now, &mut out);
+            self.dispatch(out);
+        }
+    }
+
+    /// Gives back all that is held, and waits until the ledger knows, each request for a call's deadline at most.
+    pub(crate) async fn give_all_back(self: &Arc<Self>) {
+        let now = self.now();
+        let mut trips = Vec::new();
+        for mut shard in self.table.shards() {
+            for entry in shard.entries.values_mut() {
+                if let Some(request) = entry.node.give_up(&entry.terms, now) {
+                    trips.push(self.trip(entry, request, now));
+                }
+            }
+        }
+        let mut under_way = tokio::task::JoinSet::new();
+        for trip in trips {
+            while under_way.len() >= RETURNS {
+                under_way.join_next().await;
+            }
+            under_way.spawn(Carrier { leased: self.clone(), trip: Some(trip) }.run());
+        }
+        while under_way.join_next().await.is_some() {}
+    }
+}
+
+/// Carries a request to the ledger, and those that follow from its reply.
+struct Carrier {
+    leased: Arc<Leased>,
+    trip: Option<Trip>,
+}
+
+impl Carrier {
+    async fn run(mut self) {
+        while let Some(trip) = &self.trip {
+            let by = Instant::now() + self.leased.deadline();
+            let result = self.leased.ask(trip.call.clone(), by).await;
+            let trip = self.trip.take();
+            self.trip = trip.and_then(|trip| self.leased.land(&trip, result));
+        }
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        if let Some(trip) = self.trip.take() {
+            self.leased.land(&trip, Err(self.leased.no_runtime()));
+        }
+    }
+}
+
+/// Takes of one key that were merged.
+struct Order {
+    takers: Vec<Waiter>,
+    cost: Cost,
+    by: Instant,
+    call: ScriptCall,
+    op: Op,
+    terms: Arc<Terms>,
+}
+
+/// Takes one key's takes to the ledger, one call at a time: what arrives meanwhile rides the next.
+struct Teller {
+    leased: Arc<Leased>,
+    key: Arc<[u8]>,
+    is_done: bool,
+}
+
+impl Teller {
+    async fn run(mut self) {
+        while let Some(order) = self.leased.next_order(&self.key) {
+            let result = self.leased.ask_in_window(&self.key, order.call.clone(), order.op, order.by).await;
+            self.leased.fill_order(&self.key, order, result);
+        }
+        self.is_done = true;
+    }
+}
+
+/// The runtime may end before all are served: they hear of it, their ends being dropped.
+impl Drop for Teller {
+    fn drop(&mut self) {
+        if !self.is_done
+            && let Some(entry) = self.leased.table.shard(&self.key).entries.get_mut(&*self.key)
+        {
+            entry.has_teller = false;
+            entry.central.clear();
+        }
+    }
+}
+
+/// Looks after what is idle, as long as anybody has the table.
+struct Keeper(Weak<Leased>);
+
+impl Keeper {
+    async fn run(self) {
+        let Some(every) = self.0.upgrade().map(|leased| leased.timing.tau / LOOKS) else { return };
+        let mut ticks = interval(every.max(std::time::Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            match self.0.upgrade() {
+                Some(leased) if !leased.hub.has_ended() => leased.look(),
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Some(leased) = self.0.upgrade() {
+            leased.looked_after.store(false, Relaxed);
+        }
+    }
+}
