@@ -148,7 +148,11 @@ impl<S: Store, L: Store> Limiter<S, L> {
     ) -> Throttled {
         self.metrics.count(Seat::here(), Global::StoreErrors, 1);
         self.note_that_the_store_fails(error, now);
-        let way = self.settings.throttle_on_store_failure;
+        let way = match error {
+            // It never can: no outage that passes.
+            StoreError::Unsupported { .. } if self.local.is_some() => OnStoreFailure::Local,
+            _ => self.settings.throttle_on_store_failure,
+        };
         if let (OnStoreFailure::Local, Some(local)) = (way, &self.local) {
             let share = take.quota.share_of(self.store.live_nodes());
             let (mut key, mut verdicts) = (Vec::new(), Verdicts::new());

@@ -23,7 +23,7 @@ pub use domain::{Charge, Domain, Entry, Matched};
 pub use fault::{Fault, Faults, Place};
 pub use files::read as read_files;
 pub use flat::{FlatEntry, read_flat};
-pub use policy::{LoadError, Options, Policy, Source};
+pub use policy::{Countable, LoadError, Options, Policy, Source};
 pub use tollgate_core::Timestamp;
 
 pub use read::duration::{parse as parse_span, show as show_span};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hashbrown::HashMap;
-use tollgate_core::Timestamp;
+use tollgate_core::{Quota, Timestamp};
 
 use crate::domain::Domain;
 use crate::fault::{Fault, Faults};
@@ -25,7 +25,57 @@ pub struct Source {
 pub struct Options {
     /// Files of one domain add up instead of being a fault.
     pub merge_domains: bool,
+    /// What the store can count; all that there is where nothing is said.
+    pub countable: Countable,
 }
+
+/// Whether the store that is configured can count a quota: `Err` says why not, and what to write instead.
+///
+/// # Example
+/// ```
+/// # use tollgate_policy::*;
+/// let nothing = Countable::by(|_| Err("this store counts nothing"));
+/// let text = "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 1}}\n";
+/// let source = Source { name: "d.yaml".into(), text: text.into() };
+/// let faults = Policy::parse(&[source], &Options { countable: nothing, ..Options::default() });
+/// let want = "d.yaml:3:26: descriptors[0].rate_limit: fixed_window: this store counts nothing";
+/// assert_eq!(faults.expect_err("a fault").to_string(), want);
+/// ```
+#[derive(Clone, Copy)]
+pub struct Countable(fn(&Quota) -> Result<(), &'static str>);
+
+impl Countable {
+    /// As `check` says.
+    #[must_use]
+    pub const fn by(check: fn(&Quota) -> Result<(), &'static str>) -> Self {
+        Self(check)
+    }
+
+    pub(crate) fn check(self, quota: &Quota) -> Result<(), &'static str> {
+        (self.0)(quota)
+    }
+}
+
+impl Default for Countable {
+    /// Everything.
+    fn default() -> Self {
+        Self(|_| Ok(()))
+    }
+}
+
+impl std::fmt::Debug for Countable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Countable")
+    }
+}
+
+impl PartialEq for Countable {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for Countable {}
 
 /// Why no policy could be had from paths. The policy before stays in force.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +128,7 @@ impl Policy {
     pub fn parse(sources: &[Source], options: &Options) -> Result<Self, Faults> {
         let files = sources.iter().map(|source| {
             let mut notes = Notes::new(source.name.as_path().into());
-            (read::file(&source.text, &mut notes), notes)
+            (read::file(&source.text, options.countable, &mut notes), notes)
         });
         let (domains, notes) = build::domains(files.collect(), options.merge_domains);
         let (mut faults, mut warnings) = (Vec::new(), Vec::new());

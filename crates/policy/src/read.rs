@@ -8,6 +8,7 @@ pub(crate) mod duration;
 mod limit;
 mod response;
 mod scalar;
+mod sharing;
 pub(crate) mod spelling;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ pub(crate) use descriptor::{Descriptor, ValueMatch};
 
 use crate::domain::Charge;
 use crate::fault::{Fault, Place, clip};
+use crate::policy::Countable;
 use crate::rule::Response;
 use crate::tree::{self, Kind, Map, Node, Pos};
 use spelling::Section;
@@ -83,7 +85,7 @@ fn push(notes: &mut Vec<Fault>, place: Place, path: impl fmt::Display, message: 
 }
 
 /// Reads one text; `None` when it says no domain. Faults stand in `notes`.
-pub(crate) fn file(text: &str, notes: &mut Notes) -> Option<File> {
+pub(crate) fn file(text: &str, countable: Countable, notes: &mut Notes) -> Option<File> {
     let tree = tree::parse(text);
     for (pos, message) in tree.faults {
         notes.fault(pos, "", message);
@@ -101,7 +103,7 @@ pub(crate) fn file(text: &str, notes: &mut Notes) -> Option<File> {
         }
         return None;
     };
-    Reader { notes, tails: HashMap::new() }.root(&root)
+    Reader { notes, countable, tails: HashMap::new() }.root(&root)
 }
 
 /// Where in a file a reader is, as text: `descriptors[2].rate_limit.unit`.
@@ -148,6 +150,7 @@ impl fmt::Display for Path<'_> {
 
 struct Reader<'n> {
     notes: &'n mut Notes,
+    countable: Countable,
     /// Last parts of counter keys, each once.
     tails: HashMap<String, Arc<str>>,
 }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tollgate_policy::{Options, Policy, Source};
+use tollgate_policy::{Countable, Options, Policy, Source};
 
 fn source(name: &str, text: &str) -> Source {
     Source { name: name.into(), text: text.into() }
@@ -57,7 +57,7 @@ c.yaml:2:26: descriptors[1].kye: unknown key; did you mean key?";
 
 #[test]
 fn merged_files_of_one_domain_add_up_and_their_doubles_are_faults() {
-    let merge = Options { merge_domains: true };
+    let merge = Options { merge_domains: true, ..Options::default() };
     let one = "domain: shop\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]\n";
     let two = "domain: shop\ndescriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 2}}]\n";
     let policy = Policy::parse(&[source("a.yaml", one), source("b.yaml", two)], &merge).expect("adds up");
@@ -65,6 +65,35 @@ fn merged_files_of_one_domain_add_up_and_their_doubles_are_faults() {
     let faults = Policy::parse(&[source("a.yaml", one), source("b.yaml", one)], &merge).expect_err("a twice");
     let want = "b.yaml:2:15: descriptors[0]: a stands twice on this level; \
                 merge the two, or write several limits under limits";
+    assert_eq!(faults.to_string(), want);
+}
+
+#[test]
+fn a_rule_that_the_store_cannot_count_is_a_fault_unless_it_is_local() {
+    let only_windows = Countable::by(|quota| match quota.algorithm().name() {
+        "fixed_window" => Ok(()),
+        _ => Err("this store counts only fixed_window"),
+    });
+    let text = "\
+domain: d
+descriptors:
+  - {key: a, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: b, rate_limit: {unit: day, requests_per_unit: 1, algorithm: total}}
+  - {key: c, sharing: local, rate_limit: {unit: day, requests_per_unit: 1, algorithm: token_bucket}}
+  - key: d
+    limits:
+      - {name: x, unit: day, requests_per_unit: 1}
+      - {name: y, unit: day, requests_per_unit: 1, algorithm: token_bucket}
+";
+    let text = text.replace(
+        "unit: day, requests_per_unit: 1, algorithm: total",
+        "requests_per_unit: 1, algorithm: total",
+    );
+    let options = Options { countable: only_windows, ..Options::default() };
+    let faults = Policy::parse(&[source("d.yaml", &text)], &options).expect_err("faults");
+    let want = "\
+d.yaml:4:60: descriptors[1].rate_limit.algorithm: total: this store counts only fixed_window
+d.yaml:9:63: descriptors[3].limits[1].algorithm: token_bucket: this store counts only fixed_window";
     assert_eq!(faults.to_string(), want);
 }
 

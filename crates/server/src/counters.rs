@@ -12,6 +12,7 @@ use tollgate_http_api::{HttpApi, StoreView};
 use tollgate_limiter::Limiter;
 use tollgate_resp_api::RespApi;
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store_memcache::{self as memcache, MemcacheStore};
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity, StoreState};
 
@@ -22,6 +23,13 @@ pub enum Counters {
     Memory(MemoryStore),
     /// Redis or Valkey.
     Redis(RedisStore),
+    /// memcached, which tells no node of others.
+    Memcache {
+        /// The store.
+        store: MemcacheStore,
+        /// Nodes that share it, as the operator says.
+        nodes: u32,
+    },
 }
 
 /// A limiter on it, with this process's memory beside a shared store.
@@ -40,22 +48,51 @@ impl Counters {
         match self {
             Self::Memory(_) => {}
             Self::Redis(store) => store.start(),
+            Self::Memcache { store, .. } => store.start(),
         }
     }
 
-    /// Tells each change of a shared store's state; `None` for memory.
-    #[must_use]
-    pub fn watch(&self) -> Option<watch::Receiver<StoreState>> {
+    /// Lets this thread connect before the first request comes, for as long as a call may take: a server that does not answer
+    /// delays nothing further.
+    pub async fn warm(&self, now: Timestamp) {
+        if !matches!(self, Self::Memory(_))
+            && let Ok(quota) = Quota::fixed_window(1, Duration::from_secs(1))
+        {
+            // Whatever comes of it: nothing was counted.
+            drop(self.inspect(Key(b"tollgate|warm|second"), &quota, now).await);
+        }
+    }
+
+    /// Gives back what this node has leased and not spent.
+    pub async fn close(&self) {
+        if let Self::Redis(store) = self {
+            store.close().await;
+        }
+    }
+
+    /// Waits until a shared store's state changes; for ever for memory.
+    pub fn changes(&self) -> Changes {
         match self {
-            Self::Memory(_) => None,
-            Self::Redis(store) => Some(store.watch()),
+            Self::Memory(_) => Changes::Never,
+            Self::Redis(store) => Changes::Redis(store.watch()),
+            Self::Memcache { store, .. } => Changes::Memcache(store.watch()),
+        }
+    }
+
+    /// Whether it answers, as far as is known.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(store) => store.state().is_up(),
+            Self::Memcache { store, .. } => store.state().is_up(),
         }
     }
 
     /// Why it must not be used so, as far as it can be looked at now; at most about the time to connect, once a server.
     pub async fn refusals(&self) -> Vec<String> {
         match self {
-            Self::Memory(_) => Vec::new(),
+            Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
             Self::Redis(store) => {
                 let findings = store.check().await.into_iter();
                 findings.filter(|it| it.severity == Severity::Refuse).map(|it| it.message).collect()
@@ -66,17 +103,43 @@ impl Counters {
     /// How it is, as people and programs are told.
     #[must_use]
     pub fn view(&self) -> StoreView {
-        let state = match self {
-            Self::Memory(_) => StoreState::Up,
-            Self::Redis(store) => store.state(),
-        };
         let name = self.name().as_str().to_owned();
-        match state {
-            StoreState::Up => StoreView { name, state: "up", down_for: None, why: None },
-            StoreState::Down { since, why } => {
-                StoreView { name, state: "down", down_for: Some(since.elapsed()), why: Some(why) }
-            }
-            _ => StoreView { name, state: "trying", down_for: None, why: None },
+        let (state, down) = match self {
+            Self::Memory(_) => ("up", None),
+            Self::Redis(store) => match store.state() {
+                StoreState::Up => ("up", None),
+                StoreState::Down { since, why } => ("down", Some((since, why))),
+                _ => ("trying", None),
+            },
+            Self::Memcache { store, .. } => match store.state() {
+                memcache::StoreState::Up => ("up", None),
+                memcache::StoreState::Down { since, why } => ("down", Some((since, why))),
+                _ => ("trying", None),
+            },
+        };
+        let (since, why) = down.unzip();
+        StoreView { name, state, down_for: since.map(|since| since.elapsed()), why }
+    }
+}
+
+/// Changes of a shared store's state.
+#[derive(Debug)]
+pub enum Changes {
+    /// There are none.
+    Never,
+    /// Of Redis.
+    Redis(watch::Receiver<StoreState>),
+    /// Of memcached.
+    Memcache(watch::Receiver<memcache::StoreState>),
+}
+
+impl Changes {
+    /// Ends at the next change; `None` when there will be none.
+    pub async fn next(&mut self) -> Option<()> {
+        match self {
+            Self::Never => None,
+            Self::Redis(states) => states.changed().await.ok(),
+            Self::Memcache(states) => states.changed().await.ok(),
         }
     }
 }
@@ -87,6 +150,7 @@ macro_rules! on {
         match $store {
             Counters::Memory(store) => store.$call($($argument),*).await,
             Counters::Redis(store) => Box::pin(store.$call($($argument),*)).await,
+            Counters::Memcache { store, .. } => Box::pin(store.$call($($argument),*)).await,
         }
     };
 }
@@ -96,6 +160,7 @@ impl Store for Counters {
         match self {
             Self::Memory(store) => store.name(),
             Self::Redis(store) => store.name(),
+            Self::Memcache { store, .. } => store.name(),
         }
     }
 
@@ -103,6 +168,7 @@ impl Store for Counters {
         match self {
             Self::Memory(_) => 1,
             Self::Redis(store) => store.live_nodes(),
+            Self::Memcache { nodes, .. } => *nodes,
         }
     }
 

@@ -7,8 +7,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tollgate_core::Clock;
 use tollgate_limiter::reload::Reloader;
-use tollgate_store::Store as _;
-use tollgate_store_redis::StoreState;
 
 use crate::counters::NodeLimiter;
 
@@ -62,12 +60,6 @@ impl Node {
         !self.limiter.rules().policy().domains().is_empty()
     }
 
-    /// Whether the store answers, as far as is known.
-    #[must_use]
-    pub fn has_store(&self) -> bool {
-        self.limiter.store().watch().is_none_or(|state| state.borrow().is_up())
-    }
-
     /// Whether the process was told to go.
     #[must_use]
     pub fn is_draining(&self) -> bool {
@@ -77,7 +69,7 @@ impl Node {
     /// Whether clients should be sent here.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.has_rules() && !self.is_draining() && (!self.needs_store || self.has_store())
+        self.has_rules() && !self.is_draining() && (!self.needs_store || self.limiter.store().is_up())
     }
 
     /// Whether it is ready, and each change of that.
@@ -100,30 +92,14 @@ impl Node {
         self.tell();
     }
 
-    /// Connects to a shared store, and from then on tells each change of its state, once. Never ends where there is one.
+    /// Connects to a shared store, and from then on is ready or not as the store's state says. (The store itself tells each change
+    /// of it to the log.)
     pub async fn watch_store(&self) {
         let store = self.limiter.store();
-        let Some(mut states) = store.watch() else { return };
-        let name = store.name();
+        let mut changes = store.changes();
         store.start();
-        let mut was = StoreState::Trying;
-        loop {
-            let state = states.borrow_and_update().clone();
-            match (&was, &state) {
-                (StoreState::Up | StoreState::Trying, StoreState::Down { why, .. }) => {
-                    tracing::warn!(store = %name, %why, "the store gives no answer; each rule decides as its on_store_failure says");
-                }
-                (StoreState::Down { .. }, StoreState::Up) => {
-                    tracing::info!(store = %name, "the store answers again")
-                }
-                (StoreState::Trying, StoreState::Up) => tracing::info!(store = %name, "the store answers"),
-                _ => {}
-            }
-            was = state;
+        while changes.next().await.is_some() {
             self.tell();
-            if states.changed().await.is_err() {
-                return;
-            }
         }
     }
 

@@ -105,7 +105,7 @@ impl Server {
         let workers = surfaces.workers(bound);
         let number_of_workers = workers.len();
         for (number, doors) in workers.into_iter().enumerate() {
-            worker::start(number, doors, closing.clone(), ends.clone())?;
+            worker::start(number, Arc::clone(&node), doors, closing.clone(), ends.clone())?;
         }
         small_runtime()?.block_on(async {
             let mut signals = Signals::new()?;

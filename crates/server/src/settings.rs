@@ -81,6 +81,8 @@ pub struct Settings {
     pub replies: ReplyOptions,
     /// Where counters are kept.
     pub store: StoreSettings,
+    /// Nodes that share a store which tells no node of others.
+    pub store_nodes: u32,
     /// The process is ready only while the store answers.
     pub ready_needs_store: bool,
     /// Most bytes of counters in this process.
@@ -182,6 +184,8 @@ impl Settings {
                 dynamic_metadata: layers.one("dynamic-metadata", units::switch),
             },
             store: store::read(&mut layers),
+            store_nodes: layers
+                .one("store-nodes", |text| units::number(text, 1, 100_000).map(|number| number as u32)),
             ready_needs_store: layers.one("ready-needs-store", units::switch),
             memory_max: layers.one("memory-max", units::bytes),
             otlp,

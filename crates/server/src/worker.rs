@@ -13,6 +13,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tollgate_net::{AcceptLimits, Figures, Surface, Tls, accept};
 
+use crate::node::Node;
+
 /// A surface behind one socket of one worker, not accepting yet.
 pub(crate) struct Door(Box<dyn FnOnce(watch::Receiver<bool>) -> io::Result<Accepting> + Send>);
 
@@ -42,6 +44,7 @@ impl Door {
 /// When the system gives no thread.
 pub(crate) fn start(
     number: usize,
+    node: Arc<Node>,
     doors: Vec<Door>,
     closing: watch::Receiver<bool>,
     ended: mpsc::UnboundedSender<usize>,
@@ -50,6 +53,7 @@ pub(crate) fn start(
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         let _said = Ended { number, ended };
         runtime.block_on(async {
+            node.limiter.store().warm(node.clock.now()).await;
             let mut accepting = JoinSet::new();
             for Door(open) in doors {
                 match open(closing.clone()) {
@@ -62,6 +66,7 @@ pub(crate) fn start(
                     return tracing::error!(number, "a worker has stopped to accept");
                 }
             }
+            node.limiter.store().close().await;
         });
     })?;
     Ok(())

@@ -346,7 +346,7 @@ fn the_environment_of_the_peers_container_is_enough() {
     let (first, rest) = messages.split_first().expect("a line");
     assert_eq!(*first, "shadow mode: every request passes, whatever the rules say");
     assert!(
-        rest.iter().all(|line| line.starts_with("the store gives no answer")) && rest.len() <= 1,
+        rest.iter().all(|line| line.starts_with("the store is down")) && rest.len() <= 1,
         "only what the operator should know: {messages:?}"
     );
 }

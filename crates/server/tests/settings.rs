@@ -88,7 +88,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("store", _) => "redis://10.0.0.5",
             ("store-hash-tag", _) => "domain",
             ("store-time", _) => "node",
-            ("store-max-queued", _) => "77",
+            ("store-max-queued" | "store-max-leased-keys" | "store-nodes", _) => "77",
             (name, _) if name.starts_with("store-tls-") && *kind == Kind::One => file.as_str(),
             ("store-password" | "store-sentinel-password", _) => "s3cret",
             ("store-password-file" | "store-sentinel-password-file", _) => file.as_str(),

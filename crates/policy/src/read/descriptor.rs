@@ -203,17 +203,28 @@ impl Reader<'_> {
             sharing: self.sharing(fields, path).unwrap_or_default(),
             response: fields.get("response").and_then(|node| self.response(node, &path.key("response"))),
         };
-        match (fields.get("rate_limit"), fields.get("limits")) {
+        let told = self.notes.faults.len();
+        let limits = match (fields.get("rate_limit"), fields.get("limits")) {
             (None, None) => return None,
             (Some(_), Some(node)) => {
                 let message = "stands beside rate_limit; move that one into the list, or this list away";
                 self.notes.fault(node.pos, path.key("limits"), message);
+                None
             }
-            (Some(node), None) => self.rate_limit(node, &path.key("rate_limit"), &mut rule)?,
-            (None, Some(node)) => self.limits(node, &path.key("limits"), &mut rule),
-        }
+            (Some(node), None) => {
+                self.rate_limit(node, &path.key("rate_limit"), &mut rule)?;
+                Some((node, "rate_limit"))
+            }
+            (None, Some(node)) => {
+                self.limits(node, &path.key("limits"), &mut rule);
+                Some((node, "limits"))
+            }
+        };
         for limit in &mut rule.limits {
             limit.quota = limit.quota.clone().shared(rule.sharing);
+        }
+        if let Some((node, key)) = limits.filter(|_| self.notes.faults.len() == told) {
+            self.check_sharing(node, &path.key(key), &rule);
         }
         Some(rule)
     }

@@ -31,7 +31,8 @@ impl Check {
     /// # Errors
     /// When either cannot be written to.
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        match Policy::load(&self.paths, &Options { merge_domains: self.merge_domains }) {
+        match Policy::load(&self.paths, &Options { merge_domains: self.merge_domains, ..Options::default() })
+        {
             Ok(policy) => {
                 for warning in policy.warnings() {
                     writeln!(out, "{warning}")?;

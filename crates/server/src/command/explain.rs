@@ -53,7 +53,10 @@ impl Explain {
     /// # Errors
     /// When either cannot be written to.
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let policy = match Policy::load(&self.rules, &Options { merge_domains: self.merge_domains }) {
+        let policy = match Policy::load(
+            &self.rules,
+            &Options { merge_domains: self.merge_domains, ..Options::default() },
+        ) {
             Ok(policy) => policy,
             Err(error) => {
                 writeln!(talk, "{error}")?;

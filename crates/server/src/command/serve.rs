@@ -14,6 +14,7 @@ use tollgate_limiter::Limiter;
 use tollgate_limiter::observe::StoreFigures;
 use tollgate_limiter::reload::{ReloadSettings, Reloader};
 use tollgate_policy::{Options, Policy};
+use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::{MemoryConfig, MemoryStats, MemoryStore};
 use tollgate_store_redis::RedisStore;
 
@@ -145,7 +146,8 @@ impl Serve {
         if settings.limiter.shadow_mode {
             tracing::warn!("shadow mode: every request passes, whatever the rules say");
         }
-        let options = Options { merge_domains: settings.merge_domains };
+        let options =
+            Options { merge_domains: settings.merge_domains, countable: settings.store.countable() };
         let policy = match load(&settings.rules, &options) {
             Ok(policy) => policy,
             Err(_) if settings.start_anyway => {
@@ -214,13 +216,18 @@ impl Serve {
 }
 
 /// A limiter with its counters where the settings say; beside a shared store with memory of its own.
-fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, tollgate_store_redis::ConfigError> {
+fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, String> {
     let memory = MemoryStore::new(MemoryConfig { max_bytes: settings.memory_max, ..MemoryConfig::default() });
     let of = |store| Limiter::new(policy, store, settings.limiter.clone());
     Ok(match &settings.store {
         StoreSettings::Memory => of(Counters::Memory(memory)),
         StoreSettings::Redis(config) => {
-            of(Counters::Redis(RedisStore::new((**config).clone())?)).with_local(memory)
+            let store = RedisStore::new((**config).clone()).map_err(|error| error.to_string())?;
+            of(Counters::Redis(store)).with_local(memory)
+        }
+        StoreSettings::Memcache(config) => {
+            let store = MemcacheStore::new((**config).clone()).map_err(|error| error.to_string())?;
+            of(Counters::Memcache { store, nodes: settings.store_nodes }).with_local(memory)
         }
     })
 }

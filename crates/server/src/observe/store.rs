@@ -16,19 +16,55 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &Counters) -> fmt::R
     family(to, "tollgate_store_up", help, "", MetricType::Gauge, &[("", is_up)])?;
     match store {
         Counters::Memory(_) => Ok(()),
-        Counters::Redis(store) => redis(to, &store.figures()),
+        Counters::Redis(store) => {
+            let figures = store.figures();
+            work(to, &figures)?;
+            flights(to, &figures)?;
+            leases(to, &figures)
+        }
+        Counters::Memcache { store, .. } => {
+            let figures = store.figures();
+            work(to, &as_of_redis(&figures))?;
+            let more = [
+                (
+                    "tollgate_store_lost_races",
+                    "Writes that came too late and were made again",
+                    figures.lost_races,
+                ),
+                (
+                    "tollgate_store_left_counted",
+                    "Permits that could not be given back and count as used until their window ends",
+                    figures.left_counted,
+                ),
+            ];
+            more.into_iter().try_for_each(|(name, help, value)| {
+                family(to, name, help, "", MetricType::Counter, &[("", value)])
+            })
+        }
     }
 }
 
-fn redis(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
+/// What both kinds of stores count.
+fn as_of_redis(of: &tollgate_store_memcache::Figures) -> Figures {
+    let mut figures = Figures::default();
+    (figures.asked, figures.calls, figures.merged, figures.flights) =
+        (of.asked, of.calls, of.merged, of.flights);
+    (figures.connects, figures.connect_failures) = (of.connects, of.connect_failures);
+    (figures.queue_full, figures.breaker_refused) = (of.queue_full, of.breaker_refused);
+    (figures.unsent, figures.silent, figures.refused) = (of.unsent, of.silent, of.refused);
+    (figures.breaker_opened, figures.breakers_open) = (of.breaker_opened, of.breakers_open);
+    figures.connections = of.connections;
+    figures
+}
+
+fn work(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
     let counters = [
         ("tollgate_store_requests", "Decisions and other requests asked of the shared store", of.asked),
-        ("tollgate_store_calls", "Script calls sent to it", of.calls),
-        ("tollgate_store_merged_requests", "Requests that shared another's script call", of.merged),
+        ("tollgate_store_calls", "Script calls, or commands of memcached, sent to it", of.calls),
+        ("tollgate_store_round_trips", "Flights of calls that were sent together", of.flights),
+        ("tollgate_store_merged_requests", "Requests that shared another's call", of.merged),
         ("tollgate_store_connects", "Connections made to it", of.connects),
         ("tollgate_store_connect_failures", "Connections that were tried in vain", of.connect_failures),
-        ("tollgate_store_script_loads", "Scripts that had to be loaded anew", of.reloads),
-        ("tollgate_store_redirects", "Calls that another node of the Cluster had to be asked", of.redirects),
         ("tollgate_store_breaker_opened", "Times that a breaker opened", of.breaker_opened),
     ];
     for (name, help, value) in counters {
@@ -47,11 +83,23 @@ fn redis(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
     let gauges = [
         ("tollgate_store_breakers_open", "Breakers that are open", of.breakers_open),
         ("tollgate_store_connections", "Connections to the store", of.connections),
-        ("tollgate_store_live_nodes", "Nodes that share its counters, this one included", of.live_nodes),
     ];
     for (name, help, value) in gauges {
         family(to, name, help, "", MetricType::Gauge, &[("", value)])?;
     }
+    Ok(())
+}
+
+fn flights(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
+    let counters = [
+        ("tollgate_store_script_loads", "Scripts that had to be loaded anew", of.reloads),
+        ("tollgate_store_redirects", "Calls that another node of the Cluster had to be asked", of.redirects),
+    ];
+    for (name, help, value) in counters {
+        family(to, name, help, "", MetricType::Counter, &[("", value)])?;
+    }
+    let help = "Nodes that share its counters, this one included";
+    family(to, "tollgate_store_live_nodes", help, "", MetricType::Gauge, &[("", of.live_nodes)])?;
     let bounds = FLIGHT_EDGES.iter().map(|edge| *edge as f64).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(of.flight_sizes).collect();
     let number = of.flight_sizes.iter().sum();
@@ -62,4 +110,34 @@ fn redis(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
         MetricType::Histogram,
     )?
     .encode_histogram::<NoLabelSet>(of.calls as f64, number, &buckets, None)
+}
+
+fn leases(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
+    let counters = [
+        (
+            "tollgate_lease_decisions",
+            "Decisions made from a lease, without asking the store",
+            of.local_decisions,
+        ),
+        ("tollgate_lease_central_takes", "Takes of leased rules that went to the store", of.central_takes),
+        ("tollgate_lease_requests", "Requests for leases, and returns, sent to the store", of.lease_requests),
+        ("tollgate_leased_keys_evicted", "Leased keys that made room for others", of.leased_keys_evicted),
+    ];
+    for (name, help, value) in counters {
+        family(to, name, help, "", MetricType::Counter, &[("", value)])?;
+    }
+    let help =
+        "Permits leased: granted by the store, returned unspent, lost because their time ran out unspent";
+    let permits =
+        [("granted", of.permits_leased), ("returned", of.permits_returned), ("lost", of.permits_lost)];
+    family(to, "tollgate_lease_permits", help, "what", MetricType::Counter, &permits)?;
+    let gauges = [
+        ("tollgate_leases_held", "Leases that hold permits", of.leases_held),
+        ("tollgate_lease_permits_held", "Permits held and not spent", of.permits_held),
+        ("tollgate_leased_keys", "Leased keys in mind", of.leased_keys),
+    ];
+    for (name, help, value) in gauges {
+        family(to, name, help, "", MetricType::Gauge, &[("", value)])?;
+    }
+    Ok(())
 }

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tollgate_policy::Countable;
+use tollgate_store_memcache::MemcacheConfig;
 use tollgate_store_redis::{HashTag, Login, RedisConfig, Secret as RedisSecret, Servers, StoreTime};
 
 use super::layers::{Layers, Origin};
@@ -17,6 +19,19 @@ pub enum StoreSettings {
     Memory,
     /// In Redis or Valkey.
     Redis(Box<RedisConfig>),
+    /// In memcached.
+    Memcache(Box<MemcacheConfig>),
+}
+
+impl StoreSettings {
+    /// What that store can count.
+    #[must_use]
+    pub fn countable(&self) -> Countable {
+        match self {
+            Self::Memory | Self::Redis(_) => Countable::default(),
+            Self::Memcache(_) => Countable::by(tollgate_store_memcache::supports),
+        }
+    }
 }
 
 /// Who to log in as, as three rows say it.
@@ -36,13 +51,18 @@ const SENTINELS: Rows = Rows {
 
 pub(super) fn read(layers: &mut Layers) -> StoreSettings {
     let mut store = layers.one("store", parse);
-    let redis = match &mut store {
-        StoreSettings::Memory => None,
-        StoreSettings::Redis(config) => Some(config.as_mut()),
-    };
     // Read also where nothing comes of it, so that what is wrong in it is told.
     let mut unused = RedisConfig::new(Servers::Cluster(Vec::new()));
-    fill(layers, redis.unwrap_or(&mut unused));
+    match &mut store {
+        StoreSettings::Memory => fill(layers, &mut unused),
+        StoreSettings::Redis(config) => fill(layers, config),
+        StoreSettings::Memcache(config) => {
+            fill(layers, &mut unused);
+            let RedisConfig { deadline, connect_timeout, prefix, max_queued, .. } = unused;
+            (config.deadline, config.connect_timeout) = (deadline, connect_timeout);
+            (config.prefix, config.max_queued) = (prefix, max_queued);
+        }
+    }
     if store != StoreSettings::Memory {
         warn_of_shown_password(layers);
     }
@@ -55,6 +75,7 @@ fn fill(layers: &mut Layers, config: &mut RedisConfig) {
     config.prefix = layers.one("store-prefix", |text| Ok(text.to_owned()));
     config.hash_tag = layers.one("store-hash-tag", hash_tag);
     config.time = layers.one("store-time", time);
+    config.max_leased_keys = layers.one("store-max-leased-keys", |text| units::number(text, 1, 100_000_000));
     config.max_queued = layers.one("store-max-queued", |text| units::number(text, 1, 1_000_000));
     config.allow_eviction = layers.one("store-allow-eviction", units::switch);
     login(layers, &SERVER, &mut config.login);
@@ -93,6 +114,10 @@ fn parse(text: &str) -> Result<StoreSettings, String> {
     match text.split_once("://") {
         None if text == "memory" => Ok(StoreSettings::Memory),
         None => Err(format!("{text:?} is no store; write memory, or a URL such as redis://127.0.0.1:6379")),
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("memcache") => {
+            let config = MemcacheConfig::parse_url(text).map_err(|error| error.to_string())?;
+            Ok(StoreSettings::Memcache(Box::new(config)))
+        }
         Some(_) => match RedisConfig::parse_url(text) {
             Ok(config) => Ok(StoreSettings::Redis(Box::new(config))),
             Err(error) => Err(error.to_string()),
