@@ -60,7 +60,7 @@ pub(crate) fn answers(asks: &[Ask], now: Timestamp, time: StoreTime, reply: &Val
     let packed = if let Value::BulkString(bytes) = reply { unpacked(bytes) } else { None };
     let (status, at, parts) = match &packed {
         Some((at, parts)) => (DONE, *at, &parts[..]),
-        None => opened(reply, key)?,
+        None => opened(reply)?,
     };
     let [a, b] = [parts.first().unwrap_or(&Value::Nil), parts.get(1).unwrap_or(&Value::Nil)];
     if status == OUTSIDE {
@@ -101,7 +101,7 @@ pub(crate) fn together_answers(
 ) -> Result<Next, Fault> {
     let keys = by_key(asks);
     let Some(first) = keys.first() else { return Ok(Next::Done(uncounted(asks, now))) };
-    let (status, at, parts) = opened(reply, first.key())?;
+    let (status, at, parts) = opened(reply)?;
     if status == OUTSIDE {
         return all_call(&keys, at, time, Swap::None, Vec::new());
     }
@@ -138,12 +138,6 @@ pub(crate) fn together_answers(
 
 fn foreign(key: &[u8], found: String) -> Fault {
     Fault::Foreign { key: String::from_utf8_lossy(key).into_owned(), found }
-}
-
-/// What a server's error says of a call on `key`, where it is about what the key holds.
-pub(crate) fn refusal(key: &[u8], code: &str, detail: &str) -> Option<Fault> {
-    let is_ours = code == "WRONGTYPE" || detail.contains("WRONGTYPE") || detail.contains("is not an integer");
-    is_ours.then(|| foreign(key, "a value of another type".to_owned()))
 }
 
 fn one_call(
@@ -230,12 +224,7 @@ fn by_key(asks: &[Ask]) -> Vec<OfKey<'_>> {
 }
 
 /// Status, instant and the rest of a reply.
-fn opened<'a>(reply: &'a Value, key: &[u8]) -> Result<(i64, Timestamp, &'a [Value]), Fault> {
-    if let Value::ServerError(error) = reply {
-        let (code, detail) = (error.code(), error.details().unwrap_or_default());
-        let fault = refusal(key, code, detail);
-        return Err(fault.unwrap_or_else(|| Fault::Reply(format!("{code} {detail}"))));
-    }
+fn opened(reply: &Value) -> Result<(i64, Timestamp, &[Value]), Fault> {
     let Value::Array(values) = reply else { return Err(Fault::Reply(format!("{reply:?}"))) };
     let [status, ms, ns, parts @ ..] = &values[..] else {
         return Err(Fault::Reply(format!("{reply:?}")));

@@ -8,7 +8,7 @@ use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, Ask, Fault, Kind};
-use crate::call::{Call, MOST_CALLS, Next, answers, call, refusal, together, together_answers};
+use crate::call::{Call, MOST_CALLS, Next, answers, call, together, together_answers};
 use crate::config::{HashTag, StoreTime};
 use crate::keys::redis_key;
 
@@ -86,11 +86,12 @@ impl Direct {
             match next {
                 Next::Done(answers) => return Ok(answers),
                 Next::Again(call) => {
-                    let reply = self.eval(&call).map_err(|error| {
-                        let (code, detail) =
-                            (error.code().unwrap_or("ERR"), error.detail().unwrap_or_default());
-                        refusal(&asks[0].key, code, detail)
-                            .unwrap_or_else(|| Fault::Reply(format!("{error} {}", call.script.sha())))
+                    let reply = self.eval(&call).map_err(|error| match error.code() {
+                        Some("WRONGTYPE") => {
+                            let key = String::from_utf8_lossy(&asks[0].key).into_owned();
+                            Fault::Foreign { key, found: "a value of another type".into() }
+                        }
+                        _ => Fault::Reply(error.to_string()),
                     })?;
                     next = read(asks, now, self.time, &reply)?;
                 }

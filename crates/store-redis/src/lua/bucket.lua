@@ -59,7 +59,7 @@ local function bucket(key, arg, go)
       if (e - ms - room_ms) * M > b + u + room then
         e, b = ms + room_ms, -u - room
       end
-      if e > LATEST then
+      if (e - LATEST) * M > b then
         e, b = LATEST, 0
       end
     elseif n == -1 then

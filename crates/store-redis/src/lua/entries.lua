@@ -67,7 +67,11 @@ local function entries(key, arg, go)
     end
     local e = first <= size and entry(size)
     if not e or at_ms > e[1] or at_ms == e[1] and at_ns > e[2] then
-      size = size + 1
+      if size > had then
+        first = size -- what this call had added was all given back
+      else
+        size = size + 1
+      end
       known[size] = {at_ms, at_ns, (e and e[3] or base) + permits}
     else
       e[3] = e[3] + permits
@@ -171,6 +175,7 @@ local function entries(key, arg, go)
       head = false
     end
     if grown or head and moved then
+      local live = first <= size
       if cell_ms + cell > 0 then
         head_ms, head_ns = at_ms, at_ns
       end
@@ -178,7 +183,7 @@ local function entries(key, arg, go)
       if not head then
         redis.call('RPUSH', key, new)
       end
-      if grown then
+      if live and grown then
         local e = entry(size)
         local text = string.format('%.0f %.0f %.0f', e[1], e[2], e[3])
         if size > had then
@@ -186,9 +191,14 @@ local function entries(key, arg, go)
         else
           redis.call('LSET', key, -1, text)
         end
+      end
+      if grown then
+        local e = entry(size)
         redis.call('PEXPIREAT', key, e[1] + w_ms + math.ceil((e[2] + w) / 1000000))
       end
-      if head and first > 1 then
+      if head and not live then
+        redis.call('LTRIM', key, 0, 0)
+      elseif head and first > 1 then
         redis.call('LTRIM', key, first - 1, -1)
       end
       if head and (first > 1 or new ~= head) then

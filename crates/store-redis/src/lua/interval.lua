@@ -18,13 +18,9 @@ local function interval(key, arg, go)
     if passed_ms > 0 or passed_ms == 0 and passed > 0 then
       local periods, rest_ms, rest = divide(passed_ms, passed, every_ms, every)
       missing = math.max(0, missing - periods * limit)
-      if missing == 0 then
-        from_ms, from = ms, ns
-      else
-        from_ms, from = ms - rest_ms, ns - rest
-        if from < 0 then
-          from_ms, from = from_ms - 1, from + 1000000
-        end
+      from_ms, from = ms - rest_ms, ns - rest
+      if from < 0 then
+        from_ms, from = from_ms - 1, from + 1000000
       end
     end
   end
@@ -56,6 +52,9 @@ local function interval(key, arg, go)
       was, write, gone, short = missing, false, true, lacks > 0
     end
     write = write or missing ~= was
+    if was == 0 and missing > 0 and (from_ms < ms or from_ms == ms and from < ns) then
+      from_ms, from = ms, ns -- what takes from a full bucket begins a period
+    end
     if at > #arg then
       break
     end

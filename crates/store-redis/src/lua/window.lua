@@ -24,7 +24,7 @@ local function window(key, arg, go)
       hits = 0
     end
   end
-  local was, gone, ok = hits, false, 1
+  local was, begun, gone, ok = hits, open, false, 1
   while true do
     if n > 0 then
       local fit = n
@@ -42,18 +42,20 @@ local function window(key, arg, go)
     elseif n == -1 then
       hits = math.max(0, hits - cost)
     elseif n == -2 then
-      hits, was, open, gone = 0, 0, false, true
+      hits, was, open, begun, gone = 0, 0, false, false, true
     end
+    begun = begun or hits > 0 -- once begun it lasts, also when all is given back
     if at > #arg then
       break
     end
     n, cost, hold, at = struct.unpack('<ddd', arg, at)
   end
   local outside = ms < from_ms or ms == from_ms and ns < from or ms > to_ms or ms == to_ms and ns >= to
-  if hits ~= was and not open and from_ms >= 0 and outside then
+  local write = hits ~= was or begun and not open
+  if write and not open and from_ms >= 0 and outside then
     return -2, E, v
   end
-  if go == 1 and hits ~= was then
+  if go == 1 and write then
     if open then
       redis.call('INCRBY', key, string.format('%d', (hits - was) * 1000000))
     else

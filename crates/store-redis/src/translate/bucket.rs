@@ -131,8 +131,11 @@ fn rates<'a>(quota: &'a Quota, bucket: BucketNumbers<'a>) -> impl Iterator<Item 
 
 /// When a key with this word, which the rate in force has not written or cannot have meant, is full again.
 fn settled(quota: &Quota, bucket: BucketNumbers<'_>, word: Word, at: Timestamp) -> u128 {
-    let word = quota.take_word(word, Cost::PEEK, at).word;
     let now = u128::from(at.as_nanos()) * u128::from(bucket.scale());
+    if word.expires.seconds() <= at.unix_seconds() {
+        return now; // it is full again
+    }
+    let word = quota.take_word(word, Cost::PEEK, at).word;
     // A clock that stepped far back: as much as can be owed.
     bucket.full_at(word).unwrap_or(now + u128::from(bucket.most_owed()))
 }
