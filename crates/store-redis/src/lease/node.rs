@@ -424,10 +424,11 @@ impl Node {
         ((self.held <= low || ends_soon) && self.worth_leasing(terms)).then(|| self.request(terms, now))
     }
 
-    /// A request for a horizon's worth, and for those who wait.
+    /// A request for a horizon's worth beyond what keeps it from asking, and for those who wait.
     fn request(&mut self, terms: &Terms, now: Mono) -> Request {
         let need = self.unmet.saturating_sub(self.held).min(terms.burst);
-        let target = self.demand.covering(terms.horizon_ns(), terms.horizon_ns()).min(terms.burst);
+        let span_ns = terms.horizon_ns() + 2 * self.round_trip_ns;
+        let target = self.demand.covering(span_ns, terms.horizon_ns()).min(terms.burst);
         // What is far beyond it came for a caller that left, or before demand fell; it is of use elsewhere.
         let surplus = self.held.saturating_sub(target.saturating_mul(2).max(self.unmet));
         self.held -= surplus;

@@ -99,7 +99,7 @@ impl Leased {
     fn trip(&self, entry: &mut Entry, mut request: Request, now: Mono) -> Trip {
         // Those who wait behind the first have been told to; the ledger need not be asked once for each.
         let waits = entry.waiters.iter().fold(0_u64, |sum, waiter| sum.saturating_add(waiter.cost.permits()));
-        request.need = request.need.max(waits.saturating_sub(request.held).min(entry.terms.burst()));
+        request.need = request.need.max(waits.saturating_sub(entry.node.held()).min(entry.terms.burst()));
         request.want = request.want.max(request.need);
         entry.flying = Some((request.node, request.seq));
         add(&self.counts.requests, 1);
@@ -176,7 +176,10 @@ impl Leased {
                 _ => self.take_centrally(entry, waiter, out),
             }
         }
-        if let Some(request) = request {
+        if let Some(mut request) = request {
+            // It was made when the first was dealt to; what the others got since is wanted too.
+            let dealt = request.held.saturating_sub(entry.node.held());
+            request.want = request.want.saturating_add(dealt).min(entry.terms.burst());
             self.send(entry, request, now, out);
         }
     }
