@@ -20,6 +20,7 @@ mod leased;
 mod link;
 mod reply;
 mod script;
+mod slots;
 mod state;
 mod store;
 mod topology;

@@ -148,11 +148,6 @@ pub(crate) fn all(steps: &[Step], swap: Swap) -> &'static Script {
     })
 }
 
-/// The scripts that almost every call runs: worth loading ahead of time.
-pub(crate) fn usual() -> impl Iterator<Item = &'static Script> {
-    STEPS.into_iter().map(|step| one(step, Swap::None))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
