@@ -5,6 +5,7 @@
 mod checker;
 mod plan;
 mod rng;
+mod step;
 mod world;
 
 use std::sync::Mutex;

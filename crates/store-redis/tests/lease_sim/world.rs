@@ -402,7 +402,13 @@ impl<'a> World<'a> {
         self.out.admitted += cost;
         self.checker.admit(cost, self.now)?;
         if self.rng.percent(self.plan.refunds) {
-            self.send(host, Op::GiveBack { cost });
+            let now = self.mono(host);
+            if self.hosts[host].node.give_back(&self.terms, Cost(cost), now).is_some() {
+                self.out.admitted -= cost;
+                self.checker.give_back(cost);
+            } else {
+                self.send(host, Op::GiveBack { cost });
+            }
         } else if self.rng.percent(self.plan.charges) {
             self.send(host, Op::Charge { cost });
         }
