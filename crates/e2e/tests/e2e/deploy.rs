@@ -128,6 +128,11 @@ fn the_composed_files_ports_and_names_refer_to_what_is_there() {
     published.dedup();
     assert_eq!(published.len(), all, "a port is published twice: {published:?}");
 
+    let cargo = std::fs::read_to_string(folder().join("../Cargo.toml")).expect("the workspace");
+    let version = cargo.lines().find_map(|line| line.strip_prefix("rust-version = ")).expect("a version");
+    let image = format!("FROM rust:{}-", version.trim_matches('"'));
+    assert!(read("Dockerfile").contains(&image), "the image has another Rust than {image}");
+
     let envoy = yaml::read(&folder().join("envoy.yaml"));
     let mut asked = Vec::new();
     addresses(&envoy["static_resources"]["clusters"], &mut asked);

@@ -268,16 +268,24 @@ pub(crate) fn of<'a>(
 }
 
 /// Law I1: in every interval between two instants at which something was asked and answered, at most `burst` and `rate` a second more.
-pub(crate) fn assert_within_bucket<'a>(admitted: impl Iterator<Item = &'a Seen>, burst: f64, rate: f64) {
+/// Returns the largest burst that there was.
+pub(crate) fn assert_within_bucket<'a>(
+    admitted: impl Iterator<Item = &'a Seen>,
+    burst: f64,
+    rate: f64,
+) -> f64 {
     let all: Vec<_> = admitted.collect(); // in the order of their answers
+    let mut worst = 0.0_f64;
     for first in &all {
         let inside = all.iter().filter(|it| it.sent >= first.sent);
         for (count, last) in inside.enumerate() {
-            let most = burst + rate * (last.heard - first.sent).as_secs_f64();
-            let admitted = (count + 1) as f64;
-            assert!(admitted <= most, "{admitted} admitted in {:?}, at most {most}", last.heard - first.sent);
+            let (admitted, span) = ((count + 1) as f64, last.heard - first.sent);
+            let over = admitted - rate * span.as_secs_f64();
+            assert!(over <= burst, "{admitted} admitted in {span:?}, at most {burst} + {rate}/s");
+            worst = worst.max(over);
         }
     }
+    worst
 }
 
 const RULES: &str = "domain: fleet
