@@ -20,8 +20,8 @@ const TAU: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long a rate is measured.
 const STRETCH: Duration = Duration::from_millis(1500);
-/// Of the rate, while more is asked for all the time.
-const LEAST_SHARE: f64 = 0.8;
+/// Of the rate, while more is asked for all the time: all but 5 %, and what nodes hold at either end.
+const LEAST_SHARE: f64 = 0.95 - 0.1 / 1.5;
 /// How far ahead of their refill permits are promised.
 const HORIZON: Duration = Duration::from_millis(100);
 
@@ -46,7 +46,8 @@ fn admitted<'a>(
     of(seen, key, client).filter(|it| it.counted())
 }
 
-/// In these seconds nearly all that the rate gave was admitted, of one client, if more than that was asked for.
+/// In these seconds nearly all that the rate gave was admitted, of one client, if far more than that was asked for: a busy
+/// machine may not ask for enough.
 fn assert_rate(seen: &[Seen], client: usize, from: Instant) {
     let to = from + STRETCH;
     let gave = RATE * STRETCH.as_secs_f64();
@@ -54,7 +55,7 @@ fn assert_rate(seen: &[Seen], client: usize, from: Instant) {
     let asked = inside.clone().count() as f64 / gave;
     let share = inside.filter(|it| it.counted()).count() as f64 / gave;
     println!("{:.0} % of the rate admitted, {:.0} % asked for", share * 100.0, asked * 100.0);
-    assert!(share >= LEAST_SHARE || asked < 1.5, "{share} of the rate admitted, {asked} asked for");
+    assert!(share >= LEAST_SHARE || asked < 3.0, "{share} of the rate admitted, {asked} asked for");
 }
 
 /// Demand goes on for a while that is measured.
