@@ -12,6 +12,7 @@ mod numbers;
 mod quota;
 mod rational;
 mod reservation;
+mod slots;
 mod state;
 mod template;
 mod time;
@@ -25,6 +26,7 @@ pub use numbers::{
 };
 pub use quota::{CivilUnit, Period, Quota, QuotaError, Sharing};
 pub use reservation::Reservation;
+pub use slots::{Holder, Slots};
 pub use state::{Expiry, Shape, State, UsualStep, Wide, Word, WordStep};
 pub use template::{Content, Part, Placeholder, Template, TemplateError};
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_envoy_rls::RateLimitService;
 use tollgate_http_api::{HttpApi, StoreView};
 use tollgate_limiter::Limiter;
@@ -206,5 +206,25 @@ impl Store for Counters {
 
     async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
         on!(self, inspect(key, quota, now))
+    }
+
+    async fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        on!(self, acquire(key, slots, holder, now))
+    }
+
+    async fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        on!(self, release(key, slots, holder, now))
     }
 }

@@ -3,7 +3,7 @@
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Quota, Shape, State, Timestamp, UsualStep, Word};
+use tollgate_core::{Cost, Decision, Holder, Quota, Shape, Slots, State, Timestamp, UsualStep, Word};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::config::MemoryConfig;
@@ -107,6 +107,18 @@ impl MemoryStore {
             State::Wide(wide) => wide.expires,
         };
         Inspection { decision: quota.take(&mut state, Cost::PEEK, now), is_tracked: !expires.is_past(now) }
+    }
+
+    /// As [`Store::acquire`], at once.
+    pub fn acquire_now(&self, key: Key<'_>, slots: &Slots, holder: Holder, now: Timestamp) -> Decision {
+        let key = self.states.hash(key);
+        self.states.wide.update(key, now, |state| slots.acquire(state, holder, now))
+    }
+
+    /// As [`Store::release`], at once.
+    pub fn release_now(&self, key: Key<'_>, slots: &Slots, holder: Holder, now: Timestamp) -> bool {
+        let key = self.states.hash(key);
+        self.states.wide.update(key, now, |state| slots.release(state, holder, now))
     }
 
     /// How much is kept, and what had to go.
@@ -323,5 +335,25 @@ impl Store for MemoryStore {
         now: Timestamp,
     ) -> impl Future<Output = Result<Inspection, StoreError>> + Send {
         ready(Ok(self.inspect_now(key, quota, now)))
+    }
+
+    fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        ready(Ok(self.acquire_now(key, slots, holder, now)))
+    }
+
+    fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        ready(Ok(self.release_now(key, slots, holder, now)))
     }
 }

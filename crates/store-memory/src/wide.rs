@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tollgate_core::{Decision, Timestamp, Wide};
+use tollgate_core::{Timestamp, Wide};
 
 use crate::hash::KeyHash;
 use crate::sync::{AtomicU64, Mutex};
@@ -66,12 +66,7 @@ impl WideStates {
     }
 
     /// Runs `step` on the state of `key`, or on a fresh one, in place.
-    pub(crate) fn update(
-        &self,
-        key: KeyHash,
-        now: Timestamp,
-        step: impl FnOnce(&mut Wide) -> Decision,
-    ) -> Decision {
+    pub(crate) fn update<T>(&self, key: KeyHash, now: Timestamp, step: impl FnOnce(&mut Wide) -> T) -> T {
         let mut part = self.part(key).lock();
         if let Some(&at) = part.index.get(&key) {
             let state = &mut part.entries[at].1;

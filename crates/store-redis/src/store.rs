@@ -11,7 +11,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use self::leased::is_leased;
@@ -25,6 +25,7 @@ use crate::hub::Hub;
 use crate::keys::redis_key;
 use crate::lane::Lane;
 use crate::leased::Leased;
+use crate::slots::{self, Said, What};
 use crate::state::StoreState;
 use crate::trouble::{self, Trouble};
 use crate::watcher;
@@ -161,12 +162,17 @@ impl RedisStore {
     /// [`StoreError`], which says whether the script may have run.
     #[allow(dead_code, reason = "leases call it")]
     pub(crate) async fn run(&self, call: Call) -> Result<Value, StoreError> {
-        let key = call.keys.first().cloned().unwrap_or_default();
-        self.send(&key, |to| Item::Call(call, to)).await?.hear(self.hub()).await
+        let slot = self.slot(call.keys.first().map_or(&[], Vec::as_slice));
+        self.send(slot, |to| Item::Call(call, to)).await?.hear(self.hub()).await
+    }
+
+    /// In which slot of a Cluster a key lies.
+    fn slot(&self, key: &[u8]) -> u16 {
+        self.hub().topology().slot(key)
     }
 
     /// Begins to ask; the answer is heard later.
-    async fn send<T>(&self, key: &[u8], item: impl FnOnce(Rider<T>) -> Item) -> Result<Asked<T>, StoreError> {
+    async fn send<T>(&self, slot: u16, item: impl FnOnce(Rider<T>) -> Item) -> Result<Asked<T>, StoreError> {
         let hub = self.hub();
         let context = hub.context();
         watcher::start(hub);
@@ -174,7 +180,7 @@ impl RedisStore {
         add(&context.counters.asked, 1);
         let by = Instant::now() + context.deadline;
         let (to, answer) = oneshot::channel();
-        hub.send(&lane, key, item(Rider::new(to, by)), by).await?;
+        hub.send(&lane, slot, item(Rider::new(to, by)), by).await?;
         Ok(Asked(answer))
     }
 
@@ -186,8 +192,9 @@ impl RedisStore {
         now: Timestamp,
     ) -> Result<Asked<Answer>, StoreError> {
         let key = self.redis_key(key);
-        let ask = Ask { key: key.clone(), quota: quota.clone(), kind };
-        self.send(&key, |to| Item::Ask(Box::new(ask), now, to)).await
+        let slot = self.slot(&key);
+        let ask = Box::new(Ask { key, quota: quota.clone(), kind });
+        self.send(slot, |to| Item::Ask(ask, now, to)).await
     }
 
     async fn ask(
@@ -216,6 +223,19 @@ impl RedisStore {
                 Err(error) => Err(error),
             });
         }
+    }
+
+    async fn slot(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        what: What,
+        now: Timestamp,
+    ) -> Result<Said, StoreError> {
+        let time = self.hub().context().time;
+        let reply = self.run(slots::call(self.redis_key(key), slots, holder, what, now, time)).await?;
+        slots::said(&reply).ok_or_else(|| self.hub().context().refused(format!("an odd answer: {reply:?}")))
     }
 
     async fn decide(
@@ -341,5 +361,25 @@ impl Store for RedisStore {
             Answer::Inspection(inspection) => Ok(inspection),
             other => Err(self.odd(&other)),
         }
+    }
+
+    async fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        Ok(self.slot(key, slots, holder, What::Acquire, now).await?.decision(slots))
+    }
+
+    async fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        Ok(self.slot(key, slots, holder, What::Release, now).await?.done)
     }
 }

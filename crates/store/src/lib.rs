@@ -16,10 +16,10 @@ pub use model::ModelStore;
 pub use take::{Charge, Inspection, Key, Take, Verdicts};
 pub use wait::block_on;
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 
 /// Counters by key, decided atomically.
 ///
@@ -121,4 +121,35 @@ pub trait Store: Send + Sync + 'static {
         quota: &Quota,
         now: Timestamp,
     ) -> impl Future<Output = Result<Inspection, StoreError>> + Send;
+
+    /// Takes one of the `slots` of `key` for `holder`, or renews the one that it has ([`Slots::acquire`]). Keys of slots are apart from
+    /// those of counters. Asking again after silence is safe.
+    ///
+    /// # Errors
+    /// [`StoreError`], which says whether the slot may have been taken; [`StoreError::Unsupported`] unless the store says otherwise.
+    fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        let _ = (key, slots, holder, now);
+        ready(Err(StoreError::Unsupported { store: self.name(), algorithm: "concurrency" }))
+    }
+
+    /// Frees the slot of `holder`; false when it has none (any more). Once, whoever asks how often.
+    ///
+    /// # Errors
+    /// [`StoreError`], which says whether the slot may have been freed; [`StoreError::Unsupported`] unless the store says otherwise.
+    fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        let _ = (key, slots, holder, now);
+        ready(Err(StoreError::Unsupported { store: self.name(), algorithm: "concurrency" }))
+    }
 }

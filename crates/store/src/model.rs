@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Expiry, Quota, Shape, State, Timestamp};
+use tollgate_core::{Cost, Decision, Expiry, Holder, Quota, Shape, Slots, State, Timestamp, Wide};
 
 use crate::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
@@ -131,6 +131,39 @@ impl Store for ModelStore {
         let is_tracked = !expires(&state).is_past(now);
         Ok(Inspection { decision: quota.take(&mut state, Cost::PEEK, now), is_tracked })
     }
+
+    async fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        Ok(on_wide(&mut self.lock(), key, |state| slots.acquire(state, holder, now)))
+    }
+
+    async fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        Ok(on_wide(&mut self.lock(), key, |state| slots.release(state, holder, now)))
+    }
+}
+
+/// Runs `change` on the wide state of `key`, or on a fresh one, and keeps it.
+fn on_wide<T>(states: &mut States, key: Key<'_>, change: impl FnOnce(&mut Wide) -> T) -> T {
+    let mut state = match states.remove(key.0) {
+        Some(State::Wide(state)) => state,
+        _ => Wide::default(),
+    };
+    let answer = change(&mut state);
+    if !state.cells.is_empty() {
+        states.insert(key.0.to_vec(), State::Wide(state));
+    }
+    answer
 }
 
 /// Runs `change` on the state of `key`, or on a fresh one, and keeps what it made of it.

@@ -14,6 +14,7 @@
 mod concurrent;
 mod history;
 mod quotas;
+mod slots;
 
 use std::future::Future;
 
@@ -102,5 +103,10 @@ pub fn check<S: Store>(
     concurrent::together_charges_all_or_nobody(executor, &make, options)?;
     concurrent::together_in_any_order_never_passes_a_limit(executor, &make, options)?;
     concurrent::giving_back_at_once_loses_and_mints_nothing(executor, &make, options)?;
-    concurrent::holding_at_once_promises_no_permit_twice(executor, &make, options)
+    concurrent::holding_at_once_promises_no_permit_twice(executor, &make, options)?;
+    if options.unsupported.contains(&"concurrency") {
+        return Ok(());
+    }
+    slots::slots_are_as_the_model_has_them(executor, &make, options)?;
+    slots::holders_at_once_are_never_more_than_the_slots(executor, &make, options)
 }

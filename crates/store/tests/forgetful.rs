@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_store::{
     Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts, suite,
 };
@@ -55,6 +55,28 @@ impl Store for Forgetful {
     async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
         self.0.forget_expired(now);
         self.0.inspect(key, quota, now).await
+    }
+
+    async fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.0.forget_expired(now);
+        self.0.acquire(key, slots, holder, now).await
+    }
+
+    async fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.0.forget_expired(now);
+        self.0.release(key, slots, holder, now).await
     }
 }
 

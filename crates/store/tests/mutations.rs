@@ -6,6 +6,7 @@ mod faulty;
 use faulty::{Fault, Faulty};
 use tollgate_store::{ModelStore, suite};
 
+const SLOTS: &str = "slots_are_as_the_model_has_them";
 const HISTORIES: &str = "every_store_answers_as_the_model_does";
 
 fn options() -> suite::Options {
@@ -43,6 +44,9 @@ fn each_known_fault_turns_the_suite_red() {
         (Fault::HoldWaitsForever, HISTORIES),
         (Fault::HoldKeepsTheFirst, HISTORIES),
         (Fault::ChargeAsksFirst, HISTORIES),
+        (Fault::SlotsNeverLapse, SLOTS),
+        (Fault::ReleaseFreesTheOldest, SLOTS),
+        (Fault::RenewalTakesAnother, SLOTS),
         (Fault::ReadThenWrite, "callers_at_once_admit_exactly_the_limit"),
         (Fault::TogetherIsNotAtomic, "together_charges_all_or_nobody"),
         (Fault::HoldIsNotAtomic, "holding_at_once_promises_no_permit_twice"),

@@ -30,6 +30,9 @@ pub enum QuotaError {
     /// A limit that a log cannot keep.
     #[error("a log may have to keep {0} entries for one key; the most is {max}; sliding_window needs no log", max = LARGEST_LOG)]
     LargeLog(u64),
+    /// More slots than a key may have.
+    #[error("{0} slots are too many to keep for one key; the most is {max}", max = crate::Slots::MOST)]
+    ManySlots(u64),
     /// More cells than a window may have.
     #[error("a window of {cells} cells is too fine; the most is {max}", max = MOST_CELLS)]
     ManyCells {

@@ -5,8 +5,15 @@ use tollgate_testkit::redis::Memcached;
 
 use crate::helpers::{Nodes, config, store};
 
-const UNSUPPORTED: &[&str] =
-    &["token_bucket", "leaky_bucket", "sliding_window", "sliding_window_log", "total", "unlimited"];
+const UNSUPPORTED: &[&str] = &[
+    "token_bucket",
+    "leaky_bucket",
+    "sliding_window",
+    "sliding_window_log",
+    "total",
+    "unlimited",
+    "concurrency",
+];
 
 #[test]
 fn it_answers_as_the_model_does() {

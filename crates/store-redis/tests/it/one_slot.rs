@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_redis::RedisStore;
 
@@ -60,5 +60,25 @@ impl Store for OneSlot {
 
     async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
         self.0.inspect(Key(&within(key)), quota, now).await
+    }
+
+    async fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.0.acquire(Key(&within(key)), slots, holder, now).await
+    }
+
+    async fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.0.release(Key(&within(key)), slots, holder, now).await
     }
 }

@@ -200,7 +200,7 @@ pub(super) fn holding_at_once_promises_no_permit_twice<S: Store>(
 }
 
 /// Runs `call(thread, round)` from many threads that begin together; the sum of what it answers.
-fn at_once(options: &Options, call: impl Fn(usize, u32) -> u64 + Sync) -> u64 {
+pub(super) fn at_once(options: &Options, call: impl Fn(usize, u32) -> u64 + Sync) -> u64 {
     let barrier = Barrier::new(options.threads);
     let sum = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -238,6 +238,10 @@ fn slow_quota(law: &'static str, limit: u64, options: &Options) -> Result<Quota,
     quotas::slow(limit, options).map_err(|error| Failure { law, details: error.to_string() })
 }
 
-fn expect(law: &'static str, holds: bool, details: impl FnOnce() -> String) -> Result<(), Failure> {
+pub(super) fn expect(
+    law: &'static str,
+    holds: bool,
+    details: impl FnOnce() -> String,
+) -> Result<(), Failure> {
     if holds { Ok(()) } else { Err(Failure { law, details: details() }) }
 }

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
 
 /// What is wrong.
@@ -36,6 +36,9 @@ pub(crate) enum Fault {
     HoldKeepsTheFirst,
     HoldIsNotAtomic,
     ChargeAsksFirst,
+    SlotsNeverLapse,
+    ReleaseFreesTheOldest,
+    RenewalTakesAnother,
 }
 
 pub(crate) struct Faulty {
@@ -287,5 +290,44 @@ impl Store for Faulty {
         }
         inspection.is_tracked |= self.is(Fault::EverythingIsTracked);
         Ok(inspection)
+    }
+
+    async fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let model = self.model.lock().expect("no panic");
+        let slots = if self.is(Fault::SlotsNeverLapse) {
+            Slots::new(slots.limit(), Quota::LONGEST_PERIOD).expect("slots")
+        } else {
+            *slots
+        };
+        let mut holder = holder;
+        if self.is(Fault::RenewalTakesAnother) {
+            let mut memory = self.memory.lock().expect("no panic");
+            memory.1 += 1;
+            holder.0 ^= u128::from(memory.1) << 64;
+        }
+        tollgate_store::block_on(model.acquire(key, &slots, holder, now))
+    }
+
+    async fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let model = self.model.lock().expect("no panic");
+        let oldest = if self.is(Fault::ReleaseFreesTheOldest) { 0..6 } else { 0..0 };
+        for other in oldest.map(Holder) {
+            if tollgate_store::block_on(model.release(key, slots, other, now))? {
+                return Ok(true);
+            }
+        }
+        tollgate_store::block_on(model.release(key, slots, holder, now))
     }
 }

@@ -1,0 +1,230 @@
+//! At most so many at a time: slots that are held until they are released, or until their time is over.
+//!
+//! What a holder that dies leaves behind lapses by itself after the time to live, so that nothing leaks; a holder that lives renews
+//! its slot by acquiring it again. A slot is its holder's: a release frees that one and no other, once.
+//! Not here: where the state is kept (a store), who a holder is (its caller draws 128 random bits).
+
+use std::time::Duration;
+
+use crate::{Decision, Expiry, Quota, QuotaError, Timestamp, Wide};
+
+/// First cell of every state of slots.
+const TAG: u64 = 5;
+/// Numbers a slot: when it lapses, and its holder in two halves.
+const CELLS: usize = 3;
+
+/// Who holds a slot: 128 bits that nobody else draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Holder(pub u128);
+
+/// A limit on what is held at a time.
+///
+/// # Example
+/// ```
+/// # use tollgate_core::*;
+/// # use std::time::Duration;
+/// let slots = Slots::new(1, Duration::from_secs(30))?;
+/// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), Wide::default());
+/// let (ann, bob) = (Holder(1), Holder(2));
+/// assert!(slots.acquire(&mut state, ann, noon).is_admitted());
+/// assert_eq!(slots.acquire(&mut state, bob, noon).retry_after(), RetryAfter::After(Duration::from_secs(30)));
+/// assert!(slots.release(&mut state, ann, noon));
+/// assert!(!slots.release(&mut state, ann, noon)); // once
+/// assert!(slots.acquire(&mut state, bob, noon).is_admitted());
+/// # Ok::<(), QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    limit: u64,
+    ttl_ns: u64,
+}
+
+impl Slots {
+    /// The most slots that a key may have.
+    pub const MOST: u64 = 1 << 16;
+
+    /// At most `limit` slots at a time, each held for at most `ttl` unless it is renewed. A limit of 0 admits nobody.
+    ///
+    /// # Errors
+    /// [`QuotaError`]: a limit above [`Slots::MOST`], a time of zero or above [`Quota::LONGEST_PERIOD`].
+    pub fn new(limit: u64, ttl: Duration) -> Result<Self, QuotaError> {
+        if limit > Self::MOST {
+            return Err(QuotaError::ManySlots(limit));
+        }
+        if ttl.is_zero() {
+            return Err(QuotaError::EmptyPeriod);
+        }
+        if ttl > Quota::LONGEST_PERIOD {
+            return Err(QuotaError::LongPeriod(ttl));
+        }
+        Ok(Self { limit, ttl_ns: u64::try_from(ttl.as_nanos()).map_err(|_| QuotaError::LongPeriod(ttl))? })
+    }
+
+    /// Slots at a time.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// How long a slot is held that is neither released nor renewed.
+    #[must_use]
+    pub const fn ttl(&self) -> Duration {
+        Duration::from_nanos(self.ttl_ns)
+    }
+
+    /// Takes a slot for `holder`, or renews the one that it has. A denial says when the first slot lapses; one may be released
+    /// earlier.
+    pub fn acquire(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> Decision {
+        let held = self.drop_lapsed(state, now);
+        let until = now.as_nanos().saturating_add(self.ttl_ns);
+        if let Some(slot) = find(state, holder) {
+            state.cells[slot] = until;
+        } else if held < self.limit {
+            if state.cells.is_empty() {
+                state.cells.push(TAG);
+            }
+            state.cells.extend([until, (holder.0 >> 64) as u64, holder.0 as u64]);
+        } else {
+            return self.answer(state, false, now);
+        }
+        self.answer(state, true, now)
+    }
+
+    /// Frees the slot of `holder`. False when it has none (any more): it was released before, or has lapsed.
+    pub fn release(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> bool {
+        self.drop_lapsed(state, now);
+        let Some(slot) = find(state, holder) else { return false };
+        state.cells.drain(slot..slot + CELLS);
+        self.settle(state);
+        true
+    }
+
+    /// What an acquisition answers that leaves `held` slots, of which the first lapses after `first` and the last after `last`.
+    pub fn decision(&self, is_admitted: bool, held: u64, first: Duration, last: Duration) -> Decision {
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX - 1);
+        match (is_admitted, self.limit) {
+            (true, limit) => Decision::admit(limit, limit.saturating_sub(held), nanos(last)),
+            (false, 0) => Decision::never(0, 0, nanos(last)),
+            (false, limit) => Decision::deny(limit, 0, nanos(first), nanos(last)),
+        }
+    }
+
+    fn answer(&self, state: &mut Wide, is_admitted: bool, now: Timestamp) -> Decision {
+        self.settle(state);
+        let lapse = || slots(state).map(|(until, _)| until);
+        let after = |until: Option<u64>| Timestamp::from_nanos(until.unwrap_or(0)).since(now);
+        self.decision(is_admitted, held(state), after(lapse().min()), after(lapse().max()))
+    }
+
+    /// Drops what has lapsed; gives how many are left.
+    fn drop_lapsed(&self, state: &mut Wide, now: Timestamp) -> u64 {
+        if state.cells.first().is_some_and(|&tag| tag != TAG) {
+            *state = Wide::default(); // another algorithm's
+        }
+        let mut kept = 1;
+        for slot in (1..state.cells.len()).step_by(CELLS) {
+            if state.cells[slot] > now.as_nanos() {
+                state.cells.copy_within(slot..slot + CELLS, kept);
+                kept += CELLS;
+            }
+        }
+        state.cells.truncate(kept);
+        self.settle(state);
+        held(state)
+    }
+
+    fn settle(&self, state: &mut Wide) {
+        match slots(state).map(|(until, _)| until).max() {
+            Some(last) => state.expires = Expiry::at(Timestamp::from_nanos(last)),
+            None => *state = Wide::default(),
+        }
+    }
+}
+
+fn held(state: &Wide) -> u64 {
+    slots(state).count() as u64
+}
+
+/// When each lapses, and whose it is.
+fn slots(state: &Wide) -> impl Iterator<Item = (u64, Holder)> {
+    state
+        .cells
+        .get(1..)
+        .unwrap_or_default()
+        .chunks_exact(CELLS)
+        .map(|slot| (slot[0], Holder(u128::from(slot[1]) << 64 | u128::from(slot[2]))))
+}
+
+/// Where the slot of `holder` begins.
+fn find(state: &Wide, holder: Holder) -> Option<usize> {
+    slots(state).position(|(_, it)| it == holder).map(|nth| 1 + nth * CELLS)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+
+    #[test]
+    fn limits_and_times_have_bounds() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Slots::new(Slots::MOST + 1, second), Err(QuotaError::ManySlots(Slots::MOST + 1)));
+        assert_eq!(Slots::new(1, Duration::ZERO), Err(QuotaError::EmptyPeriod));
+        assert!(matches!(Slots::new(1, Duration::MAX), Err(QuotaError::LongPeriod(_))));
+        let none = Slots::new(0, second).expect("nobody may");
+        assert!(none.acquire(&mut Wide::default(), Holder(1), NOON).never_fits());
+    }
+
+    #[test]
+    fn a_slot_lapses_at_its_time_and_not_before() {
+        let slots = Slots::new(1, Duration::from_secs(2)).expect("slots");
+        let mut state = Wide::default();
+        assert!(slots.acquire(&mut state, Holder(1), NOON).is_admitted());
+        let almost = NOON + Duration::from_nanos(1_999_999_999);
+        assert_eq!(
+            slots.acquire(&mut state, Holder(2), almost).retry_after(),
+            crate::RetryAfter::After(Duration::from_nanos(1))
+        );
+        assert!(slots.acquire(&mut state, Holder(2), NOON + Duration::from_secs(2)).is_admitted());
+        assert!(!slots.release(&mut state, Holder(1), NOON + Duration::from_secs(2)), "it has lapsed");
+    }
+
+    proptest! {
+        /// Against a plain map of who holds until when; the clock may step back.
+        #[test]
+        fn never_more_are_held_than_the_limit_and_each_by_its_holder(
+            limit in 0_u64..4,
+            steps in prop::collection::vec((0_u128..6, any::<bool>(), -3_i64..6), 1..80),
+        ) {
+            let (ttl, slots) = (10, Slots::new(limit, Duration::from_secs(10)).expect("slots"));
+            let (mut state, mut model) = (Wide::default(), std::collections::BTreeMap::new());
+            let mut now = 1_000_i64;
+            for (holder, acquires, passes) in steps {
+                now += passes;
+                let at = Timestamp::from_unix_seconds(now as u64);
+                model.retain(|_, until| *until > now);
+                if acquires {
+                    let admitted = model.contains_key(&holder) || (model.len() as u64) < limit;
+                    if admitted {
+                        model.insert(holder, now + ttl);
+                    }
+                    let said = slots.acquire(&mut state, Holder(holder), at);
+                    prop_assert_eq!(said.is_admitted(), admitted);
+                    if admitted {
+                        prop_assert_eq!(said.remaining(), limit - model.len() as u64);
+                    } else if limit > 0 {
+                        let first = model.values().min().map_or(0, |until| until - now);
+                        prop_assert_eq!(said.retry_after(), crate::RetryAfter::After(Duration::from_secs(first as u64)));
+                    }
+                } else {
+                    prop_assert_eq!(slots.release(&mut state, Holder(holder), at), model.remove(&holder).is_some());
+                }
+                prop_assert_eq!(held(&state), model.len() as u64);
+                prop_assert!(held(&state) <= limit);
+            }
+        }
+    }
+}
