@@ -115,6 +115,7 @@ impl Leased {
             },
         };
         shard.local += u64::from(matches!(begun, Begun::Done(Ok(_))));
+        shard.awake.append(&mut out.awake);
         drop(guard);
         self.dispatch(out);
         Some(begun)
@@ -307,6 +308,7 @@ impl Leased {
         let done = self
             .entry(&mut shard, key, quota, (now, mono), &mut out)
             .map(|entry| entry.map(|entry| what(entry, &mut out)));
+        shard.awake.append(&mut out.awake);
         drop(shard);
         self.dispatch(out);
         done
@@ -412,7 +414,7 @@ impl Leased {
         let lane = Lane::here(hub).map_err(|why| context.unreachable(&why))?;
         let key = call.keys.first().cloned().unwrap_or_default();
         let (to, answer) = oneshot::channel();
-        hub.send(&lane, &key, Item::Call(call, Rider::new(to, by)), by).await?;
+        hub.send(&lane, hub.topology().slot(&key), Item::Call(call, Rider::new(to, by)), by).await?;
         let value = hub.hear(answer).await?;
         script::decode(&value)
             .map_err(|odd| context.refused(format!("key {} {odd}", String::from_utf8_lossy(&key))))

@@ -10,7 +10,7 @@ use tollgate_core::{Cost, Timestamp};
 use tollgate_store::StoreError;
 
 use super::script::{self, Job};
-use super::table::{Entry, Waiter};
+use super::table::{Entry, SHARDS, Waiter};
 use super::{AFTER_A_FAILURE, Leased};
 use crate::call::Call as ScriptCall;
 use crate::figures::add;
@@ -18,6 +18,8 @@ use crate::lease::{Call, Mono, Op, Reply, Request, Terms, Verdict};
 
 /// How often the table is looked through for what is idle, in a tau.
 const LOOKS: u32 = 5;
+/// Of so many looks, one at each shard finds what was long not used.
+const FORGETS: usize = 16;
 /// How long an entry that holds nothing is kept after its last use, in taus.
 const KEPT: u32 = 20;
 /// Most returns that are under way at once when all is given back.
@@ -39,6 +41,8 @@ pub(super) struct Trip {
 #[derive(Default)]
 pub(super) struct Outbox {
     trips: Vec<Trip>,
+    /// Keys that are to be looked after: they may hold something.
+    pub(super) awake: Vec<Arc<[u8]>>,
     /// Keys whose takes are to be told to the ledger.
     tellers: Vec<Arc<[u8]>>,
 }
@@ -78,6 +82,9 @@ impl Leased {
     /// A request of `entry` is to be sent.
     pub(super) fn send(&self, entry: &mut Entry, request: Request, now: Mono, out: &mut Outbox) {
         out.trips.push(self.trip(entry, request, now));
+        if !std::mem::replace(&mut entry.is_awake, true) {
+            out.awake.push(entry.key.clone());
+        }
     }
 
     /// The same ahead of need: left out for a moment after one has failed.
@@ -148,6 +155,7 @@ impl Leased {
             }
         }
         self.deal(entry, now, &mut out);
+        shard.awake.append(&mut out.awake);
         drop(shard);
         let next = out.trips.pop(); // there is one at most: of this key
         self.dispatch(out);
@@ -247,24 +255,29 @@ impl Leased {
         Some(self.call(entry, op, now))
     }
 
-    /// Gives back what nobody has asked for in a while, and forgets what was long not used.
-    fn look(self: &Arc<Self>) {
+    /// Gives back what nobody has asked for in a while, in one shard; `forgets` what was long not used, too.
+    fn look(self: &Arc<Self>, shard: usize, forgets: bool) {
         let now = self.now();
-        let long = self.timing.tau * KEPT;
-        for mut shard in self.table.shards() {
-            let mut out = Outbox::default();
-            for entry in shard.entries.values_mut() {
-                if let Some(request) = entry.node.on_time(&entry.terms, now) {
-                    self.send_ahead(entry, request, now, &mut out);
-                }
+        let mut out = Outbox::default();
+        let mut guard = self.table.nth(shard);
+        let shard = &mut *guard;
+        for key in std::mem::take(&mut shard.awake) {
+            let Some(entry) = shard.entries.get_mut(&*key) else { continue };
+            if let Some(request) = entry.node.on_time(&entry.terms, now) {
+                self.send_ahead(entry, request, now, &mut out);
             }
-            let old = shard.take_out(now, |entry| {
-                entry.used.after(long) <= now && entry.node.wakes_at(&entry.terms).is_none()
-            });
-            drop(shard);
-            self.send_returns(old, now, &mut out);
-            self.dispatch(out);
+            entry.is_awake = entry.flying.is_some() || entry.node.wakes_at(&entry.terms).is_some();
+            if entry.is_awake {
+                shard.awake.push(key);
+            }
         }
+        if forgets {
+            let long = self.timing.tau * KEPT;
+            let old = shard.take_out(now, |entry| entry.used.after(long) <= now && !entry.is_awake);
+            self.send_returns(old, now, &mut out);
+        }
+        drop(guard);
+        self.dispatch(out);
     }
 
     /// Gives back all that is held, and waits until the ledger knows, each request for a call's deadline at most.
@@ -361,11 +374,16 @@ impl Keeper {
         let Some(every) = self.0.upgrade().map(|leased| leased.timing.tau / LOOKS) else { return };
         let mut ticks = interval(every.max(std::time::Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        for turn in 0.. {
             ticks.tick().await;
-            match self.0.upgrade() {
-                Some(leased) if !leased.hub.has_ended() => leased.look(),
-                _ => return,
+            for shard in 0..SHARDS {
+                match self.0.upgrade() {
+                    Some(leased) if !leased.hub.has_ended() => {
+                        leased.look(shard, shard % FORGETS == turn % FORGETS)
+                    }
+                    _ => return,
+                }
+                tokio::task::yield_now().await; // callers are not held up by many keys
             }
         }
     }

@@ -13,7 +13,8 @@ use tollgate_store::StoreError;
 use super::script;
 use crate::lease::{Mono, Node, Request, Terms};
 
-const SHARDS: usize = 64;
+/// Locks, so that threads seldom meet.
+pub(super) const SHARDS: usize = 64;
 /// Numbers of nodes are below this: a double holds them.
 const NODES: u64 = 1 << 53;
 
@@ -28,6 +29,8 @@ pub(super) struct Table {
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     pub(super) entries: HashMap<Arc<[u8]>, Box<Entry>>,
+    /// Keys that may hold something; each once.
+    pub(super) awake: Vec<Arc<[u8]>>,
     /// Decisions made here.
     pub(super) local: u64,
     /// What the entries counted that are no more.
@@ -53,6 +56,8 @@ pub(super) struct Entry {
     pub(super) waiters: VecDeque<Waiter>,
     /// Those whose take goes to the ledger, in order of arrival.
     pub(super) central: VecDeque<Waiter>,
+    /// It is among those that may hold something.
+    pub(super) is_awake: bool,
     /// A task sends them.
     pub(super) has_teller: bool,
     /// The time of day as it was last known, and when that was.
@@ -80,6 +85,10 @@ impl Table {
 
     pub(super) fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
+    }
+
+    pub(super) fn nth(&self, shard: usize) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[shard])
     }
 
     pub(super) fn shards(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
@@ -112,6 +121,7 @@ impl Table {
             quiet_until: Mono(0),
             waiters: VecDeque::new(),
             central: VecDeque::new(),
+            is_awake: false,
             has_teller: false,
             wall: (Timestamp::from_nanos(0), Mono(0)),
             used: Mono(0),

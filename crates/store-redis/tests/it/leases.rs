@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tollgate_clock::SystemClock;
-use tollgate_core::{Algorithm, Align, Clock as _, Cost, Decision, Period, Quota, Refill, Sharing, Timestamp};
+use tollgate_core::{
+    Algorithm, Align, Clock as _, Cost, Decision, Period, Quota, Refill, Sharing, Timestamp,
+};
 use tollgate_store::{Charge, Key, Store as _, StoreError, Take, Verdicts};
-use tollgate_store_redis::{RedisConfig, RedisStore};
+use tollgate_store_redis::{RedisConfig, RedisStore, StoreTime};
 use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
 
 use crate::common::{patient, run, store, until_up};
@@ -224,7 +226,11 @@ fn a_node_that_ends_gives_back_what_it_holds_and_one_that_crashes_loses_it_for_a
                 if !crashes {
                     store.close().await;
                     let figures = store.figures();
-                    assert_eq!((figures.permits_held, figures.permits_returned >= held), (0, true), "{figures:?}");
+                    assert_eq!(
+                        (figures.permits_held, figures.permits_returned >= held),
+                        (0, true),
+                        "{figures:?}"
+                    );
                 }
                 held
             })
@@ -332,9 +338,7 @@ fn a_window_is_never_passed_by_leases_of_two_nodes() {
     let began = Instant::now();
     let offset = now().as_nanos() as f64 / 1e9 - began.elapsed().as_secs_f64();
     let nodes: Vec<_> = (0..2)
-        .map(|_| {
-            callers(patient(&redis.url()), window(limit), 8, began, span, Duration::from_millis(1))
-        })
+        .map(|_| callers(patient(&redis.url()), window(limit), 8, began, span, Duration::from_millis(1)))
         .collect();
     let admissions: Vec<_> = nodes.into_iter().flat_map(|node| node.join().expect("a node")).collect();
     let mut windows = std::collections::BTreeMap::<u64, u64>::new();
@@ -449,9 +453,7 @@ fn a_runtime_that_ends_in_the_middle_leaves_nothing_stuck() {
             run(async {
                 assert_eq!(drain_n(&shared, &quota, 100).await, 100);
                 proxy.set(Fault::Stall);
-                let waits = async {
-                    while take(&shared, &quota, 1).await.is_ok() {}
-                };
+                let waits = async { while take(&shared, &quota, 1).await.is_ok() {} };
                 timeout(Duration::from_millis(100), waits).await.ok();
                 has_begun.store(true, SeqCst);
             });
@@ -501,5 +503,32 @@ fn a_foreign_value_under_the_name_of_a_leased_key_is_named_and_left_alone() {
         let error = take(&store, &bucket(100, SECOND, 100), 1).await.expect_err("foreign").to_string();
         assert!(error.contains(name) && error.contains("no permit was taken"), "{error}");
         assert_eq!(redis.command(&["GET", name]).int(), 42);
+    });
+}
+
+#[test]
+fn where_the_callers_time_counts_leases_and_ledger_go_by_it() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let mut config = patient(&redis.url());
+        config.time = StoreTime::Node;
+        let store = store(config);
+        let quota = bucket(2_000, SECOND, 2_000);
+        let began = Timestamp::from_unix_seconds(2_524_608_000); // in 2050
+        for (at_ms, most) in [(0, 2_000), (100, 200), (600, 1_000), (600, 0), (500, 0), (5_600, 2_000)] {
+            let now = began + Duration::from_millis(at_ms);
+            let mut count = 0;
+            loop {
+                let mut verdicts = Verdicts::new();
+                let batch = [Take { key: KEY, quota: &quota, cost: Cost::ONE }];
+                store.take(&batch, Charge::Each, now, &mut verdicts).await;
+                if !verdicts[0].as_ref().expect("an answer").is_admitted() {
+                    break;
+                }
+                count += 1;
+            }
+            // Permits promised ahead of their refill are not spent before it; those that lapse are lost.
+            assert!(count <= most && count * 10 >= most * 4, "{count} of {most} at {at_ms} ms");
+        }
     });
 }
