@@ -247,7 +247,7 @@ where
                 return;
             }
         };
-        let mut desk = self.desk.take().unwrap_or_default();
+        let mut desk = self.desk.take().unwrap_or_else(Desk::spare);
         let service = Arc::clone(&self.service);
         let mut answer = Box::pin(async move {
             let result = service.answer(&message, &caller, now, &mut desk).await;
@@ -260,8 +260,13 @@ where
             }
             Ok(Poll::Pending) => {
                 self.elsewhere.spawn(async move {
-                    let result =
-                        timeout(within, answer).await.map_or_else(|_| Err(late()), |(result, _)| result);
+                    let result = match timeout(within, answer).await {
+                        Ok((result, desk)) => {
+                            desk.keep();
+                            result
+                        }
+                        Err(_) => Err(late()),
+                    };
                     outgoing::reply(&mut respond, result);
                 });
             }

@@ -1,5 +1,6 @@
 //! One `ShouldRateLimit` call, from the bytes of its message to the bytes of its reply. Not here: how bytes come and go.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -53,6 +54,32 @@ pub(crate) struct Desk {
     room: Room,
     scratch: Scratch,
     out: BytesMut,
+}
+
+/// Desks that a thread keeps for calls that wait for their store.
+const SPARE: usize = 256;
+
+thread_local! {
+    #[expect(clippy::vec_box, reason = "a desk is lent by its address")]
+    static DESKS: RefCell<Vec<Box<Desk>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Desk {
+    /// One that a call has given back, or a new one.
+    pub(crate) fn spare() -> Box<Self> {
+        DESKS.with(|desks| desks.try_borrow_mut().ok().and_then(|mut desks| desks.pop())).unwrap_or_default()
+    }
+
+    /// Keeps it for another call of this thread.
+    pub(crate) fn keep(self: Box<Self>) {
+        DESKS.with(|desks| {
+            if let Ok(mut desks) = desks.try_borrow_mut()
+                && desks.len() < SPARE
+            {
+                desks.push(self);
+            }
+        });
+    }
 }
 
 impl From<WireError> for Status {

@@ -5,7 +5,8 @@ use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
-use tollgate_limiter::Scratch;
+use tollgate_core::Timestamp;
+use tollgate_limiter::{AT_ONCE, Degraded, Descriptor, Scratch, at_once};
 use tollgate_store::Store;
 
 use crate::answer::{Answer, JSON, Refusal};
@@ -14,7 +15,7 @@ use crate::decision;
 use crate::denied::refuse;
 use crate::desk::Desk;
 use crate::query::{self, CheckQuery, Told};
-use crate::sheet::{Room, Sheet};
+use crate::sheet::{Ask, Room, Sheet};
 use crate::{read, scan};
 
 impl<S: Store, L: Store> HttpApi<S, L> {
@@ -73,7 +74,21 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         if sheet.is_batch {
             out.extend_from_slice(b"{\"decisions\":[");
         }
-        for (index, ask) in sheet.asks.iter().enumerate() {
+        if sheet.is_batch && self.limiter.waits() {
+            for (index, asks) in sheet.asks.chunks(AT_ONCE).enumerate() {
+                let decisions = asks.iter().map(|ask| self.decide_one(ask, &descriptors, traceparent, now));
+                for (at, decided) in at_once(decisions).await.into_iter().enumerate() {
+                    let (written, degraded) = decided?;
+                    if index + at > 0 {
+                        out.extend_from_slice(b",");
+                    }
+                    out.extend_from_slice(&written);
+                    decision::mark(degraded, answer.headers_mut());
+                }
+            }
+        }
+        let one_by_one = if sheet.is_batch && self.limiter.waits() { &[][..] } else { &sheet.asks[..] };
+        for (index, ask) in one_by_one.iter().enumerate() {
             let request = ask.request(&descriptors);
             let span = self.limiter.call_span("http", request.domain, traceparent);
             let decided = self.limiter.decide(&request, now, scratch).await;
@@ -82,7 +97,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             if let Some(span) = span {
                 decided.record(&span);
             }
-            decision::mark(&decided, answer.headers_mut());
+            decision::mark(decided.degraded(), answer.headers_mut());
             if sheet.is_batch {
                 if index > 0 {
                     out.extend_from_slice(b",");
@@ -115,5 +130,25 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         room.keep_descriptors(descriptors);
         room.keep_entries(entries);
         Ok(answer)
+    }
+
+    /// One request of a batch, beside others: its decision as JSON, and how it was decided without the store.
+    async fn decide_one<'p>(
+        &self,
+        ask: &'p Ask<'_>,
+        descriptors: &'p [Descriptor<'p>],
+        traceparent: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(Vec<u8>, Option<Degraded>), Refusal> {
+        let (mut scratch, mut written) = (Scratch::new(), Vec::new());
+        let request = ask.request(descriptors);
+        let span = self.limiter.call_span("http", request.domain, traceparent);
+        let decided = self.limiter.decide(&request, now, &mut scratch).await;
+        let decided = decided.map_err(|error| Refusal::bad(error.to_string()))?;
+        if let Some(span) = span {
+            decided.record(&span);
+        }
+        decision::write(&decided, &mut written);
+        Ok((written, decided.degraded()))
     }
 }

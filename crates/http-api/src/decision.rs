@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 use tollgate_core::RetryAfter;
 use tollgate_headers::{DEGRADED, LimitState, most_restrictive};
-use tollgate_limiter::{Answer, DescriptorAnswer, Limit, Rule};
+use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Limit, Rule};
 
 /// Until a full quota that never fills up by itself.
 const NEVER: Duration = Duration::from_nanos(u64::MAX);
@@ -111,8 +111,8 @@ pub(crate) fn write(answer: &Answer<'_>, out: &mut Vec<u8>) {
 }
 
 /// Marks an answer whose decision was made while the store gave none.
-pub(crate) fn mark(answer: &Answer<'_>, fields: &mut HeaderMap) {
-    if let Some(degraded) = answer.degraded() {
+pub(crate) fn mark(degraded: Option<Degraded>, fields: &mut HeaderMap) {
+    if let Some(degraded) = degraded {
         fields.insert(DEGRADED, HeaderValue::from_static(degraded.name()));
     }
 }

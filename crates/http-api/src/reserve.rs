@@ -44,7 +44,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         let limits = decision::limits(&reserved.answer);
         let mut answer = answer(StatusCode::OK, JSON, Bytes::copy_from_slice(out));
         let is_admitted = reserved.answer.is_admitted();
-        decision::mark(&reserved.answer, answer.headers_mut());
+        decision::mark(reserved.answer.degraded(), answer.headers_mut());
         tollgate_headers::write(limits.as_slice(), is_admitted, &self.settings.style, answer.headers_mut());
         drop(limits);
         drop(reserved);

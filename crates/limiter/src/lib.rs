@@ -5,6 +5,7 @@
 //! Not here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters (stores).
 
 mod answer;
+mod at_once;
 mod decide;
 mod denied;
 pub mod explain;
@@ -24,6 +25,7 @@ mod together;
 mod trace;
 
 pub use answer::{Answer, Degraded, DescriptorAnswer};
+pub use at_once::{AT_ONCE, at_once};
 pub use denied::DENIED;
 pub use keys::{KeyError, KeyReport};
 pub use limiter::{Limiter, LimiterSettings, Rules};

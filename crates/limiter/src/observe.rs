@@ -158,6 +158,12 @@ impl Metrics {
         self.shared.latency.add(seat, LATENCY_NS.len() + 1, nanos.saturating_mul(decisions));
     }
 
+    /// Takes that the store gave no answer to.
+    #[must_use]
+    pub fn store_errors(&self) -> u64 {
+        self.shared.globals.sum(Global::StoreErrors as usize)
+    }
+
     /// Asks `figures` at every scrape what the store called `name` holds.
     pub fn watch_store(&self, name: &str, figures: impl Fn() -> StoreFigures + Send + Sync + 'static) {
         let mut stores = self.shared.stores.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 use std::str::from_utf8;
 
 use tollgate_core::Timestamp;
-use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, Request, Scratch};
+use tollgate_limiter::{AT_ONCE, Answer, Descriptor, Entry, Limiter, Request, Scratch, at_once};
 use tollgate_store::Store;
 
 use crate::figures::Turn;
@@ -58,6 +58,63 @@ impl Check {
             }
         }
         self.entries = rehouse(entries);
+    }
+}
+
+/// Commands that wait to be decided at once, where each must wait for the store.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    /// The arguments of all of them.
+    spans: Vec<Span>,
+    /// Where each ends in `spans`.
+    ends: Vec<usize>,
+}
+
+impl Checks {
+    /// Adds the command of `arguments`; false when as many wait as may.
+    pub(crate) fn join(&mut self, arguments: &[Span]) -> bool {
+        self.spans.extend_from_slice(arguments);
+        self.ends.push(self.spans.len());
+        self.ends.len() < AT_ONCE
+    }
+
+    /// Forgets what has joined, because nobody waits for it any more.
+    pub(crate) fn abandon(&mut self) {
+        self.spans.clear();
+        self.ends.clear();
+    }
+
+    /// Decides what has joined, all at once, and answers it in order.
+    pub(crate) async fn settle<S: Store, L: Store>(
+        &mut self,
+        limiter: &Limiter<S, L>,
+        input: &[u8],
+        now: Timestamp,
+        reply: &mut Reply<'_>,
+        turn: &mut Turn,
+    ) {
+        if self.ends.is_empty() {
+            return;
+        }
+        let is_resp3 = reply.is_resp3;
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let decisions = starts.zip(&self.ends).map(|(start, end)| {
+            let arguments = &self.spans[start..*end];
+            async move {
+                let (mut out, mut turn) = (Vec::new(), Turn::default());
+                let mut reply = Reply { out: &mut out, is_resp3 };
+                let mut scratch = Scratch::new();
+                let words = (input, arguments);
+                Check::default().decide(limiter, words, now, &mut scratch, &mut reply, &mut turn).await;
+                (out, turn)
+            }
+        });
+        for (out, decided) in at_once(decisions).await {
+            reply.out.extend_from_slice(&out);
+            turn.admitted += decided.admitted;
+            turn.denied += decided.denied;
+        }
+        self.abandon();
     }
 }
 

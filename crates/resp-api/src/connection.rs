@@ -26,6 +26,7 @@ use crate::figures::Turn;
 use crate::parse::{Fault, Parsed, parse};
 use crate::reply::Reply;
 use crate::session::{Next, Session, Words};
+use crate::table;
 use crate::throttle::{Form, Joined};
 
 /// What is still read, and how long, after the last reply: a peer that is cut off while it sends may never see that reply.
@@ -212,13 +213,18 @@ where
         let mut now = self.api.now();
         let mut caps = self.session.caps(&self.api.settings);
         let (needed, end) = loop {
-            let Tools { arguments, run, out, scratch, check, .. } = &mut *tools;
+            let Tools { arguments, run, out, scratch, check, checks, .. } = &mut *tools;
             let parsed = parse(input, at, arguments, &caps);
             let limiter = &*self.api.limiter;
+            let is_resp3 = self.session.is_resp3;
             match parsed {
                 Ok(Parsed::Command { end }) => {
                     let form = arguments.first().and_then(|name| Form::of(name.of(input)));
                     if let Some(form) = form.filter(|_| self.session.is_known()) {
+                        if limiter.waits() {
+                            let mut reply = Reply { out, is_resp3 };
+                            checks.settle(limiter, input, now, &mut reply, &mut turn).await;
+                        }
                         let mut joined = run.join(form, input, arguments);
                         if joined == Joined::Full {
                             run.settle(limiter, input, now, scratch, out, &mut turn).await;
@@ -230,6 +236,23 @@ where
                         }
                     } else {
                         run.settle(limiter, input, now, scratch, out, &mut turn).await;
+                        // What must wait for the store waits with others of its kind.
+                        let name = arguments.first().map(|name| name.of(input));
+                        let joins = limiter.waits()
+                            && self.session.is_known()
+                            && name.and_then(table::find).is_some_and(|command| {
+                                command.name == "tollgate.check" && command.takes(arguments.len())
+                            });
+                        let mut reply = Reply { out, is_resp3 };
+                        if joins {
+                            if !checks.join(arguments) {
+                                checks.settle(limiter, input, now, &mut reply, &mut turn).await;
+                            }
+                            turn.commands += 1;
+                            at = end;
+                            continue;
+                        }
+                        checks.settle(limiter, input, now, &mut reply, &mut turn).await;
                         // `INFO` tells of what came before it.
                         self.tell(std::mem::take(&mut turn), now);
                         let mut reply = Reply { out, is_resp3: self.session.is_resp3 };
@@ -257,13 +280,16 @@ where
                 Ok(Parsed::Part { needed }) => break (needed, None),
                 Err(fault) => {
                     run.settle(limiter, input, now, scratch, out, &mut turn).await;
+                    checks.settle(limiter, input, now, &mut Reply { out, is_resp3 }, &mut turn).await;
                     self.refuse(fault, out);
                     break (0, Some(End::Said));
                 }
             }
         };
-        let Tools { run, out, scratch, .. } = tools;
+        let Tools { run, checks, out, scratch, .. } = tools;
         run.settle(&*self.api.limiter, input, now, scratch, out, &mut turn).await;
+        let mut reply = Reply { out, is_resp3: self.session.is_resp3 };
+        checks.settle(&*self.api.limiter, input, now, &mut reply, &mut turn).await;
         self.tell(turn, now);
         self.write(out).await?;
         match end {

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 
 use tollgate_limiter::Scratch;
 
-use crate::check::Check;
+use crate::check::{Check, Checks};
 use crate::parse::Span;
 use crate::throttle::Run;
 
@@ -30,6 +30,7 @@ pub(crate) struct Tools {
     pub(crate) arguments: Vec<Span>,
     pub(crate) run: Run,
     pub(crate) check: Check,
+    pub(crate) checks: Checks,
     pub(crate) scratch: Scratch,
     /// Replies to be written.
     pub(crate) out: Vec<u8>,
@@ -79,6 +80,7 @@ impl Drop for Lent {
             *tools = Tools::default();
         }
         tools.run.abandon();
+        tools.checks.abandon();
         tools.arguments.clear();
         tools.out.clear();
         tools.out.shrink_to(2 * OUTPUT);

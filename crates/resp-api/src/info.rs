@@ -15,8 +15,8 @@ type Write<S, L> = fn(&RespApi<S, L>, &mut String);
 
 /// Writes the sections that `words` name, or all.
 pub(crate) fn write<S: Store, L: Store>(words: Words<'_>, api: &RespApi<S, L>, reply: &mut Reply<'_>) {
-    let sections: [(&str, Write<S, L>); 4] =
-        [("Server", server), ("Clients", clients), ("Stats", stats), ("Rules", rules)];
+    let sections: [(&str, Write<S, L>); 5] =
+        [("Server", server), ("Clients", clients), ("Stats", stats), ("Store", store), ("Rules", rules)];
     let is_named = |section: &str| {
         words.len() < 2
             || words.from(1).any(|word| {
@@ -73,6 +73,18 @@ fn stats<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
     ] {
         let _ = write!(text, "{name}:{count}\r\n");
     }
+}
+
+/// The one place of this protocol that tells of decisions made without the store: its replies have no room for a mark.
+fn store<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
+    let _ = write!(
+        text,
+        "store_name:{}\r\nstore_gives_no_answer:{}\r\nstore_errors:{}\r\nlive_nodes:{}\r\n",
+        api.limiter.store().name(),
+        u8::from(api.limiter.misses_the_store()),
+        api.limiter.metrics().store_errors(),
+        api.limiter.store().live_nodes()
+    );
 }
 
 fn rules<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
