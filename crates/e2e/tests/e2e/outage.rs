@@ -270,7 +270,8 @@ async fn ports_are_open_while_the_store_is_down_and_all_is_well_soon_after_it_co
     for node in &fleet.nodes {
         let printed = node.printed();
         let said = |what: &str| printed.lines().filter(|line| line.contains(what)).count();
-        assert!(said("answers") >= 1, "one line a change of state:\n{printed}");
+        let changes = (said("the store is down"), said("the store is up"));
+        assert_eq!(changes, (1, 1), "one line a change of state:\n{printed}");
     }
 }
 
