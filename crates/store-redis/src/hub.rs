@@ -113,11 +113,11 @@ impl Hub {
         *self.barred.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    /// Puts an item into the queue of the link that leads to the keeper of `key`. Waits only while a Cluster's nodes are not known yet.
+    /// Puts an item into the queue of the link that leads to the keeper of `slot`. Waits only while a Cluster's nodes are not known yet.
     pub(crate) async fn send(
         self: &Arc<Self>,
         lane: &Arc<Lane>,
-        key: &[u8],
+        slot: u16,
         item: Item,
         by: Instant,
     ) -> Result<(), StoreError> {
@@ -127,7 +127,6 @@ impl Hub {
         {
             return refuse(why);
         }
-        let slot = self.topology.slot(key);
         let node = match self.topology.node_of(slot) {
             Some(node) => node,
             None => match self.find_node(slot, by).await {

@@ -162,12 +162,12 @@ impl RedisStore {
     /// [`StoreError`], which says whether the script may have run.
     #[allow(dead_code, reason = "leases call it")]
     pub(crate) async fn run(&self, call: Call) -> Result<Value, StoreError> {
-        let slot = self.slot(call.keys.first().map_or(&[], Vec::as_slice));
+        let slot = self.slot_of(call.keys.first().map_or(&[], Vec::as_slice));
         self.send(slot, |to| Item::Call(call, to)).await?.hear(self.hub()).await
     }
 
     /// In which slot of a Cluster a key lies.
-    fn slot(&self, key: &[u8]) -> u16 {
+    fn slot_of(&self, key: &[u8]) -> u16 {
         self.hub().topology().slot(key)
     }
 
@@ -192,7 +192,7 @@ impl RedisStore {
         now: Timestamp,
     ) -> Result<Asked<Answer>, StoreError> {
         let key = self.redis_key(key);
-        let slot = self.slot(&key);
+        let slot = self.slot_of(&key);
         let ask = Box::new(Ask { key, quota: quota.clone(), kind });
         self.send(slot, |to| Item::Ask(ask, now, to)).await
     }

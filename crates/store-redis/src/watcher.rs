@@ -21,6 +21,9 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Begins to watch, in the runtime that the caller is in; does nothing when somebody does already, or outside of a runtime.
 pub(crate) fn start(hub: &Arc<Hub>) {
+    if hub.watched.load(Relaxed) {
+        return;
+    }
     let Ok(runtime) = Handle::try_current() else { return };
     if hub.watched.swap(true, Relaxed) {
         return;

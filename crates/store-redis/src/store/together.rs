@@ -11,6 +11,7 @@ use crate::flight::Item;
 
 /// The takes of one slot, by their place in the batch.
 struct Share {
+    slot: u16,
     places: Vec<usize>,
     asks: Vec<Ask>,
 }
@@ -28,9 +29,8 @@ impl RedisStore {
     ) {
         let shares = self.shares(batch, kind);
         let mut asked = Vec::with_capacity(shares.len());
-        for Share { places, asks } in shares {
-            let key = asks[0].key.clone();
-            asked.push((places, self.send(&key, |to| Item::Together(asks, now, to)).await));
+        for Share { slot, places, asks } in shares {
+            asked.push((places, self.send(slot, |to| Item::Together(asks, now, to)).await));
         }
         let mut answers = Vec::with_capacity(asked.len());
         for (places, asked) in asked {
@@ -78,21 +78,20 @@ impl RedisStore {
 
     /// The batch by slot, in order of arrival.
     fn shares(&self, batch: &[Take<'_>], kind: impl Fn(Cost) -> Kind) -> Vec<Share> {
-        let topology = self.hub().topology();
-        let mut shares: Vec<(u16, Share)> = Vec::new();
+        let mut shares: Vec<Share> = Vec::new();
         for (place, take) in batch.iter().enumerate() {
             let key = self.redis_key(take.key);
-            let slot = topology.slot(&key);
+            let slot = self.slot_of(&key);
             let ask = Ask { key, quota: take.quota.clone(), kind: kind(take.cost) };
-            match shares.iter_mut().find(|(other, _)| *other == slot) {
-                Some((_, share)) => {
+            match shares.iter_mut().find(|share| share.slot == slot) {
+                Some(share) => {
                     share.places.push(place);
                     share.asks.push(ask);
                 }
-                None => shares.push((slot, Share { places: vec![place], asks: vec![ask] })),
+                None => shares.push(Share { slot, places: vec![place], asks: vec![ask] }),
             }
         }
-        shares.into_iter().map(|(_, share)| share).collect()
+        shares
     }
 
     /// What cannot be given back, because the store has gone silent, stays taken: that denies too much, never admits too much.
