@@ -19,7 +19,8 @@ mod machine;
 mod memory;
 #[cfg(feature = "peers")]
 mod observed;
-#[cfg(feature = "peers")]
+#[cfg(feature = "shared")]
+#[cfg_attr(not(feature = "peers"), allow(dead_code, reason = "servers other than Redis are the peers'"))]
 mod process;
 mod report;
 mod requests;
@@ -28,6 +29,8 @@ mod resp;
 #[cfg(feature = "peers")]
 mod responder;
 mod settings;
+#[cfg(feature = "shared")]
+mod shared;
 mod stopwatch;
 #[cfg(feature = "peers")]
 mod surfaces;
@@ -64,6 +67,15 @@ enum What {
     Http,
     /// What we add to an echo of the same protocol, one request at a time.
     Echo,
+    /// Counters in a local Redis, beside redis-benchmark; leases; outages; bytes a key.
+    #[cfg(feature = "shared")]
+    Shared(shared::Shared),
+    #[cfg(not(feature = "shared"))]
+    Shared {
+        /// As with the peers.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        rest: Vec<String>,
+    },
     /// What watching costs.
     Observed,
     /// Memory of a server with all surfaces open that tracks 100 keys.
@@ -97,6 +109,8 @@ fn main() -> anyhow::Result<()> {
         What::Grow(grow) => grow.run(&mut std::io::stdout()),
         What::Decide(decide) => decide.run(&mut std::io::stdout()),
         What::Accuracy(accuracy) => show(&accuracy.run(settings)?, settings),
+        #[cfg(feature = "shared")]
+        What::Shared(shared) => shared.run(settings, |table| show(table, settings)),
         _ if !cfg!(feature = "peers") => with_peers(),
         What::InProcess => in_process::run(settings)?.iter().try_for_each(|table| show(table, settings)),
         What::Memory => show(&memory::run(settings)?, settings),
@@ -117,6 +131,8 @@ fn main() -> anyhow::Result<()> {
         What::Observed => show(&observed::run(settings)?, settings),
         #[cfg(feature = "peers")]
         What::Footprint => show(&footprint::run(settings)?, settings),
+        #[cfg(not(feature = "shared"))]
+        What::Shared { rest: _ } => Ok(()),
         #[cfg(not(feature = "peers"))]
         What::Grpc | What::Resp | What::Http | What::Echo | What::Observed | What::Footprint => Ok(()),
         What::Machine => show(&machine::table(), settings),
@@ -131,6 +147,7 @@ fn main() -> anyhow::Result<()> {
                 resp::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
                 show(&http::run(settings)?, settings)?;
                 show(&echo::run(settings)?, settings)?;
+                shared::Shared::ALL.run(settings, |table| show(table, settings))?;
                 show(&observed::run(settings)?, settings)?;
                 show(&footprint::run(settings)?, settings)?;
             }

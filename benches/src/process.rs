@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine;
 
@@ -29,7 +30,14 @@ impl Drop for Process {
 impl Process {
     /// Starts what `command` makes of a free port, and waits until it listens there.
     pub(crate) fn start(command: impl FnOnce(u16) -> anyhow::Result<Command>) -> anyhow::Result<Self> {
-        let port = free_port()?;
+        Self::start_on(free_port()?, command)
+    }
+
+    /// The same on a given port.
+    pub(crate) fn start_on(
+        port: u16,
+        command: impl FnOnce(u16) -> anyhow::Result<Command>,
+    ) -> anyhow::Result<Self> {
         let mut command = command(port)?;
         // Ours takes any such variable for a setting of its own.
         command.env_remove(BINARY).stdout(Stdio::null()).stderr(Stdio::null());
@@ -48,6 +56,11 @@ impl Process {
             nanos += times.split(' ').next().context("schedstat")?.parse::<f64>()?;
         }
         Ok(nanos / 1e9)
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
     /// MiB of memory that it has now.

@@ -1,0 +1,249 @@
+//! `sharing: exact`: every decision asks Redis.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use tollgate_core::Quota;
+
+use super::drive::{Node, Run, Said, closed, paced, runtime};
+use super::{ASKING, Redis};
+use crate::process::pinned;
+use crate::report::{Spread as Spans, Table, figure};
+use crate::requests::{Requests, Spread};
+use crate::settings::Settings;
+
+/// Connections and calls in flight on each, of redis-benchmark; as many tasks in all are ours, on one connection.
+const SHAPES: [(usize, usize); 3] = [(1, 1), (1, 64), (50, 1)];
+/// Tasks of the rows that share keys.
+const MANY: usize = 512;
+
+/// What one contender did in each run.
+#[derive(Default)]
+struct Row {
+    name: String,
+    rate: Vec<f64>,
+    p50_us: Vec<f64>,
+    p99_us: Vec<f64>,
+    calls: Vec<f64>,
+    cpu_us: Vec<f64>,
+    /// Index of the row it is compared with.
+    beside: Option<usize>,
+}
+
+/// Measures both in turns.
+pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
+    let redis = Redis::start()?;
+    let runtime = runtime()?;
+    // Never denied here.
+    let quota = Quota::token_bucket(1_000_000, Duration::from_secs(1))?;
+    let node = Node::of(&redis, &quota, Some(Duration::from_secs(5)))?;
+    let population = if settings.quick { 100_000 } else { 1_000_000 };
+    let decisions = |full: usize| if settings.quick { full / 10 } else { full };
+    let commands =
+        redis.overheard(|| Ok(runtime.block_on(node.take("user:000000000000000")).map(drop)?))?;
+    let command = same_script(&redis, &commands)?;
+    let uniform = |count: usize| keys(count, population, Spread::Uniform);
+    // Every key is there when the clock starts.
+    runtime.block_on(closed(std::slice::from_ref(&node), 64, &every(population)));
+    let mut rows: Vec<Row> = Vec::new();
+    for (connections, depth) in SHAPES {
+        let tasks = connections * depth;
+        let mut theirs =
+            Row { name: format!("redis-benchmark -c {connections} -P {depth}"), ..Row::default() };
+        let name = format!("**tollgate**, {tasks} {}", if tasks == 1 { "task" } else { "tasks" });
+        let mut ours = Row { name, beside: Some(rows.len()), ..Row::default() };
+        let count = decisions(if tasks == 1 { 50_000 } else { 400_000 });
+        let keys = uniform(count);
+        for repeat in 0..=settings.repeats {
+            settings.say(&format!(
+                "shared: exact, {connections} × {depth}, run {repeat} of {}",
+                settings.repeats
+            ));
+            let before = redis.process.cpu_seconds()?;
+            let (rate, p50, p99) = benchmark(&redis, (connections, depth), count, population, &command)?;
+            let cpu = redis.process.cpu_seconds()? - before;
+            let run = measured(&redis, &node, |nodes| runtime.block_on(closed(nodes, tasks, &keys)))?;
+            if repeat > 0 {
+                theirs.add(rate, p50, p99, 1.0, cpu * 1e6 / count as f64);
+                ours.add_run(&run);
+            }
+        }
+        rows.extend([theirs, ours]);
+    }
+    let full = rows
+        .iter()
+        .rev()
+        .find(|row| row.beside.is_some())
+        .map_or(f64::NAN, |row| Spans::of(row.rate.clone()).median);
+    let round_trip = Spans::of(rows[1].p50_us.clone()).median;
+    let half = full / 2.0;
+    let mut shared = |name: String, work: &dyn Fn(&[Node]) -> Run| -> anyhow::Result<()> {
+        let mut row = Row { name, ..Row::default() };
+        for repeat in 0..=settings.repeats {
+            settings.say(&format!("shared: exact, {}, run {repeat} of {}", row.name, settings.repeats));
+            let run = measured(&redis, &node, work)?;
+            if repeat > 0 {
+                row.add_run(&run);
+            }
+        }
+        rows.push(row);
+        Ok(())
+    };
+    let paced_keys = uniform(decisions(200_000));
+    shared(format!("**tollgate**, uniform, paced at {}/s (half)", figure(half)), &|nodes| {
+        runtime.block_on(paced(nodes, half, &paced_keys))
+    })?;
+    let hot: Arc<[String]> = vec!["user:000000000000001".to_owned(); decisions(4_000_000)].into();
+    shared(format!("**tollgate**, one hot key, {MANY} tasks"), &|nodes| {
+        runtime.block_on(closed(nodes, MANY, &hot))
+    })?;
+    let zipf = keys(decisions(2_000_000), population, Spread::Zipf);
+    for tasks in [MANY, 16 * MANY] {
+        let name = format!("**tollgate**, zipf 0.99, {tasks} tasks");
+        shared(name, &|nodes| runtime.block_on(closed(nodes, tasks, &zipf)))?;
+    }
+    let failed = rows.iter().any(|row| row.rate.iter().any(|rate| !rate.is_finite()));
+    ensure!(!failed, "a run had no calls");
+    Ok(table(&rows, round_trip, population, settings))
+}
+
+/// One run of ours, with what Redis did meanwhile.
+struct Measured {
+    run: Run,
+    calls: f64,
+    cpu_us: f64,
+}
+
+fn measured(redis: &Redis, node: &Node, work: impl Fn(&[Node]) -> Run) -> anyhow::Result<Measured> {
+    let (figures, cpu) = (node.store.figures(), redis.process.cpu_seconds()?);
+    let run = work(std::slice::from_ref(node));
+    let calls = (node.store.figures().calls - figures.calls) as f64;
+    let cpu_us = (redis.process.cpu_seconds()? - cpu) * 1e6 / run.calls.len() as f64;
+    ensure!(run.count(Said::Failed) == 0, "{} calls failed", run.count(Said::Failed));
+    ensure!(run.count(Said::Denied) == 0, "{} were denied", run.count(Said::Denied));
+    Ok(Measured { calls: calls / run.calls.len() as f64, cpu_us, run })
+}
+
+impl Row {
+    fn add(&mut self, rate: f64, p50_us: f64, p99_us: f64, calls: f64, cpu_us: f64) {
+        self.rate.push(rate);
+        self.p50_us.push(p50_us);
+        self.p99_us.push(p99_us);
+        self.calls.push(calls);
+        self.cpu_us.push(cpu_us);
+    }
+
+    fn add_run(&mut self, of: &Measured) {
+        let (p50, p99) = (of.run.percentile(50.0), of.run.percentile(99.0));
+        self.add(of.run.rate(), p50, p99, of.calls, of.cpu_us);
+    }
+}
+
+fn keys(count: usize, population: u64, spread: Spread) -> Arc<[String]> {
+    Requests::new(count, population, spread, 7).keys().into()
+}
+
+fn every(population: u64) -> Arc<[String]> {
+    (0..population).map(|id| format!("user:{id:015}")).collect()
+}
+
+/// The command for redis-benchmark that runs the script our store was just heard to send, on random keys.
+///
+/// redis-benchmark can send no zero bytes, and the argument of the script has some: the script is loaded once more with that argument
+/// written into it.
+fn same_script(redis: &Redis, commands: &[Vec<Vec<u8>>]) -> anyhow::Result<Vec<String>> {
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let (mut source, mut call) = (None, None);
+    for command in commands {
+        match &command[..] {
+            [script, load, text] if is(script, "SCRIPT") && is(load, "LOAD") => source = Some(text),
+            [eval, text, ..] if is(eval, "EVAL") => source = Some(text),
+            [evalsha, _, keys, key, arguments @ ..] if is(evalsha, "EVALSHA") && keys == b"1" => {
+                call = Some((key, arguments));
+            }
+            _ => {}
+        }
+    }
+    let (source, (key, arguments)) = (source.context("no script was loaded")?, call.context("no EVALSHA")?);
+    let literal = |word: &Vec<u8>| {
+        let bytes: String = word.iter().map(|byte| format!("\\{byte:03}")).collect();
+        format!("\"{bytes}\"")
+    };
+    let arguments: Vec<String> = arguments.iter().map(literal).collect();
+    let source = format!("local ARGV = {{{}}} {}", arguments.join(","), String::from_utf8_lossy(source));
+    let sha = redis.load(&source)?;
+    let key = String::from_utf8_lossy(key).replace("user:000000000000000", "user:000__rand_int__");
+    Ok(["EVALSHA", &sha, "1", &key].map(str::to_owned).to_vec())
+}
+
+/// Requests a second, and latencies in µs, of redis-benchmark sending `command` with random keys.
+fn benchmark(
+    redis: &Redis,
+    (connections, depth): (usize, usize),
+    count: usize,
+    population: u64,
+    command: &[String],
+) -> anyhow::Result<(f64, f64, f64)> {
+    let mut program = pinned(ASKING, Path::new("redis-benchmark"));
+    program.args(["--csv", "-p", &redis.process.port.to_string(), "-r", &population.to_string()]);
+    program.args(["-n", &count.to_string(), "-c", &connections.to_string(), "-P", &depth.to_string()]);
+    program.args(command);
+    let output = program.output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "redis-benchmark: {text}{}", String::from_utf8_lossy(&output.stderr));
+    // "test","rps","avg","min","p50","p95","p99","max", in ms; the test's name is the command.
+    let last = text.lines().last().context("redis-benchmark says nothing")?;
+    let numbers: Vec<f64> =
+        last.rsplit(',').take(7).map_while(|word| word.trim_matches('"').parse().ok()).collect();
+    let [_max, p99, _p95, p50, _min, _avg, rate] = numbers[..] else {
+        anyhow::bail!("redis-benchmark: {text}")
+    };
+    Ok((rate, p50 * 1e3, p99 * 1e3))
+}
+
+fn table(rows: &[Row], round_trip: f64, population: u64, settings: &Settings) -> Table {
+    let ratio = |row: &Row| {
+        let Some(beside) = row.beside else { return String::new() };
+        let each: Vec<f64> =
+            row.rate.iter().zip(&rows[beside].rate).map(|(ours, theirs)| ours / theirs).collect();
+        Spans::of(each).cell()
+    };
+    let row = |row: &Row| {
+        vec![
+            row.name.clone(),
+            Spans::of(row.rate.clone()).cell(),
+            ratio(row),
+            figure(Spans::of(row.calls.clone()).median),
+            Spans::of(row.cpu_us.clone()).cell(),
+            Spans::of(row.p50_us.clone()).cell(),
+            Spans::of(row.p99_us.clone()).cell(),
+        ]
+    };
+    let columns = [
+        "who",
+        "decisions/s",
+        "× redis-benchmark, same run",
+        "script calls a decision",
+        "Redis CPU µs a decision",
+        "p50 µs",
+        "p99 µs",
+    ];
+    let mut notes = vec![format!(
+        "Redis on one core, who asks on the other. redis-benchmark sends the very `EVALSHA` that our store sends, over {} random keys, \
+         which are all there; tasks of ours ask one after another over one connection. One round trip takes {} µs (p50 of one \
+         task); latencies of the paced row are from the intended time. Median (least–most).",
+        figure(population as f64),
+        figure(round_trip)
+    )];
+    notes.extend(settings.notes());
+    Table {
+        name: "store-exact",
+        title: "Counters in Redis, `sharing: exact`".to_owned(),
+        command: settings.command("shared"),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: rows.iter().map(row).collect(),
+        notes,
+    }
+}

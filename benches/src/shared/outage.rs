@@ -1,0 +1,160 @@
+//! What a call costs while Redis stands still or is dead, and how long until all is as before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, sleep};
+use tollgate_core::Quota;
+
+use super::Redis;
+use super::drive::{Call, Node, Said, runtime};
+use crate::report::{Spread, Table};
+use crate::settings::Settings;
+
+const TASKS: usize = 16;
+/// How long Redis is away.
+const AWAY: Duration = Duration::from_millis(1_500);
+/// A call that took less did not wait for Redis.
+const AT_ONCE: Duration = Duration::from_millis(2);
+
+/// What one outage cost.
+struct Outage {
+    slowest_ms: f64,
+    /// Calls that failed before the first was refused at once.
+    waited: f64,
+    refused_p50_us: f64,
+    refused_p99_us: f64,
+    back_ms: f64,
+    failed_after: f64,
+}
+
+/// Measures an outage of each kind.
+pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
+    let mut rows = Vec::new();
+    for (name, kills) in [("stands still (SIGSTOP)", false), ("is killed and starts anew", true)] {
+        let mut runs = Vec::new();
+        for repeat in 0..settings.repeats {
+            settings.say(&format!("shared: Redis {name}, run {repeat} of {}", settings.repeats));
+            runs.push(once(kills)?);
+        }
+        let of = |what: fn(&Outage) -> f64| Spread::of(runs.iter().map(what).collect()).cell();
+        rows.push(vec![
+            name.to_owned(),
+            of(|it| it.slowest_ms),
+            of(|it| it.waited),
+            of(|it| it.refused_p50_us),
+            of(|it| it.refused_p99_us),
+            of(|it| it.back_ms),
+            of(|it| it.failed_after),
+        ]);
+    }
+    let columns = [
+        "Redis",
+        "slowest call, ms",
+        "calls that waited in vain",
+        "breaker open: p50 µs",
+        "p99 µs",
+        "from Redis' return to the first answer, ms",
+        "failed after that",
+    ];
+    let mut notes = vec![format!(
+        "{TASKS} tasks that ask one after another, each another key, a deadline of 10 ms; Redis is away for {} ms. \
+         Median (least–most).",
+        AWAY.as_millis()
+    )];
+    notes.extend(settings.notes());
+    Ok(Table {
+        name: "store-outage",
+        title: "Redis goes away and comes back".to_owned(),
+        command: settings.command("shared"),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+        notes,
+    })
+}
+
+fn once(kills: bool) -> anyhow::Result<Outage> {
+    let mut redis = Redis::start()?;
+    let port = redis.process.port;
+    let quota = Quota::token_bucket(1_000_000, Duration::from_secs(1))?;
+    let node = Node::of(&redis, &quota, None)?;
+    runtime()?.block_on(async {
+        node.first().await?;
+        let begun = Instant::now();
+        let mut tasks = JoinSet::new();
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let stopped = Arc::new(stopped);
+        for task in 0..TASKS {
+            let (node, stopped) = (node.clone(), stopped.clone());
+            tasks.spawn(async move {
+                let (key, mut calls) = (format!("user:{task:015}"), Vec::new());
+                while !*stopped.borrow() {
+                    let at = begun.elapsed();
+                    let said = match node.take(&key).await {
+                        Ok(_) => Said::Admitted,
+                        Err(_) => Said::Failed,
+                    };
+                    let call = Call { at, took: begun.elapsed() - at, said };
+                    calls.push(call);
+                    if call.said == Said::Failed && call.took < AT_ONCE {
+                        sleep(Duration::from_millis(1)).await; // as if requests came in now and then
+                    } else {
+                        yield_now().await;
+                    }
+                }
+                calls
+            });
+        }
+        sleep(Duration::from_millis(300)).await;
+        let away = begun.elapsed();
+        redis.process.signal(if kills { Signal::KILL } else { Signal::STOP })?;
+        sleep(AWAY).await;
+        let back = if kills {
+            redis = Redis::start_on(port)?;
+            begun.elapsed()
+        } else {
+            let back = begun.elapsed();
+            redis.process.signal(Signal::CONT)?;
+            back
+        };
+        sleep(Duration::from_millis(1_500)).await;
+        stop.send_replace(true);
+        let mut calls = tasks.join_all().await.concat();
+        calls.sort_by_key(|call| call.at);
+        Ok(sum_up(&calls, away, back))
+    })
+}
+
+fn sum_up(calls: &[Call], away: Duration, back: Duration) -> Outage {
+    let ends = |call: &Call| call.at + call.took;
+    let during = calls.iter().filter(|call| ends(call) > away && call.at < back);
+    let refused = |call: &&Call| call.said == Said::Failed && call.took < AT_ONCE;
+    let slowest =
+        calls.iter().filter(|call| ends(call) > away).map(|call| call.took).max().unwrap_or_default();
+    let first_refused = during.clone().find(refused).map_or(back, |call| call.at);
+    let waited = during.clone().filter(|call| call.said == Said::Failed && call.at <= first_refused);
+    let mut open: Vec<Duration> = during.filter(refused).map(|call| call.took).collect();
+    open.sort_unstable();
+    let at = |share: f64| {
+        let index = (open.len() as f64 * share) as usize;
+        open.get(index.min(open.len().saturating_sub(1))).map_or(f64::NAN, |took| took.as_secs_f64() * 1e6)
+    };
+    let first_answer = calls
+        .iter()
+        .filter(|call| call.said == Said::Admitted && ends(call) > back)
+        .map(ends)
+        .min()
+        .unwrap_or_default();
+    let failed_after =
+        calls.iter().filter(|call| call.said == Said::Failed && call.at > first_answer).count();
+    Outage {
+        slowest_ms: slowest.as_secs_f64() * 1e3,
+        waited: waited.filter(|call| call.took >= AT_ONCE).count() as f64,
+        refused_p50_us: at(0.5),
+        refused_p99_us: at(0.99),
+        back_ms: first_answer.saturating_sub(back).as_secs_f64() * 1e3,
+        failed_after: failed_after as f64,
+    }
+}
