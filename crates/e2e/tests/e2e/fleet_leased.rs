@@ -2,11 +2,12 @@
 //!
 //! Not here: exact sharing (`fleet`, `outage`); the simulation of leases, which tries far more (`crates/store-redis`).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::task::block_in_place;
 use tokio::time::Instant;
-use tollgate_testkit::redis::{Options, Redis};
+use tollgate_testkit::redis::{Cluster, Options, Redis};
 
 use crate::fleet::{Demand, Fleet, Seen, Traffic, What, assert_within_bucket, of};
 
@@ -138,6 +139,42 @@ async fn leases_of_a_store_that_forgot_everything_add_at_most_a_burst_and_what_w
         let most = 2.0 * BURST + RATE * HORIZON.as_secs_f64();
         let burst = assert_within_bucket(admitted(&seen, "bucket", client), most, RATE);
         println!("a burst of {burst:.1} of {most}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_keep_the_bound_while_slots_move_and_add_what_a_failover_lost() {
+    let Some(mut cluster) = Cluster::start_with_replicas() else { return };
+    let fleet = Fleet::start(4, RULES, &cluster.url(), &[]);
+    fleet.wait_for_store("up").await;
+    let traffic = Traffic::start(&fleet, &DEMAND);
+    traffic.more(4_000).await;
+    let moved_to = block_in_place(|| {
+        let keys = cluster.nodes.iter().flat_map(|node| node.command(&["KEYS", "*bucket*"]).array().to_vec());
+        let slots: BTreeSet<u16> = keys.map(|key| cluster.slot(&key.text())).collect();
+        assert_eq!(slots.len(), CLIENTS, "a key for each client");
+        let from = cluster.owner(*slots.first().expect("some"));
+        slots.iter().for_each(|slot| cluster.move_slot(*slot, (from + 1) % 3));
+        (from + 1) % 3
+    });
+    traffic.more(4_000).await;
+    let killed = Instant::now();
+    block_in_place(|| {
+        cluster.nodes[moved_to].kill();
+        cluster.fail_over(moved_to);
+        cluster.wait();
+    });
+    fleet.wait_for_store("up").await;
+    traffic.more(8_000).await;
+    let seen = traffic.end().await;
+    for client in 0..CLIENTS {
+        let before = admitted(&seen, "bucket", client).filter(|it| it.heard < killed);
+        println!("a burst of {:.1} of {BURST} before", assert_within_bucket(before, BURST, RATE));
+        let most = 2.0 * BURST + RATE * HORIZON.as_secs_f64();
+        let all = assert_within_bucket(admitted(&seen, "bucket", client), most, RATE);
+        println!("a burst of {all:.1} of {most} with the failover");
+        let last = of(&seen, "bucket", client).filter(|it| it.sent > killed).any(Seen::counted);
+        assert!(last, "admitted again after the failover");
     }
 }
 

@@ -103,3 +103,22 @@ async fn an_evicting_store_ends_the_start_unless_it_is_accepted() {
     let node = start().args(["--store-allow-eviction"]).go();
     until("the store to be up", async || (store_state(&node).await? == "up").then_some(())).await;
 }
+
+#[test]
+fn the_messages_that_the_documentation_explains_are_those_of_the_code() {
+    let page = std::fs::read_to_string(root().join("docs/running-with-redis.md")).expect("a page");
+    let (_, table) = page.split_once("| it says | do |").expect("a table of messages");
+    let mut source = String::new();
+    for file in ["trouble.rs", "check.rs", "connection/dial.rs"] {
+        source += &std::fs::read_to_string(root().join("crates/store-redis/src").join(file)).expect(file);
+    }
+    // Messages that run over a line in the source are written with `\` there.
+    let source = source.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
+    let rows: Vec<_> = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(rows.len() > 15, "{rows:?}");
+    for row in rows.iter().filter(|row| !row.starts_with("Connection refused")) {
+        for part in row.split('…').map(str::trim).filter(|part| part.len() > 3) {
+            assert!(source.contains(part), "{row}: no message says {part:?}");
+        }
+    }
+}
