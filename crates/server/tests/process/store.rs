@@ -1,0 +1,206 @@
+//! A shared store behind the built binary: down at the start, unfit, slow, and of the kind that cannot count everything.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate_testkit::redis::{Fault, Memcached, Options, Proxy, Redis};
+
+use super::*;
+
+const MIXED: &str = "domain: shop
+descriptors:
+  - {key: open, rate_limit: {unit: hour, requests_per_unit: 5}}
+  - {key: shut, rate_limit: {unit: hour, requests_per_unit: 5, on_store_failure: deny}}
+  - {key: own, rate_limit: {unit: hour, requests_per_unit: 5, on_store_failure: local}}
+";
+
+/// One descriptor, as /v1/check wants it.
+fn of(key: &str) -> String {
+    format!(r#"{{"domain":"shop","descriptors":[[{{"key":"{key}","value":"1"}}]]}}"#)
+}
+
+fn decision(server: &Server, key: &str) -> serde_json::Value {
+    serde_json::from_str(&server.post("/v1/check", &of(key)).1).expect("JSON")
+}
+
+#[test]
+fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    proxy.set(Fault::Refuse);
+    let (folder, url) = (rules(MIXED), format!("redis://{}", proxy.address()));
+    let lenient = Server::start(folder.path(), &["--store", &url, "--store-deadline", "2s"]);
+    let strict = ["--store", &url, "--store-deadline", "2s", "--ready-needs-store"];
+    let strict = Server::start(folder.path(), &strict);
+    let down = lenient.wait_ready(|_, body| body["store"]["state"] == "down");
+    assert_eq!(down["ready"], true, "{down}");
+    assert!(down["store"]["why"].as_str().is_some_and(|why| why.contains("refused")), "{down}");
+    strict.wait_ready(|status, body| status == 503 && body["store"]["state"] == "down");
+    for (key, outcome, way) in
+        [("open", "admit", "allow"), ("shut", "deny", "deny"), ("own", "admit", "local")]
+    {
+        let said = decision(&lenient, key);
+        assert_eq!(
+            (said["outcome"].as_str(), said["degraded"].as_str()),
+            (Some(outcome), Some(way)),
+            "{said}"
+        );
+    }
+    let length = of("open").len();
+    let request =
+        format!("POST /v1/check HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}");
+    let mut stream = connect(lenient.http());
+    stream.write_all(format!("{request}\r\n\r\n{}", of("open")).as_bytes()).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.contains("x-ratelimit-degraded: allow\r\n"), "{text}");
+    let metrics = lenient.get("/metrics").1;
+    for line in [
+        "tollgate_store_up{} 0",
+        r#"tollgate_degraded_decisions_total{domain="shop",rule="open"} 2"#,
+        r#"tollgate_degraded_decisions_total{domain="shop",rule="own"} 1"#,
+    ] {
+        assert!(metrics.contains(line), "no `{line}` in\n{metrics}");
+    }
+    proxy.set(Fault::None);
+    lenient.wait_ready(|_, body| body["store"]["state"] == "up");
+    strict.wait_ready(|status, _| status == 200);
+    // What the outage counted, it counted apart.
+    let said = decision(&lenient, "own");
+    assert_eq!(
+        (said["remaining"].as_u64(), &said["degraded"]),
+        (Some(4), &serde_json::Value::Null),
+        "{said}"
+    );
+    assert_eq!(decision(&strict, "own")["remaining"], 3, "both nodes count in one place");
+    lenient.signal("TERM");
+    let (code, said) = lenient.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(said.matches("the store is down").count(), 1, "one line a change:\n{said}");
+    assert_eq!(said.matches("the store is up").count(), 1, "one line a change:\n{said}");
+}
+
+#[test]
+fn a_store_that_evicts_is_refused_unless_the_operator_insists() {
+    let Some(redis) = Redis::start(&Options::new().memory("64mb", "allkeys-lru")) else { return };
+    let folder = rules(MIXED);
+    let mut command = tollgate();
+    command.args([
+        "serve",
+        "--grpc",
+        "off",
+        "--resp",
+        "off",
+        "--http",
+        "127.0.0.1:0",
+        "--store",
+        &redis.url(),
+    ]);
+    let output = command.arg("--rules").arg(folder.path()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("allkeys-lru") && said.contains("--store-allow-eviction"), "{said}");
+    let insists = Server::start(folder.path(), &["--store", &redis.url(), "--store-allow-eviction"]);
+    insists.wait_ready(|_, body| body["store"]["state"] == "up");
+}
+
+#[test]
+fn a_wrong_password_is_said_and_never_shown() {
+    let Some(redis) = Redis::start(&Options::new().password("right-1")) else { return };
+    let folder = rules(MIXED);
+    let mut command = tollgate();
+    command.args(["serve", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0"]);
+    command.args(["--store", &redis.url_as(":wrong-1"), "--rules"]).arg(folder.path());
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("the password stands on the command line"), "{said}");
+    assert!(said.contains("wrong user or password (WRONGPASS"), "{said}");
+    assert!(!said.contains("wrong-1") && !said.contains("right-1"), "{said}");
+}
+
+#[test]
+fn decisions_that_come_together_share_round_trips_on_every_surface() {
+    const LATE: Duration = Duration::from_millis(40);
+    const MANY: u32 = 100;
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    let (folder, url) = (rules(MIXED), format!("redis://{}", proxy.address()));
+    let flags = ["--store", &url, "--store-deadline", "20s", "--workers", "1", "--log-level", "warn"];
+    let server = Server::start(folder.path(), &flags);
+    server.wait_ready(|_, body| body["store"]["state"] == "up");
+    let is_quick = |began: Instant| assert!(began.elapsed() < LATE * MANY / 2, "{:?}", began.elapsed());
+    proxy.set(Fault::Latency(LATE));
+    let one =
+        |at: u32| format!(r#"{{"domain":"shop","descriptors":[[{{"key":"shut","value":"{}"}}]]}}"#, at % 50);
+    let began = Instant::now();
+    let batch = (0..MANY).map(one).collect::<Vec<_>>().join(",");
+    let (status, body) = server.post("/v1/check", &format!(r#"{{"requests":[{batch}]}}"#));
+    assert_eq!(status, 200, "{body}");
+    let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    let left: Vec<_> =
+        body["decisions"].as_array().expect("a list").iter().map(|it| it["remaining"].as_u64()).collect();
+    assert_eq!(left, [[Some(4); 50], [Some(3); 50]].concat(), "in order, and each key by itself");
+    is_quick(began);
+    // RESP: one write of many commands; the answers come in order.
+    let began = Instant::now();
+    let mut stream = connect(server.says("resp").and_then(|text| text.parse().ok()).expect("an address"));
+    let commands: String = (0..MANY).map(|at| format!("TOLLGATE.CHECK shop shut r{}\r\n", at % 50)).collect();
+    stream.write_all(format!("{commands}PING\r\n").as_bytes()).expect("sent");
+    let (mut reader, mut left) = (BufReader::new(stream), Vec::new());
+    let mut line = String::new();
+    while !line.starts_with("+PONG") {
+        if line.starts_with("*6") {
+            let numbers: Vec<String> = (0..3).map(|_| read_line(&mut reader)).collect();
+            left.push(numbers[2].trim().to_owned());
+        }
+        line = read_line(&mut reader);
+    }
+    assert_eq!(left, [[":4"; 50], [":3"; 50]].concat());
+    is_quick(began);
+}
+
+fn read_line(reader: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    assert_ne!(reader.read_line(&mut line).expect("text"), 0, "the end came too early");
+    line
+}
+
+#[test]
+fn memcached_counts_windows_and_what_it_cannot_count_is_refused_with_its_place() {
+    let folder = rules(&format!(
+        "{MIXED}  - {{key: flow, rate_limit: {{unit: hour, requests_per_unit: 5, algorithm: token_bucket}}}}\n"
+    ));
+    let Some(memcached) = Memcached::start() else { return };
+    let mut command = tollgate();
+    command.args([
+        "serve",
+        "--grpc",
+        "off",
+        "--resp",
+        "off",
+        "--http",
+        "127.0.0.1:0",
+        "--store",
+        &memcached.url(),
+    ]);
+    let output = command.arg("--rules").arg(folder.path()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("shop.yaml:6:75: descriptors[3].rate_limit.algorithm: token_bucket: memcached"),
+        "{said}"
+    );
+    let folder = rules(MIXED);
+    let flags = ["--store", &memcached.url(), "--store-deadline", "2s"];
+    let nodes = [Server::start(folder.path(), &flags), Server::start(folder.path(), &flags)];
+    for (at, left) in [4, 3, 2, 1, 0].into_iter().enumerate() {
+        let said = decision(&nodes[at % 2], "open");
+        assert_eq!(
+            (said["remaining"].as_u64(), &said["degraded"]),
+            (Some(left), &serde_json::Value::Null),
+            "{said}"
+        );
+    }
+    assert_eq!(decision(&nodes[0], "open")["outcome"], "deny");
+}
