@@ -13,7 +13,7 @@ use tollgate_core::{
 };
 use tollgate_store::{Charge, Key, Store as _, StoreError, Take, Verdicts};
 use tollgate_store_redis::{RedisConfig, RedisStore, StoreTime};
-use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
+use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
 
 use crate::common::{patient, run, store, until_up};
 
@@ -194,15 +194,15 @@ fn a_small_quota_stays_central_and_its_callers_are_merged() {
         let quota = bucket(10, Duration::from_secs(3_600), 10);
         let before = store.figures().calls;
         let mut tasks = tokio::task::JoinSet::new();
-        for _ in 0..64 {
+        for place in 0..64 {
             let (store, quota) = (store.clone(), quota.clone());
-            tasks.spawn(async move { take(&store, &quota, 1).await.expect("an answer") });
+            tasks.spawn(async move { (place, take(&store, &quota, 1).await.expect("an answer")) });
         }
-        let decisions = tasks.join_all().await;
-        let mut left: Vec<u64> =
-            decisions.iter().filter(|it| it.is_admitted()).map(Decision::remaining).collect();
+        let admitted = tasks.join_all().await.into_iter().filter(|(_, decision)| decision.is_admitted());
+        let mut left: Vec<_> = admitted.map(|(place, decision)| (place, decision.remaining())).collect();
         left.sort_unstable();
-        assert_eq!(left, (0..10).collect::<Vec<_>>(), "each of the ten is told how many are left after it");
+        let want: Vec<_> = (0..10).map(|place| (place, 9 - place)).collect();
+        assert_eq!(left, want, "the first ten, and each is told how many are left after it");
         let figures = store.figures();
         assert_eq!((figures.central_takes, figures.lease_requests), (64, 0), "{figures:?}");
         assert!(figures.calls - before <= 16, "{figures:?}");
@@ -530,5 +530,26 @@ fn where_the_callers_time_counts_leases_and_ledger_go_by_it() {
             // Permits promised ahead of their refill are not spent before it; those that lapse are lost.
             assert!(count <= most && count * 10 >= most * 4, "{count} of {most} at {at_ms} ms");
         }
+    });
+}
+
+#[test]
+fn leased_keys_live_where_their_slots_are() {
+    let Some(cluster) = Cluster::start() else { return };
+    run(async {
+        let store = store(patient(&cluster.url()));
+        let quota = bucket(2_000, SECOND, 2_000);
+        for user in 0..12 {
+            let key = format!("shop|user={user}|token_bucket");
+            let batch = [Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost::ONE }];
+            for _ in 0..100 {
+                let mut verdicts = Verdicts::new();
+                store.take(&batch, Charge::Each, now(), &mut verdicts).await;
+                assert!(verdicts[0].as_ref().expect("an answer").is_admitted());
+            }
+        }
+        let figures = store.figures();
+        assert_eq!(figures.leases_held, 12, "{figures:?}");
+        assert!(figures.local_decisions > 900, "{figures:?}");
     });
 }
