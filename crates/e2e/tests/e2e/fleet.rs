@@ -21,6 +21,9 @@ use crate::tollgate::{Start, Tollgate};
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long a node waits for the store. The default is for a network; here the store shares two cores with all nodes.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
+
 /// Asks every few milliseconds until there is an answer.
 pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
@@ -59,10 +62,9 @@ impl Fleet {
 
     /// One more node like the others.
     pub(crate) fn node(&self) -> Tollgate {
-        // The deadline of a busy machine: the default is for the network, and here the store shares two cores with all nodes.
         Start::new(self.rules.path())
             .args(["--store", &self.store, "--workers", "1", "--memory-max", "16MiB"])
-            .args(["--store-deadline", "400ms"])
+            .args(["--store-deadline", &format!("{}ms", DEADLINE.as_millis())])
             .args(self.args.iter().map(String::as_str))
             .go()
     }

@@ -1,6 +1,6 @@
 //! What becomes of counts while their store, or a node, fails: real processes, killed and stopped while clients ask.
 //!
-//! Each row asserts the bound that `docs/guarantees.md` states for its fault, and no other. Exact sharing; leases are in `leased`.
+//! Each row asserts the bound that `docs/guarantees.md` states for its fault, and no other. Exact sharing; leases are in `fleet_leased`.
 
 use std::time::Duration;
 
@@ -8,12 +8,14 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel};
 
-use crate::fleet::{Demand, Fleet, Seen, Traffic, What, of, until};
+use crate::fleet::{DEADLINE, Demand, Fleet, Seen, Traffic, What, of, until};
 use crate::{http, rls};
 
 const LIMIT: usize = 60;
 const CLIENTS: usize = 3;
 const CALLERS: usize = 8;
+/// Failures in a row after which a node does not wait any more.
+const BREAKER: usize = 3;
 /// What four nodes that know of each other admit by their shares, each rounded down.
 const SHARES: usize = 4 * (LIMIT / 4);
 /// `docs/guarantees.md` says one second after the store's return; two cores that run all of this may be late.
@@ -88,12 +90,13 @@ impl Story {
     /// Each rule decided without the store as it declares, each such decision says so, nothing hung, and soon all was well again.
     /// `local_most` is the most that the shares of all nodes together admit in the outage.
     async fn assert_outage(&self, fleet: &Fleet, local_most: usize) {
-        let mut degraded = 0;
+        let (mut degraded, mut waited) = (0, 0);
         let mut late = Duration::ZERO;
         for seen in &self.seen {
             assert!(seen.heard - seen.sent < HANG, "{seen:?} took {:?}", seen.heard - seen.sent);
             let What::Degraded { how, admitted } = &seen.what else { continue };
             degraded += 1;
+            waited += usize::from(seen.heard - seen.sent >= DEADLINE / 2);
             late = late.max(seen.sent.saturating_duration_since(self.cured));
             match seen.key {
                 "strict" => assert_eq!((how.as_str(), *admitted), ("deny", false)),
@@ -102,6 +105,11 @@ impl Story {
             }
         }
         assert!(degraded > 0, "nobody noticed");
+        let most = CALLERS * fleet.nodes.len() * BREAKER;
+        assert!(
+            waited <= most,
+            "{waited} waited for a store that was gone, at most {most} until breakers open"
+        );
         assert!(late <= BACK, "decided without the store {late:?} after its return");
         let counted = fleet.metric("tollgate_degraded_decisions_total", "").await;
         assert_eq!(counted, f64::from(degraded), "the metric counts each");
@@ -114,7 +122,9 @@ impl Story {
                 "client {client}: {admitted} admitted by shares, at most {local_most}"
             );
         }
-        println!("{degraded} decisions without the store, the last {late:?} after its return");
+        println!(
+            "{degraded} decisions without the store, {waited} waited, the last {late:?} after its return"
+        );
     }
 }
 
