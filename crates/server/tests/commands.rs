@@ -73,6 +73,18 @@ fn check_counts_what_it_read_when_there_is_no_fault() {
 }
 
 #[test]
+fn check_knows_what_a_store_cannot_count() {
+    let limit = "{unit: day, requests_per_unit: 1, algorithm: token_bucket}";
+    let text = format!("domain: d\ndescriptors: [{{key: k, rate_limit: {limit}}}]\n");
+    let files = [("d.yaml", text.as_str())];
+    assert_eq!(run(&files, &["check", "RULES"]).0, Ending::Yes);
+    let (ending, out, _) = run(&files, &["check", "--store", "memcache://cache:11211", "RULES"]);
+    assert_eq!(ending, Ending::No);
+    let want = "d.yaml:2:81: descriptors[0].rate_limit.algorithm: token_bucket: memcached";
+    assert!(out.starts_with(want), "{out}");
+}
+
+#[test]
 fn check_of_a_path_that_is_not_there_cannot_tell() {
     let (ending, out, talk) = run(&[], &["check", "RULES/nowhere"]);
     assert_eq!((ending, out.as_str()), (Ending::CouldNotTell, ""));

@@ -7,6 +7,7 @@ use tollgate_policy::{LoadError, Options, Policy};
 
 use super::{count, fault_count, summary};
 use crate::cli::Ending;
+use crate::settings::StoreSettings;
 
 /// Report every fault of rule files.
 ///
@@ -23,6 +24,9 @@ pub struct Check {
     /// Let several files hold rules of one domain.
     #[arg(long)]
     merge_domains: bool,
+    /// Store that will count, as `serve` is told it: what it cannot count is a fault. Nothing connects to it.
+    #[arg(long, value_name = "URL", default_value = "memory")]
+    store: StoreSettings,
 }
 
 impl Check {
@@ -31,8 +35,10 @@ impl Check {
     /// # Errors
     /// When either cannot be written to.
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        match Policy::load(&self.paths, &Options { merge_domains: self.merge_domains, ..Options::default() })
-        {
+        match Policy::load(
+            &self.paths,
+            &Options { merge_domains: self.merge_domains, countable: self.store.countable() },
+        ) {
             Ok(policy) => {
                 for warning in policy.warnings() {
                     writeln!(out, "{warning}")?;

@@ -23,6 +23,15 @@ pub enum StoreSettings {
     Memcache(Box<MemcacheConfig>),
 }
 
+impl std::str::FromStr for StoreSettings {
+    type Err = String;
+
+    /// As `--store` is written.
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text)
+    }
+}
+
 impl StoreSettings {
     /// What that store can count.
     #[must_use]

@@ -62,6 +62,13 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
     ] {
         assert!(metrics.contains(line), "no `{line}` in\n{metrics}");
     }
+    let page = include_str!("../../../../docs/operating.md");
+    let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let untold: Vec<_> = names
+        .filter(|(name, _)| name.starts_with("tollgate_"))
+        .filter(|(name, _)| !page.contains(&format!("`{name}`")))
+        .collect();
+    assert!(untold.is_empty(), "not on the page: {untold:?}");
     proxy.set(Fault::None);
     lenient.wait_ready(|_, body| body["store"]["state"] == "up");
     strict.wait_ready(|status, _| status == 200);
