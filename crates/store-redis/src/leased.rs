@@ -24,7 +24,7 @@ use tollgate_store::{Inspection, Key, StoreError};
 
 use self::background::Outbox;
 use self::script::{Job, SUFFIX};
-use self::table::{Entry, Shard, Table, Waiter};
+use self::table::{Entry, Rule, Shard, Table, Waiter};
 use crate::call::Call as ScriptCall;
 use crate::config::StoreTime;
 use crate::figures::{Figures, add};
@@ -103,7 +103,7 @@ impl Leased {
         let mut out = Outbox::default();
         let mut guard = self.table.shard(key.0);
         let shard = &mut *guard;
-        let begun = match shard.entries.get_mut(key.0).filter(|entry| entry.quota.counts_as(quota)) {
+        let begun = match shard.entries.get_mut(key.0).filter(|entry| entry.rule.quota.counts_as(quota)) {
             Some(entry) => {
                 entry.used = mono;
                 entry.wall = (now, mono);
@@ -122,12 +122,12 @@ impl Leased {
     }
 
     fn take(&self, entry: &mut Entry, cost: Cost, now: Mono, out: &mut Outbox) -> Begun {
-        let can_wait = cost.permits() > 0 && cost.permits() <= entry.terms.burst();
+        let can_wait = cost.permits() > 0 && cost.permits() <= entry.rule.terms.burst();
         if !entry.waiters.is_empty() && can_wait {
-            entry.node.queue(&entry.terms, cost, now);
+            entry.node.queue(&entry.rule.terms, cost, now);
             return self.wait(entry, cost);
         }
-        let step = entry.node.take(&entry.terms, cost, now);
+        let step = entry.node.take(&entry.rule.terms, cost, now);
         match step.verdict {
             Verdict::Decided(decision) => {
                 if let Some(request) = step.send {
@@ -211,7 +211,7 @@ impl Leased {
     ) -> Option<Result<Decision, StoreError>> {
         let mono = self.at(now);
         let here =
-            self.with(key, quota, (now, mono), |entry, _| entry.node.give_back(&entry.terms, cost, mono))?;
+            self.with(key, quota, (now, mono), |entry, _| entry.node.give_back(&entry.rule.terms, cost, mono))?;
         Some(match here {
             Ok(Some(decision)) => Ok(decision),
             Ok(None) => self.peek_after(key, quota, Op::GiveBack { cost: cost.permits() }, now).await,
@@ -240,8 +240,8 @@ impl Leased {
     ) -> Option<Result<Inspection, StoreError>> {
         Terms::of(quota)?;
         let asked = self.operate(key, quota, Op::Peek, now).await;
-        Some(asked.map(|(terms, reply, held)| Inspection {
-            decision: peek(&terms, &reply, held),
+        Some(asked.map(|(rule, reply, held)| Inspection {
+            decision: peek(&rule.terms, &reply, held),
             is_tracked: reply.taken > 0 || reply.active > 0,
         }))
     }
@@ -256,7 +256,7 @@ impl Leased {
         let mono = self.at(now);
         let call = self.with(key, quota, (now, mono), |entry, _| {
             let time = self.ledger_time(mono);
-            script::encode(entry.redis_key.clone(), entry.packed.clone(), Job::Reset, time)
+            script::encode(entry.redis_key.clone(), entry.rule.packed.clone(), Job::Reset, time)
         })?;
         let asked = match call {
             Ok(call) => self.ask(call, Instant::now() + self.deadline()).await,
@@ -323,14 +323,14 @@ impl Leased {
         (now, mono): (Timestamp, Mono),
         out: &mut Outbox,
     ) -> Option<Result<&'a mut Entry, StoreError>> {
+        let rule = shard.rule(quota, self.timing)?;
         match shard.entries.get_mut(key.0) {
-            Some(entry) if entry.quota.counts_as(quota) => {}
+            Some(entry) if entry.rule.quota.counts_as(quota) => {}
             Some(entry) => {
-                entry.change(quota, Terms::with(quota, self.timing)?);
+                entry.change(rule);
                 self.deal(entry, mono, out);
             }
             None => {
-                let terms = Terms::with(quota, self.timing)?;
                 if !self.table.has_room(shard) {
                     let returns = shard.make_room(mono);
                     self.send_returns(returns, mono, out);
@@ -343,7 +343,7 @@ impl Leased {
                 let config = self.hub.config();
                 let mut name = redis_key(&config.prefix, config.hash_tag, key.0);
                 name.extend_from_slice(SUFFIX);
-                self.table.insert(shard, key.0, name, quota, terms);
+                self.table.insert(shard, key.0, name, rule);
             }
         }
         let entry = shard.entries.get_mut(key.0)?;
@@ -359,8 +359,8 @@ impl Leased {
         op: Op,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let (terms, reply, held) = self.operate(key, quota, op, now).await?;
-        Ok(peek(&terms, &reply, held))
+        let (rule, reply, held) = self.operate(key, quota, op, now).await?;
+        Ok(peek(&rule.terms, &reply, held))
     }
 
     /// An operation on the ledger; also says what is held here.
@@ -370,19 +370,19 @@ impl Leased {
         quota: &Quota,
         op: Op,
         now: Timestamp,
-    ) -> Result<(Arc<Terms>, Reply, u64), StoreError> {
+    ) -> Result<(Arc<Rule>, Reply, u64), StoreError> {
         let mono = self.at(now);
         let planned = self.with(key, quota, (now, mono), |entry, _| {
-            (self.call(entry, op, mono), entry.terms.clone(), entry.node.live(mono))
+            (self.call(entry, op, mono), entry.rule.clone(), entry.node.live(mono))
         });
         let Some(planned) = planned else {
             let reason = "the quota cannot be leased".to_owned();
             return Err(self.hub.context().refused(reason));
         };
-        let (call, terms, held) = planned?;
+        let (call, rule, held) = planned?;
         let by = Instant::now() + self.deadline();
         let reply = self.ask_in_window(key.0, call, op, by).await?;
-        Ok((terms, reply, held))
+        Ok((rule, reply, held))
     }
 
     /// Runs a call; again where the ledger's window is another than the caller's.

@@ -10,11 +10,11 @@ use tollgate_core::{Cost, Timestamp};
 use tollgate_store::StoreError;
 
 use super::script::{self, Job};
-use super::table::{Entry, SHARDS, Waiter};
+use super::table::{Entry, Rule, SHARDS, Waiter};
 use super::{AFTER_A_FAILURE, Leased};
 use crate::call::Call as ScriptCall;
 use crate::figures::add;
-use crate::lease::{Call, Mono, Op, Reply, Request, Terms, Verdict};
+use crate::lease::{Call, Mono, Op, Reply, Request, Verdict};
 
 /// How often the table is looked through for what is idle, in a tau.
 const LOOKS: u32 = 5;
@@ -106,7 +106,8 @@ impl Leased {
     fn trip(&self, entry: &mut Entry, mut request: Request, now: Mono) -> Trip {
         // Those who wait behind the first have been told to; the ledger need not be asked once for each.
         let waits = entry.waiters.iter().fold(0_u64, |sum, waiter| sum.saturating_add(waiter.cost.permits()));
-        request.need = request.need.max(waits.saturating_sub(entry.node.held()).min(entry.terms.burst()));
+        request.need =
+            request.need.max(waits.saturating_sub(entry.node.held()).min(entry.rule.terms.burst()));
         request.want = request.want.max(request.need);
         entry.flying = Some((request.node, request.seq));
         add(&self.counts.requests, 1);
@@ -120,9 +121,9 @@ impl Leased {
 
     /// One operation on the ledger of `entry`.
     pub(super) fn call(&self, entry: &Entry, op: Op, now: Mono) -> ScriptCall {
-        let window_ends_us = entry.terms.window_ends_us(&entry.quota, entry.wall_at(now));
+        let window_ends_us = entry.rule.terms.window_ends_us(&entry.rule.quota, entry.wall_at(now));
         let job = Job::Call(Call { op, window_ends_us });
-        script::encode(entry.redis_key.clone(), entry.packed.clone(), job, self.ledger_time(now))
+        script::encode(entry.redis_key.clone(), entry.rule.packed.clone(), job, self.ledger_time(now))
     }
 
     /// What became of a request; the next one, where somebody still waits.
@@ -140,7 +141,7 @@ impl Leased {
         entry.flying = None;
         match result {
             Ok(reply) => {
-                entry.node.on_grant(&entry.terms, &reply, now);
+                entry.node.on_grant(&entry.rule.terms, &reply, now);
                 add(&self.counts.granted, reply.granted);
                 if reply.refused {
                     entry.wall = (Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), now);
@@ -171,7 +172,7 @@ impl Leased {
                 entry.waiters.pop_front();
                 continue;
             }
-            let step = entry.node.retake(&entry.terms, waiter.cost, now);
+            let step = entry.node.retake(&entry.rule.terms, waiter.cost, now);
             request = step.send.or(request);
             if step.verdict == Verdict::Wait {
                 break;
@@ -187,7 +188,7 @@ impl Leased {
         if let Some(mut request) = request {
             // It was made when the first was dealt to; what the others got since is wanted too.
             let dealt = request.held.saturating_sub(entry.node.held());
-            request.want = request.want.saturating_add(dealt).min(entry.terms.burst());
+            request.want = request.want.saturating_add(dealt).min(entry.rule.terms.burst());
             self.send(entry, request, now, out);
         }
     }
@@ -220,22 +221,22 @@ impl Leased {
             waiter.sent.store(true, Relaxed);
         }
         let op = Op::Take { cost: cost.permits(), times: takers.len() as u64 };
-        Some(Order { takers, cost, by, call: self.call(entry, op, now), op, terms: entry.terms.clone() })
+        Some(Order { takers, cost, by, call: self.call(entry, op, now), op, rule: entry.rule.clone() })
     }
 
     fn fill_order(&self, key: &[u8], order: Order, result: Result<Reply, StoreError>) {
-        let Order { takers, cost, terms, .. } = order;
+        let Order { takers, cost, rule, .. } = order;
         let times = takers.len() as u64;
         match result {
             Ok(reply) => {
                 add(&self.counts.central, times);
                 if let Some(entry) = self.table.shard(key).entries.get_mut(key)
-                    && Arc::ptr_eq(&entry.terms, &terms)
+                    && Arc::ptr_eq(&entry.rule, &rule)
                 {
                     entry.node.on_central(&reply, self.now());
                 }
                 for (nth, waiter) in (0..).zip(takers) {
-                    waiter.to.send(Ok(terms.decision_of(&reply, cost.permits(), nth, times))).ok();
+                    waiter.to.send(Ok(rule.terms.decision_of(&reply, cost.permits(), nth, times))).ok();
                 }
             }
             Err(error) => {
@@ -263,10 +264,10 @@ impl Leased {
         let shard = &mut *guard;
         for key in std::mem::take(&mut shard.awake) {
             let Some(entry) = shard.entries.get_mut(&*key) else { continue };
-            if let Some(request) = entry.node.on_time(&entry.terms, now) {
+            if let Some(request) = entry.node.on_time(&entry.rule.terms, now) {
                 self.send_ahead(entry, request, now, &mut out);
             }
-            entry.is_awake = entry.flying.is_some() || entry.node.wakes_at(&entry.terms).is_some();
+            entry.is_awake = entry.flying.is_some() || entry.node.wakes_at(&entry.rule.terms).is_some();
             if entry.is_awake {
                 shard.awake.push(key);
             }
@@ -286,7 +287,7 @@ impl Leased {
         let mut trips = Vec::new();
         for mut shard in self.table.shards() {
             for entry in shard.entries.values_mut() {
-                if let Some(request) = entry.node.give_up(&entry.terms, now) {
+                if let Some(request) = entry.node.give_up(&entry.rule.terms, now) {
                     trips.push(self.trip(entry, request, now));
                 }
             }
@@ -334,7 +335,7 @@ struct Order {
     by: Instant,
     call: ScriptCall,
     op: Op,
-    terms: Arc<Terms>,
+    rule: Arc<Rule>,
 }
 
 /// Takes one key's takes to the ledger, one call at a time: what arrives meanwhile rides the next.

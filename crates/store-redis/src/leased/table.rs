@@ -11,7 +11,7 @@ use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::StoreError;
 
 use super::script;
-use crate::lease::{Mono, Node, Request, Terms};
+use crate::lease::{Mono, Node, Request, Terms, Timing};
 
 /// Locks, so that threads seldom meet.
 pub(super) const SHARDS: usize = 64;
@@ -29,6 +29,8 @@ pub(super) struct Table {
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     pub(super) entries: HashMap<Arc<[u8]>, Box<Entry>>,
+    /// The rule of the newest key, which the next one mostly shares.
+    newest: Option<Arc<Rule>>,
     /// Keys that may hold something; each once.
     pub(super) awake: Vec<Arc<[u8]>>,
     /// Decisions made here.
@@ -39,14 +41,21 @@ pub(super) struct Shard {
     pub(super) evicted: u64,
 }
 
+/// What keys of one quota share.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) quota: Quota,
+    pub(super) terms: Terms,
+    /// As the script reads them.
+    pub(super) packed: Vec<u8>,
+}
+
 /// One key.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: Arc<[u8]>,
     pub(super) redis_key: Vec<u8>,
-    pub(super) quota: Quota,
-    pub(super) terms: Arc<Terms>,
-    pub(super) packed: Vec<u8>,
+    pub(super) rule: Arc<Rule>,
     pub(super) node: Node,
     /// The request under way: whose, and its number.
     pub(super) flying: Option<(u64, u64)>,
@@ -100,22 +109,13 @@ impl Table {
     }
 
     /// A new entry for `key`, with a number that no other ever had.
-    pub(super) fn insert(
-        &self,
-        shard: &mut Shard,
-        key: &[u8],
-        redis_key: Vec<u8>,
-        quota: &Quota,
-        terms: Terms,
-    ) {
+    pub(super) fn insert(&self, shard: &mut Shard, key: &[u8], redis_key: Vec<u8>, rule: Arc<Rule>) {
         let key: Arc<[u8]> = key.into();
         let id = self.hasher.hash_one((&key, self.nodes.fetch_add(1, Relaxed))) % NODES;
         let entry = Entry {
             key: key.clone(),
             redis_key,
-            quota: quota.clone(),
-            packed: script::pack(&terms),
-            terms: Arc::new(terms),
+            rule,
             node: Node::new(id),
             flying: None,
             quiet_until: Mono(0),
@@ -135,6 +135,17 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 impl Shard {
+    /// What keys of this quota share. `None`: it cannot be leased.
+    pub(super) fn rule(&mut self, quota: &Quota, timing: Timing) -> Option<Arc<Rule>> {
+        if let Some(newest) = self.newest.as_ref().filter(|rule| rule.quota.counts_as(quota)) {
+            return Some(newest.clone());
+        }
+        let terms = Terms::with(quota, timing)?;
+        let rule = Arc::new(Rule { quota: quota.clone(), packed: script::pack(&terms), terms });
+        self.newest = Some(rule.clone());
+        Some(rule)
+    }
+
     /// Takes out a quarter of what can go: what was used longest ago. What they held is to be given back by the requests.
     pub(super) fn make_room(&mut self, now: Mono) -> Vec<(Entry, Request)> {
         let mut used: Vec<Mono> =
@@ -156,7 +167,7 @@ impl Shard {
         let out: Vec<_> = self.entries.extract_if(|_, entry| entry.is_at_rest() && which(entry)).collect();
         let mut returns = Vec::new();
         for (_, mut entry) in out {
-            let request = entry.node.give_up(&entry.terms, now);
+            let request = entry.node.give_up(&entry.rule.terms, now);
             self.lost += entry.node.lapsed();
             self.returned += entry.node.given_back();
             returns.extend(request.map(|request| (*entry, request)));
@@ -178,10 +189,8 @@ impl Entry {
     }
 
     /// Goes on by a quota that counts in another way. What is held is dropped: the ledger counts it as spent until it is settled.
-    pub(super) fn change(&mut self, quota: &Quota, terms: Terms) {
-        self.quota = quota.clone();
-        self.packed = script::pack(&terms);
-        self.terms = Arc::new(terms);
+    pub(super) fn change(&mut self, rule: Arc<Rule>) {
+        self.rule = rule;
         self.node.forget();
         self.flying = None;
     }
