@@ -6,6 +6,8 @@
 //!
 //! Not here: when requests go out and what a caller does meanwhile (`leased`).
 
+mod told;
+
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision};
@@ -90,6 +92,8 @@ pub struct Node {
     /// Of the permits held, at most so many are not valid yet: all are at `clear`.
     promised: u64,
     clear: Mono,
+    /// What the ledger owed beyond a full bucket, in units, when its word of that came: as it is paid, promises become valid.
+    ahead: (u64, Mono),
     /// What is held may be spent before this instant.
     expires: Mono,
     flight: Option<Flight>,
@@ -135,6 +139,7 @@ impl Node {
             reported: 0,
             promised: 0,
             clear: Mono(0),
+            ahead: (0, Mono(0)),
             expires: Mono(0),
             flight: None,
             word: None,
@@ -236,9 +241,11 @@ impl Node {
         self.promised = self.promised(terms, now) + reply.granted;
         self.held += reply.granted;
         // All that was promised is there once the ledger's debt is down to what a full bucket may owe.
-        let ahead_us = reply.taken.saturating_sub(terms.full()).div_ceil(terms.per_us.max(1));
-        let clear = if ahead_us == 0 { now } else { now.after(terms.stretched(ahead_us)) };
-        self.clear = if reply.granted > 0 { clear } else { clear.min(self.clear) };
+        let ahead = reply.taken.saturating_sub(terms.full());
+        let clear = Self::paid_at(terms, ahead, now);
+        if reply.granted > 0 || clear < self.clear {
+            (self.ahead, self.clear) = ((ahead, now), clear);
+        }
         let pause_us = Self::dry_us(terms, reply);
         if reply.granted < flight.need {
             self.dry_until = now.after(Duration::from_micros(pause_us));
@@ -284,6 +291,10 @@ impl Node {
 
     /// Gives back all that is held, and reports what was spent: at shutdown, or when nobody asks any more. A request that is
     /// under way is given up: its reply would come too late.
+    #[cfg_attr(
+        not(feature = "faults"),
+        allow(unused_variables, reason = "the terms say only which fault to make")
+    )]
     pub fn give_up(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
         if !self.has_news() && self.flight.is_none() {
             return None;
@@ -373,10 +384,15 @@ impl Node {
         if now >= self.clear || self.promised == 0 {
             return 0;
         }
-        let waits_us = (self.clear.0 - now.0).div_ceil(1_000);
-        (u128::from(waits_us) * u128::from(terms.per_us))
-            .div_ceil(u128::from(terms.interval))
-            .min(u128::from(self.promised)) as u64
+        let (ahead, since) = self.ahead;
+        let elapsed_us = terms.shrunk_us(now.0.saturating_sub(since.0));
+        let left = ahead.saturating_sub(elapsed_us.saturating_mul(terms.per_us));
+        left.div_ceil(terms.interval).min(self.promised)
+    }
+
+    /// When `units` of the refill have come since `from`, on a clock that may be faster than the ledger's.
+    fn paid_at(terms: &Terms, units: u64, from: Mono) -> Mono {
+        if units == 0 { from } else { from.after(terms.stretched(units.div_ceil(terms.per_us.max(1)))) }
     }
 
     fn valid(&self, terms: &Terms, now: Mono) -> u64 {
@@ -456,35 +472,6 @@ impl Node {
         let expected = self.demand.expected(terms.horizon_ns(), terms.horizon_ns());
         self.leases = is_ample && is_near && expected >= (2 * factor) as f64;
         self.leases
-    }
-
-    /// What an immediate take could still get, and nanoseconds until all is there again, by the ledger's last word.
-    fn left(&self, terms: &Terms, now: Mono) -> (u64, u64) {
-        let held = self.valid(terms, now);
-        let Some((reply, at)) = &self.word else { return (held, 0) };
-        let elapsed_us = now.0.saturating_sub(at.0) / 1_000;
-        let taken = terms.taken_after(reply, elapsed_us);
-        let there = if self.silent { 0 } else { terms.room(taken) };
-        let reset_us = if terms.windows.is_some() {
-            reply.ends_us.saturating_sub(reply.now_us + elapsed_us)
-        } else {
-            taken.saturating_sub(terms.units(self.held)).div_ceil(terms.per_us)
-        };
-        (held.saturating_add(there), reset_us.saturating_mul(1_000))
-    }
-
-    fn deny(&self, terms: &Terms, cost: u64, now: Mono) -> Decision {
-        let (left, reset_ns) = self.left(terms, now);
-        let until = if cost <= self.held {
-            // As many as the cost are valid once no more are promised than the rest.
-            let early_us = terms.units(self.held - cost).checked_div(terms.per_us).unwrap_or(0);
-            Mono(self.clear.0.saturating_sub(early_us.saturating_mul(1_000)))
-        } else {
-            self.word.as_ref().map_or(self.dry_until, |(reply, at)| {
-                at.after(terms.stretched(terms.wait_us(reply, cost - self.held)))
-            })
-        };
-        Decision::deny(terms.limit, left.min(cost - 1), until.0.saturating_sub(now.0), reset_ns)
     }
 }
 

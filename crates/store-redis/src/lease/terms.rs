@@ -316,6 +316,11 @@ impl Terms {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(1))
     }
 
+    /// How many microseconds of the ledger's clock have passed at least, on a clock that may be faster.
+    pub(super) fn shrunk_us(&self, elapsed_ns: u64) -> u64 {
+        (u128::from(elapsed_ns) * 1_000 / u128::from(1_000_000 + self.drift_ppm)) as u64
+    }
+
     #[cfg(feature = "faults")]
     pub(super) fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)

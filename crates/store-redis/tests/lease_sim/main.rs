@@ -2,7 +2,14 @@
 //!
 //! `TOLLGATE_SIM_SEEDS=100000` runs more seeds than the usual 10,000; `TOLLGATE_SIM_SEED=17` runs one and prints its trace.
 
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a failed step of a test must say which, and figures are told"
+)]
+
 mod checker;
+mod honest;
 mod plan;
 mod rng;
 mod step;

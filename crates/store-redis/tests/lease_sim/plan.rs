@@ -172,8 +172,7 @@ impl Plan {
             while at < self.calm_from_ns {
                 let until_ns = at + rng.range(self.tau_ns() / 2, 4 * self.tau_ns());
                 // Idle, as fast as the quota allows, faster, and much faster.
-                let speed = rng.pick(&[0, 1, 2, 4, 4, 12]);
-                if speed > 0 {
+                if let Some(speed) = rng.pick(&[None, Some(1_u64), Some(2), Some(4), Some(4), Some(12)]) {
                     let together = rng.pick(&[1, 1, 1, 4, 16]);
                     let largest_cost = rng.pick(&[1, 1, 1, 3, (self.burst / 2).max(1)]);
                     let every_ns = (even_ns * together * largest_cost.div_ceil(2) * 2 / speed).max(20_000);

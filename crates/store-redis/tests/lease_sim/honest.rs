@@ -1,0 +1,190 @@
+//! What decisions say is true: a ledger asked call by call answers as `core` does, and what a lease's decisions promise can be had.
+
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, Align, Cost, Decision, Period, Quota, Refill, RetryAfter, Timestamp};
+use tollgate_store_redis::lease::{Call, Ledger, Mono, Node, Op, Terms, Verdict};
+
+use crate::rng::Rng;
+
+const BEGIN_US: u64 = 1_780_000_000_000_000;
+
+fn bucket(limit: u64, period: Duration, burst: u64) -> Quota {
+    let refill = Refill::Continuous;
+    let algorithm = Algorithm::TokenBucket { burst: Some(burst), initial: None, overdraft: 0, refill };
+    Quota::new(limit, Period::Span(period), algorithm).expect("within bounds")
+}
+
+fn window(limit: u64, period: Duration, align: Align) -> Quota {
+    Quota::new(limit, Period::Span(period), Algorithm::FixedWindow { align }).expect("within bounds")
+}
+
+/// One node, alone with its ledger, on a network without delay.
+#[derive(Clone)]
+struct Alone {
+    quota: Quota,
+    terms: Terms,
+    ledger: Ledger,
+    node: Node,
+    now_ns: u64,
+    from_leases: u64,
+}
+
+impl Alone {
+    fn new(quota: Quota) -> Self {
+        let terms = Terms::of(&quota).expect("can be leased");
+        Self { quota, terms, ledger: Ledger::default(), node: Node::new(7), now_ns: 0, from_leases: 0 }
+    }
+
+    fn take(&mut self, cost: u64) -> Decision {
+        let now = Mono(self.now_ns);
+        let mut step = self.node.take(&self.terms, Cost(cost), now);
+        for _ in 0..10 {
+            let before = step.send;
+            if let Some(request) = step.send {
+                let reply = self.call(Op::Lease(request));
+                self.node.on_grant(&self.terms, &reply, now);
+            }
+            match step.verdict {
+                Verdict::Decided(decision) => {
+                    self.from_leases += 1;
+                    return decision;
+                }
+                Verdict::Central => {
+                    let reply = self.call(Op::Take { cost, times: 1 });
+                    self.node.on_central(&reply, now);
+                    return self.terms.decision(&reply, cost);
+                }
+                Verdict::Wait => assert!(before.is_some(), "waits for nothing"),
+            }
+            step = self.node.retake(&self.terms, Cost(cost), now);
+        }
+        panic!("a take waits for ever");
+    }
+
+    fn call(&mut self, op: Op) -> tollgate_store_redis::lease::Reply {
+        let now_us = BEGIN_US + self.now_ns / 1_000;
+        let window_ends_us = self.terms.window_ends_us(&self.quota, Timestamp::from_nanos(now_us * 1_000));
+        self.ledger.apply(&self.terms, Call { op, window_ends_us }, now_us)
+    }
+
+    fn is_admitted_after(&self, wait: Duration, cost: u64) -> bool {
+        let mut later = self.clone();
+        later.now_ns += wait.as_nanos() as u64;
+        later.take(cost).is_admitted()
+    }
+}
+
+#[test]
+fn a_ledger_asked_call_by_call_answers_as_core_does() {
+    let second = Duration::from_secs(1);
+    for (at, quota) in [
+        bucket(10, second, 10),
+        bucket(3, second, 7),
+        bucket(997, Duration::from_millis(700), 50),
+        bucket(1_000_000, second, 5),
+        window(10, second, Align::Calendar),
+        window(10, Duration::from_millis(250), Align::FirstHit),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut rng = Rng::new(at as u64);
+        let terms = Terms::of(&quota).expect("can be leased");
+        let is_first_hit = terms.begins_with_first_hit();
+        let (mut ledger, mut state, mut now_us) = (Ledger::default(), quota.fresh(), BEGIN_US);
+        for _ in 0..3_000 {
+            now_us += rng.pick(&[0, 1, 1_000, 40_000, 400_000, 3_000_000]);
+            let now = Timestamp::from_nanos(now_us * 1_000);
+            let cost = rng.pick(&[0, 1, 1, 1, 2, 5, 8, 100]);
+            let (op, ours) = match rng.range(0, 9) {
+                0..=1 if cost == 0 => continue,
+                0 if is_first_hit => continue, // a first hit that is given back never was
+                0 => (Op::GiveBack { cost }, quota.give_back(&mut state, Cost(cost), now)),
+                1 => (Op::Charge { cost }, quota.charge(&mut state, Cost(cost), now)),
+                _ => (Op::Take { cost, times: 1 }, quota.take(&mut state, Cost(cost), now)),
+            };
+            let call = Call { op, window_ends_us: terms.window_ends_us(&quota, now) };
+            let mut reply = ledger.apply(&terms, call, now_us);
+            if !matches!(op, Op::Take { .. }) {
+                reply.admitted = 1; // core tells a charge and a return as admitted, whatever is owed
+            }
+            let theirs = terms.decision(&reply, cost);
+            let told = |decision: &Decision| (decision.is_admitted(), decision.limit(), decision.remaining());
+            assert_eq!(told(&theirs), told(&ours), "{op:?} at {now_us} of {quota:?}");
+            let near = |a: Duration, b: Duration| a.abs_diff(b) <= Duration::from_micros(1);
+            assert!(near(theirs.reset_after(), ours.reset_after()), "{op:?}: {theirs:?} for {ours:?}");
+            match (theirs.retry_after(), ours.retry_after()) {
+                (RetryAfter::After(a), RetryAfter::After(b)) => {
+                    assert!(near(a, b), "{op:?}: {a:?} for {b:?}")
+                }
+                (a, b) => assert_eq!(a, b, "{op:?} at {now_us}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn merged_takes_are_answered_as_if_they_had_come_one_after_another() {
+    for quota in [bucket(10, Duration::from_secs(1), 10), window(10, Duration::from_secs(1), Align::Calendar)]
+    {
+        let terms = Terms::of(&quota).expect("can be leased");
+        let now = Timestamp::from_nanos(BEGIN_US * 1_000);
+        let (mut ledger, mut state) = (Ledger::default(), quota.fresh());
+        let call =
+            Call { op: Op::Take { cost: 3, times: 5 }, window_ends_us: terms.window_ends_us(&quota, now) };
+        let reply = ledger.apply(&terms, call, BEGIN_US);
+        for nth in 0..5 {
+            let one = quota.take(&mut state, Cost(3), now);
+            assert_eq!(terms.decision_of(&reply, 3, nth, 5), one, "the {nth}th");
+        }
+    }
+}
+
+/// I7 and I11, for one node and nobody else: what is told can be had, and not earlier than told.
+#[test]
+fn what_a_leasing_node_tells_can_be_had() {
+    let second = Duration::from_secs(1);
+    for (at, quota) in [
+        bucket(1_000, second, 1_000),
+        bucket(2_000, second, 300),
+        bucket(997, Duration::from_millis(700), 900),
+        window(3_000, second, Align::Calendar),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut rng = Rng::new(at as u64);
+        let mut alone = Alone::new(quota.clone());
+        let (mut denied, mut early) = (0_u32, 0_u32);
+        for turn in 0..6_000 {
+            let speed = [2_000_000, 400_000, 100_000][turn / 500 % 3];
+            alone.now_ns += rng.range(0, speed);
+            let cost = rng.pick(&[1, 1, 1, 1, 2, 7, 30]);
+            let decision = alone.take(cost);
+            assert_eq!(decision.limit(), quota.limit());
+            let left = decision.remaining();
+            if left > 0 {
+                let mut clone = alone.clone();
+                let taken = clone.take(left);
+                assert!(
+                    taken.is_admitted(),
+                    "{left} told to be left at {turn}: {decision:?}, {taken:?} {:?} {:?}",
+                    alone.node,
+                    alone.ledger
+                );
+            }
+            if let RetryAfter::After(wait) = decision.retry_after() {
+                denied += 1;
+                assert!(wait > Duration::ZERO);
+                // The drift that is allowed for, and a microsecond for the ledger's clock.
+                let wait = wait + Duration::from_micros(2);
+                assert!(alone.is_admitted_after(wait, cost), "{cost} at {turn}: not after {wait:?}");
+                let before = (wait * 9 / 10).saturating_sub(Duration::from_micros(100));
+                early += u32::from(alone.is_admitted_after(before, cost));
+            }
+        }
+        assert!(denied > 100 && alone.from_leases > 3_000, "{denied} denied, {} leased", alone.from_leases);
+        assert!(early * 20 <= denied, "{early} of {denied} would have been admitted a tenth earlier");
+    }
+}

@@ -1,0 +1,165 @@
+//! Callers: takes that arrive, wait, are answered, or are decided without the ledger.
+
+use tollgate_core::{Cost, Timestamp};
+use tollgate_store_redis::lease::{Op, Verdict};
+
+use super::{Event, Host, World};
+use crate::checker::Broken;
+use crate::plan::Phase;
+
+impl World<'_> {
+    pub(super) fn next_take(&mut self, phase: usize) {
+        let Phase { every_ns, until_ns, .. } = self.plan.phases[phase];
+        let next = self.now + self.rng.range(every_ns / 2, every_ns * 3 / 2).max(1);
+        if next < until_ns {
+            self.at(next, Event::Take { phase });
+        }
+    }
+
+    pub(super) fn arrive(&mut self, phase: usize) -> Result<(), Broken> {
+        self.next_take(phase);
+        self.takes(phase)
+    }
+
+    pub(super) fn takes(&mut self, phase: usize) -> Result<(), Broken> {
+        let Phase { host, together, largest_cost, .. } = self.plan.phases[phase];
+        if !self.hosts[host].is_up {
+            return Ok(());
+        }
+        for _ in 0..together {
+            let cost = self.rng.range(1, largest_cost);
+            self.take(host, cost, true)?;
+        }
+        self.settle_host(host)
+    }
+
+    /// One caller's take; `is_new`: not one that has waited.
+    pub(super) fn take(&mut self, host: usize, cost: u64, is_new: bool) -> Result<bool, Broken> {
+        let now = self.mono(host);
+        let node = &mut self.hosts[host].node;
+        let step = if is_new {
+            node.take(&self.terms, Cost(cost), now)
+        } else {
+            node.retake(&self.terms, Cost(cost), now)
+        };
+        let mut is_decided = true;
+        match step.verdict {
+            Verdict::Decided(decision) => {
+                let admitted = decision.is_admitted();
+                self.digest(u64::from(admitted) + cost * 2);
+                self.note(|| format!("h{host} take {cost}: {decision:?}"));
+                if admitted {
+                    self.admitted(host, cost)?;
+                } else if decision.retry_after() == tollgate_core::RetryAfter::Now {
+                    return Err("I7: a denial that says: now".into());
+                }
+            }
+            Verdict::Wait => {
+                self.note(|| format!("h{host} take {cost}: waits"));
+                self.hosts[host].waiting.push_back(cost);
+                is_decided = false;
+            }
+            Verdict::Central => {
+                self.note(|| format!("h{host} take {cost}: central"));
+                self.hosts[host].central.push_back(cost);
+                is_decided = false;
+            }
+        }
+        if let Some(request) = step.send {
+            self.send_lease(host, request)?;
+        }
+        Ok(is_decided)
+    }
+
+    /// Admitted from a lease, now.
+    pub(super) fn admitted(&mut self, host: usize, cost: u64) -> Result<(), Broken> {
+        self.tick();
+        if self.plan.is_window() {
+            self.checker.window(self.ledger.ends_us, self.now);
+        }
+        self.out.admitted += cost;
+        self.checker.admit(cost, self.now)?;
+        if self.rng.percent(self.plan.refunds) {
+            let now = self.mono(host);
+            if self.hosts[host].node.give_back(&self.terms, Cost(cost), now).is_some() {
+                self.out.admitted -= cost;
+                self.checker.give_back(cost);
+            } else {
+                self.send(host, Op::GiveBack { cost });
+            }
+        } else if self.rng.percent(self.plan.charges) {
+            self.send(host, Op::Charge { cost });
+        }
+        Ok(())
+    }
+
+    /// After anything happened on a host: central takes go out, and the timer is set.
+    pub(super) fn settle_host(&mut self, host: usize) -> Result<(), Broken> {
+        // At most one trip under way; what arrives meanwhile rides the next, equal takes merged.
+        let is_cooling = self.now < self.hosts[host].cool_until;
+        if self.hosts[host].asked.is_empty() || is_cooling {
+            while let Some(cost) = self.hosts[host].central.pop_front() {
+                let mut times = 1;
+                while self.hosts[host].central.front() == Some(&cost) {
+                    self.hosts[host].central.pop_front();
+                    times += 1;
+                }
+                if is_cooling {
+                    for _ in 0..times {
+                        self.degrade(host, cost)?;
+                    }
+                } else {
+                    self.out.centrals += 1;
+                    let number = self.send(host, Op::Take { cost, times });
+                    self.hosts[host].asked.push(number);
+                }
+            }
+        }
+        if let Some(at) = self.hosts[host].node.wakes_at(&self.terms) {
+            let now = self.mono(host);
+            let due = self.now + at.0.saturating_sub(now.0) + 1;
+            if self.hosts[host].wake_at <= self.now || due < self.hosts[host].wake_at {
+                self.hosts[host].wake_at = due;
+                let life = self.hosts[host].life;
+                self.at(due, Event::Wake { host, life });
+            }
+        }
+        self.conserve(host)
+    }
+
+    /// I3 on the node: granted = spent + held + lapsed + given back.
+    pub(super) fn conserve(&self, host: usize) -> Result<(), Broken> {
+        let Host { node, granted, .. } = &self.hosts[host];
+        let told = node.spent() + node.held() + node.lapsed() + node.given_back();
+        if *granted == told {
+            Ok(())
+        } else {
+            Err(format!("I3: h{host} was granted {granted} and accounts for {told}"))
+        }
+    }
+
+    /// Nobody answers: denied, or decided by this host's share. Flagged either way.
+    pub(super) fn degrade(&mut self, host: usize, cost: u64) -> Result<(), Broken> {
+        if !self.plan.local_share {
+            return Ok(());
+        }
+        let now = self.mono(host);
+        let share = &mut self.hosts[host].share;
+        let at = Timestamp::from_nanos(now.0);
+        if self.local.take(share, Cost(cost), at).is_admitted() {
+            self.out.degraded += cost;
+            self.digest(cost ^ 0xDE);
+            self.note(|| format!("h{host} take {cost}: degraded, admitted"));
+            // I14: at most the share, B' + r'·t, on the host's own clock.
+            let (limit, period_ns) = (i128::from(self.local.limit()), i128::from(self.plan.period_ns));
+            let host = &mut self.hosts[host];
+            let over = |admitted: u64| i128::from(admitted) * period_ns - limit * i128::from(now.0);
+            host.degraded_lowest = host.degraded_lowest.min(over(host.degraded));
+            host.degraded += cost;
+            if over(host.degraded) - host.degraded_lowest > limit * period_ns {
+                return Err("I14: more than a share while degraded".into());
+            }
+        }
+        Ok(())
+    }
+}

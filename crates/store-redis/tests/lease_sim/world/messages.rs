@@ -1,0 +1,187 @@
+//! Messages: how they travel, and what the ledger and the hosts do when they come.
+
+use tollgate_core::Timestamp;
+use tollgate_store_redis::lease::{Call, Op, Reply, Request};
+
+use super::{COOLING_NS, Event, Message, PATIENCE_NS, World};
+use crate::checker::Broken;
+
+impl World<'_> {
+    pub(super) fn send_lease(&mut self, host: usize, request: Request) -> Result<(), Broken> {
+        if self.now < self.hosts[host].cool_until {
+            self.hosts[host].node.on_lost(request.seq);
+            return self.answer_waiting(host, false);
+        }
+        self.out.requests += 1;
+        self.send(host, Op::Lease(request));
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, host: usize, op: Op) -> u64 {
+        self.numbers += 1;
+        let there = self.wall(host).as_nanos().saturating_add_signed(self.hosts[host].skew_ns);
+        let window_ends_us = self.terms.window_ends_us(&self.quota, Timestamp::from_nanos(there));
+        let message = Message { number: self.numbers, call: Call { op, window_ends_us } };
+        let life = self.hosts[host].life;
+        self.note(|| format!("h{host} sends #{} {op:?}", message.number));
+        // What must not come twice goes by a connection that sends it once.
+        let is_repeatable = !matches!(op, Op::GiveBack { .. });
+        for at in self.deliveries(is_repeatable) {
+            self.at(at, Event::ToLedger { host, life, message });
+        }
+        if matches!(op, Op::Lease(_) | Op::Take { .. }) {
+            self.at(self.now + PATIENCE_NS, Event::Patience { host, life, message });
+        }
+        self.numbers
+    }
+
+    /// When a message arrives: not at all, once, or twice.
+    pub(super) fn deliveries(&mut self, is_repeatable: bool) -> Vec<u64> {
+        let is_faulty = self.now < self.plan.calm_from_ns;
+        let mut times = if is_faulty && self.rng.percent(self.plan.loss) { 0 } else { 1 };
+        if is_faulty && is_repeatable && self.rng.percent(self.plan.twice) {
+            times += 1;
+        }
+        if self.now < self.silent_until {
+            times = 0;
+        }
+        let mut at = Vec::with_capacity(times);
+        for nth in 0..times {
+            let (low, high) = self.plan.delay_ns;
+            let mut delay = self.rng.range(low, high);
+            if is_faulty && (self.rng.percent(self.plan.slow) || nth > 0 && self.rng.percent(30)) {
+                delay = self.rng.range(high, 3 * self.plan.tau_ns());
+            }
+            at.push(self.now + delay);
+        }
+        at
+    }
+
+    pub(super) fn at_ledger(&mut self, host: usize, life: u64, message: Message) -> Result<(), Broken> {
+        if self.now < self.silent_until {
+            return Ok(());
+        }
+        self.tick();
+        let clock_us = self.clock_us();
+        let reply = self.ledger.apply(&self.terms, message.call, clock_us);
+        self.forget_at_us = self.ledger.forget_at_us(&self.terms);
+        self.digest(reply.taken ^ reply.granted << 40 ^ reply.admitted << 50);
+        self.note(|| format!("ledger #{} of h{host}: {reply:?}", message.number));
+        self.checker.window(reply.ends_us, self.now);
+        match message.call.op {
+            Op::Take { cost, times } if !reply.refused => {
+                // I5: what is there and nobody holds is not denied.
+                let room = self.terms.full().saturating_sub(reply.taken) / self.terms.interval();
+                if reply.admitted < times && room >= cost && cost > 0 {
+                    return Err(format!("I5: denied {cost} with {room} there"));
+                }
+                self.checker.admit(cost * reply.admitted, self.now)?;
+            }
+            Op::GiveBack { cost } if !reply.refused => self.checker.give_back(cost),
+            _ => {}
+        }
+        self.book()?;
+        for at in self.deliveries(true) {
+            self.at(at, Event::ToHost { host, life, message, reply });
+        }
+        Ok(())
+    }
+
+    pub(super) fn at_host(&mut self, host: usize, message: Message, reply: Reply) -> Result<(), Broken> {
+        let now = self.mono(host);
+        if reply.refused && reply.now_us > 0 {
+            let wall_ns = self.wall(host).as_nanos();
+            self.hosts[host].skew_ns = (reply.now_us * 1_000).cast_signed() - wall_ns.cast_signed();
+        }
+        match message.call.op {
+            Op::Lease(_) if self.hosts[host].node.on_grant(&self.terms, &reply, now) => {
+                self.hosts[host].granted += reply.granted;
+                self.note(|| format!("h{host} hears #{}: {} granted", message.number, reply.granted));
+                self.answer_waiting(host, true)?;
+            }
+            Op::Take { cost, times } if self.was_asked(host, message.number) => {
+                self.hosts[host].node.on_central(&reply, now);
+                if reply.refused {
+                    self.hosts[host].central.push_back(cost); // once more, with the window of then; the others give up
+                } else {
+                    self.deal(host, cost, times, &reply)?;
+                }
+            }
+            _ => {}
+        }
+        self.settle_host(host)
+    }
+
+    /// True once for each merged take under way: with its reply, or when none is waited for any longer.
+    pub(super) fn was_asked(&mut self, host: usize, number: u64) -> bool {
+        let before = self.hosts[host].asked.len();
+        self.hosts[host].asked.retain(|asked| *asked != number);
+        self.hosts[host].asked.len() < before
+    }
+
+    /// Deals a merged take's answer out to its callers.
+    pub(super) fn deal(&mut self, host: usize, cost: u64, times: u64, reply: &Reply) -> Result<(), Broken> {
+        let mut dealt = 0;
+        for nth in 0..times {
+            let decision = self.terms.decision_of(reply, cost, nth, times);
+            self.note(|| format!("h{host} central {cost}: {decision:?}"));
+            dealt += u64::from(decision.is_admitted());
+        }
+        self.out.admitted += dealt * cost;
+        if dealt > reply.admitted {
+            return Err(format!(
+                "I3: {dealt} callers were admitted where the ledger admitted {}",
+                reply.admitted
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn out_of_patience(&mut self, host: usize, message: Message) -> Result<(), Broken> {
+        match message.call.op {
+            Op::Lease(request) => {
+                let waited = self.hosts[host].node.is_waiting_for(request.seq);
+                if waited {
+                    self.note(|| format!("h{host} gives #{} up", message.number));
+                    self.hosts[host].node.on_lost(request.seq);
+                    self.hosts[host].cool_until = self.now + COOLING_NS;
+                    self.answer_waiting(host, false)?;
+                }
+            }
+            Op::Take { cost, times } if self.was_asked(host, message.number) => {
+                self.hosts[host].cool_until = self.now + COOLING_NS;
+                for _ in 0..times {
+                    self.degrade(host, cost)?;
+                }
+            }
+            _ => {}
+        }
+        self.settle_host(host)
+    }
+
+    /// Those who waited ask again; or hear that nobody answers.
+    pub(super) fn answer_waiting(&mut self, host: usize, has_answer: bool) -> Result<(), Broken> {
+        for cost in std::mem::take(&mut self.hosts[host].waiting) {
+            if has_answer {
+                self.take(host, cost, false)?;
+            } else {
+                self.degrade(host, cost)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn wake(&mut self, host: usize) -> Result<(), Broken> {
+        self.hosts[host].wake_at = 0;
+        let now = self.mono(host);
+        if self.now < self.hosts[host].cool_until {
+            let (at, life) = (self.hosts[host].cool_until, self.hosts[host].life);
+            self.at(at, Event::Wake { host, life });
+            return Ok(());
+        }
+        if let Some(request) = self.hosts[host].node.on_time(&self.terms, now) {
+            self.send_lease(host, request)?;
+        }
+        self.settle_host(host)
+    }
+}
