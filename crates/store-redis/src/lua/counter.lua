@@ -5,6 +5,9 @@
 
 -- floor(count * span / whole): exact. Spans are ms, and ns within.
 local function share(count, o_ms, o, w_ms, w)
+  if count == 0 then
+    return 0
+  end
   local q = count * ((o_ms * 1000000 + o) / (w_ms * 1000000 + w))
   local near = math.floor(q + 0.5)
   if math.abs(q - near) > 0.001 then
@@ -102,7 +105,7 @@ local function counter(key, arg, go)
     -- It weighs until the end of the next window at most.
     local windows = ahead + (now > 0 and 2 or 1)
     local till_ms, till = ms - in_ms + windows * w_ms, ns - into + windows * w
-    local text = string.format('%s %.0f %.0f %.0f', whole, number + ahead, now, before)
+    local text = string.format('%s %d %d %d', whole, number + ahead, now, before)
     redis.call('SET', key, text, 'PXAT', till_ms + math.ceil(till / 1000000))
   elseif go == 1 and gone and v then
     redis.call('DEL', key)

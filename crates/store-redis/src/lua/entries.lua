@@ -13,15 +13,17 @@ local function entries(key, arg, go)
   local raw, known, base, head_ms, head_ns, size, first = {}, {}, 0, 0, 0, 0, 1
   local function entry(i)
     if not known[i] then
-      raw[i] = redis.call('LINDEX', key, i)
+      raw[i] = raw[i] or redis.call('LINDEX', key, i)
       local a, b, c = string.match(raw[i], '^(%d+) (%d+) (%d+)$')
       known[i] = {tonumber(a), tonumber(b), tonumber(c)}
     end
     return known[i]
   end
 
-  local head = redis.call('LINDEX', key, 0)
+  local begins = redis.call('LRANGE', key, 0, 1)
+  local head = begins[1]
   if head then
+    raw[1] = begins[2]
     local which, a, b, c = string.match(head, '^(%S+) (%d+) (%d+) (%d+)$')
     size = redis.call('LLEN', key) - 1
     if which ~= tag or size > 0 and entry(size)[3] > 4e15 then
@@ -158,12 +160,13 @@ local function entries(key, arg, go)
       end
       shown[low], shown[low - 1] = true, low > since or nil
     end
-    shown[had] = true
+    shown[had] = nil
     local order = {}
     for i in pairs(shown) do
       order[#order + 1] = i
     end
     table.sort(order)
+    order[#order + 1] = had
     for _, i in ipairs(order) do
       reply[#reply + 1] = raw[i] or redis.call('LINDEX', key, i)
     end
@@ -179,13 +182,13 @@ local function entries(key, arg, go)
       if cell_ms + cell > 0 then
         head_ms, head_ns = at_ms, at_ns
       end
-      local new = string.format('%s %.0f %.0f %.0f', tag, head_ms, head_ns, base)
+      local new = string.format('%s %d %d %d', tag, head_ms, head_ns, base)
       if not head then
         redis.call('RPUSH', key, new)
       end
       if live and grown then
         local e = entry(size)
-        local text = string.format('%.0f %.0f %.0f', e[1], e[2], e[3])
+        local text = string.format('%d %d %d', e[1], e[2], e[3])
         if size > had then
           redis.call('RPUSH', key, text)
         else
@@ -194,7 +197,7 @@ local function entries(key, arg, go)
       end
       if grown then
         local e = entry(size)
-        redis.call('PEXPIREAT', key, e[1] + w_ms + math.ceil((e[2] + w) / 1000000))
+        redis.call('PEXPIREAT', key, string.format('%d', e[1] + w_ms + math.ceil((e[2] + w) / 1000000)))
       end
       if head and not live then
         redis.call('LTRIM', key, 0, 0)

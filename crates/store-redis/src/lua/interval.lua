@@ -63,7 +63,7 @@ local function interval(key, arg, go)
   if go == 1 and write or go == 2 and short and write then
     local periods = math.ceil(missing / limit)
     local full = from_ms + periods * every_ms + math.ceil((from + periods * every) / 1000000) + keep
-    local text = string.format('%.0f %.0f %.0f', from_ms, from, missing)
+    local text = string.format('%d %d %d', from_ms, from, missing)
     redis.call('SET', key, text, 'PXAT', string.format('%.0f', math.min(full, 9e15)))
   elseif go == 1 and gone then
     redis.call('DEL', key)
