@@ -15,6 +15,38 @@ fn used_memory(store: &Direct) -> i64 {
     line.trim().parse().expect("a number")
 }
 
+/// A log of many entries that are over, or that a large cost has to wait for, is searched and not walked: nobody holds up the server.
+#[test]
+fn a_long_list_costs_a_few_steps() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let store = store(&redis, StoreTime::Node);
+    let quota = quota(1 << 20, HOUR, Algorithm::SlidingWindowLog { log_denied: false });
+    let key = String::from_utf8(store.key(b"k")).expect("text");
+    let begins_ms = (AHEAD.as_nanos() / 1_000_000).to_string();
+    let fill = "redis.call('RPUSH', KEYS[1], 'log 0 0 0') \
+                for i = 1, 100000 do redis.call('RPUSH', KEYS[1], string.format('%d 0 %d', ARGV[1] + i, i * 10)) end";
+    store.command(&["EVAL", fill, "1", &key, &begins_ms]);
+    store.command(&["CONFIG", "RESETSTAT"]);
+    let ask = |kind, now| store.run(&[store.ask(b"k", &quota, kind)], now).expect("an answer");
+    let Answer::Decision(refused) = ask(Kind::Take(Cost(600_000)), AHEAD + SECOND * 100)[0] else {
+        panic!("a decision")
+    };
+    assert_eq!(refused.remaining(), (1 << 20) - 1_000_000);
+    // Room for it is made by the entry with which 551,424 have left: the 55,143rd.
+    let wait = Duration::from_millis(55_143) + HOUR - SECOND * 100;
+    assert_eq!(refused.retry_after(), tollgate_core::RetryAfter::After(wait));
+    ask(Kind::GiveBack(Cost(400_005)), AHEAD + SECOND * 100);
+    let Answer::Decision(later) = ask(Kind::Take(Cost(1)), AHEAD + HOUR + SECOND * 90)[0] else {
+        panic!("a decision")
+    };
+    assert_eq!(later.remaining(), (1 << 20) - 1 - 100_000, "of the youngest 10,000 entries");
+    let Value::BulkString(stats) = store.command(&["INFO", "commandstats"]) else { panic!("no text") };
+    let stats = String::from_utf8_lossy(&stats).into_owned();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_lindex:calls=")).expect("a line");
+    let steps: u32 = line.split(',').next().and_then(|steps| steps.parse().ok()).expect("a number");
+    assert!(steps < 150, "{steps} steps");
+}
+
 #[test]
 fn a_key_of_one_word_costs_no_more_than_115_bytes_above_its_name() {
     let day = HOUR * 24;

@@ -20,6 +20,21 @@ local function entries(key, arg, go)
     return known[i]
   end
 
+  -- The first entry, from i and before `last`, of which `is` holds; else `last`. The entries that it does not hold of come
+  -- first, mostly few: strides that double, then halves.
+  local function seek(i, last, is)
+    local stride = 1
+    while i < last do
+      local middle = math.min(math.floor((i + last) / 2), i + stride - 1)
+      if is(entry(middle)) then
+        last = middle
+      else
+        i, stride = middle + 1, stride * 2
+      end
+    end
+    return i
+  end
+
   local begins = redis.call('LRANGE', key, 0, 1)
   local head = begins[1]
   if head then
@@ -47,12 +62,11 @@ local function entries(key, arg, go)
   end
 
   -- What has left the window.
-  while first <= size do
-    local e = entry(first)
-    if (at_ms - e[1] - w_ms) * 1000000 + at_ns - e[2] - w < 0 then
-      break
-    end
-    first, base = first + 1, math.max(base, e[3])
+  first = seek(1, size + 1, function(e)
+    return (at_ms - e[1] - w_ms) * 1000000 + at_ns - e[2] - w < 0
+  end)
+  if first > 1 then
+    base = math.max(base, entry(first - 1)[3])
   end
   local had, since, started = size, first, base
   if size >= first then
@@ -82,8 +96,12 @@ local function entries(key, arg, go)
   end
   -- While the younger alone are above the limit, nothing fits whatever the oldest says.
   local function forget()
-    while first < size and entry(size)[3] - entry(first)[3] > limit do
-      first, base = first + 1, entry(first)[3]
+    local was, sum = first, first <= size and entry(size)[3]
+    first = seek(first, size, function(e)
+      return sum - e[3] <= limit
+    end)
+    if first > was then
+      base = entry(first - 1)[3]
     end
     if first <= size then
       local e, before = entry(size), first < size and entry(size - 1)[3] or base
@@ -127,9 +145,9 @@ local function entries(key, arg, go)
     elseif n == -1 then
       moved = true
       base = base + math.min(cost, used())
-      while first <= size and entry(first)[3] <= base do
-        first = first + 1
-      end
+      first = seek(first, size + 1, function(e)
+        return e[3] > base
+      end)
     elseif n == -3 and used() > limit then
       asked[#asked + 1] = base + used() - limit
     elseif n == -2 then
@@ -144,20 +162,11 @@ local function entries(key, arg, go)
   -- Of what was there: the entries at which a refused take would fit, each with the one before it, and the last.
   local reply = {head, started}
   if had >= since then
-    local function upto(i)
-      return tonumber(string.match(raw[i] or redis.call('LINDEX', key, i), '(%d+)$'))
-    end
     local shown = {}
     for _, wanted in ipairs(asked) do
-      local low, high, stride = since, had, 1
-      while low < high do
-        local middle = math.min(math.floor((low + high) / 2), low + stride - 1)
-        if upto(middle) >= wanted then
-          high = middle
-        else
-          low, stride = middle + 1, stride * 2
-        end
-      end
+      local low = seek(since, had, function(e)
+        return e[3] >= wanted
+      end)
       shown[low], shown[low - 1] = true, low > since or nil
     end
     shown[had] = nil
