@@ -18,6 +18,7 @@ use tollgate_store_redis::{RedisStore, Severity, StoreState};
 
 /// The store that the settings name.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a process, and a call to memory takes no detour")]
 pub enum Counters {
     /// This process's memory.
     Memory(MemoryStore),
