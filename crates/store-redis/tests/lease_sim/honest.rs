@@ -188,3 +188,28 @@ fn what_a_leasing_node_tells_can_be_had() {
         assert!(early * 20 <= denied, "{early} of {denied} would have been admitted a tenth earlier");
     }
 }
+
+/// A double holds every whole number up to 2^53: what the script works with stays below.
+#[test]
+fn terms_fit_a_double_and_are_never_faster_than_their_quota() {
+    let (mut rng, mut leased) = (Rng::new(1), 0);
+    for _ in 0..20_000 {
+        let most = (rng.pick(&[10, 1_000, 1_000_000, 1_000_000_000]), rng.pick(&[10, 10_000, 4_000_000_000]));
+        let (limit, burst) = (rng.range(1, most.0), rng.range(1, most.1));
+        let period_ns =
+            rng.pick(&[1_000_000, 700_000_000, 1_000_000_000, 60_000_000_000, 86_400_000_000_000]);
+        let refill = Refill::Continuous;
+        let algorithm = Algorithm::TokenBucket { burst: Some(burst), initial: None, overdraft: 0, refill };
+        let period = Period::Span(Duration::from_nanos(period_ns));
+        let Ok(quota) = Quota::new(limit, period, algorithm) else { continue };
+        let Some(terms) = Terms::of(&quota) else { continue };
+        leased += 1;
+        assert!(terms.full() + terms.ahead() + terms.per_us() < 1 << 53, "{quota:?}");
+        // Units in a permit's time, for what they should be.
+        let ours = u128::from(terms.interval()) * u128::from(limit) * 1_000;
+        let asked = u128::from(terms.per_us()) * u128::from(period_ns);
+        assert!(ours >= asked, "too fast: {quota:?}");
+        assert!((ours - asked) * 1_000_000 <= asked, "off by more than 1 ppm: {quota:?}");
+    }
+    assert!(leased > 10_000, "only {leased} could be leased");
+}
