@@ -222,6 +222,12 @@ impl IntervalNumbers<'_> {
         self.0.burst - self.0.initial
     }
 
+    /// Permits that an empty bucket lacks, all overdraft used.
+    #[must_use]
+    pub const fn most_missing(&self) -> u64 {
+        self.0.burst + self.0.overdraft
+    }
+
     /// A take of `cost` fits while no more permits than these are missing. `None`: it never fits.
     #[must_use]
     pub fn room_to_take(&self, cost: Cost) -> Option<u64> {

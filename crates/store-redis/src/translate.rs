@@ -62,7 +62,7 @@ pub(crate) fn read(quota: &Quota, a: &Value, b: &Value, at: Timestamp) -> Result
         Numbers::Bucket(bucket) => bucket::read(quota, bucket, a, b, at),
         Numbers::Window(window) => window::read(quota, window, a, b),
         Numbers::Total { .. } => window::read_total(quota, b),
-        Numbers::Interval(interval) => texts::read_interval(quota, interval, b),
+        Numbers::Interval(interval) => texts::read_interval(quota, interval, b, at),
         Numbers::Counter(counter) => texts::read_counter(quota, counter, a, b, at),
         Numbers::Cells(cells) => entries::read_cells(quota, cells, a, at),
         Numbers::Log(log) => entries::read_log(quota, log, a),

@@ -65,6 +65,30 @@ fn a_bucket_of_an_unknown_rate_keeps_the_time_that_it_owes() {
     assert_eq!(taken(10, 0), (true, 0));
 }
 
+/// A bucket whose limit is 0 is a total under the same name: it admits its burst once.
+#[test]
+fn a_limit_that_becomes_zero_and_is_raised_again_keeps_the_counts_it_can() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for refill in [Refill::Continuous, Refill::Interval] {
+        let store = store(&redis, StoreTime::Node);
+        let minute = SECOND * 60;
+        let taken = |limit: u64, cost: u64, now: Timestamp| {
+            let quota = quota(limit, minute, bucket(Some(10), None, 0, refill));
+            let answers =
+                store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(cost)))], now).expect("an answer");
+            match &answers[..] {
+                [Answer::Decision(it)] => (it.is_admitted(), it.remaining()),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(taken(6, 4, AHEAD), (true, 6));
+        assert_eq!(taken(0, 3, AHEAD), (true, 7), "nothing of the bucket counts");
+        assert_eq!(taken(0, 8, AHEAD), (false, 7));
+        assert_eq!(taken(6, 2, AHEAD), (true, 5), "three are owed");
+        assert_eq!(taken(6, 0, AHEAD + minute), (true, 10));
+    }
+}
+
 #[test]
 fn another_algorithm_under_the_same_name_is_told_and_not_counted() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

@@ -4,7 +4,14 @@ local TOTAL_MOST = 549755813887
 local function total(key, arg, go)
   local stock, n, cost, hold, at = struct.unpack('<dddd', arg)
   local v = redis.call('GET', key)
-  local held = v and tonumber(v)
+  local held, stale = v and tonumber(v), false
+  -- The rule's limit became 0: what its bucket left, which is a large number or a text and expires, counts nothing here.
+  if v and (not held and string.find(v, '^%d+ %d+ %d+$') or held and held >= 1000000) then
+    stale = redis.call('PEXPIRETIME', key) > 0
+    if stale then
+      v, held = false, nil
+    end
+  end
   if v and (not held or held < 0 or held > 1e15 or held % 1 > 0) then
     return -1, -1, v
   end
@@ -37,6 +44,9 @@ local function total(key, arg, go)
   if go == 1 and (gone or used == 0) and v then
     redis.call('DEL', key)
     was = 0
+  end
+  if go == 1 and stale and (gone or used ~= was) then
+    redis.call('DEL', key)
   end
   if go == 1 and used ~= was then
     redis.call('INCRBY', key, string.format('%d', used - was))

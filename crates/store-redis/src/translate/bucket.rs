@@ -5,7 +5,7 @@
 //! instant is exact, and the number small enough for Redis to keep it in the place of a pointer.
 
 use redis::Value;
-use tollgate_core::{BucketNumbers, Cost, Quota, State, Timestamp, Word};
+use tollgate_core::{BucketNumbers, Cost, MOST_COUNTED, Quota, State, Timestamp, Word};
 
 use super::{Packed, Read, foreign, groups, int, whole};
 use crate::ask::{Ask, Fault, Kind};
@@ -88,19 +88,28 @@ pub(super) fn read(
 ) -> Result<Read, Fault> {
     let Some(held) = whole(value)? else { return Ok(Read::State(quota.fresh(), false)) };
     let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_short());
+    let now = u128::from(at.as_nanos()) * u128::from(bucket.scale());
+    if let (Ok(used), -1) = (&held, int(expires)?)
+        && *used <= MOST_COUNTED
+    {
+        // The rule's limit was 0, and what it admitted a total: so many permits are owed.
+        let owed = bucket.units(Cost(*used)).min(bucket.empty());
+        let seen = [used.to_string().into_bytes(), b"-1".to_vec()];
+        return Ok(go_on(quota, form, seen, now, now + u128::from(owed)));
+    }
     let (number, expires_ms) = match (held, u64::try_from(int(expires)?)) {
         (Ok(number), Ok(expires_ms)) if (NANOS_PER_MS..EXACT).contains(&number) => (number, expires_ms),
         (held, _) => return Ok(foreign(&held.map_or_else(|text| text, |number| number.to_string()))),
     };
+    let seen = || [number.to_string().into_bytes(), expires_ms.to_string().into_bytes()];
     if let Some(full_at) = form.full_at(number, expires_ms) {
         let word = bucket.word(full_at);
         if bucket.full_at(word).is_some() {
             return Ok(Read::State(State::Word(word), true));
         }
-        return Ok(go_on(quota, bucket, form, (number, expires_ms), settled(quota, bucket, word, at), at));
+        return Ok(go_on(quota, form, seen(), now, settled(quota, bucket, word, at)));
     }
     // Another rate has written it: one that this rule had, or one of which nothing is known.
-    let now = u128::from(at.as_nanos()) * u128::from(bucket.scale());
     let known = rates(quota, bucket).find_map(|(form, word)| word(form.full_at(number, expires_ms)?));
     let full_at = match known {
         Some(word) => settled(quota, bucket, word, at),
@@ -109,7 +118,7 @@ pub(super) fn read(
             owed.min(now + u128::from(bucket.empty()))
         }
     };
-    Ok(go_on(quota, bucket, form, (number, expires_ms), full_at, at))
+    Ok(go_on(quota, form, seen(), now, full_at))
 }
 
 type WordOf<'a> = Box<dyn Fn(u128) -> Option<Word> + 'a>;
@@ -140,16 +149,8 @@ fn settled(quota: &Quota, bucket: BucketNumbers<'_>, word: Word, at: Timestamp) 
     bucket.full_at(word).unwrap_or(now + u128::from(bucket.most_owed()))
 }
 
-fn go_on(
-    quota: &Quota,
-    bucket: BucketNumbers<'_>,
-    form: Form,
-    (number, expires_ms): (u64, u64),
-    full_at: u128,
-    at: Timestamp,
-) -> Read {
-    let now = u128::from(at.as_nanos()) * u128::from(bucket.scale());
-    let seen = [number.to_string().into_bytes(), expires_ms.to_string().into_bytes()];
+/// What was seen goes on as a key that is full again at `full_at`, in units as `now`.
+fn go_on(quota: &Quota, form: Form, seen: [Vec<u8>; 2], now: u128, full_at: u128) -> Read {
     let to_be = if full_at <= now && !quota.starts_short() {
         [Vec::new(), Vec::new()]
     } else {

@@ -1,7 +1,7 @@
 //! States of a few numbers, kept as a short text: buckets that refill by the period, and the two weighted windows.
 
 use redis::Value;
-use tollgate_core::{CounterNumbers, IntervalNumbers, Quota, State, Timestamp};
+use tollgate_core::{CounterNumbers, IntervalNumbers, MOST_COUNTED, Quota, State, Timestamp};
 
 use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
 use crate::ask::{Ask, Fault};
@@ -28,6 +28,7 @@ pub(super) fn read_interval(
     quota: &Quota,
     interval: IntervalNumbers<'_>,
     value: &Value,
+    at: Timestamp,
 ) -> Result<Read, Fault> {
     let Some(text) = text(value)? else { return Ok(Read::State(quota.fresh(), false)) };
     Ok(match numbers(&text) {
@@ -35,7 +36,19 @@ pub(super) fn read_interval(
             let began = began_ms.saturating_mul(1_000_000).saturating_add(began_ns);
             Read::State(State::Wide(interval.state(began, missing)), true)
         }
-        None => foreign(&text),
+        None => match numbers(&text) {
+            // The rule's limit was 0, and what it admitted a total: so many permits are missing.
+            Some([used]) if used <= MOST_COUNTED => {
+                let missing = used.min(interval.most_missing());
+                let to_be = format!("{} {} {missing}", at.as_nanos() / 1_000_000, at.as_nanos() % 1_000_000);
+                let periods = missing.div_ceil(interval.limit().max(1));
+                let full_ns = at.as_nanos().saturating_add(periods.saturating_mul(interval.period_ns()));
+                let expires_ms = full_ns.div_ceil(1_000_000).saturating_add(KEPT_MS).to_string();
+                let words = [text, "-1".into(), to_be, expires_ms].map(String::into_bytes);
+                Read::Odd(Swap::Strings, words.into())
+            }
+            _ => foreign(&text),
+        },
     })
 }
 
