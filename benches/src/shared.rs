@@ -8,6 +8,7 @@ mod drive;
 mod exact;
 mod leased;
 mod outage;
+mod raw;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
@@ -92,11 +93,18 @@ impl Node {
 pub(super) struct Run {
     pub(super) calls: Vec<Call>,
     pub(super) seconds: f64,
+    /// CPU time of this thread meanwhile: what asking cost, whoever else had the machine.
+    pub(super) cpu_seconds: f64,
 }
 
 impl Run {
     pub(super) fn rate(&self) -> f64 {
         self.calls.len() as f64 / self.seconds
+    }
+
+    /// CPU time of this thread a call, in µs.
+    pub(super) fn cpu_us(&self) -> f64 {
+        self.cpu_seconds * 1e6 / self.calls.len() as f64
     }
 
     pub(super) fn count(&self, said: Said) -> usize {
@@ -115,7 +123,7 @@ impl Run {
 /// `tasks` tasks, each asking again as soon as it was answered, until all `keys` were asked for.
 pub(super) async fn closed(nodes: &[Node], tasks: usize, keys: &Arc<[String]>) -> Run {
     let next = Arc::new(AtomicUsize::new(0));
-    let begun = Instant::now();
+    let (begun, cpu) = (Instant::now(), cpu_seconds());
     let mut workers = JoinSet::new();
     for task in 0..tasks {
         let (node, keys, next) = (nodes[task % nodes.len()].clone(), keys.clone(), next.clone());
@@ -132,12 +140,12 @@ pub(super) async fn closed(nodes: &[Node], tasks: usize, keys: &Arc<[String]>) -
         });
     }
     let calls = workers.join_all().await.concat();
-    Run { calls, seconds: begun.elapsed().as_secs_f64() }
+    Run { calls, seconds: begun.elapsed().as_secs_f64(), cpu_seconds: cpu_seconds() - cpu }
 }
 
 /// So many calls a second, in the order of `keys`, each begun when it is due, whatever became of those before.
 pub(super) async fn paced(nodes: &[Node], rate: f64, keys: &Arc<[String]>) -> Run {
-    let begun = Instant::now();
+    let (begun, cpu) = (Instant::now(), cpu_seconds());
     let mut calls = JoinSet::new();
     let mut done = Vec::with_capacity(keys.len());
     let mut sent = 0;
@@ -154,5 +162,10 @@ pub(super) async fn paced(nodes: &[Node], rate: f64, keys: &Arc<[String]>) -> Ru
         }
         yield_now().await;
     }
-    Run { calls: done, seconds: begun.elapsed().as_secs_f64() }
+    Run { calls: done, seconds: begun.elapsed().as_secs_f64(), cpu_seconds: cpu_seconds() - cpu }
+}
+
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

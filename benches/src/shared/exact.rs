@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use tollgate_core::Quota;
 
 use super::drive::{Node, Run, Said, closed, paced, runtime};
+use super::raw::Raw;
 use super::{ASKING, Redis};
 use crate::process::pinned;
 use crate::report::{Spread as Spans, Table, figure};
@@ -16,6 +17,8 @@ use crate::settings::Settings;
 
 /// Connections and calls in flight on each, of redis-benchmark; as many tasks in all are ours, on one connection.
 const SHAPES: [(usize, usize); 3] = [(1, 1), (1, 64), (50, 1)];
+/// The key that is asked for while its command is listened to.
+const SAMPLE: &str = "user:000000000000000";
 /// Tasks of the rows that share keys.
 const MANY: usize = 512;
 
@@ -28,6 +31,7 @@ struct Row {
     p99_us: Vec<f64>,
     calls: Vec<f64>,
     cpu_us: Vec<f64>,
+    own_us: Vec<f64>,
     /// Index of the row it is compared with.
     beside: Option<usize>,
 }
@@ -41,9 +45,10 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let node = Node::of(&redis, &quota, Some(Duration::from_secs(5)))?;
     let population = if settings.quick { 100_000 } else { 1_000_000 };
     let decisions = |full: usize| if settings.quick { full / 10 } else { full };
-    let commands =
-        redis.overheard(|| Ok(runtime.block_on(node.take("user:000000000000000")).map(drop)?))?;
+    let commands = redis.overheard(|| Ok(runtime.block_on(node.take(SAMPLE)).map(drop)?))?;
     let command = same_script(&redis, &commands)?;
+    let heard = commands.iter().rev().find(|words| words[0].eq_ignore_ascii_case(b"EVALSHA"));
+    let raw = Raw::of(heard.context("no EVALSHA")?, SAMPLE)?;
     let uniform = |count: usize| keys(count, population, Spread::Uniform);
     // Every key is there when the clock starts.
     runtime.block_on(closed(std::slice::from_ref(&node), 64, &every(population)));
@@ -54,6 +59,8 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
             Row { name: format!("redis-benchmark -c {connections} -P {depth}"), ..Row::default() };
         let name = format!("**tollgate**, {tasks} {}", if tasks == 1 { "task" } else { "tasks" });
         let mut ours = Row { name, beside: Some(rows.len()), ..Row::default() };
+        let name = format!("our bytes, sent blindly, {depth} at a time");
+        let mut bare = Row { name, beside: Some(rows.len()), ..Row::default() };
         let count = decisions(if tasks == 1 { 50_000 } else { 400_000 });
         let keys = uniform(count);
         for repeat in 0..=settings.repeats {
@@ -64,20 +71,30 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
             let before = redis.process.cpu_seconds()?;
             let (rate, p50, p99) = benchmark(&redis, (connections, depth), count, population, &command)?;
             let cpu = redis.process.cpu_seconds()? - before;
+            let before = redis.process.cpu_seconds()?;
+            let sent = if connections == 1 { Some(raw.run(&redis, depth, count, population)?) } else { None };
+            let bare_cpu = redis.process.cpu_seconds()? - before;
             let run = measured(&redis, &node, |nodes| runtime.block_on(closed(nodes, tasks, &keys)))?;
             if repeat > 0 {
                 theirs.add(rate, p50, p99, 1.0, cpu * 1e6 / count as f64);
                 ours.add_run(&run);
+                if let Some((rate, p50, p99)) = sent {
+                    bare.add(rate, p50, p99, 1.0, bare_cpu * 1e6 / count as f64);
+                }
             }
         }
-        rows.extend([theirs, ours]);
+        rows.push(theirs);
+        if connections == 1 {
+            rows.push(bare);
+        }
+        rows.push(ours);
     }
     let full = rows
         .iter()
         .rev()
         .find(|row| row.beside.is_some())
         .map_or(f64::NAN, |row| Spans::of(row.rate.clone()).median);
-    let round_trip = Spans::of(rows[1].p50_us.clone()).median;
+    let round_trip = Spans::of(rows[2].p50_us.clone()).median;
     let half = full / 2.0;
     let mut shared = |name: String, work: &dyn Fn(&[Node]) -> Run| -> anyhow::Result<()> {
         let mut row = Row { name, ..Row::default() };
@@ -138,6 +155,7 @@ impl Row {
     fn add_run(&mut self, of: &Measured) {
         let (p50, p99) = (of.run.percentile(50.0), of.run.percentile(99.0));
         self.add(of.run.rate(), p50, p99, of.calls, of.cpu_us);
+        self.own_us.push(of.run.cpu_us());
     }
 }
 
@@ -174,7 +192,7 @@ fn same_script(redis: &Redis, commands: &[Vec<Vec<u8>>]) -> anyhow::Result<Vec<S
     let arguments: Vec<String> = arguments.iter().map(literal).collect();
     let source = format!("local ARGV = {{{}}} {}", arguments.join(","), String::from_utf8_lossy(source));
     let sha = redis.load(&source)?;
-    let key = String::from_utf8_lossy(key).replace("user:000000000000000", "user:000__rand_int__");
+    let key = String::from_utf8_lossy(key).replace(SAMPLE, "user:000__rand_int__");
     Ok(["EVALSHA", &sha, "1", &key].map(str::to_owned).to_vec())
 }
 
@@ -217,6 +235,7 @@ fn table(rows: &[Row], round_trip: f64, population: u64, settings: &Settings) ->
             ratio(row),
             figure(Spans::of(row.calls.clone()).median),
             Spans::of(row.cpu_us.clone()).cell(),
+            figure(Spans::of(row.own_us.clone()).median),
             Spans::of(row.p50_us.clone()).cell(),
             Spans::of(row.p99_us.clone()).cell(),
         ]
@@ -227,12 +246,14 @@ fn table(rows: &[Row], round_trip: f64, population: u64, settings: &Settings) ->
         "× redis-benchmark, same run",
         "script calls a decision",
         "Redis CPU µs a decision",
+        "our CPU µs a decision",
         "p50 µs",
         "p99 µs",
     ];
     let mut notes = vec![format!(
-        "Redis on one core, who asks on the other. redis-benchmark sends the very `EVALSHA` that our store sends, over {} random keys, \
-         which are all there; tasks of ours ask one after another over one connection. One round trip takes {} µs (p50 of one \
+        "Redis on one core, who asks on the other. redis-benchmark, which can send no zero bytes, runs the script that our store sends with \
+         its argument written into it, over {} random keys, which are all there; *our bytes* are the store's own commands from a client \
+         that only counts replies; tasks of ours ask one after another over one connection. One round trip takes {} µs (p50 of one \
          task); latencies of the paced row are from the intended time. Median (least–most).",
         figure(population as f64),
         figure(round_trip)

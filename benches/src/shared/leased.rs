@@ -7,7 +7,7 @@ use tollgate_core::{Quota, Sharing};
 
 use super::Redis;
 use super::drive::{Node, Run, Said, closed, paced, runtime};
-use crate::report::{Spread, Table};
+use crate::report::{Spread, Table, figure};
 use crate::settings::Settings;
 
 /// One kind of run.
@@ -32,12 +32,15 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     for case in &CASES {
         for (how, sharing) in [("exact", Sharing::Exact), ("**leased**", Sharing::Leased)] {
-            let (mut rate, mut calls, mut over, mut ideal) = (vec![], vec![], vec![], vec![]);
+            let (mut rate, mut cpu, mut calls, mut over, mut ideal) =
+                (vec![], vec![], vec![], vec![], vec![]);
             let mut failed = 0;
             for repeat in 0..settings.repeats {
                 settings.say(&format!("shared: {how}, {}, run {repeat} of {}", case.name, settings.repeats));
                 let (run, sent) = once(case, sharing, settings)?;
                 rate.push(run.rate());
+                // A paced run keeps the thread busy with waiting.
+                cpu.push(if case.rate.is_none() { run.cpu_us() } else { f64::NAN });
                 calls.push(run.calls.len() as f64 / sent.max(1) as f64);
                 over.push(most_over(&run, case.limit as f64));
                 ideal.push(share_of_ideal(&run, case.limit as f64));
@@ -47,6 +50,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
                 case.name.to_owned(),
                 how.to_owned(),
                 Spread::of(rate).cell(),
+                figure(Spread::of(cpu).median),
                 Spread::of(calls).cell(),
                 Spread::of(over).cell(),
                 Spread::of(ideal).cell(),
@@ -58,6 +62,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
         "one key, asked",
         "sharing",
         "decisions/s",
+        "our CPU µs a decision",
         "decisions a script call",
         "admitted above burst + rate · t, % of the burst",
         "admitted, share of the ideal",
@@ -66,7 +71,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let mut notes = vec![
         "The burst is what a second brings. The most by which any interval's admissions are above burst + rate · t (negative: they stay \
          below), by the time at which each call began; the ideal is one bucket that all calls ask at once. Nodes are stores of their own \
-         on one thread. Median (least–most)."
+         on one thread, with a deadline of a second a call. Median (least–most)."
             .to_owned(),
     ];
     notes.extend(settings.notes());
@@ -85,8 +90,9 @@ fn once(case: &Case, sharing: Sharing, settings: &Settings) -> anyhow::Result<(R
     let redis = Redis::start()?;
     let runtime = runtime()?;
     let quota = Quota::token_bucket(case.limit, Duration::from_secs(1))?.shared(sharing);
-    let nodes: Vec<Node> =
-        (0..case.nodes).map(|_| Node::of(&redis, &quota, None)).collect::<Result<_, _>>()?;
+    let nodes: Vec<Node> = (0..case.nodes)
+        .map(|_| Node::of(&redis, &quota, Some(Duration::from_secs(1))))
+        .collect::<Result<_, _>>()?;
     let sent = || nodes.iter().map(|node| node.store.figures().calls).sum::<u64>();
     // Connections and scripts are there when the clock starts.
     let exact = quota.clone().shared(Sharing::Exact);
@@ -151,7 +157,7 @@ mod tests {
     fn run(admitted_at: &[f64]) -> Run {
         let call =
             |at: &f64| Call { at: Duration::from_secs_f64(*at), took: Duration::ZERO, said: Said::Admitted };
-        Run { calls: admitted_at.iter().map(call).collect(), seconds: 1.0 }
+        Run { calls: admitted_at.iter().map(call).collect(), seconds: 1.0, cpu_seconds: 0.0 }
     }
 
     #[test]
