@@ -15,7 +15,7 @@ use tollgate_core::{Cost, Decision};
 #[cfg(feature = "faults")]
 use super::Fault;
 use super::demand::Demand;
-use super::{Reply, Request, Terms};
+use super::{MOST_NODES, Reply, Request, Terms};
 
 /// An instant of a node's own monotonic clock, in nanoseconds since whenever. Wall clocks that are set do not matter to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -465,12 +465,15 @@ impl Node {
             Some((reply, _)) => (reply.active.max(1), terms.room(reply.taken)),
             None => (1, terms.burst),
         };
+        // One more would have no entry in the ledger, and so nothing to spend.
+        let has_place =
+            self.word.as_ref().is_none_or(|(reply, _)| reply.renewed || active < MOST_NODES as u64);
         let factor = if self.leases { 1 } else { 2 };
         let is_ample = terms.ration >= 2 * factor * active || room >= 128 * factor * active;
         // What is spent counts as out until it is reported: the burst must cover some round trips of the refill.
         let is_near = terms.full() >= (4 * factor * self.round_trip_ns / 1_000).saturating_mul(terms.per_us);
         let expected = self.demand.expected(terms.horizon_ns(), terms.horizon_ns());
-        self.leases = is_ample && is_near && expected >= (2 * factor) as f64;
+        self.leases = has_place && is_ample && is_near && expected >= (2 * factor) as f64;
         self.leases
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Decision, Period, Quota, Refill, RetryAfter, Timestamp};
-use tollgate_store_redis::lease::{Call, Ledger, Mono, Node, Op, Terms, Verdict};
+use tollgate_store_redis::lease::{Call, Ledger, MOST_NODES, Mono, Node, Op, Request, Terms, Verdict};
 
 use crate::rng::Rng;
 
@@ -187,6 +187,21 @@ fn what_a_leasing_node_tells_can_be_had() {
         assert!(denied > 100 && alone.from_leases > 3_000, "{denied} denied, {} leased", alone.from_leases);
         assert!(early * 20 <= denied, "{early} of {denied} would have been admitted a tenth earlier");
     }
+}
+
+#[test]
+fn a_node_for_which_the_ledger_has_no_place_takes_centrally() {
+    let quota = bucket(1_000_000, Duration::from_secs(1), 1_000_000);
+    let mut alone = Alone::new(quota);
+    for node in 0..MOST_NODES as u64 {
+        let request = Request { node: 1_000 + node, seq: 1, held: 0, spent: 0, want: 1, need: 1 };
+        assert_eq!(alone.call(Op::Lease(request)).granted, 1);
+    }
+    for _ in 0..100 {
+        alone.now_ns += 100_000;
+        assert!(alone.take(5).is_admitted());
+    }
+    assert_eq!((alone.ledger.entries.len(), alone.from_leases), (MOST_NODES, 0));
 }
 
 /// A double holds every whole number up to 2^53: what the script works with stays below.
