@@ -16,9 +16,15 @@ use tollgate_store_memcache::{self as memcache, MemcacheStore};
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity, StoreState};
 
+/// How long the screen waits for the first news of the store.
+const FIRST_NEWS: Duration = Duration::from_millis(300);
+
 /// The store that the settings name.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one in a process, and a call to memory takes no detour")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one in a process, and a call to memory takes no detour"
+)]
 pub enum Counters {
     /// This process's memory.
     Memory(MemoryStore),
@@ -78,6 +84,13 @@ impl Counters {
             Self::Redis(store) => Changes::Redis(store.watch()),
             Self::Memcache { store, .. } => Changes::Memcache(store.watch()),
         }
+    }
+
+    /// Waits a moment for the first news of it, so that the screen can say how it is.
+    pub async fn first_news(&self) {
+        let mut changes = self.changes();
+        let news = async { while self.view().state == "trying" && changes.next().await.is_some() {} };
+        let _ = tokio::time::timeout(FIRST_NEWS, news).await;
     }
 
     /// Whether it answers, as far as is known.

@@ -113,6 +113,7 @@ impl Server {
             tokio::spawn(async move { waiting.await_rules().await });
             let watching = Arc::clone(&node);
             tokio::spawn(async move { watching.watch_store().await });
+            node.limiter.store().first_news().await;
             up()?;
             let outcome = tokio::select! {
                 () = signals.told_to_go(&node, &certificates) => Ok(()),
