@@ -8,6 +8,7 @@
     reason = "a failed step of a test must say which, and figures are told"
 )]
 
+mod cap;
 mod checker;
 mod honest;
 mod plan;
