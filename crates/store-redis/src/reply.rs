@@ -216,4 +216,21 @@ mod tests {
         assert!(parse(deep.as_bytes()).is_err());
         assert_eq!(parse(b"*1000000\r\n"), Ok(None), "believed, but nothing is allocated for it");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_and_a_reply_is_the_same_whatever_follows(
+            bytes in proptest::collection::vec(
+                proptest::prop_oneof![proptest::sample::select(&b"$*%:+-~\r\n0123"[..]), proptest::num::u8::ANY],
+                0..64,
+            ),
+            more in proptest::collection::vec(proptest::num::u8::ANY, 0..8),
+        ) {
+            if let Ok(Some((reply, length))) = parse(&bytes) {
+                proptest::prop_assert!(length <= bytes.len());
+                let longer = [&bytes[..length], &more].concat();
+                proptest::prop_assert_eq!(parse(&longer), Ok(Some((reply, length))));
+            }
+        }
+    }
 }

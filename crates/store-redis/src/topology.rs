@@ -163,13 +163,22 @@ impl Topology {
 
     async fn learn_from(&self, seed: &HostPort, dialer: &Dialer) -> Result<(), Trouble> {
         let (mut connection, _) = dialer.open_any(&Address::Tcp(seed.clone())).await?;
-        let strange = |what: &str| Trouble::new(Kind::NotNow, format!("{seed}: CLUSTER SLOTS: {what}"));
+        let strange =
+            |what: &str| Trouble::new(Kind::NotNow, format!("{seed}: who keeps which slot: {what}"));
         let limit = dialer.patience();
-        let asked = tokio::time::timeout(limit, connection.ask_one(&[b"CLUSTER", b"SLOTS"])).await;
-        let ranges = match asked.map_err(|_| strange("no answer in time"))?? {
-            Reply::Value(Value::Array(ranges)) => ranges,
-            Reply::Error(error) => return Err(strange(&error)),
-            Reply::Value(_) => return Err(strange("an answer that is no list")),
+        let questions: [&[&[u8]]; 2] = [&[b"CLUSTER", b"INFO"], &[b"CLUSTER", b"SLOTS"]];
+        let asked = tokio::time::timeout(limit, connection.ask(&questions)).await;
+        let mut replies = asked.map_err(|_| strange("no answer in time"))??.into_iter();
+        // One that was cut off from the others knows only what was.
+        if let Some(Reply::Value(info)) = replies.next()
+            && crate::connection::text(&info).is_some_and(|info| info.contains("cluster_state:fail"))
+        {
+            return Err(strange("it takes the Cluster to be down"));
+        }
+        let ranges = match replies.next() {
+            Some(Reply::Value(Value::Array(ranges))) => ranges,
+            Some(Reply::Error(error)) => return Err(strange(&error)),
+            _ => return Err(strange("an answer that is no list")),
         };
         let mut keepers = vec![NOBODY; SLOTS];
         for range in &ranges {

@@ -62,7 +62,7 @@ pub(crate) fn explain(error: &str, user: Option<&str>) -> (Kind, String) {
             Kind::Wrong,
             format!(
                 "user `{who}` may not do what a store of counters must: allow its keys (~tollgate:*) and \
-                 +@scripting +@read +@write +@connection +info +config|get +cluster|slots"
+                 +@connection +@scripting +@read +@write +time +info +config|get +command|info +cluster|slots +cluster|info"
             ),
         ),
         "NOPROTO" => told(Kind::Wrong, "it does not know RESP3; Redis 6.2 or later is needed".to_owned()),
