@@ -160,7 +160,6 @@ impl RedisStore {
     ///
     /// # Errors
     /// [`StoreError`], which says whether the script may have run.
-    #[allow(dead_code, reason = "leases call it")]
     pub(crate) async fn run(&self, call: Call) -> Result<Value, StoreError> {
         let slot = self.slot_of(call.keys.first().map_or(&[], Vec::as_slice));
         self.send(slot, |to| Item::Call(call, to)).await?.hear(self.hub()).await
