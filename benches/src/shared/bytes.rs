@@ -59,7 +59,7 @@ fn algorithms() -> [(&'static str, Algorithm); 10] {
 fn one(name: &str, quota: &Quota, keys: u64) -> anyhow::Result<Vec<String>> {
     let redis = Redis::start()?;
     let runtime = runtime()?;
-    let node = Node::of(&redis, quota, Some(Duration::from_secs(5)))?;
+    let node = Node::of(&redis, quota, Some(Duration::from_secs(30)))?;
     // The connection and the script are there before it is weighed.
     runtime.block_on(node.first())?;
     let before = redis.info("used_memory")?;

@@ -42,7 +42,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let runtime = runtime()?;
     // Never denied here.
     let quota = Quota::token_bucket(1_000_000, Duration::from_secs(1))?;
-    let node = Node::of(&redis, &quota, Some(Duration::from_secs(5)))?;
+    let node = Node::of(&redis, &quota, Some(Duration::from_secs(30)))?;
     let population = if settings.quick { 100_000 } else { 1_000_000 };
     let decisions = |full: usize| if settings.quick { full / 10 } else { full };
     let commands = redis.overheard(|| Ok(runtime.block_on(node.take(SAMPLE)).map(drop)?))?;

@@ -5,7 +5,8 @@ use tollgate_testkit::redis::Memcached;
 
 use crate::helpers::{Nodes, config, store};
 
-const UNSUPPORTED: &[&str] = &[
+/// What memcached's commands cannot count.
+pub(crate) const UNSUPPORTED: &[&str] = &[
     "token_bucket",
     "leaky_bucket",
     "sliding_window",

@@ -6,6 +6,7 @@ use tollgate_store::{Charge, Key, Store, StoreError, Take};
 use tollgate_store_memcache::StoreState;
 use tollgate_testkit::redis::Memcached;
 
+use crate::conformance::UNSUPPORTED;
 use crate::helpers::{NOON, Nodes, config, hourly, store, take, until};
 
 fn three() -> Option<[Memcached; 3]> {
@@ -27,8 +28,11 @@ fn items(server: &Memcached) -> u64 {
 fn three_servers_answer_as_one_does() {
     let Some(servers) = three() else { return };
     let make = || store(config(&url(&servers)));
-    let unsupported = &["token_bucket", "leaky_bucket", "sliding_window", "sliding_window_log", "total"];
-    run(&Nodes::new(2), make, &Options { cases: 32, takes: 100, unsupported, ..Options::default() });
+    run(
+        &Nodes::new(2),
+        make,
+        &Options { cases: 32, takes: 100, unsupported: UNSUPPORTED, ..Options::default() },
+    );
 }
 
 #[test]
