@@ -210,8 +210,8 @@ impl Leased {
         now: Timestamp,
     ) -> Option<Result<Decision, StoreError>> {
         let mono = self.at(now);
-        let here =
-            self.with(key, quota, (now, mono), |entry, _| entry.node.give_back(&entry.rule.terms, cost, mono))?;
+        let here = self
+            .with(key, quota, (now, mono), |entry, _| entry.node.give_back(&entry.rule.terms, cost, mono))?;
         Some(match here {
             Ok(Some(decision)) => Ok(decision),
             Ok(None) => self.peek_after(key, quota, Op::GiveBack { cost: cost.permits() }, now).await,

@@ -120,19 +120,22 @@ fn read_host(text: &str, default_port: u16) -> Result<HostPort, ConfigError> {
             None => (text, None),
         }
     };
+    let port = match port.map(str::parse) {
+        None => default_port,
+        Some(Ok(port)) if port != 0 => port,
+        // It may be the rest of a password with an `@` or `/` in it that was not percent-encoded: not repeated.
+        Some(_) => {
+            return wrong(
+                "what stands after the host's `:` is no port from 1 to 65535 (an IPv6 address goes in brackets; \
+                 `@`, `:` and `/` in a password are written %40, %3A and %2F)"
+                    .to_owned(),
+            );
+        }
+    };
     if host.is_empty() || host.contains(char::is_whitespace) {
         return wrong(format!("a host is missing; {FORMS}"));
     }
-    match port.map(str::parse) {
-        None => Ok(HostPort::new(host, default_port)),
-        Some(Ok(port)) if port != 0 => Ok(HostPort::new(host, port)),
-        // It may be the rest of a password with an `@` or `/` in it that was not percent-encoded: not repeated.
-        Some(_) => wrong(
-            "what stands after the host's `:` is no port from 1 to 65535 (an IPv6 address goes in brackets; \
-             `@`, `:` and `/` in a password are written %40, %3A and %2F)"
-                .to_owned(),
-        ),
-    }
+    Ok(HostPort::new(host, port))
 }
 
 /// Percent-decoding.

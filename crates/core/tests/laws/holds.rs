@@ -93,6 +93,8 @@ proptest! {
                 | Algorithm::FixedWindow { align: Align::FirstHit }
         );
         prop_assume!(is_like);
+        // A decision tells times to the nanosecond, which is several permits of a rate above 10^9 a second.
+        prop_assume!(plain.limit <= plain.period_ns);
         let call = Use { reserved, used: used.min(reserved), settled_after };
         let quota = plain.quota();
         let mut start = any::NOON;
