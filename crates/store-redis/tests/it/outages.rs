@@ -161,6 +161,30 @@ fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
 }
 
 #[test]
+fn nodes_that_send_each_other_a_slot_without_end_are_not_followed_without_end() {
+    let Some(cluster) = Cluster::start() else { return };
+    run_beside(async {
+        let (store, quota) = (store(patient(&cluster.url())), total(LIMIT));
+        all_is_well(&store, "elsewhere", &quota).await;
+        let slot = cluster.slot("tollgate:{lost}");
+        let (owner, number) = (cluster.owner(slot), slot.to_string());
+        let id = |node: usize| cluster.nodes[node].command(&["CLUSTER", "MYID"]).text();
+        // The owner says that the next node has it, and that one, that the owner has.
+        let says = |of: &str| {
+            let reply = cluster.nodes[owner].command(&["CLUSTER", "SETSLOT", &number, "NODE", of]);
+            assert_eq!(reply.text(), "OK");
+        };
+        says(&id((owner + 1) % 3));
+        let error = take(&store, "lost", &quota).await.expect_err("nobody keeps it");
+        let told = error.to_string();
+        assert!(told.contains("MOVED") && told.contains("no permit was taken"), "{told}");
+        says(&id(owner));
+        wait("the slot to be found again", async || take(&store, "lost", &quota).await.is_ok()).await;
+        assert_eq!(used(&store, "lost", &quota, LIMIT).await, 1, "what was answered with an error took nothing");
+    });
+}
+
+#[test]
 fn a_clusters_dead_master_is_replaced_and_the_others_go_on() {
     let Some(mut cluster) = Cluster::start_with_replicas() else { return };
     run_beside(async {
