@@ -180,7 +180,11 @@ fn nodes_that_send_each_other_a_slot_without_end_are_not_followed_without_end() 
         assert!(told.contains("MOVED") && told.contains("no permit was taken"), "{told}");
         says(&id(owner));
         wait("the slot to be found again", async || take(&store, "lost", &quota).await.is_ok()).await;
-        assert_eq!(used(&store, "lost", &quota, LIMIT).await, 1, "what was answered with an error took nothing");
+        assert_eq!(
+            used(&store, "lost", &quota, LIMIT).await,
+            1,
+            "what was answered with an error took nothing"
+        );
     });
 }
 
