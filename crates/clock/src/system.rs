@@ -154,8 +154,8 @@ mod tests {
                     for turn in 0..200_000 {
                         let seen = latest.load(Ordering::Acquire);
                         let now = clock.now().as_nanos();
-                        // The counters of two processors may differ by a little.
-                        assert!(now + 1_000 >= seen, "{now} after {seen}");
+                        // The counters of two processors may differ by a little: 1.4 µs were seen on a virtual machine.
+                        assert!(now + 10_000 >= seen, "{now} after {seen}");
                         latest.fetch_max(now, Ordering::AcqRel);
                         if turn % 1_000 == 0 {
                             clock.look_at_the_wall(clock.line.sequence.load(Ordering::Relaxed) & !1);

@@ -101,7 +101,8 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
                 proxy.cut();
             }
             let why = until_down(&store).await;
-            assert!(why.contains(word), "{fault:?}: {why}");
+            // A probe may have been the last to fail.
+            assert!(why.contains(word) || why.contains("or not at all"), "{fault:?}: {why}");
             let refused = store.figures().breaker_refused;
             wait("calls to be refused at once", async || store.figures().breaker_refused > refused + 20)
                 .await;
