@@ -155,7 +155,8 @@ async fn a_store_that_stalls_holds_nobody_up_and_loses_at_most_what_was_under_wa
     let fleet = fleet(&store.url()).await;
     let story = Story::of(&fleet, || store.stop(), || store.resume()).await;
     story.assert_outage(&fleet, SHARES).await;
-    story.assert_counted(LIMIT, CALLERS);
+    // Each node finds out by itself: whoever waited in vain at one may be under way at the next.
+    story.assert_counted(LIMIT, CALLERS * fleet.nodes.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
