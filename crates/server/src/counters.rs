@@ -11,10 +11,11 @@ use tollgate_envoy_rls::RateLimitService;
 use tollgate_http_api::{HttpApi, StoreView};
 use tollgate_limiter::Limiter;
 use tollgate_resp_api::RespApi;
+use tollgate_store::remote::StoreState;
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
-use tollgate_store_memcache::{self as memcache, MemcacheStore};
+use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::MemoryStore;
-use tollgate_store_redis::{RedisStore, Severity, StoreState};
+use tollgate_store_redis::{RedisStore, Severity};
 
 /// How long the screen waits for the first news of the store.
 const FIRST_NEWS: Duration = Duration::from_millis(300);
@@ -80,9 +81,9 @@ impl Counters {
     /// Waits until a shared store's state changes; for ever for memory.
     pub fn changes(&self) -> Changes {
         match self {
-            Self::Memory(_) => Changes::Never,
-            Self::Redis(store) => Changes::Redis(store.watch()),
-            Self::Memcache { store, .. } => Changes::Memcache(store.watch()),
+            Self::Memory(_) => Changes(None),
+            Self::Redis(store) => Changes(Some(store.watch())),
+            Self::Memcache { store, .. } => Changes(Some(store.watch())),
         }
     }
 
@@ -96,10 +97,14 @@ impl Counters {
     /// Whether it answers, as far as is known.
     #[must_use]
     pub fn is_up(&self) -> bool {
+        self.state().is_up()
+    }
+
+    fn state(&self) -> StoreState {
         match self {
-            Self::Memory(_) => true,
-            Self::Redis(store) => store.state().is_up(),
-            Self::Memcache { store, .. } => store.state().is_up(),
+            Self::Memory(_) => StoreState::Up,
+            Self::Redis(store) => store.state(),
+            Self::Memcache { store, .. } => store.state(),
         }
     }
 
@@ -118,43 +123,24 @@ impl Counters {
     #[must_use]
     pub fn view(&self) -> StoreView {
         let name = self.name().as_str().to_owned();
-        let (state, down) = match self {
-            Self::Memory(_) => ("up", None),
-            Self::Redis(store) => match store.state() {
-                StoreState::Up => ("up", None),
-                StoreState::Down { since, why } => ("down", Some((since, why))),
-                _ => ("trying", None),
-            },
-            Self::Memcache { store, .. } => match store.state() {
-                memcache::StoreState::Up => ("up", None),
-                memcache::StoreState::Down { since, why } => ("down", Some((since, why))),
-                _ => ("trying", None),
-            },
+        let (state, down) = match self.state() {
+            StoreState::Up => ("up", None),
+            StoreState::Down { since, why } => ("down", Some((since, why))),
+            _ => ("trying", None),
         };
         let (since, why) = down.unzip();
         StoreView { name, state, down_for: since.map(|since| since.elapsed()), why }
     }
 }
 
-/// Changes of a shared store's state.
+/// Changes of a shared store's state; none where it is memory.
 #[derive(Debug)]
-pub enum Changes {
-    /// There are none.
-    Never,
-    /// Of Redis.
-    Redis(watch::Receiver<StoreState>),
-    /// Of memcached.
-    Memcache(watch::Receiver<memcache::StoreState>),
-}
+pub struct Changes(Option<watch::Receiver<StoreState>>);
 
 impl Changes {
     /// Ends at the next change; `None` when there will be none.
     pub async fn next(&mut self) -> Option<()> {
-        match self {
-            Self::Never => None,
-            Self::Redis(states) => states.changed().await.ok(),
-            Self::Memcache(states) => states.changed().await.ok(),
-        }
+        self.0.as_mut()?.changed().await.ok()
     }
 }
 

@@ -4,43 +4,10 @@
 
 use std::time::Duration;
 
+use tollgate_store::remote::{Breaker, HostPort};
+
 const PORT: u16 = 11211;
 const FORM: &str = "write memcache://host:11211 or memcache://host1:11211,host2:11211";
-
-/// Host and port of one server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostPort {
-    /// Name or address; an IPv6 address without its brackets.
-    pub host: String,
-    /// Port.
-    pub port: u16,
-}
-
-impl std::fmt::Display for HostPort {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
-/// When to stop asking a server that does not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breaker {
-    /// Failures in a row that open it: broken connections and answers that did not come in time.
-    pub failures: u32,
-    /// Longest pause between two probes while it is open; the first are shorter, and each is shortened by chance.
-    pub longest_pause: Duration,
-}
-
-impl Default for Breaker {
-    /// 3 failures; 400 ms.
-    fn default() -> Self {
-        Self { failures: 3, longest_pause: Duration::from_millis(400) }
-    }
-}
 
 /// Settings of a [`MemcacheStore`](crate::MemcacheStore). Made by [`MemcacheConfig::parse_url`], then changed by field.
 ///

@@ -21,10 +21,12 @@ use tokio::time::{Instant, sleep};
 
 use self::connection::Connection;
 use self::link::Link;
+use tollgate_store::remote::HostPort;
+
 use crate::ask::{Ask, copy};
-use crate::config::{HostPort, MemcacheConfig};
+use crate::config::MemcacheConfig;
 use crate::figures::{Counters, add};
-use crate::state::Health;
+use crate::health::Health;
 use crate::work::{Next, Work};
 
 /// The callers' end.

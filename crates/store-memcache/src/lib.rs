@@ -11,17 +11,17 @@
 mod ask;
 mod config;
 mod figures;
+mod health;
 mod item;
 mod lane;
 mod protocol;
 mod spread;
-mod state;
 mod store;
 mod together;
 mod value;
 mod work;
 
-pub use config::{Breaker, ConfigError, HostPort, MemcacheConfig};
+pub use config::{ConfigError, MemcacheConfig};
 pub use figures::Figures;
-pub use state::StoreState;
 pub use store::{MemcacheStore, supports};
+pub use tollgate_store::remote::{Breaker, HostPort, StoreState};

@@ -4,7 +4,7 @@
 //! that it gets or had. The score is the finaliser of splitmix64 over the FNV-1a hashes of both names; it stays as it is, since
 //! nodes of different versions must agree. It need not resist an attack: who finds names that share a server has only that.
 
-use crate::config::HostPort;
+use tollgate_store::remote::HostPort;
 
 /// The servers' own hashes.
 #[derive(Debug)]

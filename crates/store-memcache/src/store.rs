@@ -9,14 +9,15 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Algorithm, Cost, Decision, Quota, Sharing, Timestamp};
+use tollgate_store::remote::StoreState;
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, Ask, Claim, Failure, Op, copy};
 use crate::config::{ConfigError, MemcacheConfig};
 use crate::figures::{Counters, Figures, add};
+use crate::health::Health;
 use crate::lane::{Lane, Refusal};
 use crate::spread::Spread;
-use crate::state::{Health, StoreState};
 use crate::{item, together};
 
 /// Counters in memcached. Cheap to clone; clones share connections and figures.

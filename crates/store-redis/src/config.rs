@@ -5,32 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Host and port of one server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostPort {
-    /// Name or address; an IPv6 address without its brackets.
-    pub host: String,
-    /// Port.
-    pub port: u16,
-}
-
-impl HostPort {
-    /// A host and a port.
-    #[must_use]
-    pub fn new(host: &str, port: u16) -> Self {
-        Self { host: host.to_owned(), port }
-    }
-}
-
-impl std::fmt::Display for HostPort {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
+use tollgate_store::remote::{Breaker, HostPort};
 
 /// Where the counters are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,22 +119,6 @@ pub enum HashTag {
     Domain,
     /// The domain and the first entry: the counters of one caller share a slot.
     FirstEntry,
-}
-
-/// When to stop asking a server that does not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breaker {
-    /// Failures in a row that open it: broken connections and answers that did not come in time.
-    pub failures: u32,
-    /// Longest pause between two probes while it is open; the first are shorter, and each is shortened by chance.
-    pub longest_pause: Duration,
-}
-
-impl Default for Breaker {
-    /// 3 failures; 400 ms.
-    fn default() -> Self {
-        Self { failures: 3, longest_pause: Duration::from_millis(400) }
-    }
 }
 
 /// Settings of a [`RedisStore`](crate::RedisStore). Made by [`RedisConfig::parse_url`], then changed by field.

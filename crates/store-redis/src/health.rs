@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::state::StoreState;
+use tollgate_store::remote::StoreState;
 
 /// Who tells: connections by number.
 pub(crate) type Witness = u64;

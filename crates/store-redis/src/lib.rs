@@ -21,7 +21,6 @@ mod link;
 mod reply;
 mod script;
 mod slots;
-mod state;
 mod store;
 mod topology;
 mod translate;
@@ -30,9 +29,7 @@ mod url;
 mod watcher;
 
 pub use check::{Finding, Severity};
-pub use config::{
-    Breaker, ConfigError, HashTag, HostPort, Login, RedisConfig, Secret, Servers, StoreTime, Tls,
-};
+pub use config::{ConfigError, HashTag, Login, RedisConfig, Secret, Servers, StoreTime, Tls};
 pub use figures::{FLIGHT_EDGES, Figures};
-pub use state::StoreState;
 pub use store::RedisStore;
+pub use tollgate_store::remote::{Breaker, HostPort, StoreState};

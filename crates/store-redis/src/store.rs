@@ -26,9 +26,9 @@ use crate::keys::redis_key;
 use crate::lane::Lane;
 use crate::leased::Leased;
 use crate::slots::{self, Said, What};
-use crate::state::StoreState;
 use crate::trouble::{self, Trouble};
 use crate::watcher;
+use tollgate_store::remote::StoreState;
 
 /// Counters in Redis or Valkey. Cheap to clone; clones share connections and figures.
 ///

@@ -5,8 +5,9 @@ use std::sync::{PoisonError, RwLock};
 
 use redis::Value;
 use tokio::sync::{Notify, watch};
+use tollgate_store::remote::HostPort;
 
-use crate::config::{HostPort, Servers};
+use crate::config::Servers;
 use crate::connection::{Address, Dialer};
 use crate::reply::Reply;
 use crate::trouble::{Kind, Trouble};

@@ -1,6 +1,7 @@
 //! URLs of stores, read once into [`RedisConfig`]. Not here: names of settings or environment variables.
+use tollgate_store::remote::HostPort;
 
-use crate::config::{ConfigError, HostPort, Login, RedisConfig, Secret, Servers, Tls};
+use crate::config::{ConfigError, Login, RedisConfig, Secret, Servers, Tls};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;

@@ -6,6 +6,8 @@
 
 mod error;
 mod model;
+#[cfg(feature = "remote")]
+pub mod remote;
 #[cfg(feature = "suite")]
 pub mod suite;
 mod take;

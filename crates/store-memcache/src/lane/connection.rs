@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::config::HostPort;
 use crate::protocol::{self, Reply};
+use tollgate_store::remote::HostPort;
 
 #[derive(Debug)]
 pub(super) struct Connection {

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{Connection, jittered, told};
-use crate::config::{HostPort, MemcacheConfig};
+use tollgate_store::remote::HostPort;
+
+use crate::config::MemcacheConfig;
 use crate::figures::{Counters, add, sub};
-use crate::state::{Health, Said, log};
+use crate::health::{Health, Said, log};
 
 /// The first pause; each is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);

@@ -11,7 +11,9 @@ use tokio::time::{Duration, Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::{Connection, tls};
-use crate::config::{ConfigError, HostPort, Login, RedisConfig};
+use tollgate_store::remote::HostPort;
+
+use crate::config::{ConfigError, Login, RedisConfig};
 use crate::reply::Reply;
 use crate::trouble::{Kind, Trouble, code, explain};
 

@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use super::{Context, Expect, Flight, Item, Trip, Work};
 use crate::ask::Fault;
 use crate::call::{self, MOST_CALLS, Next};
-use crate::config::HostPort;
 use crate::figures::add;
 use crate::reply::Reply;
 use crate::trouble::{Kind, Trouble, code, explain};
+use tollgate_store::remote::HostPort;
 
 /// Most detours of one call: scripts loaded anew, other nodes asked. Its time is over sooner, mostly.
 const MOST_DETOURS: u32 = 16;

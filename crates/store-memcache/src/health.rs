@@ -5,32 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::config::HostPort;
-
-/// Whether the store answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StoreState {
-    /// Nothing has been heard of it yet.
-    Trying,
-    /// Every server answers.
-    Up,
-    /// At least one server does not answer.
-    Down {
-        /// Since when.
-        since: Instant,
-        /// What was the matter when it was last tried; names the server.
-        why: Arc<str>,
-    },
-}
-
-impl StoreState {
-    /// True when every server answers.
-    #[must_use]
-    pub const fn is_up(&self) -> bool {
-        matches!(self, Self::Up)
-    }
-}
+use tollgate_store::remote::{HostPort, StoreState};
 
 /// What the lanes have told of each server.
 #[derive(Debug)]

@@ -1,0 +1,76 @@
+//! What stores behind a network have in common: where a server is, when to stop asking it, and whether it answers (feature `remote`).
+//!
+//! Not here: any connection; each store speaks its own protocol.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Host and port of one server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    /// Name or address; an IPv6 address without its brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl HostPort {
+    /// A host and a port.
+    #[must_use]
+    pub fn new(host: &str, port: u16) -> Self {
+        Self { host: host.to_owned(), port }
+    }
+}
+
+impl std::fmt::Display for HostPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// When to stop asking a server that does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    /// Failures in a row that open it: broken connections and answers that did not come in time.
+    pub failures: u32,
+    /// Longest pause between two probes while it is open; the first are shorter, and each is shortened by chance.
+    pub longest_pause: Duration,
+}
+
+impl Default for Breaker {
+    /// 3 failures; 400 ms.
+    fn default() -> Self {
+        Self { failures: 3, longest_pause: Duration::from_millis(400) }
+    }
+}
+
+/// Whether a store answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreState {
+    /// Nothing has been heard of it yet.
+    Trying,
+    /// Every server that is needed answers.
+    Up,
+    /// At least one server that is needed does not answer, or may not be used.
+    Down {
+        /// Since when.
+        since: Instant,
+        /// What was the matter when it was last tried; names the server, never a password.
+        why: Arc<str>,
+    },
+}
+
+impl StoreState {
+    /// True when every server that is needed answers.
+    #[must_use]
+    pub const fn is_up(&self) -> bool {
+        matches!(self, Self::Up)
+    }
+}
