@@ -95,7 +95,7 @@ impl MemcacheStore {
                 name: StoreName::new(&format!("memcached at {}", servers.join(","))),
                 spread: Spread::over(&config.servers),
                 counters: Arc::default(),
-                health: Arc::new(Health::new(config.servers.len())),
+                health: Arc::new(Health::new(&config.servers)),
                 lanes: RwLock::default(),
                 config: Arc::new(config),
             }),

@@ -10,7 +10,7 @@ use tollgate_store::remote::HostPort;
 
 use crate::config::MemcacheConfig;
 use crate::figures::{Counters, add, sub};
-use crate::health::{Health, Said, log};
+use crate::health::{Health, Said};
 
 /// The first pause; each is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -133,9 +133,6 @@ impl Link {
     }
 
     fn say(&mut self, said: Said, why: Option<Arc<str>>) {
-        if said != self.said {
-            log(self.server(), said, why.as_deref());
-        }
         self.health.change(self.at, self.said, said, why);
         self.said = said;
     }
