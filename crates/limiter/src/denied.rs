@@ -6,8 +6,8 @@
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate_core::{Outcome, RetryAfter, Timestamp};
-use tollgate_policy::{Domain, Entry};
+use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
+use tollgate_policy::{Domain, Entry, show_span};
 use tollgate_store::Store;
 use tracing::Level;
 
@@ -207,8 +207,7 @@ fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled
     event_at!(
         level,
         rule = crate::observe::meters::THROTTLE,
-        limit = ask.quota.limit(),
-        period = ?ask.quota.period(),
+        limit = %Rate(ask.quota),
         descriptor = %Cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]),
         hits = ask.cost.permits(),
         retry_after = %Wait(throttled.retry_after()),
@@ -216,6 +215,19 @@ fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled
         left_out = (left_out > 0).then_some(left_out),
         "denied"
     );
+}
+
+/// A quota that came with the question, as those of rules are shown.
+struct Rate<'a>(&'a Quota);
+
+impl fmt::Display for Rate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.limit())?;
+        if let Period::Span(span) = self.0.period() {
+            write!(f, " per {}", show_span(*span))?;
+        }
+        write!(f, ", {}", self.0.algorithm().name())
+    }
 }
 
 /// What of an entry is shown in the sketch: its value, or its key where it has none.

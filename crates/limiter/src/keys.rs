@@ -1,9 +1,10 @@
 //! One counter, looked at or forgotten: by the domain and entries that a request would bring.
 
 use tollgate_core::{Decision, Quota, Timestamp};
-use tollgate_policy::{Entry, Rule};
+use tollgate_policy::{Entry, OnStoreFailure, Rule};
 use tollgate_store::{Inspection, Key, Store, StoreError};
 
+use crate::answer::Degraded;
 use crate::limiter::Limiter;
 use crate::outage::write_own_key;
 
@@ -21,6 +22,8 @@ pub struct KeyReport {
     pub decision: Decision,
     /// Something is kept; else the answer is that of a fresh quota. Of a reset: there was something to forget.
     pub is_tracked: bool,
+    /// The store gave no answer, and this is what the node would decide by: its own count of its share of the limit.
+    pub degraded: Option<Degraded>,
 }
 
 /// Why there is no counter to speak of.
@@ -41,13 +44,14 @@ pub enum KeyError {
     /// The rule says `unlimited`: nothing is counted.
     #[error("rule {0} is unlimited, so nothing is counted for it")]
     Unlimited(String),
-    /// The store gave no answer. Of a reset: some of the counters may have been forgotten.
+    /// The store gave no answer, and this node counts nothing itself. Of a reset: some of the counters may have been forgotten.
     #[error("{0}")]
     Store(#[from] StoreError),
 }
 
 impl<S: Store, L: Store> Limiter<S, L> {
-    /// What is kept for a descriptor of `entries`: one report for each limit of its rule. Changes nothing.
+    /// What is kept for a descriptor of `entries`: one report for each limit of its rule. Changes nothing. While the store gives no
+    /// answer, a rule that decides by this node's share (`on_store_failure: local`) tells of that one.
     ///
     /// # Errors
     /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
@@ -88,15 +92,22 @@ impl<S: Store, L: Store> Limiter<S, L> {
             let mut bytes = Vec::new();
             rule.write_key(index, domain, entries, &mut bytes);
             let (key, quota) = (Key(&bytes), &limit.quota);
-            let (was_tracked, inspection) = match self.own(quota) {
-                Some(local) => look(local, key, quota, forget, now).await?,
-                None => look(&self.store, key, quota, forget, now).await?,
+            // What this node counts itself while the store gives no answer.
+            let share = quota.share_of(self.store.live_nodes());
+            let mut own_key = Vec::new();
+            write_own_key(&share, key.0, &mut own_key);
+            let looked = match self.own(quota) {
+                Some(local) => look(local, key, quota, forget, now).await,
+                None => look(&self.store, key, quota, forget, now).await,
+            };
+            let ((was_tracked, inspection), degraded) = match (looked, &self.local) {
+                (Ok(looked), _) => (looked, None),
+                (Err(_), Some(local)) if !forget && rule.on_store_failure == OnStoreFailure::Local => {
+                    (look(local, Key(&own_key), &share, false, now).await?, Some(Degraded::Local))
+                }
+                (Err(error), _) => return Err(error.into()),
             };
             if let (true, Some(local)) = (forget, &self.local) {
-                // What this node has counted itself while the store gave no answer.
-                let share = quota.share_of(self.store.live_nodes());
-                let mut own_key = Vec::new();
-                write_own_key(&share, key.0, &mut own_key);
                 local.reset(Key(&own_key), &share, now).await?;
             }
             reports.push(KeyReport {
@@ -105,6 +116,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
                 key: bytes.escape_ascii().to_string(),
                 decision: inspection.decision,
                 is_tracked: if forget { was_tracked } else { inspection.is_tracked },
+                degraded,
             });
         }
         Ok(reports)

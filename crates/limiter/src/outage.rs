@@ -180,6 +180,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
             }
             _ => {
                 if let Some(left_out) = self.refusals.next(Seat::here(), REFUSALS_A_SECOND, now) {
+                    let left_out = (left_out > 0).then_some(left_out);
                     tracing::warn!(%error, left_out, "a rule decides as its on_store_failure says");
                 }
             }

@@ -78,6 +78,8 @@ impl<S: Store, L: Store> Limiter<S, L> {
     /// Decides questions that bring their own quotas, each on its own and in order, in one call to the store; pushes one answer
     /// each onto `out` (what is there already stays).
     ///
+    /// A store that cannot count such quotas at all is not asked: this node's own store counts them, by its share among the nodes.
+    ///
     /// Two questions share a counter when their keys, their algorithms and their rates (limit and period) are equal. Allocates nothing
     /// once `scratch` and `out` have grown. When the future is dropped before its end, the permits may or may not have been taken.
     ///
@@ -146,13 +148,13 @@ impl<S: Store, L: Store> Limiter<S, L> {
         now: Timestamp,
         error: &StoreError,
     ) -> Throttled {
-        self.metrics.count(Seat::here(), Global::StoreErrors, 1);
-        self.note_that_the_store_fails(error, now);
-        let way = match error {
-            // It never can: no outage that passes.
-            StoreError::Unsupported { .. } if self.local.is_some() => OnStoreFailure::Local,
-            _ => self.settings.throttle_on_store_failure,
-        };
+        // It never can, and was not asked: no outage, but how such limits are counted beside that store.
+        let is_own = matches!(error, StoreError::Unsupported { .. }) && self.local.is_some();
+        let way = if is_own { OnStoreFailure::Local } else { self.settings.throttle_on_store_failure };
+        if !is_own {
+            self.metrics.count(Seat::here(), Global::StoreErrors, 1);
+            self.note_that_the_store_fails(error, now);
+        }
         if let (OnStoreFailure::Local, Some(local)) = (way, &self.local) {
             let share = take.quota.share_of(self.store.live_nodes());
             let (mut key, mut verdicts) = (Vec::new(), Verdicts::new());
@@ -160,7 +162,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
             let take = Take { key: Key(&key), quota: &share, cost: take.cost };
             local.take(&[take], Charge::Each, now, &mut verdicts).await;
             if let Some(Ok(decision)) = verdicts.pop() {
-                let degraded = Some(Degraded::Local);
+                let degraded = (!is_own).then_some(Degraded::Local);
                 return Throttled { outcome: decision.outcome(), decision: Some(decision), degraded };
             }
         }

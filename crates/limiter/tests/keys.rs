@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::Ordering::SeqCst;
 
 use common::{Moody, NOON, ask, ask_at, entries, limiter, of, policy, seconds};
-use tollgate_limiter::{KeyReport, Limiter, LimiterSettings, Totals};
+use tollgate_limiter::{Degraded, KeyReport, Limiter, LimiterSettings, Totals};
 use tollgate_store::{ModelStore, block_on};
 
 const RULES: &str = "
@@ -93,6 +93,35 @@ fn what_nothing_counts_and_a_store_that_is_silent_are_errors_that_say_so() {
     assert_eq!(error("d", "free=a"), "rule free is unlimited, so nothing is counted for it");
     limiter.store().is_down.store(true, SeqCst);
     assert!(error("d", "user=a").starts_with("store moody did not answer within"));
+}
+
+#[test]
+fn without_the_store_a_node_tells_of_the_share_that_it_decides_by() {
+    const RULES: &str = "
+domain: d
+descriptors:
+  - {key: open, rate_limit: {unit: minute, requests_per_unit: 6}}
+  - {key: share, rate_limit: {unit: minute, requests_per_unit: 6, on_store_failure: local}}";
+    let store = Moody { nodes: 2, ..Moody::default() };
+    let limiter =
+        Limiter::new(policy(RULES), store, LimiterSettings::default()).with_local(ModelStore::default());
+    let look = |of: &str| block_on(limiter.inspect("d", &entries(of), NOON));
+    ask_at(&limiter, "d", &[of("share=k").hits(4)], NOON);
+    limiter.store().is_down.store(true, SeqCst);
+    let degraded = || {
+        let reports = look("share=k").expect("its share is known here");
+        (told(&reports).remove(0), reports[0].degraded.map(Degraded::name))
+    };
+    let line = |left| format!("share | 6 per minute, fixed_window | d|share=k|minute | {left}");
+    assert_eq!(degraded(), (line("3 left (nothing kept)"), Some("local")), "half of the limit");
+    ask_at(&limiter, "d", &[of("share=k").hits(2)], NOON);
+    assert_eq!(degraded(), (line("1 left"), Some("local")));
+    assert!(look("open=k").is_err(), "nothing is counted here");
+    assert!(block_on(limiter.reset("d", &entries("share=k"), NOON)).is_err(), "that cannot be promised");
+    assert_eq!(degraded(), (line("1 left"), Some("local")), "nor was it done");
+    limiter.store().is_down.store(false, SeqCst);
+    let reports = look("share=k").expect("the store is back");
+    assert_eq!((told(&reports).remove(0), reports[0].degraded), (line("2 left"), None));
 }
 
 /// A rule's totals, and its top keys.

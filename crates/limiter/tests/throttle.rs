@@ -184,3 +184,25 @@ fn without_the_store_the_limiters_setting_decides() {
         );
     }
 }
+
+#[test]
+fn what_a_store_cannot_count_each_node_counts_by_its_share_and_that_is_no_outage() {
+    use common::Moody;
+    let settings =
+        LimiterSettings { throttle_on_store_failure: OnStoreFailure::Deny, ..LimiterSettings::default() };
+    let store = Moody { nodes: 2, is_unable: true, ..Moody::default() };
+    let limiter: Limiter<Moody, ModelStore> =
+        Limiter::new(Policy::empty(), store, settings).with_local(ModelStore::default());
+    let (quota, mut out) = (bucket(4, 1, 60), Vec::new());
+    let ask = Throttle { key: b"k", quota: &quota, cost: Cost::ONE };
+    block_on(limiter.throttle(&[ask; 3], NOON, &mut Scratch::new(), &mut out));
+    let told: Vec<_> = out.iter().map(|it| (it.is_admitted(), it.degraded)).collect();
+    assert_eq!(told, [(true, None), (true, None), (false, None)], "half of the burst");
+    let text = limiter.metrics().render();
+    for line in [
+        "tollgate_degraded_decisions_total{domain=\"\",rule=\"(throttle)\"} 0",
+        "tollgate_store_errors_total 0",
+    ] {
+        assert!(text.contains(line), "no `{line}` in\n{text}");
+    }
+}

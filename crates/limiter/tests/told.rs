@@ -79,7 +79,7 @@ fn a_denial_is_one_line_that_says_who_was_denied_by_what_and_for_how_long() {
         let ask = Throttle { key: b"k\xff", quota: &quota, cost: Cost::ONE };
         block_on(limiter.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
     });
-    let want = "ERROR tollgate::denied: denied rule=\"(throttle)\" limit=0 period=Span(60s) descriptor=key=k\u{fffd} hits=1 retry_after=never";
+    let want = "ERROR tollgate::denied: denied rule=\"(throttle)\" limit=0 per 1m, fixed_window descriptor=key=k\u{fffd} hits=1 retry_after=never";
     assert_eq!(got, [want]);
 }
 

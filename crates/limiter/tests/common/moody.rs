@@ -12,11 +12,13 @@ pub(crate) struct Moody {
     pub(crate) is_down: AtomicBool,
     /// How many nodes it says there are.
     pub(crate) nodes: u32,
+    /// It can count nothing that it is asked for, as memcached the quotas that come with a question.
+    pub(crate) is_unable: bool,
 }
 
 impl Default for Moody {
     fn default() -> Self {
-        Self { model: ModelStore::default(), is_down: AtomicBool::new(false), nodes: 1 }
+        Self { model: ModelStore::default(), is_down: AtomicBool::new(false), nodes: 1, is_unable: false }
     }
 }
 
@@ -26,6 +28,9 @@ impl Moody {
     }
 
     fn error(&self) -> StoreError {
+        if self.is_unable {
+            return StoreError::Unsupported { store: self.name(), algorithm: "token_bucket" };
+        }
         StoreError::Silent { store: self.name(), waited: Duration::from_millis(10) }
     }
 }
@@ -40,7 +45,7 @@ impl Store for Moody {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        if self.is_down.load(SeqCst) {
+        if self.is_down.load(SeqCst) || self.is_unable {
             verdicts.extend(batch.iter().map(|_| Err(self.error())));
         } else {
             self.model.take(batch, charge, now, verdicts).await;
