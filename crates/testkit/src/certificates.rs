@@ -22,6 +22,12 @@ pub struct Issued {
     pub key: String,
 }
 
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Authority")
+    }
+}
+
 impl Default for Authority {
     fn default() -> Self {
         Self::new()

@@ -7,6 +7,7 @@
 //! - [`Proxy`]: stands between a client and a store and spoils what passes: late, silent, cut, refused.
 //! - [`Client`]: just enough of a client to ask a server and to tell it things.
 //!
+//! The server is `redis-server`, or what the variable `TOLLGATE_TEST_REDIS_SERVER` names, `valkey-server` for one.
 //! Where a program is missing, `start` prints a line that begins with `SKIPPED ` and returns `None`:
 //!
 //! ```
@@ -41,4 +42,4 @@ pub use options::Options;
 pub use process::{free_port, poll};
 pub use proxy::{Fault, Proxy};
 pub use sentinel::Sentinel;
-pub use server::{Redis, installed};
+pub use server::{Redis, installed, program};

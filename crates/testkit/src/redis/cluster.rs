@@ -42,6 +42,7 @@ impl Cluster {
         if !installed() {
             return None;
         }
+        let options = &options.for_several();
         let node = || {
             let more = "cluster-enabled yes\ncluster-node-timeout 1000\ncluster-replica-validity-factor 0\n\
                         cluster-port {port2}\n";
@@ -105,12 +106,13 @@ impl Cluster {
         self.nodes.iter().chain(&self.replicas).map(Redis::address).collect()
     }
 
-    /// `redis+cluster://` with all nodes.
+    /// `redis+cluster://` with all nodes, or `rediss+cluster://`.
     #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.addresses().iter().map(SocketAddr::to_string).collect();
-        let who = self.nodes[0].options().password.as_ref().map(|it| format!(":{it}@")).unwrap_or_default();
-        format!("redis+cluster://{who}{}", hosts.join(","))
+        let options = self.nodes[0].options();
+        let who = options.password.as_ref().map(|it| format!(":{it}@")).unwrap_or_default();
+        format!("{}+cluster://{who}{}", options.scheme(), hosts.join(","))
     }
 
     /// The slot of a key, by its `{tag}` where it has one.
@@ -132,10 +134,10 @@ impl Cluster {
             let Ok(reply) = node.ask(&["CLUSTER", "SLOTS"]) else {
                 return false;
             };
-            let own = i64::from(node.address().port());
+            let own = id(node);
             reply.array().iter().map(Reply::array).any(|range| {
                 (range[0].int()..=range[1].int()).contains(&i64::from(slot))
-                    && range[2].array()[1].int() == own
+                    && range[2].array()[2].text() == own
             })
         };
         self.nodes.iter().position(owns).expect("an owner")

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::certificates::Authority;
 
 /// How a [`Redis`](super::Redis) is to be. Without any option: no password, no limit of memory, nothing kept on disk.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +13,8 @@ pub struct Options {
     pub(super) password: Option<String>,
     pub(super) tls: Option<bool>,
     pub(super) append_only: bool,
+    /// Whose certificates it has; one of its own where there is none.
+    pub(super) authority: Option<Arc<Authority>>,
 }
 
 impl Options {
@@ -57,6 +62,16 @@ impl Options {
     pub fn client_certificates(mut self) -> Self {
         self.tls = Some(true);
         self
+    }
+
+    /// The same for several servers that are to believe each other: one authority for all.
+    pub(super) fn for_several(&self) -> Self {
+        Self { authority: Some(self.authority.clone().unwrap_or_default()), ..self.clone() }
+    }
+
+    /// What its URLs begin with.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "rediss" } else { "redis" }
     }
 
     /// Every write is on disk before its answer, so that a killed server comes back with all of it.

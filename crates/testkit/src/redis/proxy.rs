@@ -22,6 +22,8 @@ pub enum Fault {
     DropReplies,
     /// What the client says is thrown away.
     DropRequests,
+    /// What either says is thrown away, and is lost for good: a partition that lasts longer than TCP would try.
+    Swallow,
     /// What the client says passes; at the first byte of an answer the connection is cut.
     CutReplies,
     /// No connection is accepted: the client hears "connection refused". Those that are open stay open.
@@ -201,6 +203,7 @@ impl Shared {
             }
             match self.wait_while(|fault| fault == Fault::Stall) {
                 None => break,
+                Some(Fault::Swallow) => continue,
                 Some(Fault::DropRequests) if request => continue,
                 Some(Fault::DropReplies) if !request => continue,
                 Some(Fault::CutReplies) if !request => break,

@@ -3,17 +3,22 @@
 use std::net::SocketAddr;
 
 use super::process::{Process, free_port, poll};
-use super::server::installed;
-use super::{Client, Options, Redis, Reply};
+use super::server::{installed, listen, own_client, own_socket, program};
+use super::{Options, Proxy, Redis, Reply};
 
 /// The name by which the Sentinels know the master.
 const NAME: &str = "tollgate";
+
+/// A Sentinel's unix socket in its folder.
+const SOCKET: &str = "sentinel.sock";
 
 /// A master and a replica under Sentinels that call it dead after half a second.
 #[derive(Debug)]
 pub struct Sentinel {
     /// Both servers; which of them is the master may change: ask [`Sentinel::master`].
     pub servers: [Redis; 2],
+    /// Where the Sentinels reach them.
+    known: [SocketAddr; 2],
     watchers: Vec<Watcher>,
 }
 
@@ -31,15 +36,54 @@ impl Sentinel {
     /// When they do not find together.
     #[must_use]
     pub fn start(options: &Options, sentinels: usize) -> Option<Self> {
-        if !installed() {
-            return None;
-        }
-        let master = Redis::run(options, "");
-        let replica = Redis::run(&options.clone().replica_of(master.address()), "");
+        Self::start_with(options, sentinels, "")
+    }
+
+    /// The same with more lines for the Sentinels' configuration: `requirepass secret`, their own password, for one.
+    ///
+    /// # Panics
+    /// When they do not find together.
+    #[must_use]
+    pub fn start_with(options: &Options, sentinels: usize, more: &str) -> Option<Self> {
+        installed().then(|| {
+            let master = Redis::run(&options.for_several(), "");
+            let known = master.address();
+            Self::watch(master, known, sentinels, more)
+        })
+    }
+
+    /// The same with the master behind a [`Proxy`], through which its replica and the Sentinels reach it, as does everybody
+    /// whom they tell where it is: where the proxy swallows all, the master is on the far side of a partition.
+    ///
+    /// # Panics
+    /// When they do not find together.
+    #[must_use]
+    pub fn start_apart(options: &Options, sentinels: usize) -> Option<(Self, Proxy)> {
+        installed().then(|| {
+            let master = Redis::run(&options.for_several(), "");
+            let proxy = Proxy::before(master.address());
+            // So that it is known by no other name when it has become a replica.
+            master.command(&["CONFIG", "SET", "replica-announce-port", &proxy.address().port().to_string()]);
+            (
+                Self::watch(
+                    master,
+                    proxy.address(),
+                    sentinels,
+                    &format!("sentinel down-after-milliseconds {NAME} 250"),
+                ),
+                proxy,
+            )
+        })
+    }
+
+    fn watch(master: Redis, known: SocketAddr, sentinels: usize, more: &str) -> Self {
+        let options = master.options().clone();
+        let replica = Redis::run(&options.clone().replica_of(known), "");
         poll("the replica to follow", || (replica.info("master_link_status")? == "up").then_some(()));
         let quorum = sentinels / 2 + 1;
-        let watchers = (0..sentinels).map(|_| Watcher::start(&master, options, quorum)).collect();
-        let all = Self { servers: [master, replica], watchers };
+        let watchers = (0..sentinels).map(|_| Watcher::start(known, &options, quorum, more)).collect();
+        let known = [known, replica.address()];
+        let all = Self { servers: [master, replica], known, watchers };
         for watcher in &all.watchers {
             poll("the Sentinels to find all", || {
                 let known = |field: &str| watcher.about_master(field)?.parse::<usize>().ok();
@@ -47,7 +91,7 @@ impl Sentinel {
                 found.then_some(())
             });
         }
-        Some(all)
+        all
     }
 
     /// The name of the master, as the Sentinels call it.
@@ -62,12 +106,13 @@ impl Sentinel {
         self.watchers.iter().map(Watcher::address).collect()
     }
 
-    /// `redis+sentinel://` with all Sentinels and the master's name.
+    /// `redis+sentinel://` with all Sentinels and the master's name, or `rediss+sentinel://`; without the Sentinels' own password.
     #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.addresses().iter().map(SocketAddr::to_string).collect();
-        let who = self.servers[0].options().password.as_ref().map(|it| format!(":{it}@")).unwrap_or_default();
-        format!("redis+sentinel://{who}{}/{NAME}", hosts.join(","))
+        let options = self.servers[0].options();
+        let who = options.password.as_ref().map(|it| format!(":{it}@")).unwrap_or_default();
+        format!("{}+sentinel://{who}{}/{NAME}", options.scheme(), hosts.join(","))
     }
 
     /// Which of [`Sentinel::servers`] the first Sentinel takes for the master.
@@ -76,7 +121,7 @@ impl Sentinel {
         let reply = self.watchers.first()?.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME])?;
         let Reply::Array(parts) = reply else { return None };
         let port = parts.get(1)?.int();
-        self.servers.iter().position(|it| i64::from(it.address().port()) == port)
+        self.known.iter().position(|it| i64::from(it.port()) == port)
     }
 
     /// Orders a failover and waits until the other server is the master; returns which that is.
@@ -113,21 +158,24 @@ impl Sentinel {
 }
 
 impl Watcher {
-    fn start(master: &Redis, options: &Options, quorum: usize) -> Self {
+    fn start(master: SocketAddr, options: &Options, quorum: usize, more: &str) -> Self {
         for _ in 0..10 {
             let (mut process, port) = (Process::new(), free_port());
-            let mut text = format!(
-                "bind 127.0.0.1\nport {port}\nprotected-mode no\nsentinel resolve-hostnames no\n\
+            let (mut text, _) = listen(options, port, process.folder());
+            text += &own_socket(&process.folder().join(SOCKET));
+            text += &format!(
+                "bind 127.0.0.1\nprotected-mode no\nsentinel resolve-hostnames no\n\
                  sentinel monitor {NAME} 127.0.0.1 {} {quorum}\n\
                  sentinel down-after-milliseconds {NAME} 500\n\
                  sentinel failover-timeout {NAME} 3000\n",
-                master.address().port()
+                master.port()
             );
             if let Some(password) = &options.password {
                 text += &format!("sentinel auth-pass {NAME} {password}\n");
             }
+            text += more;
             std::fs::write(process.folder().join("sentinel.conf"), text).expect("written");
-            process.spawn("redis-server", &["sentinel.conf", "--sentinel"]);
+            process.spawn(&program(), &["sentinel.conf", "--sentinel"]);
             let mut watcher = Self { process, port };
             let runs = poll("a Sentinel to answer", || {
                 if !watcher.process.runs() {
@@ -136,6 +184,10 @@ impl Watcher {
                 watcher.ask(&["PING"]).map(|_| true)
             });
             if runs {
+                // All that it does every so often it does ten times as often, so that nobody waits for it.
+                let often = "PING-PERIOD 100 INFO-PERIOD 100 PUBLISH-PERIOD 100 ASK-PERIOD 100 MIN-LINK-RECONNECT-PERIOD 500";
+                let words: Vec<_> = ["SENTINEL", "DEBUG"].into_iter().chain(often.split(' ')).collect();
+                watcher.ask(&words);
                 return watcher;
             }
             let log = watcher.process.log();
@@ -149,7 +201,7 @@ impl Watcher {
     }
 
     fn ask(&self, words: &[&str]) -> Option<Reply> {
-        Client::connect(self.address()).ok()?.command(words).ok()
+        own_client(&self.process.folder().join(SOCKET)).ok()?.command(words).ok()
     }
 
     fn about_master(&self, field: &str) -> Option<String> {

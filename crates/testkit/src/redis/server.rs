@@ -7,15 +7,25 @@ use rustix::process::Signal;
 
 use super::process::{Process, free_port, have, poll};
 use super::{Client, Options, Reply};
-use crate::certificates::{Authority, Issued};
+use crate::certificates::Issued;
 
 /// The user by whom the test itself speaks to the server, over a unix socket, whatever passwords it asks of others.
 const TESTKIT: &str = "testkit";
 
-/// Whether there is a `redis-server`; prints `SKIPPED` with the reason where not.
+/// The file with the authority's certificate.
+const AUTHORITY: &str = "authority.crt";
+
+/// The server to start: `redis-server`, or what the variable `TOLLGATE_TEST_REDIS_SERVER` names: a program on the `PATH`,
+/// `valkey-server` for one, or the whole path of one.
+#[must_use]
+pub fn program() -> String {
+    std::env::var("TOLLGATE_TEST_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+/// Whether there is the server's [`program`]; prints `SKIPPED` with the reason where not.
 #[must_use]
 pub fn installed() -> bool {
-    have("redis-server")
+    have(&program())
 }
 
 /// A Redis server on a port of 127.0.0.1. The port stays the same through all its lives.
@@ -27,8 +37,9 @@ pub struct Redis {
     certificates: Option<Certificates>,
 }
 
+/// What a client needs.
 #[derive(Debug)]
-struct Certificates {
+pub(super) struct Certificates {
     authority: String,
     client: Issued,
 }
@@ -53,12 +64,12 @@ impl Redis {
                 certificates: None,
             };
             redis.configure(&more.replace("{port2}", &free_port().to_string()));
-            redis.process.spawn("redis-server", &["redis.conf"]);
+            redis.process.spawn(&program(), &["redis.conf"]);
             if redis.wait() {
                 return redis;
             }
             let log = redis.process.log();
-            assert!(log.contains("Address already in use"), "redis-server ended: {log}");
+            assert!(log.contains("Address already in use"), "the server ended: {log}");
         }
         panic!("no free port in ten tries");
     }
@@ -66,38 +77,22 @@ impl Redis {
     fn configure(&mut self, more: &str) {
         let port = self.port;
         let mut text = format!(
-            "bind 127.0.0.1\nprotected-mode no\nsave \"\"\nunixsocket {}\ndatabases 16\nrepl-diskless-sync-delay 0\n\
-             user {TESTKIT} on nopass ~* &* +@all\n{}\n{more}\n",
-            self.socket().display(),
+            "bind 127.0.0.1\nprotected-mode no\nsave \"\"\ndatabases 16\nrepl-diskless-sync-delay 0\n{}{}\n{more}\n",
+            own_socket(&self.socket()),
             self.options.lines,
         );
         if self.options.append_only {
             text += "appendonly yes\nappendfsync always\n";
         }
-        match self.options.tls {
-            None => text += &format!("port {port}\n"),
-            Some(clients) => {
-                let authority = Authority::new();
-                let (cert, key) = authority.issue("redis", 2100).write(self.process.folder());
-                let root = self.authority_file();
-                std::fs::write(&root, authority.pem()).expect("written");
-                text += &format!(
-                    "port 0\ntls-port {port}\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\ntls-auth-clients {}\n",
-                    cert.display(),
-                    key.display(),
-                    root.display(),
-                    if clients { "yes" } else { "no" },
-                );
-                let client = authority.issue("a client", 2100);
-                self.certificates = Some(Certificates { authority: authority.pem(), client });
-            }
-        }
+        let (lines, certificates) = listen(&self.options, port, self.process.folder());
+        text += &lines;
+        self.certificates = certificates;
         std::fs::write(self.process.folder().join("redis.conf"), text).expect("written");
     }
 
     /// Waits until it answers; false when it ended instead.
     fn wait(&mut self) -> bool {
-        poll("redis-server to answer", || {
+        poll("the server to answer", || {
             if !self.process.runs() {
                 return Some(false);
             }
@@ -125,7 +120,7 @@ impl Redis {
     /// The same as `user:password`.
     #[must_use]
     pub fn url_as(&self, who: &str) -> String {
-        let scheme = if self.options.tls.is_some() { "rediss" } else { "redis" };
+        let scheme = self.options.scheme();
         let at = if who.is_empty() { "" } else { "@" };
         format!("{scheme}://{who}{at}{}", self.address())
     }
@@ -145,7 +140,7 @@ impl Redis {
     /// The file with the certificate of the authority to trust; it is there with TLS.
     #[must_use]
     pub fn authority_file(&self) -> PathBuf {
-        self.process.folder().join("authority.crt")
+        self.process.folder().join(AUTHORITY)
     }
 
     /// The certificate of the authority to trust, as PEM.
@@ -165,9 +160,7 @@ impl Redis {
     /// # Errors
     /// When the server does not run.
     pub fn client(&self) -> std::io::Result<Client> {
-        let mut client = Client::unix(&self.socket())?;
-        client.command(&["AUTH", TESTKIT, "any"])?;
-        Ok(client)
+        own_client(&self.socket())
     }
 
     /// Sends one command and returns the answer, which may be an error.
@@ -234,8 +227,8 @@ impl Redis {
     /// When it does not answer again.
     pub fn start_again(&mut self) {
         self.process.kill();
-        self.process.spawn("redis-server", &["redis.conf"]);
-        assert!(self.wait(), "redis-server ended: {}", self.process.log());
+        self.process.spawn(&program(), &["redis.conf"]);
+        assert!(self.wait(), "the server ended: {}", self.process.log());
     }
 
     /// Kills it, removes what is on its disk, and starts it anew on the same port.
@@ -248,4 +241,35 @@ impl Redis {
         std::fs::remove_file(self.process.folder().join("dump.rdb")).ok();
         self.start_again();
     }
+}
+
+/// The port's lines of a configuration, and with TLS the certificates, which are written into `folder`. Servers use TLS among themselves too.
+pub(super) fn listen(options: &Options, port: u16, folder: &Path) -> (String, Option<Certificates>) {
+    let Some(clients) = options.tls else { return (format!("port {port}\n"), None) };
+    let authority = options.authority.clone().unwrap_or_default();
+    let (cert, key) = authority.issue("redis", 2100).write(folder);
+    let root = folder.join(AUTHORITY);
+    std::fs::write(&root, authority.pem()).expect("written");
+    let lines = format!(
+        "port 0\ntls-port {port}\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\ntls-auth-clients {}\n\
+         tls-replication yes\ntls-cluster yes\n",
+        cert.display(),
+        key.display(),
+        root.display(),
+        if clients { "yes" } else { "no" },
+    );
+    let client = authority.issue("a client", 2100);
+    (lines, Some(Certificates { authority: authority.pem(), client }))
+}
+
+/// A connection of the test itself, over a unix socket, which may do everything whatever is asked of others.
+pub(super) fn own_client(socket: &Path) -> std::io::Result<Client> {
+    let mut client = Client::unix(socket)?;
+    client.command(&["AUTH", TESTKIT, "any"])?;
+    Ok(client)
+}
+
+/// The lines of a configuration for [`own_client`].
+pub(super) fn own_socket(socket: &Path) -> String {
+    format!("unixsocket {}\nuser {TESTKIT} on nopass ~* &* +@all\n", socket.display())
 }
