@@ -79,10 +79,17 @@ fn judge(name: &str, info: &str, saves: bool, missing: Option<&str>, config: &Re
     let mut find = |severity, message: String| findings.push(Finding { severity, message });
     if let Some(command) = missing {
         let version = field("redis_version").unwrap_or("of an unknown version");
-        find(
-            Severity::Refuse,
-            format!("{name}: Redis {version} lacks the command {command}; Redis 7.0 or Valkey is needed"),
-        );
+        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        let why = if major.is_some_and(|major| major >= 7) {
+            format!(
+                "the command {command} is switched off there (rename-command), and counters need it; give it back"
+            )
+        } else {
+            format!(
+                "Redis {version} is too old: it lacks the command {command}; Redis 7.0 or later, or Valkey, is needed"
+            )
+        };
+        find(Severity::Refuse, format!("{name}: {why}"));
     }
     if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction") {
         let what = format!(
@@ -134,7 +141,15 @@ mod tests {
         };
         assert_eq!(told(fit, false, None, false), []);
         for (info, saves, missing, allow, severity, words) in [
-            (fit, true, Some("PEXPIRETIME"), false, Severity::Refuse, "7.0.15 lacks the command PEXPIRETIME"),
+            (fit, true, Some("PEXPIRETIME"), false, Severity::Refuse, "PEXPIRETIME is switched off there"),
+            (
+                &fit.replace("7.0.15", "6.2.14"),
+                true,
+                Some("PEXPIRETIME"),
+                false,
+                Severity::Refuse,
+                "Redis 6.2.14 is too old: it lacks the command PEXPIRETIME; Redis 7.0 or later, or Valkey",
+            ),
             (
                 &fit.replace("noeviction", "allkeys-lru"),
                 true,

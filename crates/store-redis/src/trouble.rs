@@ -58,14 +58,12 @@ pub(crate) fn explain(error: &str, user: Option<&str>) -> (Kind, String) {
         "WRONGPASS" => {
             told(Kind::Wrong, format!("it refuses the login of user `{who}`: wrong user or password"))
         }
-        "NOPERM" => told(
-            Kind::Wrong,
-            format!(
-                "user `{who}` may not do what a store of counters must: allow its keys (~tollgate:*) and \
-                 +@connection +@scripting +@read +@write +time +info +config|get +command|info +cluster|slots +cluster|info"
-            ),
-        ),
-        "NOPROTO" => told(Kind::Wrong, "it does not know RESP3; Redis 6.2 or later is needed".to_owned()),
+        "NOPERM" => told(Kind::Wrong, not_allowed(who)),
+        // Of what a script calls: Redis 7.0, and Valkey and later Redis.
+        "ERR" if error.contains("The user executing the script") || error.contains("ACL failure in script") => {
+            told(Kind::Wrong, not_allowed(who))
+        }
+        "NOPROTO" => told(Kind::Wrong, "it does not know RESP3; Redis 7.0 or later, or Valkey, is needed".to_owned()),
         "LOADING" => told(Kind::NotNow, "it is loading its data from disk".to_owned()),
         "BUSY" => told(
             Kind::NotNow,
@@ -80,7 +78,11 @@ pub(crate) fn explain(error: &str, user: Option<&str>) -> (Kind, String) {
             Kind::NotNow,
             "its memory is full (maxmemory): raise maxmemory, or let counters end sooner".to_owned(),
         ),
-        "MISCONF" => told(Kind::NotNow, "it cannot save to disk and takes no writes until it can".to_owned()),
+        "MISCONF" => told(
+            Kind::NotNow,
+            "it cannot save to disk and takes no writes until it can: its disk is full or its folder is not writable"
+                .to_owned(),
+        ),
         "NOREPLICAS" => told(
             Kind::NotNow,
             "fewer replicas follow than min-replicas-to-write demands, so it takes no writes".to_owned(),
@@ -89,8 +91,8 @@ pub(crate) fn explain(error: &str, user: Option<&str>) -> (Kind, String) {
             Kind::Wrong,
             "a key of ours holds a value of a foreign type; choose another prefix or delete it".to_owned(),
         ),
-        "ERR" if error.contains("unknown command") => {
-            told(Kind::Wrong, "it lacks a command; Redis 7.0 or Valkey is needed".to_owned())
+        "ERR" if lacks_a_command(error) => {
+            told(Kind::Wrong, "it lacks a command; Redis 7.0 or later, or Valkey, is needed".to_owned())
         }
         "ERR" if error.contains("DB index") => told(Kind::Wrong, "it has no such database".to_owned()),
         "ERR" if error.contains("SCRIPT KILL") => {
@@ -105,4 +107,17 @@ pub(crate) fn explain(error: &str, user: Option<&str>) -> (Kind, String) {
         }
         _ => (Kind::NotNow, error.to_owned()),
     }
+}
+
+fn not_allowed(user: &str) -> String {
+    format!(
+        "user `{user}` may not do what a store of counters must: allow its keys (~tollgate:*) and \
+         +@connection +@scripting +@read +@write +time +info +config|get +command|info +cluster|slots +cluster|info"
+    )
+}
+
+/// As it is said of a client's command, and of one that a script calls.
+fn lacks_a_command(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    error.contains("unknown command") || error.contains("unknown redis command")
 }

@@ -1,7 +1,7 @@
 //! Every kind of server and login is reached; what cannot work is told in words that say what to do.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 
 use tollgate_store_redis::{Finding, HostPort, RedisConfig, RedisStore, Secret, Servers, Severity, Tls};
 use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel, free_port};
@@ -203,17 +203,51 @@ fn a_server_that_may_forget_counters_is_refused_unless_allowed() {
 }
 
 #[test]
-fn a_server_too_old_names_the_command_it_lacks() {
-    let options = Options::new().set("rename-command", "PEXPIRETIME \"\"");
-    let Some(redis) = Redis::start(&options) else { return };
+fn a_server_too_old_names_its_version_the_command_it_lacks_and_the_way_out() {
+    // What Redis 6.2.14 answers.
+    let url = fake(|command| match command {
+        "HELLO" => "%3\r\n+server\r\n+redis\r\n+mode\r\n+standalone\r\n+role\r\n+master\r\n",
+        "PING" => "+PONG\r\n",
+        "INFO" => "$35\r\nredis_version:6.2.14\r\nrole:master\r\n\r\n",
+        "CONFIG" => "%0\r\n",
+        "COMMAND" => "*2\r\n_\r\n*1\r\n$7\r\nevalsha\r\n",
+        _ => "-ERR unknown command\r\n",
+    });
     fails(
         "older than 7.0",
-        patient(&redis.url()),
+        patient(&url),
         Severity::Refuse,
-        &["lacks the command PEXPIRETIME", "7.0"],
+        &["Redis 6.2.14 is too old", "lacks the command PEXPIRETIME", "Redis 7.0 or later, or Valkey"],
     );
     let Some(redis) = Redis::start(&Options::new().set("rename-command", "HELLO \"\"")) else { return };
     fails("older than 6", patient(&redis.url()), Severity::Refuse, &["lacks the command HELLO", "7.0"]);
+    let options = Options::new().set("rename-command", "PEXPIRETIME \"\"");
+    let Some(redis) = Redis::start(&options) else { return };
+    let words = ["the command PEXPIRETIME is switched off", "rename-command"];
+    fails("switched off", patient(&redis.url()), Severity::Refuse, &words);
+}
+
+/// A server that gives one answer to each command, by its name; its URL.
+fn fake(answer: fn(&str) -> &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            std::thread::spawn(move || speak(&client, answer));
+        }
+    });
+    url
+}
+
+fn speak(mut client: &TcpStream, answer: fn(&str) -> &'static str) -> Option<()> {
+    let mut lines = BufReader::new(client).lines();
+    loop {
+        let words: usize = lines.next()?.ok()?.strip_prefix('*')?.parse().ok()?;
+        // A length and a word, and so on.
+        let command = lines.nth(1)?.ok()?;
+        lines.by_ref().take(2 * (words - 1)).for_each(drop);
+        client.write_all(answer(&command).as_bytes()).ok()?;
+    }
 }
 
 #[test]

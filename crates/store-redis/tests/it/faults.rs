@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate_core::Quota;
+use tollgate_core::{Algorithm, Align, Period, Quota};
 use tollgate_store::StoreError;
 use tollgate_store_redis::{RedisStore, StoreState};
 use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
@@ -15,6 +15,12 @@ use crate::common::{
 };
 
 const LIMIT: u64 = 10_000_000;
+
+/// Its script asks for the time at which a key expires.
+fn daily(limit: u64) -> Quota {
+    let day = Period::Span(Duration::from_secs(86_400));
+    Quota::new(limit, day, Algorithm::FixedWindow { align: Align::Calendar }).expect("a quota")
+}
 
 /// Callers who ask without a pause until they are told to end.
 pub(crate) struct Callers {
@@ -147,6 +153,34 @@ fn a_call_that_was_not_sent_in_time_is_never_sent() {
 }
 
 #[test]
+fn permits_whose_answers_are_swallowed_are_told_to_be_unknown_and_are_counted() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    run_beside(async {
+        let mut config = patient(&format!("redis://{}", proxy.address()));
+        config.deadline = Duration::from_millis(200);
+        config.connect_timeout = Duration::from_millis(300);
+        let (store, quota) = (store(config), total(LIMIT));
+        let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10;
+        wait("the first answers", warm).await;
+        let before = used(&store, "k", &quota, LIMIT).await;
+        // Half open: the server hears all, the node nothing.
+        proxy.set(Fault::DropReplies);
+        let told = take_many(&store, "k", &quota, 10).await;
+        assert!(
+            told.silent >= 1 && told.silent + told.unreachable == 10,
+            "none is believed to be nothing: {told:?}"
+        );
+        let after = until_down(&store).await;
+        assert!(after.contains("within"), "{after}");
+        proxy.set(Fault::None);
+        until_up(&store).await;
+        let after = used(&store, "k", &quota, LIMIT).await;
+        assert_eq!(after, before + told.silent, "what was sent was done, what is told to be unsent was not");
+    });
+}
+
+#[test]
 fn connections_that_are_closed_while_idle_are_replaced_before_they_are_needed() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
@@ -211,13 +245,57 @@ fn what_a_server_refuses_is_told_and_takes_nothing() {
 }
 
 #[test]
-fn a_user_who_may_not_run_scripts_is_told_what_to_allow() {
-    let options = Options::new().user("weak on >secret ~* +@all -evalsha");
+fn a_server_that_cannot_save_takes_nothing_and_is_used_again_once_it_can() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run_beside(async {
+        let mut config = patient(&redis.url());
+        config.node_timeout = Duration::from_millis(600);
+        let (store, quota) = (store(config), total(LIMIT));
+        all_is_well(&store, "k", &quota).await;
+        // Where its file belongs there is a folder.
+        let file = redis.folder().join("dump.rdb");
+        std::fs::create_dir(&file).expect("made");
+        redis.command(&["CONFIG", "SET", "save", "3600 1"]);
+        let saved = async |wanted: &str| {
+            wait("the server to have saved, or not", async || {
+                redis.ask(&["BGSAVE"]).ok(); // an error while one is under way
+                redis.info("rdb_last_bgsave_status").as_deref() == Some(wanted)
+            })
+            .await;
+        };
+        saved("err").await;
+        // The server says it of a call, or of whether it is well, whichever comes first.
+        let error = take(&store, "k", &quota).await.expect_err("it takes no writes");
+        let reason = match &error {
+            StoreError::Unreachable { source, .. } => source.to_string(),
+            StoreError::Refused { reason, .. } => reason.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert!(reason.contains("cannot save to disk") && reason.contains("MISCONF"), "{reason}");
+        let why = until_down(&store).await;
+        assert!(why.contains("cannot save to disk"), "{why}");
+        std::fs::remove_dir(&file).expect("removed");
+        saved("ok").await;
+        until_up(&store).await;
+        all_is_well(&store, "k", &quota).await;
+        assert_eq!(used(&store, "k", &quota, LIMIT).await, 100);
+    });
+}
+
+#[test]
+fn a_user_who_may_not_run_scripts_or_what_they_call_is_told_what_to_allow() {
+    let options = Options::new()
+        .user("weak on >secret ~* +@all -evalsha")
+        .user("weaker on >secret ~* +@all -pexpiretime")
+        .user("elsewhere on >secret ~other:* +@all");
     let Some(redis) = Redis::start(&options) else { return };
     run_beside(async {
-        let store = store(patient(&redis.url_as("weak:secret")));
-        let reason = refused(&store, "k", &total(1)).await;
-        assert!(reason.contains("user `weak` may not") && reason.contains("NOPERM"), "{reason}");
+        all_is_well(&store(patient(&redis.url())), "k", &daily(LIMIT)).await;
+        for user in ["weak", "weaker", "elsewhere"] {
+            let store = store(patient(&redis.url_as(&format!("{user}:secret"))));
+            let reason = refused(&store, "k", &daily(LIMIT)).await;
+            assert!(reason.contains(&format!("user `{user}` may not")), "{reason}");
+        }
     });
 }
 
