@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redis::Value;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Duration, Instant, timeout, timeout_at};
@@ -37,7 +36,7 @@ impl std::fmt::Display for Address {
 #[derive(Debug)]
 pub(crate) struct Dialer {
     config: Arc<RedisConfig>,
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<tls::Client>,
 }
 
 /// Who to log in as, read from files where there are any.
@@ -49,7 +48,7 @@ struct Who {
 impl Dialer {
     /// Reads what files the settings name.
     pub(crate) fn new(config: Arc<RedisConfig>) -> Result<Self, ConfigError> {
-        let tls = config.tls.as_ref().map(tls::client).transpose()?;
+        let tls = config.tls.clone().map(tls::Client::load).transpose()?;
         Ok(Self { config, tls })
     }
 
@@ -150,7 +149,7 @@ impl Dialer {
         };
         let server = ServerName::try_from(host.host.clone())
             .map_err(|_| Trouble::new(Kind::Wrong, format!("{at}: no name that a certificate could hold")))?;
-        match TlsConnector::from(tls.clone()).connect(server, stream).await {
+        match TlsConnector::from(tls.config()).connect(server, stream).await {
             Ok(stream) => Ok(Connection::new(stream, name, true)),
             Err(error) => {
                 let hint = if error.to_string().contains("InvalidContentType") {
@@ -182,7 +181,7 @@ impl Dialer {
                 let unknown = error.starts_with("ERR unknown command");
                 return Err(if at == 0 && unknown {
                     let why = format!(
-                        "{}: is older than Redis 6: it lacks the command HELLO; Redis 7.0 or Valkey is needed",
+                        "{}: is older than Redis 6: it lacks the command HELLO; Redis 7.0 or later, or Valkey, is needed",
                         connection.name()
                     );
                     Trouble::new(Kind::Wrong, why)
@@ -242,7 +241,7 @@ impl Dialer {
             auth.push(password.as_bytes());
             if let Reply::Error(error) = connection.ask_one(&auth).await? {
                 let (kind, why) = explain(&error, who.username.as_deref());
-                return Err(Trouble::new(kind, format!("{at}: {why}")));
+                return Err(Trouble::new(kind, format!("the sentinel {at}: {why}")));
             }
         }
         let reply = connection.ask_one(&[b"SENTINEL", b"get-master-addr-by-name", master.as_bytes()]).await?;
@@ -260,7 +259,7 @@ impl Dialer {
             }
             Reply::Error(error) => {
                 let (kind, why) = explain(error, who.username.as_deref());
-                return Err(Trouble::new(kind, format!("{at}: {why}")));
+                return Err(Trouble::new(kind, format!("the sentinel {at}: {why}")));
             }
             Reply::Value(_) => {}
         }

@@ -12,3 +12,4 @@ mod flights;
 mod leases;
 mod one_slot;
 mod outages;
+mod tls;
