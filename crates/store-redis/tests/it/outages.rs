@@ -5,9 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_store::StoreError;
 use tollgate_store_redis::{RedisConfig, StoreState};
-use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel};
+use tollgate_testkit::redis::{Cluster, Fault, Options, Redis, Sentinel};
 
-use crate::common::{Told, patient, run_beside, store, take, total, until_down, until_up, used, wait};
+use crate::common::{
+    Told, patient, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
+};
 use crate::faults::{Callers, all_is_well};
 
 const LIMIT: u64 = 10_000_000;
@@ -123,6 +125,53 @@ fn the_sentinels_next_master_is_followed() {
         until_up(&store).await;
         all_is_well(&store, "k", &quota).await;
         assert_eq!(callers.end().await.denied, 0);
+    });
+}
+
+/// What the sentinels tell is through the proxy; the node on the master's side of the cut knows it by its own port.
+#[test]
+fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_once_more() {
+    const FEW: u64 = 200;
+    let Some((sentinel, proxy)) = Sentinel::start_apart(&Options::new(), 1) else { return };
+    let [old, new] = &sentinel.servers;
+    run_beside(async {
+        let (near, far) = (store(quick(&sentinel.url())), store(quick(&old.url())));
+        let (quota, other) = (total(FEW), total(LIMIT));
+        let mut told = take_many(&near, "k", &quota, 50).await;
+        told.add(take_many(&far, "k", &quota, 50).await);
+        assert_eq!(told.admitted, 100, "{told:?}");
+        let kept = |redis: &Redis| redis.command(&["GET", "tollgate:{k}"]);
+        wait("the replica to have heard of it", async || kept(old) == kept(new)).await;
+
+        let callers = Callers::begin(&near, &["other"], &other, 4);
+        proxy.set(Fault::Swallow);
+        until_down(&near).await;
+        assert_eq!(take_many(&far, "k", &quota, FEW).await.admitted, 100, "it counts on alone");
+        let ask = async || {
+            let answer = tokio::time::timeout(Duration::from_secs(5), take(&near, "other", &other)).await;
+            answer.expect("no call hangs").is_ok()
+        };
+        wait("the next master to count", ask).await;
+        assert_eq!(sentinel.master(), Some(1));
+        until_up(&near).await;
+        assert_eq!(
+            take_many(&near, "k", &quota, FEW).await.admitted,
+            100,
+            "what the replica had heard of is kept"
+        );
+
+        proxy.set(Fault::None);
+        wait("the old master to follow", async || old.info("role").as_deref() == Some("slave")).await;
+        let why = until_down(&far).await;
+        assert!(why.contains("is a replica"), "{why}");
+        drop(far);
+        let clients = async || old.command(&["CLIENT", "LIST"]).text().matches("name=tollgate").count();
+        wait("the old master to be left", async || clients().await == 0).await;
+        all_is_well(&near, "after", &other).await;
+        assert_eq!(take_many(&near, "k", &quota, 10).await.denied, 10, "nothing is admitted a second time");
+        let told = callers.end().await;
+        told.explains(used(&near, "other", &other, LIMIT).await.max(told.admitted));
+        assert!(told.denied == 0 && told.silent > 0, "{told:?}");
     });
 }
 
