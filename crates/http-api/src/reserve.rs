@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
+use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tollgate_core::Timestamp;
 use tollgate_limiter::{Ending, ReservationId, ReserveError, ReserveTerms, SettleError, Settled};
@@ -19,7 +20,7 @@ use crate::shapes::{CancelRequest, CommitRequest, Ending as EndingShape, Settlem
 
 impl<S: Store, L: Store> HttpApi<S, L> {
     /// Answers `/v1/reserve`. A denial is an answer like any other, without an id.
-    pub(crate) async fn reserve(&self, body: &Bytes) -> Result<Answer, Refusal> {
+    pub(crate) async fn reserve(&self, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
         let mut desk = Desk::take();
         let Desk { room, scratch, out } = &mut *desk;
         let mut sheet = room.sheet();
@@ -28,9 +29,16 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         let descriptors = room.descriptors(&sheet, &entries);
         sheet.check(&descriptors)?;
         let Some(ask) = sheet.asks.first() else { return Err(Refusal::fault()) }; // one was read
+        let parent = if self.limiter.is_sampling() { head.headers.get("traceparent") } else { None };
+        let parent = parent.and_then(|it| it.to_str().ok());
+        let request = ask.request(&descriptors);
         let now = self.clock.now();
-        let reserved = self.limiter.reserve(&ask.request(&descriptors), terms.into(), now, scratch).await;
+        let span = self.limiter.call_span("http", request.domain, parent);
+        let reserved = self.limiter.reserve(&request, terms.into(), now, scratch).await;
         let reserved = reserved.map_err(unreserved)?;
+        if let Some(span) = span {
+            reserved.answer.record(&span);
+        }
         self.limiter.metrics().observe_latency(self.clock.now().since(now));
         out.clear();
         let id = reserved.id.map_or_else(|| "null".to_owned(), |id| format!("\"{id}\""));

@@ -65,7 +65,7 @@ impl<S: Store + 'static, L: Store + 'static> HttpApi<S, L> {
         let query = head.uri.query().unwrap_or_default();
         match operation.route {
             Route::Check => self.check(&head, &Bytes::new()).await,
-            Route::Reserve => self.reserve(&self.json_body(&head, body).await?).await,
+            Route::Reserve => self.reserve(&head, &self.json_body(&head, body).await?).await,
             Route::Commit => self.commit(&self.json_body(&head, body).await?).await,
             Route::Cancel => self.cancel(&self.json_body(&head, body).await?).await,
             Route::Explain => {

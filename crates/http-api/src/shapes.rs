@@ -73,6 +73,10 @@ pub(crate) struct Counter {
     /// Until the full quota is there again; null when that is never.
     #[schema(required)]
     pub(crate) reset_after_ms: Option<u64>,
+    /// `local` while the store gives no answer and this node decides by its own share of the limit, which the numbers are then about;
+    /// else null.
+    #[schema(required)]
+    pub(crate) degraded: Option<&'static str>,
 }
 
 /// The rules in force, and what came of them since the process began.

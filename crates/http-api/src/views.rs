@@ -1,12 +1,12 @@
 //! What operators look at: counters, rules, readiness. Not here: who may (`admin`).
 
 use hyper::{Method, StatusCode};
-use tollgate_limiter::{DomainReport, Entry, KeyError, KeyReport, Report, RuleReport};
+use tollgate_limiter::{Degraded, DomainReport, Entry, KeyError, KeyReport, Report, RuleReport};
 use tollgate_store::Store;
 
 use crate::answer::{Answer, Refusal, json};
 use crate::api::HttpApi;
-use crate::decision::{millis, reset_millis};
+use crate::decision::{self, millis, reset_millis};
 use crate::query::One;
 use crate::reserve::shown_time;
 use crate::shapes::{
@@ -35,8 +35,11 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             };
             Refusal::new(status, error.to_string())
         })?;
+        let degraded = reports.iter().find_map(|report| report.degraded);
         let counters = reports.into_iter().map(counter).collect();
-        Ok(json(StatusCode::OK, &Counters { counters }))
+        let mut answer = json(StatusCode::OK, &Counters { counters });
+        decision::mark(degraded, answer.headers_mut());
+        Ok(answer)
     }
 
     /// Answers `/v1/rules`. Heavy with many rules.
@@ -72,6 +75,7 @@ fn counter(report: KeyReport) -> Counter {
         limit: report.limit,
         key: report.key,
         is_tracked: report.is_tracked,
+        degraded: report.degraded.map(Degraded::name),
     }
 }
 

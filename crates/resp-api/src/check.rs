@@ -1,4 +1,4 @@
-//! `TOLLGATE.CHECK domain key value [key value …] [COST n]`: one descriptor, by the rules of its domain.
+//! `TOLLGATE.CHECK domain key value [key value …] [COST n] [WITHDEGRADED]`: one descriptor, by the rules of its domain.
 
 use std::str::from_utf8;
 
@@ -9,9 +9,10 @@ use tollgate_store::Store;
 use crate::figures::Turn;
 use crate::parse::Span;
 use crate::reply::{Reply, number_of};
-use crate::throttle::{Unit, clamp};
+use crate::throttle::{Unit, clamp, mark, unmarked};
 
-const USAGE: &str = "ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n]";
+const USAGE: &str =
+    "ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
 const TEXT: &str = "ERR domain, keys and values must be UTF-8";
 /// Instead of a limit, and of what remains of it, where there is none.
 const NO_LIMIT: i64 = -1;
@@ -37,7 +38,7 @@ impl Check {
         let mut entries = rehouse(std::mem::take(&mut self.entries));
         match read(input, arguments, &mut entries) {
             Err(wrong) => reply.error(wrong),
-            Ok((domain, hits)) => {
+            Ok((domain, hits, is_marked)) => {
                 let descriptors = [Descriptor::new(&entries)];
                 let request = Request { domain, descriptors: &descriptors, hits };
                 // The protocol has no place for a caller's own trace.
@@ -52,7 +53,7 @@ impl Check {
                         if let Some(span) = span {
                             answer.record(&span);
                         }
-                        write(&answer, reply);
+                        write(&answer, is_marked, reply);
                     }
                 }
             }
@@ -118,13 +119,15 @@ impl Checks {
     }
 }
 
-/// The domain, its entries, and the cost.
+/// The domain, its entries, the cost, and whether the answer is to have the mark.
 fn read<'a>(
     input: &'a [u8],
     arguments: &[Span],
     entries: &mut Vec<Entry<'a>>,
-) -> Result<(&'a str, u64), &'static str> {
+) -> Result<(&'a str, u64, bool), &'static str> {
     let [_, domain, words @ ..] = arguments else { return Err(USAGE) };
+    // Keys and values make an even number of words; the mark is one more.
+    let (words, is_marked) = if words.len() % 2 == 1 { unmarked(input, words) } else { (words, false) };
     let (words, cost) = match words {
         // The last two words; a descriptor has at least two before them.
         [words @ .., name, cost] if words.len() >= 2 && name.of(input).eq_ignore_ascii_case(b"cost") => {
@@ -142,10 +145,10 @@ fn read<'a>(
     }
     let cost =
         u64::try_from(cost).map_err(|_| "ERR COST is negative; the smallest is 0, which only looks")?;
-    Ok((text(domain)?, cost))
+    Ok((text(domain)?, cost, is_marked))
 }
 
-fn write(answer: &Answer<'_>, reply: &mut Reply<'_>) {
+fn write(answer: &Answer<'_>, is_marked: bool, reply: &mut Reply<'_>) {
     let is_denied = !answer.is_admitted();
     let descriptor = answer.descriptor(0);
     let limited = descriptor.as_ref().filter(|it| it.limit.is_some());
@@ -158,13 +161,16 @@ fn write(answer: &Answer<'_>, reply: &mut Reply<'_>) {
             Unit::Seconds.span(it.reset_after()),
         ),
     };
-    reply.array(6);
+    reply.array(6 + usize::from(is_marked));
     for number in [i64::from(is_denied), limit, remaining, retry, reset] {
         reply.integer(number);
     }
     match descriptor.and_then(|it| it.rule) {
         None => reply.null(),
         Some(rule) => reply.bulk(rule.path.as_bytes()),
+    }
+    if is_marked {
+        mark(answer.degraded(), reply);
     }
 }
 

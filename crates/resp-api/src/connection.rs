@@ -226,16 +226,18 @@ where
                             checks.settle(limiter, input, now, &mut reply, &mut turn).await;
                         }
                         let mut joined = run.join(form, input, arguments);
+                        let mut reply = Reply { out, is_resp3 };
                         if joined == Joined::Full {
-                            run.settle(limiter, input, now, scratch, out, &mut turn).await;
+                            run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
                             joined = run.join(form, input, arguments);
                         }
                         if let Joined::Wrong(wrong) = joined {
-                            run.settle(limiter, input, now, scratch, out, &mut turn).await;
-                            Reply { out, is_resp3: self.session.is_resp3 }.error(wrong);
+                            run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
+                            reply.error(wrong);
                         }
                     } else {
-                        run.settle(limiter, input, now, scratch, out, &mut turn).await;
+                        let mut reply = Reply { out, is_resp3 };
+                        run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
                         // What must wait for the store waits with others of its kind.
                         let name = arguments.first().map(|name| name.of(input));
                         let joins = limiter.waits()
@@ -243,7 +245,6 @@ where
                             && name.and_then(table::find).is_some_and(|command| {
                                 command.name == "tollgate.check" && command.takes(arguments.len())
                             });
-                        let mut reply = Reply { out, is_resp3 };
                         if joins {
                             if !checks.join(arguments) {
                                 checks.settle(limiter, input, now, &mut reply, &mut turn).await;
@@ -255,7 +256,6 @@ where
                         checks.settle(limiter, input, now, &mut reply, &mut turn).await;
                         // `INFO` tells of what came before it.
                         self.tell(std::mem::take(&mut turn), now);
-                        let mut reply = Reply { out, is_resp3: self.session.is_resp3 };
                         let words = Words { input, spans: arguments };
                         match self.session.execute(words, &self.api, &mut reply) {
                             Next::Go => {}
@@ -279,16 +279,17 @@ where
                 Ok(Parsed::Nothing { end }) => at = end,
                 Ok(Parsed::Part { needed }) => break (needed, None),
                 Err(fault) => {
-                    run.settle(limiter, input, now, scratch, out, &mut turn).await;
-                    checks.settle(limiter, input, now, &mut Reply { out, is_resp3 }, &mut turn).await;
+                    let mut reply = Reply { out, is_resp3 };
+                    run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
+                    checks.settle(limiter, input, now, &mut reply, &mut turn).await;
                     self.refuse(fault, out);
                     break (0, Some(End::Said));
                 }
             }
         };
         let Tools { run, checks, out, scratch, .. } = tools;
-        run.settle(&*self.api.limiter, input, now, scratch, out, &mut turn).await;
         let mut reply = Reply { out, is_resp3: self.session.is_resp3 };
+        run.settle(&*self.api.limiter, input, now, scratch, &mut reply, &mut turn).await;
         checks.settle(&*self.api.limiter, input, now, &mut reply, &mut turn).await;
         self.tell(turn, now);
         self.write(out).await?;

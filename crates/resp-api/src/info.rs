@@ -75,7 +75,7 @@ fn stats<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
     }
 }
 
-/// The one place of this protocol that tells of decisions made without the store: its replies have no room for a mark.
+/// Whether the store answers; each decision says it only to who asks (`WITHDEGRADED`).
 fn store<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
     let _ = write!(
         text,

@@ -76,15 +76,21 @@ impl Word {
     }
 }
 
+const MARK: Word = Word { kind: "pure-token", ..Word::text("withdegraded") }.after("WITHDEGRADED").optional();
 const RATE: &[Word] = &[
     Word { kind: "key", ..Word::text("key") },
     Word::number("max_burst"),
     Word::number("count"),
     Word::number("period"),
     Word::number("quantity").optional(),
+    MARK,
 ];
-const CHECK: &[Word] =
-    &[Word::text("domain"), Word::text("key value").multiple(), Word::number("n").after("COST").optional()];
+const CHECK: &[Word] = &[
+    Word::text("domain"),
+    Word::text("key value").multiple(),
+    Word::number("n").after("COST").optional(),
+    MARK,
+];
 const MESSAGE: &[Word] = &[Word::text("message").optional()];
 const USER: &[Word] = &[Word::text("username").optional(), Word::text("password")];
 const VERSION: &[Word] = &[Word::number("protover").optional()];

@@ -8,20 +8,20 @@ mod quotas;
 use std::time::Duration;
 
 use tollgate_core::{Cost, RetryAfter, Timestamp};
-use tollgate_limiter::{Limiter, Scratch, Throttle, Throttled};
+use tollgate_limiter::{Degraded, Limiter, Scratch, Throttle, Throttled};
 use tollgate_store::Store;
 
 pub(crate) use self::quotas::Rate;
 use self::quotas::{Quotas, Slot};
 use crate::figures::Turn;
 use crate::parse::{Span, number};
-use crate::reply::integer;
+use crate::reply::{Reply, integer};
 
 /// Commands decided in one go, at most.
 const LONGEST_RUN: usize = 256;
 
-/// Bytes of an answer, at most.
-const LONGEST_ANSWER: usize = 4 + 5 * 23;
+/// Bytes of an answer, at most: numbers, and the mark.
+const LONGEST_ANSWER: usize = 4 + 5 * 23 + 11;
 
 /// Which command asks. They differ in units, in what a burst is, and in the order of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,21 @@ struct Item {
     slot: Slot,
     form: Form,
     cost: Cost,
+    /// The answer has one more element, the mark.
+    is_marked: bool,
+}
+
+/// The last word of a command that wants to be told how it was decided while the store gave no answer. Only who asks for it gets the
+/// element more, so that no client meets an answer of another form than it knows.
+const WITH_MARK: &[u8] = b"withdegraded";
+
+/// `arguments` without that word, and whether it was there.
+#[inline]
+pub(crate) fn unmarked<'a>(input: &[u8], arguments: &'a [Span]) -> (&'a [Span], bool) {
+    match arguments {
+        [rest @ .., last] if last.of(input).eq_ignore_ascii_case(WITH_MARK) => (rest, true),
+        _ => (arguments, false),
+    }
 }
 
 /// Commands that wait to be decided together, and what is kept from run to run.
@@ -99,6 +114,9 @@ impl Run {
         if self.items.len() >= LONGEST_RUN {
             return Joined::Full;
         }
+        // With four numbers at most, who has a word more may have meant the mark.
+        let (arguments, is_marked) =
+            if arguments.len() > 5 { unmarked(input, arguments) } else { (arguments, false) };
         let (key, burst, count, period, quantity) = match *arguments {
             [_, key, burst, count, period] => (key, burst, count, period, None),
             [_, key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
@@ -127,7 +145,7 @@ impl Run {
         let Ok(cost) = u64::try_from(quantity) else {
             return Joined::Wrong("ERR quantity is negative; the smallest is 0, which only looks".to_owned());
         };
-        self.items.push(Item { key, slot, form, cost: Cost(cost) });
+        self.items.push(Item { key, slot, form, cost: Cost(cost), is_marked });
         Joined::Yes
     }
 
@@ -137,7 +155,7 @@ impl Run {
         self.answers.clear();
     }
 
-    /// Decides what has joined, and appends the answers to `out`.
+    /// Decides what has joined, and answers it.
     #[inline]
     pub(crate) async fn settle<S: Store, L: Store>(
         &mut self,
@@ -145,7 +163,7 @@ impl Run {
         input: &[u8],
         now: Timestamp,
         scratch: &mut Scratch,
-        out: &mut Vec<u8>,
+        reply: &mut Reply<'_>,
         turn: &mut Turn,
     ) {
         if self.items.is_empty() {
@@ -158,11 +176,22 @@ impl Run {
             quota: &quotas.get(item.slot).quota,
             cost: item.cost,
         }));
+        // The protocol has no place for a caller's own trace, nor such a quota a domain.
+        let spans: Vec<_> = match limiter.is_sampling() {
+            true => items.iter().map(|_| limiter.call_span("resp", "", None)).collect(),
+            false => Vec::new(),
+        };
         limiter.throttle(&asks, now, scratch, answers).await;
         *room = rehouse(asks);
+        for (span, answer) in spans.iter().zip(answers.iter()) {
+            if let Some(span) = span {
+                answer.record(span);
+            }
+        }
+        drop(spans);
         for (item, answer) in items.iter().zip(answers.iter()) {
             turn.count(answer.is_admitted());
-            write(item.form, quotas.get(item.slot).capacity, answer, out);
+            write(item, quotas.get(item.slot).capacity, answer, reply);
         }
         items.clear();
         answers.clear();
@@ -170,7 +199,8 @@ impl Run {
 }
 
 #[inline]
-fn write(form: Form, capacity: i64, answer: &Throttled, out: &mut Vec<u8>) {
+fn write(item: &Item, capacity: i64, answer: &Throttled, reply: &mut Reply<'_>) {
+    let form = item.form;
     let is_denied = !answer.is_admitted();
     let remaining = clamp(answer.remaining());
     let unit = if form == Form::Millis { Unit::Millis } else { Unit::Seconds };
@@ -181,10 +211,21 @@ fn write(form: Form, capacity: i64, answer: &Throttled, out: &mut Vec<u8>) {
         Form::Crab => [i64::from(!is_denied), capacity, remaining, reset, if is_denied { retry } else { 0 }],
         Form::Cell | Form::Millis => [i64::from(is_denied), capacity, remaining, retry, reset],
     };
-    out.reserve(LONGEST_ANSWER);
-    out.extend_from_slice(b"*5\r\n");
+    reply.out.reserve(LONGEST_ANSWER);
+    reply.out.extend_from_slice(if item.is_marked { b"*6\r\n" } else { b"*5\r\n" });
     for number in numbers {
-        integer(out, number);
+        integer(reply.out, number);
+    }
+    if item.is_marked {
+        mark(answer.degraded, reply);
+    }
+}
+
+/// How it was decided while the store gave no answer; null where the store decided.
+pub(crate) fn mark(degraded: Option<Degraded>, reply: &mut Reply<'_>) {
+    match degraded {
+        Some(degraded) => reply.bulk(degraded.name().as_bytes()),
+        None => reply.null(),
     }
 }
 

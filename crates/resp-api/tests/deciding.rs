@@ -2,6 +2,8 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
+#[path = "deciding/degraded.rs"]
+mod degraded;
 
 use common::{Server, story};
 use tollgate_resp_api::RespSettings;
@@ -115,7 +117,8 @@ const HELLO3: &str = r#"{"server", "tollgate", "version", "7.4.0", "proto", 3, "
 fn wrong_arguments_are_told_and_nothing_is_taken() {
     const NUMBER: &str = "-ERR value is not an integer or out of range";
     let server = Server::start(RespSettings::default());
-    let usage = "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n]";
+    let usage =
+        "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
     let arity = |name: &str| format!("-ERR wrong number of arguments for '{name}' command");
     let (cell, crab, ms, check) =
         (arity("cl.throttle"), arity("throttle"), arity("tollgate.throttle"), arity("tollgate.check"));

@@ -6,6 +6,8 @@
     reason = "a failed step of a test must say which"
 )]
 
+pub(crate) mod down;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, Figures, accept};
 use tollgate_policy::{Options, Source};
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_store::Store;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 pub(crate) const RULES: &str = "
@@ -42,10 +45,10 @@ pub(crate) const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_006_400);
 
 pub(crate) type Api = RespApi<MemoryStore>;
 
-pub(crate) struct Server {
+pub(crate) struct Server<S: Store = MemoryStore> {
     pub(crate) address: SocketAddr,
     pub(crate) clock: ManualClock,
-    pub(crate) api: Arc<Api>,
+    pub(crate) api: Arc<RespApi<S, MemoryStore>>,
     pub(crate) drain: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -55,9 +58,12 @@ pub(crate) fn policy(text: &str) -> Policy {
     Policy::parse(&sources, &Options::default()).expect("the rules are right")
 }
 
+pub(crate) fn memory() -> MemoryStore {
+    MemoryStore::new(MemoryConfig { max_bytes: 16 << 20, ..MemoryConfig::default() })
+}
+
 pub(crate) fn api(clock: &ManualClock, settings: RespSettings) -> Arc<Api> {
-    let store = MemoryStore::new(MemoryConfig { max_bytes: 16 << 20, ..MemoryConfig::default() });
-    let limiter = Limiter::new(policy(RULES), store, LimiterSettings::default());
+    let limiter = Limiter::new(policy(RULES), memory(), LimiterSettings::default());
     Arc::new(RespApi::new(Arc::new(limiter), Arc::new(clock.clone()), settings))
 }
 
@@ -66,8 +72,10 @@ impl Server {
         let clock = ManualClock::at(NOON);
         Self::of(api(&clock, settings), clock)
     }
+}
 
-    pub(crate) fn of(api: Arc<Api>, clock: ManualClock) -> Self {
+impl<S: Store> Server<S> {
+    pub(crate) fn of(api: Arc<RespApi<S, MemoryStore>>, clock: ManualClock) -> Self {
         let (drain, draining) = watch::channel(false);
         let (told, address) = std::sync::mpsc::channel();
         let surface = Arc::clone(&api);
@@ -104,7 +112,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl<S: Store> Drop for Server<S> {
     fn drop(&mut self) {
         self.drain.send_replace(true);
         if let Some(thread) = self.thread.take()
@@ -199,7 +207,7 @@ pub(crate) fn frame(words: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Runs a table of words and replies against a new client.
-pub(crate) fn story(server: &Server, rows: &[(&str, &str)]) {
+pub(crate) fn story<S: Store>(server: &Server<S>, rows: &[(&str, &str)]) {
     let mut client = server.connect();
     for (number, (words, want)) in rows.iter().enumerate() {
         match words.strip_prefix("... ") {
