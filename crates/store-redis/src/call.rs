@@ -4,9 +4,13 @@
 //! `core`, from that state, in the order of the asks. So a script holds the transition and nothing that people see.
 //! Not here: how a call reaches a server (`wire`), who waits for the answers.
 //!
-//! Use: [`call`] (or [`together`]) gives the first call or, where no server is needed, the answers; each reply goes to
-//! [`answers`] (or [`together_answers`]) with the same arguments, until it is `Done`. More than two calls are only needed
+//! Use: [`first`] (or [`together`]) says what to run or, where no server is needed, gives the answers; what comes back goes to
+//! [`answers`] (or [`together_answers`]) with the same asks, until it is `Done`. More than two calls are only needed
 //! while others change the same key's rule at the same time: give up after [`MOST_CALLS`].
+
+mod replied;
+
+pub(crate) use replied::{Part, Replied};
 
 use redis::Value;
 use tollgate_core::{Cost, Quota, State, Timestamp};
@@ -14,14 +18,12 @@ use tollgate_store::Inspection;
 
 use crate::ask::{Answer, Ask, Fault, Kind};
 use crate::config::StoreTime;
-use crate::script::{Script, Step, Swap, all, one};
-use crate::translate::{Read, argument, instant, int, read, step_of, unpacked};
+use crate::script::{Script, Step, Swap, all, each};
+use crate::translate::{self, Read, instant, int, read, step_of};
 
 /// How often to ask again for one group of asks before giving up; nothing was taken by then.
 pub(crate) const MOST_CALLS: u32 = 5;
 
-/// What a step says of itself: done, or in a reply of numbers only, not odd.
-const DONE: i64 = 1;
 /// The key holds what the step cannot read; nothing was changed.
 const ODD: i64 = -1;
 /// The server's clock is outside the window that the caller named; nothing was changed.
@@ -39,55 +41,77 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) enum Next {
     /// All is answered, one answer an ask, in their order.
-    Done(Vec<Answer>),
+    Done,
+    /// Run this step on the key, with the [`argument`] for this instant; other keys may ride in the same script call.
+    Step(Step, Timestamp),
     /// Run this, and hand its reply to `answers`.
     Again(Call),
 }
 
-/// The first call for `asks`, which are of one key and by quotas that [join](Ask::joins), in order of arrival.
-pub(crate) fn call(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Next, Fault> {
-    let Some(step) = asks.first().and_then(|ask| step_of(&ask.quota)) else {
-        return Ok(Next::Done(uncounted(asks, now)));
-    };
-    one_call(asks, step, now, time, Swap::None, Vec::new())
+/// What comes first for `asks`, which are of one key and by quotas that [join](Ask::joins), in order of arrival. `out` takes the answers.
+pub(crate) fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next {
+    match asks.first().and_then(|ask| step_of(&ask.quota)) {
+        Some(step) => Next::Step(step, now),
+        None => {
+            uncounted(asks, now, out);
+            Next::Done
+        }
+    }
 }
 
-/// What the reply to a call of [`call`] says. `now` and `time` as then.
-pub(crate) fn answers(asks: &[Ask], now: Timestamp, time: StoreTime, reply: &Value) -> Result<Next, Fault> {
-    let Some(first) = asks.first() else { return Ok(Next::Done(Vec::new())) };
-    let Some(step) = step_of(&first.quota) else { return Ok(Next::Done(uncounted(asks, now))) };
-    let key = &first.key;
-    let packed = if let Value::BulkString(bytes) = reply { unpacked(bytes) } else { None };
-    let (status, at, parts) = match &packed {
-        Some((at, parts)) => (DONE, *at, &parts[..]),
-        None => opened(reply)?,
-    };
-    let [a, b] = [parts.first().unwrap_or(&Value::Nil), parts.get(1).unwrap_or(&Value::Nil)];
-    if status == OUTSIDE {
-        return one_call(asks, step, at, time, Swap::None, Vec::new());
+/// Appends the argument of a step on the key of `asks`; half of it where it fails.
+pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Result<(), Fault> {
+    match asks {
+        [only] => translate::argument(bytes, &[only], hint),
+        _ => translate::argument(bytes, &asks.iter().collect::<Vec<_>>(), hint),
+    }
+}
+
+/// What a step said of the key of `asks`, `at` being the instant that counted. `now`: as in [`first`].
+pub(crate) fn answers(
+    asks: &[Ask],
+    now: Timestamp,
+    time: StoreTime,
+    at: Timestamp,
+    part: &Part<'_>,
+    out: &mut Vec<Answer>,
+) -> Result<Next, Fault> {
+    let Some(first) = asks.first() else { return Ok(Next::Done) };
+    let Part::Held(status, a, b) = part else { return Err(Fault::Reply("an error".to_owned())) };
+    let Some(step) = step_of(&first.quota) else { return Err(Fault::Reply("a step".to_owned())) };
+    if *status == OUTSIDE {
+        return Ok(Next::Step(step, at));
     }
     match read(&first.quota, a, b, at)? {
-        Read::State(mut state, existed) if status != ODD => {
-            let mut existed = existed;
-            let answers = asks.iter().map(|ask| replay(ask, &mut state, &mut existed, at)).collect();
-            Ok(Next::Done(answers))
+        Read::State(mut state, mut existed) if *status != ODD => {
+            out.extend(asks.iter().map(|ask| replay(ask, &mut state, &mut existed, at)));
+            Ok(Next::Done)
         }
-        Read::State(..) => Err(foreign(key, "what no counter of this kind holds".to_owned())),
+        Read::State(..) => Err(foreign(&first.key, "what no counter of this kind holds".to_owned())),
         Read::Odd(swap, words) => {
-            let mut args = vec![b"1".to_vec()];
-            args.extend(words);
-            one_call(asks, step, now, time, swap, args)
+            let mut bytes = Vec::new();
+            argument(&mut bytes, asks, now)?;
+            let time = if time == StoreTime::Node { instant(now) } else { Vec::new() };
+            let mut args = vec![bytes, time];
+            push_groups(&mut args, [vec![b"1".to_vec()], words].concat());
+            Ok(Next::Again(Call { script: each(step, swap), keys: vec![first.key.clone()], args }))
         }
-        Read::Foreign(found) => Err(foreign(key, found)),
+        Read::Foreign(found) => Err(foreign(&first.key, found)),
     }
 }
 
 /// The first call for takes or holds (nothing else) that are charged together: all or none. Keys of one slot, in any order, also several
 /// of one key.
-pub(crate) fn together(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Next, Fault> {
+pub(crate) fn together(
+    asks: &[Ask],
+    now: Timestamp,
+    time: StoreTime,
+    out: &mut Vec<Answer>,
+) -> Result<Next, Fault> {
     let keys = by_key(asks);
     if keys.is_empty() {
-        return Ok(Next::Done(uncounted(asks, now)));
+        uncounted(asks, now, out);
+        return Ok(Next::Done);
     }
     all_call(&keys, now, time, Swap::None, Vec::new())
 }
@@ -98,9 +122,10 @@ pub(crate) fn together_answers(
     now: Timestamp,
     time: StoreTime,
     reply: &Value,
+    out: &mut Vec<Answer>,
 ) -> Result<Next, Fault> {
     let keys = by_key(asks);
-    let Some(first) = keys.first() else { return Ok(Next::Done(uncounted(asks, now))) };
+    let Some(first) = keys.first() else { return Err(Fault::Reply(format!("{reply:?}"))) };
     let (status, at, parts) = opened(reply)?;
     if status == OUTSIDE {
         return all_call(&keys, at, time, Swap::None, Vec::new());
@@ -127,33 +152,18 @@ pub(crate) fn together_answers(
     if status == ODD {
         return Err(foreign(first.key(), "what no counter of this kind holds".to_owned()));
     }
-    let mut answers = uncounted(asks, at);
+    let from = out.len();
+    uncounted(asks, at, out);
     for (key, (mut state, mut existed)) in keys.iter().zip(states) {
         for (ask, place) in key.asks.iter().zip(&key.places) {
-            answers[*place] = replay(ask, &mut state, &mut existed, at);
+            out[from + *place] = replay(ask, &mut state, &mut existed, at);
         }
     }
-    Ok(Next::Done(answers))
+    Ok(Next::Done)
 }
 
 fn foreign(key: &[u8], found: String) -> Fault {
     Fault::Foreign { key: String::from_utf8_lossy(key).into_owned(), found }
-}
-
-fn one_call(
-    asks: &[Ask],
-    step: Step,
-    hint: Timestamp,
-    time: StoreTime,
-    swap: Swap,
-    groups: Vec<Vec<u8>>,
-) -> Result<Next, Fault> {
-    let Some(first) = asks.first() else { return Ok(Next::Done(Vec::new())) };
-    let all: Vec<&Ask> = asks.iter().collect();
-    let mut args = vec![argument(&all, hint)?];
-    push_time(&mut args, hint, time, swap);
-    push_groups(&mut args, groups);
-    Ok(Next::Again(Call { script: one(step, swap), keys: vec![first.key.clone()], args }))
 }
 
 fn all_call(
@@ -163,22 +173,18 @@ fn all_call(
     swap: Swap,
     groups: Vec<Vec<u8>>,
 ) -> Result<Next, Fault> {
-    let mut args = keys.iter().map(|key| argument(&key.asks, hint)).collect::<Result<Vec<_>, _>>()?;
+    let mut args = Vec::with_capacity(keys.len() + 2);
+    for key in keys {
+        let mut bytes = Vec::new();
+        translate::argument(&mut bytes, &key.asks, hint)?;
+        args.push(bytes);
+    }
     args.push(if time == StoreTime::Node { instant(hint) } else { Vec::new() });
     let steps: Vec<Step> = keys.iter().map(|key| key.step).collect();
     args.push(steps.iter().map(|step| step.letter()).collect::<String>().into_bytes());
     push_groups(&mut args, groups);
     let keys = keys.iter().map(|key| key.key().to_vec()).collect();
     Ok(Next::Again(Call { script: all(&steps, swap), keys, args }))
-}
-
-/// The caller's clock, where it counts; else nothing, or an empty place for it where more follows.
-fn push_time(args: &mut Vec<Vec<u8>>, now: Timestamp, time: StoreTime, swap: Swap) {
-    match time {
-        StoreTime::Node => args.push(instant(now)),
-        StoreTime::Store if swap != Swap::None => args.push(Vec::new()),
-        StoreTime::Store => {}
-    }
 }
 
 /// What is to be swapped before the step, and last of all where that begins.
@@ -223,7 +229,7 @@ fn by_key(asks: &[Ask]) -> Vec<OfKey<'_>> {
     keys
 }
 
-/// Status, instant and the rest of a reply.
+/// Status, instant and the rest of a reply of `all.lua`.
 fn opened(reply: &Value) -> Result<(i64, Timestamp, &[Value]), Fault> {
     let Value::Array(values) = reply else { return Err(Fault::Reply(format!("{reply:?}"))) };
     let [status, ms, ns, parts @ ..] = &values[..] else {
@@ -261,6 +267,6 @@ fn inspected(quota: &Quota, state: &State, existed: bool, at: Timestamp) -> Insp
 }
 
 /// Answers where nothing is counted.
-fn uncounted(asks: &[Ask], now: Timestamp) -> Vec<Answer> {
-    asks.iter().map(|ask| replay(ask, &mut ask.quota.fresh(), &mut false, now)).collect()
+fn uncounted(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) {
+    out.extend(asks.iter().map(|ask| replay(ask, &mut ask.quota.fresh(), &mut false, now)));
 }

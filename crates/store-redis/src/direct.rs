@@ -8,9 +8,13 @@ use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, Ask, Fault, Kind};
-use crate::call::{Call, MOST_CALLS, Next, answers, call, together, together_answers};
+use crate::call::{
+    Call, MOST_CALLS, Next, Part, Replied, answers, argument, first, together, together_answers,
+};
 use crate::config::{HashTag, StoreTime};
 use crate::keys::redis_key;
+use crate::script::{Step, Swap, each};
+use crate::translate::instant;
 
 pub(crate) struct Direct {
     url: String,
@@ -20,8 +24,6 @@ pub(crate) struct Direct {
     pub(crate) merges: bool,
     idle: Mutex<Vec<Connection>>,
 }
-
-type Reader = fn(&[Ask], Timestamp, StoreTime, &Value) -> Result<Next, Fault>;
 
 impl Direct {
     pub(crate) fn new(url: &str, prefix: &str, time: StoreTime) -> Self {
@@ -68,36 +70,47 @@ impl Direct {
 
     /// Runs calls until all is answered.
     pub(crate) fn run(&self, asks: &[Ask], now: Timestamp) -> Result<Vec<Answer>, Fault> {
-        self.go_on(call(asks, now, self.time)?, asks, now, answers)
+        let mut out = Vec::new();
+        let mut next = first(asks, now, &mut out);
+        for _ in 0..=MOST_CALLS {
+            let call = match next {
+                Next::Done => return Ok(out),
+                Next::Step(step, hint) => self.step(asks, step, hint)?,
+                Next::Again(call) => call,
+            };
+            let reply = self.reply(&call, asks)?;
+            let replied = Replied::read(&reply)?;
+            let part = replied.part(0)?;
+            if let Part::Failed(error) = &part {
+                return Err(failed(asks, error.split(' ').next(), error));
+            }
+            next = answers(asks, now, self.time, replied.at, &part, &mut out)?;
+        }
+        Err(Fault::Reply("asked again and again".into()))
     }
 
     pub(crate) fn run_together(&self, asks: &[Ask], now: Timestamp) -> Result<Vec<Answer>, Fault> {
-        self.go_on(together(asks, now, self.time)?, asks, now, together_answers)
-    }
-
-    fn go_on(
-        &self,
-        mut next: Next,
-        asks: &[Ask],
-        now: Timestamp,
-        read: Reader,
-    ) -> Result<Vec<Answer>, Fault> {
+        let mut out = Vec::new();
+        let mut next = together(asks, now, self.time, &mut out)?;
         for _ in 0..=MOST_CALLS {
-            match next {
-                Next::Done(answers) => return Ok(answers),
-                Next::Again(call) => {
-                    let reply = self.eval(&call).map_err(|error| match error.code() {
-                        Some("WRONGTYPE") => {
-                            let key = String::from_utf8_lossy(&asks[0].key).into_owned();
-                            Fault::Foreign { key, found: "a value of another type".into() }
-                        }
-                        _ => Fault::Reply(error.to_string()),
-                    })?;
-                    next = read(asks, now, self.time, &reply)?;
-                }
-            }
+            let Next::Again(call) = next else { return Ok(out) };
+            let reply = self.reply(&call, asks)?;
+            next = together_answers(asks, now, self.time, &reply, &mut out)?;
         }
         Err(Fault::Reply("asked again and again".into()))
+    }
+
+    fn step(&self, asks: &[Ask], step: Step, hint: Timestamp) -> Result<Call, Fault> {
+        let mut args = vec![Vec::new()];
+        argument(&mut args[0], asks, hint)?;
+        if self.time == StoreTime::Node {
+            args.push(instant(hint));
+        }
+        Ok(Call { script: each(step, Swap::None), keys: vec![asks[0].key.clone()], args })
+    }
+
+    fn reply(&self, call: &Call, asks: &[Ask]) -> Result<Value, Fault> {
+        self.eval(call).map_err(|error| failed(asks, error.code(), &error.to_string()))
     }
 
     fn refused(&self, fault: &Fault) -> StoreError {
@@ -115,6 +128,16 @@ impl Direct {
     fn one(&self, key: Key<'_>, quota: &Quota, kind: Kind, now: Timestamp) -> Result<Answer, StoreError> {
         let answers = self.run(&[self.ask(key.0, quota, kind)], now).map_err(|fault| self.refused(&fault))?;
         Ok(answers.into_iter().next().expect("one ask, one answer"))
+    }
+}
+
+fn failed(asks: &[Ask], code: Option<&str>, error: &str) -> Fault {
+    match code {
+        Some("WRONGTYPE") => {
+            let key = String::from_utf8_lossy(&asks[0].key).into_owned();
+            Fault::Foreign { key, found: "a value of another type".into() }
+        }
+        _ => Fault::Reply(error.to_owned()),
     }
 }
 

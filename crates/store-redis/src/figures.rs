@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Upper edges of [`Figures::flight_sizes`]: calls in a flight; one bucket more holds what is above the last.
+/// Upper edges of [`Figures::flight_sizes`]: keys in a flight; one bucket more holds what is above the last.
 pub const FLIGHT_EDGES: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /// A snapshot; all but the gauges only grow.
@@ -11,13 +11,15 @@ pub const FLIGHT_EDGES: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 pub struct Figures {
     /// Decisions and other requests asked of the store.
     pub asked: u64,
-    /// Script calls sent, also again.
+    /// Script calls sent, also again. Keys that are counted by one algorithm share one.
     pub calls: u64,
-    /// Requests that shared another's script call.
+    /// Keys that these calls counted, keys that are charged together as one.
+    pub keys: u64,
+    /// Requests that shared the count of a key with another's.
     pub merged: u64,
     /// Round trips.
     pub flights: u64,
-    /// Flights by the number of script calls they carried, see [`FLIGHT_EDGES`].
+    /// Flights by the number of keys they counted, see [`FLIGHT_EDGES`].
     pub flight_sizes: [u64; FLIGHT_EDGES.len() + 1],
     /// Connections made, the first ones too.
     pub connects: u64,
@@ -72,6 +74,7 @@ pub struct Figures {
 pub(crate) struct Counters {
     pub(crate) asked: AtomicU64,
     pub(crate) calls: AtomicU64,
+    keys: AtomicU64,
     pub(crate) merged: AtomicU64,
     pub(crate) flights: AtomicU64,
     flight_sizes: [AtomicU64; FLIGHT_EDGES.len() + 1],
@@ -119,11 +122,12 @@ impl Drop for Raised<'_> {
 }
 
 impl Counters {
-    /// One flight with this many calls left.
-    pub(crate) fn flight(&self, calls: u64) {
+    /// One flight with so many calls, on so many keys, left.
+    pub(crate) fn flight(&self, calls: u64, keys: u64) {
         add(&self.flights, 1);
         add(&self.calls, calls);
-        let at = FLIGHT_EDGES.partition_point(|edge| *edge < calls);
+        add(&self.keys, keys);
+        let at = FLIGHT_EDGES.partition_point(|edge| *edge < keys);
         add(&self.flight_sizes[at], 1);
     }
 
@@ -132,6 +136,7 @@ impl Counters {
         Figures {
             asked: get(&self.asked),
             calls: get(&self.calls),
+            keys: get(&self.keys),
             merged: get(&self.merged),
             flights: get(&self.flights),
             flight_sizes: self.flight_sizes.each_ref().map(get),

@@ -1,13 +1,16 @@
-//! A flight: what one round trip carries. Callers of one key are merged into one script call, and its answers dealt out in the order of
-//! arrival. Not here: the connection, and when a flight leaves.
+//! A flight: what one round trip carries. Callers of one key become one step, whose answers are dealt out in the order of arrival; steps
+//! of one algorithm become one script call. Not here: the connection, and when a flight leaves.
 
 mod land;
 
 pub(crate) use land::Redirect;
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use foldhash::fast::RandomState;
 use redis::Value;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
@@ -19,8 +22,14 @@ use crate::call::{self, Call, Next};
 use crate::config::StoreTime;
 use crate::connection::{array, bulk};
 use crate::figures::{Counters, add};
-use crate::script::Script;
+use crate::script::{Script, Step, Swap, each};
+use crate::translate::instant;
 use crate::trouble::Trouble;
+
+/// Most keys of one script call: nobody else is served meanwhile.
+const MOST_KEYS: usize = 64;
+/// Most emptied lists that are kept for the next flight.
+const MOST_SPARE: usize = 1024;
 
 /// Somebody who waits for an answer.
 #[derive(Debug)]
@@ -83,6 +92,8 @@ pub(crate) struct Context {
     pub(crate) time: StoreTime,
     pub(crate) deadline: Duration,
     pub(crate) counters: Counters,
+    /// Keys of different slots may not share a call: a Cluster, or what stands for one.
+    pub(crate) keeps_slots_apart: AtomicBool,
 }
 
 impl Context {
@@ -110,18 +121,35 @@ impl Context {
     }
 }
 
-/// One script call, and who waits for what it answers.
+/// What is asked of one key, or of keys together, and who waits for the answers.
 #[derive(Debug)]
 pub(crate) struct Trip {
     work: Work,
-    /// `None` until it is first planned.
-    call: Option<Call>,
+    sends: Sends,
     /// Replies that asked for another call.
     calls: u32,
     /// Times it was sent to no avail: unknown scripts, other nodes.
     detours: u32,
     /// The node takes it only as an exception (ASK).
     asking: bool,
+}
+
+/// What a trip sends next.
+#[derive(Debug)]
+enum Sends {
+    /// It is not planned yet.
+    Unknown,
+    /// A step on its key, for this instant; its argument is there in the flight's bytes.
+    Step(Step, Timestamp, Range<usize>),
+    /// A call of its own.
+    Call(Call),
+}
+
+impl Sends {
+    /// Steps of one algorithm stand together.
+    fn rank(&self) -> Option<Step> {
+        if let Self::Step(step, ..) = self { Some(*step) } else { None }
+    }
 }
 
 #[derive(Debug)]
@@ -170,6 +198,9 @@ impl Trip {
     }
 }
 
+/// The lists of a trip that is over.
+type Emptied = (Vec<Ask>, Vec<Option<Rider<Answer>>>);
+
 /// What a reply on the wire belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Expect {
@@ -177,8 +208,10 @@ enum Expect {
     Loaded,
     /// The node makes an exception.
     Asking,
-    /// The next trip's.
-    Trip,
+    /// The steps of the next so many trips.
+    Steps(usize),
+    /// The next trip's own call.
+    Call,
 }
 
 /// A flight. Used again and again, so that its buffers are allocated once.
@@ -187,11 +220,15 @@ pub(crate) struct Flight {
     trips: Vec<Trip>,
     expects: Vec<Expect>,
     bytes: Vec<u8>,
+    /// Arguments of steps.
+    arguments: Vec<u8>,
     /// By the hash of a key: the last trip with it, to merge with.
-    last: HashMap<u64, usize>,
+    last: HashMap<u64, usize, RandomState>,
     hasher: RandomState,
     /// Scripts that the server said it does not know.
     unknown: Vec<&'static Script>,
+    answers: Vec<Answer>,
+    spare: Vec<Emptied>,
 }
 
 impl Flight {
@@ -211,8 +248,8 @@ impl Flight {
             }
             self.add(item, now, ctx);
         }
-        self.first_calls(ctx);
-        self.write();
+        self.decide_what_to_send(ctx);
+        self.write(ctx);
     }
 
     fn add(&mut self, item: Item, now: Instant, ctx: &Context) {
@@ -230,17 +267,17 @@ impl Flight {
                     return;
                 }
                 *last = place;
-                self.trips.push(Trip::new(Work::Each {
-                    asks: vec![*ask],
-                    now: at,
-                    riders: vec![Some(rider)],
-                }));
+                let (mut asks, mut riders) = self.spare.pop().unwrap_or_default();
+                asks.push(*ask);
+                riders.push(Some(rider));
+                self.trips.push(Trip::new(Work::Each { asks, now: at, riders }));
             }
             Item::Together(asks, at, rider) => {
                 self.trips.push(Trip::new(Work::Together { asks, now: at, rider: Some(rider) }));
             }
             Item::Call(call, rider) => {
-                self.trips.push(Trip { call: Some(call), ..Trip::new(Work::Call { rider: Some(rider) }) });
+                let work = Work::Call { rider: Some(rider) };
+                self.trips.push(Trip { sends: Sends::Call(call), ..Trip::new(work) });
             }
             Item::Trip(mut trip) => {
                 trip.expire(now, ctx);
@@ -251,32 +288,25 @@ impl Flight {
         }
     }
 
-    /// The first call of each trip that has none; what needs no server is answered and leaves the flight.
-    fn first_calls(&mut self, ctx: &Context) {
+    /// What each trip sends, steps of one algorithm after another; what needs no server is answered and leaves the flight.
+    fn decide_what_to_send(&mut self, ctx: &Context) {
+        self.arguments.clear();
+        let (arguments, answers, spare) = (&mut self.arguments, &mut self.answers, &mut self.spare);
         self.trips.retain_mut(|trip| {
-            let next = match &trip.work {
-                Work::Each { asks, now, .. } if trip.is_new() => call::call(asks, *now, ctx.time),
-                Work::Together { asks, now, .. } if trip.is_new() => call::together(asks, *now, ctx.time),
-                _ => return true,
-            };
-            match next {
-                Ok(Next::Again(call)) => {
-                    trip.call = Some(call);
-                    true
-                }
-                Ok(Next::Done(answers)) => {
-                    trip.done(answers, ctx);
-                    false
-                }
-                Err(fault) => {
-                    trip.fail(|| ctx.fault(&fault));
-                    false
-                }
+            answers.clear();
+            match trip.prepare(arguments, answers, ctx) {
+                Ok(true) => return true,
+                Ok(false) => trip.done(answers, spare, ctx),
+                Err(fault) => trip.fail(|| ctx.fault(&fault)),
             }
+            false
         });
+        if !self.trips.is_sorted_by_key(|trip| trip.sends.rank()) {
+            self.trips.sort_by_key(|trip| trip.sends.rank()); // of one key, the first stays the first
+        }
     }
 
-    fn write(&mut self) {
+    fn write(&mut self, ctx: &Context) {
         self.bytes.clear();
         self.bytes.shrink_to(1 << 20);
         self.expects.clear();
@@ -287,14 +317,29 @@ impl Flight {
                 .for_each(|word| bulk(&mut self.bytes, word));
             self.expects.push(Expect::Loaded);
         }
-        for trip in &self.trips {
-            let Some(call) = &trip.call else { continue };
+        let most = if ctx.keeps_slots_apart.load(Relaxed) { 1 } else { MOST_KEYS };
+        let mut trips = &self.trips[..];
+        while let Some(trip) = trips.first() {
             if trip.asking {
                 self.bytes.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
                 self.expects.push(Expect::Asking);
             }
-            write_call(&mut self.bytes, call);
-            self.expects.push(Expect::Trip);
+            let count = match &trip.sends {
+                Sends::Step(step, hint, _) => {
+                    let count = if trip.asking { 1 } else { shared(trips, most, ctx.time) };
+                    let time = if ctx.time == StoreTime::Node { Some(*hint) } else { None };
+                    write_steps(&mut self.bytes, *step, &trips[..count], &self.arguments, time);
+                    self.expects.push(Expect::Steps(count));
+                    count
+                }
+                Sends::Call(call) => {
+                    write_call(&mut self.bytes, call);
+                    self.expects.push(Expect::Call);
+                    1
+                }
+                Sends::Unknown => 1,
+            };
+            trips = &trips[count..];
         }
     }
 
@@ -302,8 +347,13 @@ impl Flight {
         self.trips.is_empty()
     }
 
-    /// Calls that it carries.
+    /// Script calls that it carries.
     pub(crate) fn calls(&self) -> usize {
+        self.expects.iter().filter(|expect| matches!(expect, Expect::Steps(_) | Expect::Call)).count()
+    }
+
+    /// Keys, or keys together, that these calls are about.
+    pub(crate) fn trips(&self) -> usize {
         self.trips.len()
     }
 
@@ -329,29 +379,74 @@ impl Flight {
 
 impl Trip {
     fn new(work: Work) -> Self {
-        Self { work, call: None, calls: 0, detours: 0, asking: false }
+        Self { work, sends: Sends::Unknown, calls: 0, detours: 0, asking: false }
     }
 
-    fn is_new(&self) -> bool {
-        self.call.is_none()
+    /// Decides what to send where that is open, and adds the argument of a step. False when all is answered without.
+    fn prepare(
+        &mut self,
+        arguments: &mut Vec<u8>,
+        answers: &mut Vec<Answer>,
+        ctx: &Context,
+    ) -> Result<bool, Fault> {
+        if matches!(self.sends, Sends::Unknown) {
+            let next = match &self.work {
+                Work::Each { asks, now, .. } => call::first(asks, *now, answers),
+                Work::Together { asks, now, .. } => call::together(asks, *now, ctx.time, answers)?,
+                Work::Call { .. } => Next::Done,
+            };
+            self.sends = match next {
+                Next::Done => return Ok(false),
+                Next::Step(step, hint) => Sends::Step(step, hint, 0..0),
+                Next::Again(call) => Sends::Call(call),
+            };
+        }
+        if let (Sends::Step(_, hint, place), Work::Each { asks, .. }) = (&mut self.sends, &self.work) {
+            let from = arguments.len();
+            call::argument(arguments, asks, *hint).inspect_err(|_| arguments.truncate(from))?;
+            *place = from..arguments.len();
+        }
+        Ok(true)
+    }
+
+    fn script(&self) -> Option<&'static Script> {
+        match &self.sends {
+            Sends::Unknown => None,
+            Sends::Step(step, ..) => Some(each(*step, Swap::None)),
+            Sends::Call(call) => Some(call.script),
+        }
+    }
+
+    /// For messages.
+    fn keys(&self) -> String {
+        let text = |key: &Vec<u8>| String::from_utf8_lossy(key).into_owned();
+        match (&self.work, &self.sends) {
+            (Work::Each { asks, .. }, _) => asks.first().map(|ask| text(&ask.key)).unwrap_or_default(),
+            (_, Sends::Call(call)) => call.keys.iter().map(text).collect::<Vec<_>>().join(" or "),
+            _ => String::new(),
+        }
     }
 
     /// Deals out the answers, in the order of arrival.
-    fn done(&mut self, answers: Vec<Answer>, ctx: &Context) {
+    fn done(&mut self, answers: &mut Vec<Answer>, spare: &mut Vec<Emptied>, ctx: &Context) {
         match &mut self.work {
-            Work::Each { riders, .. } => {
+            Work::Each { asks, riders, .. } => {
                 if answers.len() != riders.len() {
                     return self.fail(|| ctx.refused("a script answered for another number of callers"));
                 }
-                for (rider, answer) in riders.iter_mut().zip(answers) {
-                    if let Some(rider) = rider.take() {
+                for (rider, answer) in riders.drain(..).zip(answers.drain(..)) {
+                    if let Some(rider) = rider {
                         rider.answer(Ok(answer));
                     }
+                }
+                if spare.len() < MOST_SPARE && asks.capacity() <= MOST_KEYS {
+                    asks.clear();
+                    spare.push((std::mem::take(asks), std::mem::take(riders)));
                 }
             }
             Work::Together { rider, .. } => {
                 if let Some(rider) = rider.take() {
-                    rider.answer(Ok(answers));
+                    rider.answer(Ok(std::mem::take(answers)));
                 }
             }
             Work::Call { .. } => {}
@@ -364,13 +459,51 @@ pub(crate) fn late(deadline: Duration) -> Trouble {
     Trouble::new(crate::trouble::Kind::Silent, format!("could not be sent within {deadline:?}"))
 }
 
-fn write_call(bytes: &mut Vec<u8>, call: &Call) {
-    array(bytes, 3 + call.keys.len() + call.args.len());
-    bytes.extend_from_slice(b"$7\r\nEVALSHA\r\n");
-    bulk(bytes, call.script.sha().as_bytes());
-    match call.keys.len() {
-        1 => bytes.extend_from_slice(b"$1\r\n1\r\n"),
-        keys => bulk(bytes, keys.to_string().as_bytes()),
+/// How many trips, from the first on, may share its script call.
+fn shared(trips: &[Trip], most: usize, time: StoreTime) -> usize {
+    let alike = |a: &Trip, b: &Trip| match (&a.sends, &b.sends) {
+        // With clocks of the callers', a call has one instant.
+        (Sends::Step(a, at, _), Sends::Step(b, then, _)) => {
+            a == b && (time == StoreTime::Store || at == then)
+        }
+        _ => false,
+    };
+    let first = &trips[0];
+    trips.iter().take(most).take_while(|trip| alike(first, trip) && !trip.asking).count()
+}
+
+/// One call that takes the step on each trip's key. An argument that is the one before it is left empty.
+fn write_steps(bytes: &mut Vec<u8>, step: Step, trips: &[Trip], arguments: &[u8], time: Option<Timestamp>) {
+    begin_call(bytes, each(step, Swap::None), trips.len(), trips.len() + usize::from(time.is_some()));
+    for trip in trips {
+        if let Work::Each { asks, .. } = &trip.work {
+            bulk(bytes, &asks[0].key);
+        }
     }
+    let mut last: &[u8] = &[];
+    for trip in trips {
+        if let Sends::Step(_, _, place) = &trip.sends {
+            let argument = &arguments[place.clone()];
+            bulk(bytes, if argument == last { &[] } else { argument });
+            last = argument;
+        }
+    }
+    if let Some(time) = time {
+        bulk(bytes, &instant(time));
+    }
+}
+
+fn write_call(bytes: &mut Vec<u8>, call: &Call) {
+    begin_call(bytes, call.script, call.keys.len(), call.args.len());
     call.keys.iter().chain(&call.args).for_each(|word| bulk(bytes, word));
+}
+
+fn begin_call(bytes: &mut Vec<u8>, script: &Script, keys: usize, args: usize) {
+    array(bytes, 3 + keys + args);
+    bytes.extend_from_slice(b"$7\r\nEVALSHA\r\n");
+    bulk(bytes, script.sha().as_bytes());
+    match keys {
+        1 => bytes.extend_from_slice(b"$1\r\n1\r\n"),
+        _ => bulk(bytes, keys.to_string().as_bytes()),
+    }
 }

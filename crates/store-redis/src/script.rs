@@ -1,7 +1,7 @@
 //! Lua scripts, put together from small files, and their SHA-1 by which a server knows them.
 //!
-//! A call on one key carries the clock, the step of its algorithm and [`one.lua`](../src/lua/one.lua), and nothing else; keys that are
-//! charged together, the steps of their algorithms and `all.lua`. Quotas are arguments, so there are as many scripts as
+//! A call on keys that are counted by one algorithm carries the clock, its step and [`each.lua`](../src/lua/each.lua), and nothing else;
+//! keys that are charged together, the steps of their algorithms and `all.lua`. Quotas are arguments, so there are as many scripts as
 //! algorithms, however many rules there are.
 
 use std::sync::{LazyLock, OnceLock};
@@ -33,7 +33,7 @@ impl Script {
 }
 
 /// The steps, one a Lua file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     Bucket,
     Window,
@@ -92,10 +92,6 @@ impl Step {
         }
     }
 
-    const fn holds_a_number(self) -> bool {
-        matches!(self, Self::Bucket | Self::Window | Self::Total)
-    }
-
     const fn divides(self) -> bool {
         matches!(self, Self::Interval | Self::Counter | Self::Entries)
     }
@@ -112,22 +108,18 @@ const fn swap_source(swap: Swap) -> &'static str {
     }
 }
 
-/// The script for one key.
-pub(crate) fn one(step: Step, swap: Swap) -> &'static Script {
+/// The script for keys that take this step, each by itself.
+pub(crate) fn each(step: Step, swap: Swap) -> &'static Script {
     static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
-        let each = |swap: Swap| {
+        let by_step = |swap: Swap| {
             STEPS.map(|step| {
                 let limbs = if step.divides() { LIMBS } else { "" };
                 let chosen = format!("local step = {}\n", step.function());
-                let end = if step.holds_a_number() {
-                    include_str!("lua/one_number.lua")
-                } else {
-                    include_str!("lua/one.lua")
-                };
-                Script::of(&[swap_source(swap), TIME, limbs, step.source(), &chosen, end])
+                let each = include_str!("lua/each.lua");
+                Script::of(&[swap_source(swap), TIME, limbs, step.source(), &chosen, each])
             })
         };
-        [each(Swap::None), each(Swap::Strings), each(Swap::Lists)].into_iter().flatten().collect()
+        [by_step(Swap::None), by_step(Swap::Strings), by_step(Swap::Lists)].into_iter().flatten().collect()
     });
     &SCRIPTS[swap as usize * STEPS.len() + step as usize]
 }
@@ -154,11 +146,11 @@ mod tests {
 
     #[test]
     fn a_call_on_one_key_carries_its_own_algorithm_alone() {
-        let bucket = one(Step::Bucket, Swap::None);
+        let bucket = each(Step::Bucket, Swap::None);
         assert!(bucket.source().contains("local function bucket"));
         assert!(!bucket.source().contains("local function window") && !bucket.source().contains("divide"));
         assert_eq!(bucket.sha().len(), 40);
-        assert!(one(Step::Entries, Swap::Lists).source().contains("RPUSH"));
+        assert!(each(Step::Entries, Swap::Lists).source().contains("RPUSH"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod together;
 pub(crate) use together::again;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::Value;
@@ -74,6 +75,7 @@ impl RedisStore {
             time: config.time,
             deadline: config.deadline,
             counters: Counters::default(),
+            keeps_slots_apart: AtomicBool::new(config.is_cluster()),
         };
         let hub = Arc::new(Hub::new(config, context)?);
         let leased = Arc::new(Leased::new(hub.clone()));

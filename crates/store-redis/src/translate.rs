@@ -39,10 +39,10 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
     }
 }
 
-/// The argument of the step: the quota's numbers, then the asks, equal ones in a row as one group.
-pub(crate) fn argument(asks: &[&Ask], hint: Timestamp) -> Result<Vec<u8>, Fault> {
-    let Some(first) = asks.first() else { return Ok(Vec::new()) };
-    let mut packed = Packed::default();
+/// Appends the argument of the step: the quota's numbers, then the asks, equal ones in a row as one group. Half of it where it fails.
+pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> Result<(), Fault> {
+    let Some(first) = asks.first() else { return Ok(()) };
+    let mut packed = Packed(bytes);
     match first.quota.numbers() {
         Numbers::Bucket(bucket) => bucket::argument(&mut packed, &first.quota, bucket, asks),
         Numbers::Window(window) => window::argument(&mut packed, window, asks, hint),
@@ -53,7 +53,7 @@ pub(crate) fn argument(asks: &[&Ask], hint: Timestamp) -> Result<Vec<u8>, Fault>
         Numbers::Log(log) => entries::log_argument(&mut packed, log, asks),
         _ => {}
     }
-    Ok(packed.0)
+    Ok(())
 }
 
 /// What the key held, as the step answers it: `a` and `b` of its reply.
@@ -97,10 +97,9 @@ fn holds(_: Cost, hold: bool) -> f64 {
 }
 
 /// Numbers as a step unpacks them: doubles, lowest byte first, each a whole number below 2^53.
-#[derive(Default)]
-struct Packed(Vec<u8>);
+struct Packed<'a>(&'a mut Vec<u8>);
 
-impl Packed {
+impl Packed<'_> {
     fn number(&mut self, number: f64) -> &mut Self {
         self.0.extend_from_slice(&number.to_le_bytes());
         self
@@ -132,13 +131,13 @@ impl Packed {
 
 /// The instant that counts, as `time.lua` reads it.
 pub(crate) fn instant(now: Timestamp) -> Vec<u8> {
-    let mut packed = Packed::default();
-    packed.nanos(now.as_nanos());
-    packed.0
+    let mut bytes = Vec::with_capacity(16);
+    Packed(&mut bytes).nanos(now.as_nanos());
+    bytes
 }
 
 /// A string of the reply; `None` for none.
-fn text(value: &Value) -> Result<Option<String>, Fault> {
+pub(crate) fn text(value: &Value) -> Result<Option<String>, Fault> {
     match value {
         Value::Nil | Value::Boolean(false) => Ok(None),
         Value::BulkString(bytes) => Ok(Some(String::from_utf8_lossy(bytes).into_owned())),
@@ -153,18 +152,6 @@ fn whole(value: &Value) -> Result<Option<Result<u64, String>>, Fault> {
         return Ok(Some(u64::try_from(*int).map_err(|_| int.to_string())));
     }
     Ok(text(value)?.map(|text| text.parse().map_err(|_| text)))
-}
-
-/// The reply of `one_number.lua`: instant, and the two values that other steps tell in words.
-pub(crate) fn unpacked(bytes: &[u8]) -> Option<(Timestamp, [Value; 2])> {
-    let mut numbers = bytes.chunks_exact(8).map(|bytes| bytes.try_into().map_or(0.0, f64::from_le_bytes));
-    let [ms, ns, expires, held] = [numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?];
-    if bytes.len() != 32 {
-        return None;
-    }
-    let held = if held < 0.0 { Value::Nil } else { Value::Int(held as i64) };
-    let at = (ms as u64).saturating_mul(1_000_000).saturating_add(ns as u64);
-    Some((Timestamp::from_nanos(at), [Value::Int(expires as i64), held]))
 }
 
 pub(crate) fn int(value: &Value) -> Result<i64, Fault> {

@@ -1,13 +1,16 @@
 //! What the replies to a flight mean: answers, calls to send again, calls for another node, and what is wrong with the server.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{Context, Expect, Flight, Item, Trip, Work};
-use crate::ask::Fault;
-use crate::call::{self, MOST_CALLS, Next};
+use super::{Context, Emptied, Expect, Flight, Item, Sends, Trip, Work};
+use crate::ask::{Answer, Fault};
+use crate::call::{self, MOST_CALLS, Next, Part, Replied};
 use crate::figures::add;
 use crate::reply::Reply;
+use crate::script::Script;
 use crate::trouble::{Kind, Trouble, code, explain};
 use tollgate_store::remote::HostPort;
 
@@ -47,29 +50,33 @@ impl Flight {
         user: Option<&str>,
         ctx: &Context,
     ) -> Landing {
-        let mut landing = Landing::default();
-        let mut replies = replies.drain(..);
-        let mut trips = self.trips.drain(..);
-        for expect in self.expects.drain(..) {
+        let Self { trips, expects, answers, spare, unknown, .. } = self;
+        let mut runway = Runway { server, user, ctx, landing: Landing::default(), answers, spare, unknown };
+        let (mut replies, mut trips) = (replies.drain(..), trips.drain(..));
+        for expect in expects.drain(..) {
             let reply = replies.next();
-            match expect {
+            let count = match expect {
                 // What is wrong with these is what the call after them is answered.
-                Expect::Loaded | Expect::Asking => {}
-                Expect::Trip => {
-                    let Some(trip) = trips.next() else { break };
-                    match reply {
-                        Some(Reply::Value(value)) => value_came(trip, value, ctx, &mut landing),
-                        Some(Reply::Error(error)) => {
-                            let said = Said { error: &error, server, user };
-                            said.error_came(trip, ctx, &mut landing, &mut self.unknown);
-                        }
-                        None if sent => lost(trip, ctx),
-                        None => landing.again.push(Item::Trip(Box::new(trip))),
+                Expect::Loaded | Expect::Asking => continue,
+                Expect::Steps(count) => count,
+                Expect::Call => 1,
+            };
+            let mut those = trips.by_ref().take(count);
+            match reply {
+                Some(Reply::Value(value)) if matches!(expect, Expect::Steps(_)) => {
+                    runway.steps_came(those, count, &value);
+                }
+                Some(Reply::Value(value)) => {
+                    if let Some(trip) = those.next() {
+                        runway.value_came(trip, value);
                     }
                 }
+                Some(Reply::Error(error)) => those.for_each(|trip| runway.error_came(trip, &error)),
+                None if sent => those.for_each(|trip| lost(trip, ctx)),
+                None => runway.landing.again.extend(those.map(|trip| Item::Trip(Box::new(trip)))),
             }
         }
-        landing
+        runway.landing
     }
 }
 
@@ -85,112 +92,145 @@ fn lost(mut trip: Trip, ctx: &Context) {
     );
 }
 
-fn value_came(mut trip: Trip, value: Value, ctx: &Context, landing: &mut Landing) {
-    let next = match &mut trip.work {
-        Work::Each { asks, now, .. } => call::answers(asks, *now, ctx.time, &value),
-        Work::Together { asks, now, .. } => call::together_answers(asks, *now, ctx.time, &value),
-        Work::Call { rider } => {
-            if let Some(rider) = rider.take() {
-                rider.answer(Ok(value));
-            }
-            return;
-        }
-    };
-    match next {
-        Ok(Next::Done(answers)) => trip.done(answers, ctx),
-        Ok(Next::Again(call)) => {
-            trip.call = Some(call);
-            trip.calls += 1;
-            trip.asking = false;
-            if trip.calls < MOST_CALLS {
-                landing.again.push(Item::Trip(Box::new(trip)));
-            } else {
-                let why = "the key's rule is being changed by others all the time";
-                trip.fail(|| ctx.refused(why));
-            }
-        }
-        Err(fault @ (Fault::Foreign { .. } | Fault::Unsupported { .. } | Fault::Reply(_))) => {
-            trip.fail(|| ctx.fault(&fault));
-        }
-    }
-}
-
-/// An error, and by whom.
-struct Said<'a> {
-    error: &'a str,
+/// Where trips come down: who answered, and what is left to do.
+struct Runway<'a> {
     server: &'a str,
     user: Option<&'a str>,
+    ctx: &'a Context,
+    landing: Landing,
+    /// Used again and again.
+    answers: &'a mut Vec<Answer>,
+    spare: &'a mut Vec<Emptied>,
+    unknown: &'a mut Vec<&'static Script>,
 }
 
-impl Said<'_> {
-    /// An error reply to a script call: the call was not run, or was ended before it wrote anything.
-    fn error_came(
-        &self,
-        mut trip: Trip,
-        ctx: &Context,
-        landing: &mut Landing,
-        unknown: &mut Vec<&'static crate::script::Script>,
-    ) {
-        let again = |trip: Trip| Item::Trip(Box::new(trip));
+impl Runway<'_> {
+    /// The reply to a call on so many keys, each of which is answered by itself.
+    fn steps_came(&mut self, trips: impl Iterator<Item = Trip>, count: usize, value: &Value) {
+        let replied = Replied::read(value).and_then(|replied| match replied.len() {
+            parts if parts == count => Ok(replied),
+            parts => Err(Fault::Reply(format!("{parts} answers for {count} keys"))),
+        });
+        for (nth, trip) in trips.enumerate() {
+            let part = replied.as_ref().map_err(Clone::clone).and_then(|replied| replied.part(nth));
+            let next = match (part, &replied, &trip.work) {
+                (Ok(Part::Failed(error)), ..) => {
+                    self.error_came(trip, &error);
+                    continue;
+                }
+                (Ok(part), Ok(replied), Work::Each { asks, now, .. }) => {
+                    self.answers.clear();
+                    call::answers(asks, *now, self.ctx.time, replied.at, &part, self.answers)
+                }
+                (Err(fault), ..) => Err(fault),
+                _ => Err(Fault::Reply("a step that nobody asked for".to_owned())),
+            };
+            self.go_on(trip, next);
+        }
+    }
+
+    /// The reply to a trip's own call.
+    fn value_came(&mut self, mut trip: Trip, value: Value) {
+        let next = match &mut trip.work {
+            Work::Each { .. } => return self.steps_came(std::iter::once(trip), 1, &value),
+            Work::Together { asks, now, .. } => {
+                self.answers.clear();
+                call::together_answers(asks, *now, self.ctx.time, &value, self.answers)
+            }
+            Work::Call { rider } => {
+                if let Some(rider) = rider.take() {
+                    rider.answer(Ok(value));
+                }
+                return;
+            }
+        };
+        self.go_on(trip, next);
+    }
+
+    fn go_on(&mut self, mut trip: Trip, next: Result<Next, Fault>) {
+        let ctx = self.ctx;
+        trip.sends = match next {
+            Ok(Next::Done) => return trip.done(self.answers, self.spare, ctx),
+            Ok(Next::Step(step, hint)) => Sends::Step(step, hint, 0..0),
+            Ok(Next::Again(call)) => Sends::Call(call),
+            Err(fault) => return trip.fail(|| ctx.fault(&fault)),
+        };
+        trip.calls += 1;
+        trip.asking = false;
+        if trip.calls < MOST_CALLS {
+            self.again(trip);
+        } else {
+            let why = "the key's rule is being changed by others all the time";
+            trip.fail(|| ctx.refused(why));
+        }
+    }
+
+    fn again(&mut self, trip: Trip) {
+        self.landing.again.push(Item::Trip(Box::new(trip)));
+    }
+
+    /// An error reply to a script call: the call was not run, or was ended before it wrote anything of this trip's.
+    fn error_came(&mut self, mut trip: Trip, error: &str) {
+        let (ctx, server) = (self.ctx, self.server);
         trip.detours += 1;
         if trip.detours > MOST_DETOURS {
-            return trip
-                .fail(|| ctx.refused(format!("{}: sends the call on and on ({})", self.server, self.error)));
+            return trip.fail(|| ctx.refused(format!("{server}: sends the call on and on ({error})")));
         }
         let asking = std::mem::take(&mut trip.asking);
-        match code(self.error) {
+        match code(error) {
             "NOSCRIPT" => {
-                if let Some(call) = &trip.call
-                    && !unknown.iter().any(|script| std::ptr::eq(*script, call.script))
+                if let Some(script) = trip.script()
+                    && !self.unknown.iter().any(|known| std::ptr::eq(*known, script))
                 {
                     add(&ctx.counters.reloads, 1);
-                    unknown.push(call.script);
+                    self.unknown.push(script);
                 }
                 trip.asking = asking;
-                landing.again.push(again(trip));
+                self.again(trip);
             }
-            "MOVED" | "ASK" => match read_redirect(self.error, self.server) {
+            // Something between us and a Cluster; from now on each key has a call of its own.
+            "CROSSSLOT" if !ctx.keeps_slots_apart.swap(true, Relaxed) || trip.sends.rank().is_some() => {
+                self.again(trip);
+            }
+            "MOVED" | "ASK" => match read_redirect(error, server) {
                 Some((slot, to)) => {
                     add(&ctx.counters.redirects, 1);
-                    let moved = self.error.starts_with("MOVED").then_some(slot);
+                    let moved = error.starts_with("MOVED").then_some(slot);
                     trip.asking = moved.is_none();
-                    landing.redirects.push(Redirect { to, moved, item: again(trip) });
+                    self.landing.redirects.push(Redirect { to, moved, item: Item::Trip(Box::new(trip)) });
                 }
-                None => trip.fail(|| ctx.refused(format!("{}: {}", self.server, self.error))),
+                None => trip.fail(|| ctx.refused(format!("{server}: {error}"))),
             },
             // The keys of the call are on their way: until they have arrived, or the time is over.
             "TRYAGAIN" => {
                 trip.asking = asking;
                 trip.detours -= 1;
-                landing.pause = true;
-                landing.again.push(again(trip));
+                self.landing.pause = true;
+                self.again(trip);
             }
             // Not a master any longer: whoever is it now is asked, within the same time.
             "READONLY" => {
-                landing.trouble = Some(self.trouble());
-                landing.again.push(again(trip));
+                self.landing.trouble = Some(self.trouble(error));
+                self.again(trip);
             }
             "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "NOAUTH" => {
-                let trouble = self.trouble();
+                let trouble = self.trouble(error);
                 trip.fail(|| ctx.refused(trouble.why.to_string()));
-                landing.trouble = Some(trouble);
+                self.landing.trouble = Some(trouble);
             }
             "WRONGTYPE" => {
-                let key =
-                    trip.call.iter().flat_map(|call| &call.keys).map(|key| String::from_utf8_lossy(key));
-                let key = key.collect::<Vec<_>>().join(" or ");
-                let found = "a value of another type".to_owned();
-                trip.fail(|| ctx.fault(&Fault::Foreign { key: key.clone(), found: found.clone() }));
+                let fault = Fault::Foreign { key: trip.keys(), found: "a value of another type".to_owned() };
+                trip.fail(|| ctx.fault(&fault));
             }
             _ => {
-                let trouble = self.trouble();
+                let trouble = self.trouble(error);
                 trip.fail(|| ctx.refused(trouble.why.to_string()));
             }
         }
     }
 
-    fn trouble(&self) -> Trouble {
-        let (kind, why) = explain(self.error, self.user);
+    fn trouble(&self, error: &str) -> Trouble {
+        let (kind, why) = explain(error, self.user);
         let kind = if kind == Kind::Wrong { kind } else { Kind::NotNow };
         Trouble::new(kind, format!("{}: {why}", self.server))
     }

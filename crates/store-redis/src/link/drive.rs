@@ -149,7 +149,7 @@ impl Driver {
             if self.flight.is_empty() {
                 continue;
             }
-            context.counters.flight(self.flight.calls() as u64);
+            context.counters.flight(self.flight.calls() as u64, self.flight.trips() as u64);
             let (sent, mut trouble) = self.exchange(connection).await;
             let user = hub.config().login.username.as_deref();
             let landing = self.flight.land(&mut self.replies, sent, connection.name(), user, context);

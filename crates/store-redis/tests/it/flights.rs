@@ -1,11 +1,13 @@
 //! Flights lose nothing: the suite of all stores, callers that share calls, callers that go away.
 
 use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tollgate_core::{Cost, Quota, Timestamp};
+use tollgate_core::{Algorithm, Cost, Period, Quota, Timestamp};
 use tollgate_store::suite::{self, Executor, Options as Suite};
 use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
 use tollgate_store_redis::{HashTag, RedisConfig, RedisStore, StoreTime};
@@ -106,6 +108,110 @@ fn a_batch_is_answered_in_its_order_and_takes_of_a_key_see_each_other() {
             .map(|decision| (decision.is_admitted(), decision.remaining()))
             .collect();
         assert_eq!(left, [(true, 1), (true, 2), (true, 0), (false, 0), (true, 0)]);
+    });
+}
+
+/// One take of each key, all in one batch.
+async fn take_each(store: &RedisStore, keys: &[String], quotas: &[Quota]) -> Vec<Result<bool, StoreError>> {
+    let takes = keys.iter().zip(quotas.iter().cycle());
+    let batch: Vec<_> =
+        takes.map(|(key, quota)| Take { key: Key(key.as_bytes()), quota, cost: Cost::ONE }).collect();
+    let mut verdicts = Vec::new();
+    store.take(&batch, Charge::Each, NOW, &mut verdicts).await;
+    verdicts.into_iter().map(|verdict| verdict.map(|decision| decision.is_admitted())).collect()
+}
+
+#[test]
+fn keys_of_one_algorithm_share_a_script_call_and_a_foreign_one_among_them_harms_no_other() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let store = store(patient(&redis.url()));
+        // Totals of two sizes, buckets, and windows whose states are lists; two takes fit each.
+        let hour = Period::Span(Duration::from_secs(3600));
+        let cells = Algorithm::SlidingWindow { cells: 10 };
+        let slowly = Quota::token_bucket(2, Duration::from_secs(86_400)).expect("a quota");
+        let quotas = [total(2), Quota::new(2, hour, cells).expect("a quota"), total(1), slowly];
+        let keys: Vec<String> = (0..400).map(|nth| format!("k{nth}")).collect();
+        let foreign = [0_usize, 77, 201, 398];
+        for nth in foreign {
+            redis.command(&["HSET", &format!("tollgate:{{k{nth}}}"), "a", "1"]);
+        }
+        let mut calls = 0;
+        for round in 1..=3 {
+            let told = take_each(&store, &keys, &quotas).await;
+            for (nth, told) in told.into_iter().enumerate() {
+                let fits = round <= if nth % 4 == 2 { 1 } else { 2 };
+                match told {
+                    Ok(admitted) => assert_eq!(admitted, fits, "key {nth}, round {round}"),
+                    Err(error) => {
+                        assert!(foreign.contains(&nth), "key {nth}, round {round}: {error}");
+                        assert!(error.to_string().contains(&format!("{{k{nth}}}")), "{error}");
+                    }
+                }
+            }
+            let figures = store.figures();
+            if round > 1 {
+                // 200 totals, 100 windows, 100 buckets, at most 64 a call; more only if they did not all fly at once.
+                assert!(figures.calls - calls <= 12, "{} calls", figures.calls - calls);
+            }
+            calls = figures.calls;
+            assert!(figures.keys >= 400 * round, "{}", figures.keys);
+        }
+        for nth in foreign {
+            assert_eq!(redis.command(&["TYPE", &format!("tollgate:{{k{nth}}}")]).text(), "hash");
+        }
+    });
+}
+
+/// What stands before a Cluster and says that it is one server, as managed services do.
+fn hides_the_cluster(server: SocketAddr) -> SocketAddr {
+    fn pass(mut from: TcpStream, mut to: TcpStream) {
+        let mut buffer = [0; 1 << 16];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            let (says, instead) = (b"mode\r\n$7\r\ncluster", b"mode\r\n$10\r\nstandalone");
+            let bytes = &buffer[..length];
+            let sent = match bytes.windows(says.len()).position(|at| at == says) {
+                Some(at) => to.write_all(&[&bytes[..at], instead, &bytes[at + says.len()..]].concat()),
+                None => to.write_all(bytes),
+            };
+            if sent.is_err() {
+                break;
+            }
+        }
+        to.shutdown(Shutdown::Both).ok();
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let Ok(behind) = TcpStream::connect(server) else { return };
+            let twice = |stream: &TcpStream| stream.try_clone().expect("a handle");
+            let (asks, hears) = (twice(&client), twice(&behind));
+            std::thread::spawn(move || pass(asks, behind));
+            std::thread::spawn(move || pass(hears, client));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_that_keeps_slots_apart_is_asked_key_by_key() {
+    let Some(redis) = Redis::start(&Options::new().set("cluster-enabled", "yes")) else { return };
+    redis.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    run(async {
+        crate::common::wait("the slots to be served", async || {
+            redis.command(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
+        })
+        .await;
+        let store = store(patient(&format!("redis://{}", hides_the_cluster(redis.address()))));
+        let keys: Vec<String> = (0..100).map(|nth| format!("k{nth}")).collect();
+        for round in 1..=3 {
+            let told = take_each(&store, &keys, &[total(2)]).await;
+            for told in told {
+                assert_eq!(told.expect("an answer"), round <= 2, "round {round}");
+            }
+        }
+        assert_eq!(store.figures().refused, 0);
     });
 }
 

@@ -1,0 +1,137 @@
+//! What [`each.lua`](../../src/lua/each.lua) replied, key by key. Not here: what it means.
+
+use std::borrow::Cow;
+
+use redis::Value;
+use tollgate_core::Timestamp;
+
+use crate::ask::Fault;
+use crate::translate::{int, text};
+
+/// Bytes of a pair of packed numbers.
+const PAIR: usize = 16;
+
+/// A reply to a call on one key or more.
+pub(crate) struct Replied<'a> {
+    /// The instant that counted.
+    pub(crate) at: Timestamp,
+    parts: Parts<'a>,
+}
+
+enum Parts<'a> {
+    Packed(&'a [u8]),
+    Told(&'a [Value]),
+}
+
+/// What a key held.
+pub(crate) enum Part<'a> {
+    /// The step's status, and its two values.
+    Held(i64, Cow<'a, Value>, Cow<'a, Value>),
+    /// A command failed; nothing of this key was changed.
+    Failed(String),
+}
+
+impl<'a> Replied<'a> {
+    pub(crate) fn read(reply: &'a Value) -> Result<Self, Fault> {
+        let odd = || Fault::Reply(format!("{reply:?}"));
+        let (head, parts) = match reply {
+            Value::BulkString(bytes) => {
+                let (head, pairs) = bytes.split_at_checked(PAIR).ok_or_else(odd)?;
+                (head, Parts::Packed(pairs))
+            }
+            Value::Array(values) => match &values[..] {
+                [Value::BulkString(head), parts @ ..] => (&head[..], Parts::Told(parts)),
+                _ => return Err(odd()),
+            },
+            _ => return Err(odd()),
+        };
+        let [ms, ns] = pair(head).ok_or_else(odd)?;
+        let at = Timestamp::from_nanos((ms as u64).saturating_mul(1_000_000).saturating_add(ns as u64));
+        Ok(Self { at, parts })
+    }
+
+    /// Of so many keys.
+    pub(crate) fn len(&self) -> usize {
+        match self.parts {
+            Parts::Packed(pairs) => pairs.len() / PAIR,
+            Parts::Told(parts) => parts.len(),
+        }
+    }
+
+    /// What it says of the nth key.
+    pub(crate) fn part(&self, nth: usize) -> Result<Part<'a>, Fault> {
+        match self.parts {
+            Parts::Packed(pairs) => {
+                let from = (nth * PAIR).min(pairs.len());
+                packed(&pairs[from..pairs.len().min(from + PAIR)])
+            }
+            Parts::Told(parts) => match parts.get(nth) {
+                Some(Value::BulkString(bytes)) => packed(bytes),
+                Some(Value::Array(values)) => told(values),
+                other => Err(Fault::Reply(format!("{other:?}"))),
+            },
+        }
+    }
+}
+
+fn pair(bytes: &[u8]) -> Option<[f64; 2]> {
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    match (numbers, rest) {
+        ([first, second], []) => Some([f64::from_le_bytes(*first), f64::from_le_bytes(*second)]),
+        _ => None,
+    }
+}
+
+fn packed<'a>(bytes: &[u8]) -> Result<Part<'a>, Fault> {
+    let [expires, held] = pair(bytes).ok_or_else(|| Fault::Reply(format!("{bytes:?}")))?;
+    let held = if held < 0.0 { Value::Nil } else { Value::Int(held as i64) };
+    Ok(Part::Held(1, Cow::Owned(Value::Int(expires as i64)), Cow::Owned(held)))
+}
+
+fn told(values: &[Value]) -> Result<Part<'_>, Fault> {
+    const NIL: &Value = &Value::Nil;
+    let status = int(values.first().unwrap_or(NIL))?;
+    let [a, b] = [values.get(1).unwrap_or(NIL), values.get(2).unwrap_or(NIL)];
+    if status == -3 {
+        return Ok(Part::Failed(text(a)?.unwrap_or_default()));
+    }
+    Ok(Part::Held(status, Cow::Borrowed(a), Cow::Borrowed(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(numbers: &[f64]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn numbers_and_words_are_told_apart_key_by_key() {
+        let reply = Value::BulkString(bytes(&[5.0, 7.0, 30.0, 8.0, -2.0, -1.0]));
+        let replied = Replied::read(&reply).expect("a reply");
+        assert_eq!((replied.at, replied.len()), (Timestamp::from_nanos(5_000_007), 2));
+        let held = |part| match part {
+            Ok(Part::Held(status, a, b)) => (status, a.into_owned(), b.into_owned()),
+            _ => panic!("not held"),
+        };
+        assert_eq!(held(replied.part(0)), (1, Value::Int(30), Value::Int(8)));
+        assert_eq!(held(replied.part(1)), (1, Value::Int(-2), Value::Nil));
+        assert!(replied.part(2).is_err(), "one more than there are");
+
+        let reply = Value::Array(vec![
+            Value::BulkString(bytes(&[5.0, 7.0])),
+            Value::BulkString(bytes(&[30.0, 8.0])),
+            Value::Array(vec![Value::Int(-1), Value::Int(9), Value::SimpleString("x".into())]),
+            Value::Array(vec![Value::Int(-3), Value::BulkString(b"WRONGTYPE of it".to_vec())]),
+        ]);
+        let replied = Replied::read(&reply).expect("a reply");
+        assert_eq!(replied.len(), 3);
+        assert_eq!(held(replied.part(0)), (1, Value::Int(30), Value::Int(8)));
+        assert_eq!(held(replied.part(1)), (-1, Value::Int(9), Value::SimpleString("x".into())));
+        assert!(matches!(replied.part(2), Ok(Part::Failed(error)) if error == "WRONGTYPE of it"));
+        for odd in [Value::Nil, Value::BulkString(vec![0; 15]), Value::Array(vec![Value::Int(1)])] {
+            assert!(Replied::read(&odd).is_err(), "{odd:?}");
+        }
+    }
+}
