@@ -382,6 +382,7 @@ impl Leased {
         let (call, rule, held) = planned?;
         let by = Instant::now() + self.deadline();
         let reply = self.ask_in_window(key.0, call, op, by).await?;
+        self.heed(key.0, &rule, &reply, mono);
         Ok((rule, reply, held))
     }
 

@@ -32,4 +32,6 @@ pub enum Fault {
     OverfillsOnGiveBack,
     /// A lease lives for tau on any clock, however fast it runs.
     IgnoresDrift,
+    /// That the ledger has no room is believed until time alone would bring some, whatever others give back.
+    RemembersDenials,
 }

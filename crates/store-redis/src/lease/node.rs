@@ -6,6 +6,7 @@
 //!
 //! Not here: when requests go out and what a caller does meanwhile (`leased`).
 
+mod ask;
 mod told;
 
 use std::time::Duration;
@@ -97,8 +98,7 @@ pub struct Node {
     /// What is held may be spent before this instant.
     expires: Mono,
     flight: Option<Flight>,
-    /// The ledger's last word, and when it came.
-    word: Option<(Reply, Mono)>,
+    word: Option<Word>,
     /// The ledger has nothing to grant before this instant.
     dry_until: Mono,
     /// It had little for those who do not wait yet, and is not asked ahead again before this instant.
@@ -125,6 +125,15 @@ struct Flight {
     sent: Mono,
     want: u64,
     need: u64,
+}
+
+/// The ledger's last word.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    reply: Reply,
+    /// When it was asked for, and when it came: it was said in between.
+    asked: Mono,
+    heard: Mono,
 }
 
 impl Node {
@@ -184,6 +193,9 @@ impl Node {
         if !self.worth_leasing(terms) {
             // What is held, or spent and not reported, would be denied to those who take centrally.
             let send = if self.has_news() && self.flight.is_none() { self.give_up(terms, now) } else { None };
+            if send.is_none() && self.is_known_short(terms, cost, now) {
+                return Step::decided(self.deny(terms, cost, now), None);
+            }
             return Step { verdict: Verdict::Central, send };
         }
         if valid < self.held || now < self.dry_until {
@@ -253,7 +265,7 @@ impl Node {
         if reply.granted <= flight.want / 4 {
             self.ahead_after = now.after(Duration::from_micros(pause_us));
         }
-        self.word = Some((*reply, now));
+        self.word = Some(Word { reply: *reply, asked: flight.sent, heard: now });
         self.lapse(now);
         true
     }
@@ -267,11 +279,11 @@ impl Node {
         }
     }
 
-    /// The ledger's reply to a central take of this node.
-    pub fn on_central(&mut self, reply: &Reply, now: Mono) {
+    /// The ledger's reply to a central take of this node, or to anything else that is no lease, which was `asked` for then.
+    pub fn on_central(&mut self, reply: &Reply, asked: Mono, now: Mono) {
         if !reply.refused {
             self.silent = false;
-            self.word = Some((*reply, now));
+            self.word = Some(Word { reply: *reply, asked, heard: now });
         }
     }
 
@@ -416,65 +428,11 @@ impl Node {
         Mono(sent.0.saturating_add((u128::from(lives_us) * 1_000_000_000 / million) as u64))
     }
 
-    /// How long it makes no sense to ask a ledger that granted nothing: until its queue of promises has a place again, or what
-    /// others hold may have been settled.
-    fn dry_us(terms: &Terms, reply: &Reply) -> u64 {
-        if terms.windows.is_some() {
-            let ends_us = reply.ends_us.saturating_sub(reply.now_us);
-            return if reply.out == 0 { ends_us } else { ends_us.min(terms.horizon_us) };
-        }
-        let place = (terms.ration / reply.active.max(1)).max(1) * terms.interval;
-        let until_place =
-            (reply.taken + place).saturating_sub(terms.full() + terms.ahead).div_ceil(terms.per_us);
-        until_place.clamp(terms.horizon_us / 8, terms.horizon_us)
-    }
-
-    /// A request ahead of exhaustion, or to keep alive what is still needed.
-    fn ask_ahead(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
-        let soon_ns = 2 * self.round_trip_ns;
-        if self.flight.is_some() || now < self.ahead_after || self.clear.0 > now.0.saturating_add(soon_ns) {
-            return None;
-        }
-        let low = self.demand.covering(soon_ns, terms.horizon_ns());
-        let ends_soon = self.expires.0.saturating_sub(now.0) < soon_ns;
-        ((self.held <= low || ends_soon) && self.worth_leasing(terms)).then(|| self.request(terms, now))
-    }
-
-    /// A request for a horizon's worth beyond what keeps it from asking, and for those who wait.
-    fn request(&mut self, terms: &Terms, now: Mono) -> Request {
-        let need = self.unmet.saturating_sub(self.held).min(terms.burst);
-        let span_ns = terms.horizon_ns() + 2 * self.round_trip_ns;
-        let target = self.demand.covering(span_ns, terms.horizon_ns()).min(terms.burst);
-        // What is far beyond it came for a caller that left, or before demand fell; it is of use elsewhere.
-        let surplus = self.held.saturating_sub(target.saturating_mul(2).max(self.unmet));
-        self.held -= surplus;
-        self.given_back += surplus;
-        self.send(target.saturating_sub(self.held).max(need), need, now)
-    }
-
     fn send(&mut self, want: u64, need: u64, now: Mono) -> Request {
         self.seq += 1;
         self.flight = Some(Flight { seq: self.seq, sent: now, want, need });
         self.reported = self.spent;
         Request { node: self.id, seq: self.seq, held: self.held, spent: self.spent, want, need }
-    }
-
-    /// The gate: a lease must be worth its message, and the quota large enough to be shared out. It closes at half of what opens it.
-    fn worth_leasing(&mut self, terms: &Terms) -> bool {
-        let (active, room) = match &self.word {
-            Some((reply, _)) => (reply.active.max(1), terms.room(reply.taken)),
-            None => (1, terms.burst),
-        };
-        // One more would have no entry in the ledger, and so nothing to spend.
-        let has_place =
-            self.word.as_ref().is_none_or(|(reply, _)| reply.renewed || active < MOST_NODES as u64);
-        let factor = if self.leases { 1 } else { 2 };
-        let is_ample = terms.ration >= 2 * factor * active || room >= 128 * factor * active;
-        // What is spent counts as out until it is reported: the burst must cover some round trips of the refill.
-        let is_near = terms.full() >= (4 * factor * self.round_trip_ns / 1_000).saturating_mul(terms.per_us);
-        let expected = self.demand.expected(terms.horizon_ns(), terms.horizon_ns());
-        self.leases = has_place && is_ample && is_near && expected >= (2 * factor) as f64;
-        self.leases
     }
 }
 

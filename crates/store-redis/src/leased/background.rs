@@ -221,20 +221,26 @@ impl Leased {
             waiter.sent.store(true, Relaxed);
         }
         let op = Op::Take { cost: cost.permits(), times: takers.len() as u64 };
-        Some(Order { takers, cost, by, call: self.call(entry, op, now), op, rule: entry.rule.clone() })
+        let call = self.call(entry, op, now);
+        Some(Order { takers, cost, by, call, op, asked: now, rule: entry.rule.clone() })
+    }
+
+    /// What the ledger said is remembered, if the key still goes by that rule.
+    pub(super) fn heed(&self, key: &[u8], rule: &Arc<Rule>, reply: &Reply, asked: Mono) {
+        if let Some(entry) = self.table.shard(key).entries.get_mut(key)
+            && Arc::ptr_eq(&entry.rule, rule)
+        {
+            entry.node.on_central(reply, asked, self.now());
+        }
     }
 
     fn fill_order(&self, key: &[u8], order: Order, result: Result<Reply, StoreError>) {
-        let Order { takers, cost, rule, .. } = order;
+        let Order { takers, cost, rule, asked, .. } = order;
         let times = takers.len() as u64;
         match result {
             Ok(reply) => {
                 add(&self.counts.central, times);
-                if let Some(entry) = self.table.shard(key).entries.get_mut(key)
-                    && Arc::ptr_eq(&entry.rule, &rule)
-                {
-                    entry.node.on_central(&reply, self.now());
-                }
+                self.heed(key, &rule, &reply, asked);
                 for (nth, waiter) in (0..).zip(takers) {
                     waiter.to.send(Ok(rule.terms.decision_of(&reply, cost.permits(), nth, times))).ok();
                 }
@@ -335,6 +341,7 @@ struct Order {
     by: Instant,
     call: ScriptCall,
     op: Op,
+    asked: Mono,
     rule: Arc<Rule>,
 }
 

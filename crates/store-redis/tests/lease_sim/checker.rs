@@ -4,9 +4,11 @@
 //! one by its highest so far, since a clock that went back must admit no more than one that stands, but for what was promised ahead
 //! before. Where it was set forward, or lost the key, the law's own allowance is added.
 
+use std::collections::VecDeque;
+
 use tollgate_store_redis::lease::{Ledger, Terms};
 
-use crate::plan::Plan;
+use crate::plan::{PATIENCE_NS, Plan};
 
 /// The broken law, and how.
 pub(crate) type Broken = String;
@@ -28,9 +30,32 @@ pub(crate) struct Checker {
     /// What may be promised ahead of its refill, in permits × ns; counts where the clock was set back.
     ahead: i128,
     was_set_back: bool,
+    was_set: bool,
     /// An allowance counts twice until this true instant: in what came back, and in what nodes still hold of before.
     held_over: Vec<(u64, i128)>,
     window: (u64, i128),
+    /// How the ledger stood after each operation of late; for how long a denial without it may rest on that.
+    stood: VecDeque<Stood>,
+    believed_ns: u64,
+}
+
+/// What the ledger had, in its units, at a true instant.
+struct Stood {
+    at_ns: u64,
+    free: i128,
+    /// Time alone brings it no further.
+    most: i128,
+    per_us: i128,
+    permit: i128,
+    ends_us: u64,
+}
+
+impl Stood {
+    /// What it surely had at a later instant, if nobody asked: clocks may be slow by 1 in 1000.
+    fn free_at(&self, at_ns: u64) -> i128 {
+        let elapsed_us = i128::from(at_ns.saturating_sub(self.at_ns) / 1_000) * 998 / 1_000;
+        (self.free + self.per_us * elapsed_us).min(self.most)
+    }
 }
 
 /// A − r·t along one kind of time, in permits × ns of the period.
@@ -79,9 +104,54 @@ impl Checker {
             ahead: (i128::from(plan.limit) * ahead_ns)
                 .min(i128::from(plan.burst) * i128::from(plan.period_ns) / 2),
             was_set_back: false,
+            was_set: false,
             held_over: Vec::new(),
             window: (0, 0),
+            stood: VecDeque::new(),
+            // A horizon since the answer came, a late one included; and a thousandth for the clocks.
+            believed_ns: (ahead_ns as u64 + PATIENCE_NS) * 1_005 / 1_000,
         }
+    }
+
+    /// The ledger did something, or was lost.
+    pub(crate) fn stood(&mut self, ledger: &Ledger, terms: &Terms, true_ns: u64) {
+        let permit = i128::from(terms.interval());
+        let out = i128::from(ledger.out + ledger.out_before);
+        let (full, per_us) = (i128::from(terms.full()), i128::from(terms.per_us()));
+        self.stood.push_back(Stood {
+            at_ns: true_ns,
+            free: full - i128::from(ledger.taken),
+            most: if self.is_window { full - i128::from(ledger.taken) } else { full - out * permit },
+            per_us,
+            permit,
+            ends_us: if self.is_window { ledger.ends_us } else { u64::MAX },
+        });
+        while self.stood.get(1).is_some_and(|next| next.at_ns + self.believed_ns < true_ns) {
+            self.stood.pop_front();
+        }
+    }
+
+    /// I5: a node denies by itself only what the ledger did not have a moment ago.
+    pub(crate) fn denied_here(
+        &self,
+        cost: u64,
+        clock_us: u64,
+        true_ns: u64,
+        awake_since: u64,
+    ) -> Result<(), Broken> {
+        let since_ns = true_ns.saturating_sub(self.believed_ns);
+        if self.was_set || awake_since > since_ns || cost > self.burst as u64 {
+            return Ok(());
+        }
+        let had_none = self.stood.iter().any(|stood| {
+            let then_ns = stood.at_ns.max(since_ns);
+            let has_ended = clock_us.saturating_sub((true_ns - then_ns) / 1_000 + 1_000) >= stood.ends_us;
+            !has_ended && stood.free_at(then_ns) < i128::from(cost) * stood.permit
+        });
+        if had_none || self.stood.is_empty() {
+            return Ok(());
+        }
+        Err(format!("I5: {cost} denied by a node alone, and there all the time for a horizon"))
     }
 
     /// The ledger's clock, as it runs. Without a key, nothing remembers that it was ever later.
@@ -111,6 +181,7 @@ impl Checker {
         true_ns: u64,
         lease_ns: u64,
     ) {
+        self.was_set = true;
         if after_us < self.last_us {
             self.was_set_back = true;
             let is_too_far = seen_us.saturating_sub(after_us) > 60_000_000;

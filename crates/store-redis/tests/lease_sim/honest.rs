@@ -52,7 +52,7 @@ impl Alone {
                 }
                 Verdict::Central => {
                     let reply = self.call(Op::Take { cost, times: 1 });
-                    self.node.on_central(&reply, now);
+                    self.node.on_central(&reply, now, now);
                     return self.terms.decision(&reply, cost);
                 }
                 Verdict::Wait => assert!(before.is_some(), "waits for nothing"),

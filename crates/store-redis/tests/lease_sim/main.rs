@@ -10,6 +10,7 @@
 
 mod cap;
 mod checker;
+mod dry;
 mod honest;
 mod plan;
 mod rng;
@@ -186,6 +187,7 @@ fn every_known_fault_is_found() {
         Fault::OutlivesWindow,
         Fault::OverfillsOnGiveBack,
         Fault::IgnoresDrift,
+        Fault::RemembersDenials,
     ];
     let mut missed = Vec::new();
     for fault in faults {

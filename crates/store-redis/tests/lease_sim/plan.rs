@@ -8,6 +8,8 @@ use tollgate_store_redis::lease::Timing;
 use crate::rng::Rng;
 
 pub(crate) const MS: u64 = 1_000_000;
+/// How long a host waits for a reply.
+pub(crate) const PATIENCE_NS: u64 = 25 * MS;
 
 /// A demand: takes of one host from an instant on.
 #[derive(Clone, Debug)]

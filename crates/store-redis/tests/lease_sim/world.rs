@@ -19,8 +19,6 @@ use crate::rng::Rng;
 
 /// 2026 in microseconds: where the ledger's clock begins.
 const BEGIN_US: u64 = 1_780_000_000_000_000;
-/// How long a host waits for a reply.
-const PATIENCE_NS: u64 = 25 * MS;
 /// How long it asks nobody after a reply did not come.
 const COOLING_NS: u64 = 10 * MS;
 const TRACE_LINES: usize = 400_000;
@@ -76,9 +74,9 @@ struct Host {
     skew_ns: i64,
     /// Callers that wait for the lease under way.
     waiting: VecDeque<u64>,
-    /// Callers that wait for a central take, and those whose take is under way.
+    /// Callers that wait for a central take, and those whose take is under way, with when it was sent.
     central: VecDeque<u64>,
-    asked: Vec<u64>,
+    asked: Vec<(u64, Mono)>,
     /// Asks nobody until then.
     cool_until: u64,
     wake_at: u64,

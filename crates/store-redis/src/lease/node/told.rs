@@ -2,15 +2,15 @@
 
 use tollgate_core::Decision;
 
-use super::{Mono, Node};
+use super::{Mono, Node, Word};
 use crate::lease::Terms;
 
 impl Node {
     /// What an immediate take could still get, and nanoseconds until all is there again, by the ledger's last word.
     pub(super) fn left(&self, terms: &Terms, now: Mono) -> (u64, u64) {
         let held = self.valid(terms, now);
-        let Some((reply, at)) = &self.word else { return (held, 0) };
-        let elapsed_us = now.0.saturating_sub(at.0) / 1_000;
+        let Some(Word { reply, heard, .. }) = &self.word else { return (held, 0) };
+        let elapsed_us = now.0.saturating_sub(heard.0) / 1_000;
         let taken = terms.taken_after(reply, elapsed_us);
         let there = if self.silent { 0 } else { terms.room(taken) };
         let reset_us = if terms.windows.is_some() {
@@ -28,8 +28,8 @@ impl Node {
             let (ahead, since) = self.ahead;
             Self::paid_at(terms, ahead.saturating_sub(terms.units(self.held - cost)), since)
         } else {
-            self.word.as_ref().map_or(self.dry_until, |(reply, at)| {
-                at.after(terms.stretched(terms.wait_us(reply, cost - self.held)))
+            self.word.as_ref().map_or(self.dry_until, |Word { reply, heard, .. }| {
+                heard.after(terms.stretched(terms.wait_us(reply, cost - self.held)))
             })
         };
         Decision::deny(terms.limit, left.min(cost - 1), until.0.saturating_sub(now.0), reset_ns)

@@ -52,6 +52,10 @@ impl World<'_> {
                     self.admitted(host, cost)?;
                 } else if decision.retry_after() == tollgate_core::RetryAfter::Now {
                     return Err("I7: a denial that says: now".into());
+                } else {
+                    // A host that stood still has not heard what came meanwhile.
+                    let awake_since = self.hosts[host].paused_until;
+                    self.checker.denied_here(cost, self.clock_us(), self.now, awake_since)?;
                 }
             }
             Verdict::Wait => {
@@ -110,8 +114,9 @@ impl World<'_> {
                     }
                 } else {
                     self.out.centrals += 1;
+                    let now = self.mono(host);
                     let number = self.send(host, Op::Take { cost, times });
-                    self.hosts[host].asked.push(number);
+                    self.hosts[host].asked.push((number, now));
                 }
             }
         }

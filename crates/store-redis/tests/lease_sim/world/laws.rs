@@ -3,8 +3,9 @@
 use tollgate_core::Timestamp;
 use tollgate_store_redis::lease::{Call, Op};
 
-use super::{PATIENCE_NS, World};
+use super::World;
 use crate::checker::Broken;
+use crate::plan::PATIENCE_NS;
 
 impl World<'_> {
     /// I3, on the ledger's book as it is.

@@ -1,10 +1,11 @@
 //! Messages: how they travel, and what the ledger and the hosts do when they come.
 
 use tollgate_core::Timestamp;
-use tollgate_store_redis::lease::{Call, Op, Reply, Request};
+use tollgate_store_redis::lease::{Call, Mono, Op, Reply, Request};
 
-use super::{COOLING_NS, Event, Message, PATIENCE_NS, World};
+use super::{COOLING_NS, Event, Message, World};
 use crate::checker::Broken;
+use crate::plan::PATIENCE_NS;
 
 impl World<'_> {
     pub(super) fn send_lease(&mut self, host: usize, request: Request) -> Result<(), Broken> {
@@ -68,6 +69,7 @@ impl World<'_> {
         self.digest(reply.taken ^ reply.granted << 40 ^ reply.admitted << 50);
         self.note(|| format!("ledger #{} of h{host}: {reply:?}", message.number));
         self.checker.window(reply.ends_us, self.now);
+        self.checker.stood(&self.ledger, &self.terms, self.now);
         match message.call.op {
             Op::Take { cost, times } if !reply.refused => {
                 // I5: what is there and nobody holds is not denied.
@@ -99,12 +101,14 @@ impl World<'_> {
                 self.note(|| format!("h{host} hears #{}: {} granted", message.number, reply.granted));
                 self.answer_waiting(host, true)?;
             }
-            Op::Take { cost, times } if self.was_asked(host, message.number) => {
-                self.hosts[host].node.on_central(&reply, now);
-                if reply.refused {
-                    self.hosts[host].central.push_back(cost); // once more, with the window of then; the others give up
-                } else {
-                    self.deal(host, cost, times, &reply)?;
+            Op::Take { cost, times } => {
+                if let Some(asked) = self.asked(host, message.number) {
+                    self.hosts[host].node.on_central(&reply, asked, now);
+                    if reply.refused {
+                        self.hosts[host].central.push_back(cost); // once more, with the window of then; the others give up
+                    } else {
+                        self.deal(host, cost, times, &reply)?;
+                    }
                 }
             }
             _ => {}
@@ -112,11 +116,11 @@ impl World<'_> {
         self.settle_host(host)
     }
 
-    /// True once for each merged take under way: with its reply, or when none is waited for any longer.
-    pub(super) fn was_asked(&mut self, host: usize, number: u64) -> bool {
-        let before = self.hosts[host].asked.len();
-        self.hosts[host].asked.retain(|asked| *asked != number);
-        self.hosts[host].asked.len() < before
+    /// When a merged take that is under way was sent; once, with its reply, or when none is waited for any longer.
+    pub(super) fn asked(&mut self, host: usize, number: u64) -> Option<Mono> {
+        let asked = &mut self.hosts[host].asked;
+        let at = asked.iter().position(|(asked, _)| *asked == number)?;
+        Some(asked.remove(at).1)
     }
 
     /// Deals a merged take's answer out to its callers.
@@ -148,7 +152,7 @@ impl World<'_> {
                     self.answer_waiting(host, false)?;
                 }
             }
-            Op::Take { cost, times } if self.was_asked(host, message.number) => {
+            Op::Take { cost, times } if self.asked(host, message.number).is_some() => {
                 self.hosts[host].cool_until = self.now + COOLING_NS;
                 for _ in 0..times {
                     self.degrade(host, cost)?;

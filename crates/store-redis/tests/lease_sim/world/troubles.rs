@@ -38,6 +38,7 @@ impl World<'_> {
                 if self.ledger != Ledger::default() {
                     self.ledger = Ledger::default();
                     self.checker.lost_key(self.now, lease_ns);
+                    self.checker.stood(&self.ledger, &self.terms, self.now);
                 }
             }
             Trouble::Cancel { host } => self.hosts[host].waiting.clear(),
