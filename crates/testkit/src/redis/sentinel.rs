@@ -64,15 +64,14 @@ impl Sentinel {
             let proxy = Proxy::before(master.address());
             // So that it is known by no other name when it has become a replica.
             master.command(&["CONFIG", "SET", "replica-announce-port", &proxy.address().port().to_string()]);
-            (
-                Self::watch(
-                    master,
-                    proxy.address(),
-                    sentinels,
-                    &format!("sentinel down-after-milliseconds {NAME} 250"),
-                ),
-                proxy,
-            )
+            let sooner = format!("sentinel down-after-milliseconds {NAME} 250");
+            let all = Self::watch(master, proxy.address(), sentinels, &sooner);
+            // They look after a master that is back within a second, not ten.
+            let often = ["INFO-PERIOD", "100", "PUBLISH-PERIOD", "100", "MIN-LINK-RECONNECT-PERIOD", "500"];
+            for watcher in &all.watchers {
+                watcher.ask(&[&["SENTINEL", "DEBUG"], &often[..]].concat());
+            }
+            (all, proxy)
         })
     }
 
@@ -184,10 +183,6 @@ impl Watcher {
                 watcher.ask(&["PING"]).map(|_| true)
             });
             if runs {
-                // All that it does every so often it does ten times as often, so that nobody waits for it.
-                let often = "PING-PERIOD 100 INFO-PERIOD 100 PUBLISH-PERIOD 100 ASK-PERIOD 100 MIN-LINK-RECONNECT-PERIOD 500";
-                let words: Vec<_> = ["SENTINEL", "DEBUG"].into_iter().chain(often.split(' ')).collect();
-                watcher.ask(&words);
                 return watcher;
             }
             let log = watcher.process.log();
