@@ -121,7 +121,7 @@ fn shown(store: &StoreView) -> String {
     match (store.state, &store.why) {
         ("up", _) => "answers".to_owned(),
         ("down", Some(why)) => format!("down: {why}"),
-        _ => "not heard of yet; it is tried on".to_owned(),
+        _ => "not heard from yet; it is tried again and again".to_owned(),
     }
 }
 

@@ -14,21 +14,21 @@ pub(crate) type Witness = u64;
 #[derive(Debug)]
 pub(crate) struct Health {
     store: String,
-    down: Mutex<Down>,
+    heard: Mutex<Heard>,
     state: watch::Sender<StoreState>,
 }
 
 #[derive(Debug, Default)]
-struct Down {
-    whys: BTreeMap<Witness, Arc<str>>,
+struct Heard {
+    /// What each says: nothing where it reaches its server, else why not.
+    whys: BTreeMap<Witness, Option<Arc<str>>>,
     since: Option<Instant>,
-    heard: bool,
 }
 
 impl Health {
     pub(crate) fn new(store: &str) -> Self {
         let (state, _) = watch::channel(StoreState::Trying);
-        Self { store: store.to_owned(), down: Mutex::default(), state }
+        Self { store: store.to_owned(), heard: Mutex::default(), state }
     }
 
     pub(crate) fn state(&self) -> StoreState {
@@ -41,33 +41,32 @@ impl Health {
 
     /// `witness` cannot reach its server, or may not use it.
     pub(crate) fn down(&self, witness: Witness, why: &Arc<str>) {
-        self.change(|down| {
-            down.whys.insert(witness, why.clone());
+        self.change(|whys| {
+            whys.insert(witness, Some(why.clone()));
         });
     }
 
     /// `witness` reaches its server.
     pub(crate) fn up(&self, witness: Witness) {
-        self.change(|down| {
-            down.heard = true;
-            down.whys.remove(&witness);
+        self.change(|whys| {
+            whys.insert(witness, None);
         });
     }
 
-    /// `witness` is no more.
+    /// `witness` is no more. With the last one, as at the end, what was known last stands.
     pub(crate) fn gone(&self, witness: Witness) {
-        self.change(|down| {
-            down.whys.remove(&witness);
+        self.change(|whys| {
+            whys.remove(&witness);
         });
     }
 
-    fn change(&self, how: impl FnOnce(&mut Down)) {
-        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
-        how(&mut down);
-        let state = match down.whys.values().next().cloned() {
-            Some(why) => StoreState::Down { since: *down.since.get_or_insert_with(Instant::now), why },
-            None if down.heard => StoreState::Up,
-            None => StoreState::Trying,
+    fn change(&self, how: impl FnOnce(&mut BTreeMap<Witness, Option<Arc<str>>>)) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        how(&mut heard.whys);
+        let state = match heard.whys.values().flatten().next().cloned() {
+            Some(why) => StoreState::Down { since: *heard.since.get_or_insert_with(Instant::now), why },
+            None if heard.whys.is_empty() => return,
+            None => StoreState::Up,
         };
         let before = self.state.borrow().clone();
         if before == state {
@@ -81,7 +80,7 @@ impl Health {
             (StoreState::Down { since, .. }, _) => {
                 let down_for = since.elapsed();
                 tracing::info!(store = %self.store, "the store is up again after {down_for:.1?}");
-                down.since = None;
+                heard.since = None;
             }
             _ => tracing::info!(store = %self.store, "the store is up"),
         }
@@ -111,6 +110,19 @@ mod tests {
             "the same outage, another reason"
         );
         health.gone(2);
+        assert_eq!(health.state(), StoreState::Up);
+    }
+
+    #[test]
+    fn what_ends_while_it_is_down_does_not_say_that_it_is_up() {
+        let health = Health::new("redis");
+        health.up(1);
+        health.down(1, &"a".into());
+        health.down(2, &"a".into());
+        health.gone(1);
+        health.gone(2);
+        assert!(matches!(health.state(), StoreState::Down { .. }));
+        health.up(3);
         assert_eq!(health.state(), StoreState::Up);
     }
 }

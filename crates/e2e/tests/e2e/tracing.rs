@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::{Bytes, BytesMut};
 use prost::Message;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -186,10 +187,29 @@ async fn the_last_spans_are_sent_at_the_end() {
     let mut client = rls::Client::connect(server.grpc).await.expect("it listens");
     client.admits(rls::hit("shop", "user", "alice")).await;
     drop(client);
+    let reserve = r#"{"domain":"shop","descriptors":[[{"key":"user","value":"bob"}]]}"#;
+    let reserved = http::post(server.http, "/v1/reserve", reserve).await.expect("an answer");
+    assert_eq!(reserved.status, 200, "{reserved:?}");
+    let mut stream = tokio::net::TcpStream::connect(server.resp).await.expect("it listens");
+    stream.write_all(b"TOLLGATE.CHECK shop user eve\r\nCL.THROTTLE k 0 1 60\r\nQUIT\r\n").await.expect("sent");
+    stream.read_to_end(&mut Vec::new()).await.expect("answers");
     server.signal("TERM");
     assert!(server.wait().success(), "{}", server.printed());
-    let export = timeout(PATIENCE, exports.recv()).await.expect("in time").expect("an export");
-    assert_eq!(export.resource_spans[0].scope_spans[0].spans.len(), 1);
+    let mut spans = Vec::new();
+    while spans.len() < 4 {
+        let export = timeout(PATIENCE, exports.recv()).await.expect("in time").expect("an export");
+        spans.extend(export.resource_spans.into_iter().flat_map(|it| it.scope_spans).flat_map(|it| it.spans));
+    }
+    let spans: Vec<_> = spans.iter().map(|span| told(&span.attributes).join(" ")).collect();
+    assert_eq!(
+        spans,
+        [
+            "domain=shop outcome=admit rule=user surface=grpc",
+            "domain=shop outcome=admit rule=user surface=http",
+            "domain=shop outcome=admit rule=user surface=resp",
+            "domain= outcome=admit rule=(throttle) surface=resp",
+        ]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

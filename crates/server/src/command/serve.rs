@@ -24,7 +24,7 @@ use crate::counters::{Counters, NodeLimiter};
 use crate::node::Node;
 use crate::screen::Screen;
 use crate::server::Server;
-use crate::settings::{Kind, SETTINGS, Settings, Sources, StoreSettings, Surface};
+use crate::settings::{Kind, Listen, SETTINGS, Settings, Sources, StoreSettings, Surface};
 use crate::telemetry::otlp::Traces;
 use crate::worker::small_runtime;
 
@@ -166,6 +166,12 @@ impl Serve {
         };
         for warning in policy.warnings() {
             tracing::warn!("{warning}");
+        }
+        if matches!(settings.store, StoreSettings::Memcache(_)) && settings.resp != Listen::Off {
+            tracing::warn!(
+                "memcached cannot count CL.THROTTLE, THROTTLE and TOLLGATE.THROTTLE: this node counts them in its memory, by its \
+                 share among --store-nodes"
+            );
         }
         let limiter = match limiter(policy, &settings) {
             Ok(limiter) => Arc::new(limiter),

@@ -46,6 +46,10 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
             "{said}"
         );
     }
+    let (status, keys) = lenient.get("/v1/keys?domain=shop&entry=own=1");
+    assert_eq!(status, 200, "{keys}");
+    assert!(keys.contains(r#""remaining":4,"#) && keys.contains(r#""degraded":"local""#), "{keys}");
+    assert_eq!(lenient.get("/v1/keys?domain=shop&entry=open=1").0, 503, "nobody here knows");
     let length = of("open").len();
     let request =
         format!("POST /v1/check HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: {length}");
@@ -85,6 +89,20 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(said.matches("the store is down").count(), 1, "one line a change:\n{said}");
     assert_eq!(said.matches("the store is up").count(), 1, "one line a change:\n{said}");
+}
+
+#[test]
+fn a_node_that_ends_while_its_store_is_down_does_not_say_that_it_is_up() {
+    let folder = rules(MIXED);
+    // A port that was free a moment ago.
+    let nobody =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port");
+    let server = Server::start(folder.path(), &["--store", &format!("redis://{nobody}")]);
+    server.wait_ready(|_, body| body["store"]["state"] == "down");
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("the store is down") && !said.contains("the store is up"), "{said}");
 }
 
 #[test]
@@ -210,4 +228,24 @@ fn memcached_counts_windows_and_what_it_cannot_count_is_refused_with_its_place()
         );
     }
     assert_eq!(decision(&nodes[0], "open")["outcome"], "deny");
+    // What memcached cannot count is told once, at the start, and is no outage.
+    let [node, _] = nodes;
+    let mut stream = connect(node.says("resp").and_then(|text| text.parse().ok()).expect("an address"));
+    stream.write_all(b"CL.THROTTLE k 0 1 60 WITHDEGRADED\r\nCL.THROTTLE k 0 1 60\r\nQUIT\r\n").expect("sent");
+    let mut told = String::new();
+    stream.read_to_string(&mut told).expect("answers");
+    assert_eq!(
+        told,
+        "*6\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n$-1\r\n*5\r\n:1\r\n:1\r\n:0\r\n:60\r\n:60\r\n+OK\r\n"
+    );
+    let metrics = node.get("/metrics").1;
+    assert!(metrics.contains("tollgate_store_errors_total 0\n"), "{metrics}");
+    node.signal("TERM");
+    let (_, said) = node.ended();
+    assert_eq!(said.matches("memcached cannot count CL.THROTTLE").count(), 1, "{said}");
+    assert_eq!(
+        said.matches("memcached is up").count(),
+        1,
+        "one line a change, however many workers there are:\n{said}"
+    );
 }
