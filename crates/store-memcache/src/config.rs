@@ -146,27 +146,7 @@ fn wrong<T>(what: String) -> Result<T, ConfigError> {
 }
 
 fn read_host(text: &str) -> Result<HostPort, ConfigError> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((host, "")) => (host, None),
-            Some((host, tail)) if tail.starts_with(':') => (host, Some(&tail[1..])),
-            _ => return wrong(format!("after `[` there must be `]` and then only `:port`; {FORM}")),
-        },
-        None => match text.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
-    if host.is_empty() || host.contains(char::is_whitespace) {
-        return wrong(format!("a host is missing; {FORM}"));
-    }
-    match port.map(str::parse) {
-        None => Ok(HostPort { host: host.to_owned(), port: PORT }),
-        Some(Ok(port)) if port != 0 => Ok(HostPort { host: host.to_owned(), port }),
-        Some(_) => wrong(format!(
-            "what stands after a host's `:` is no port from 1 to 65535 (an IPv6 address goes in brackets); {FORM}"
-        )),
-    }
+    HostPort::read(text, PORT).or_else(|fault| wrong(format!("{fault}; {FORM}")))
 }
 
 #[cfg(test)]
@@ -196,7 +176,7 @@ mod tests {
             ("memcache://a,,b", "host is missing"),
             ("memcache://a:0", "no port"),
             ("memcache://a:http", "no port"),
-            ("memcache://::1", "host is missing"),
+            ("memcache://::1", "no port"),
             ("memcache://fe80::1", "no port"),
             ("memcache://[::1", "after `[`"),
             ("memcache://u:hunter2@h", "no login"),

@@ -1,5 +1,5 @@
 //! URLs of stores, read once into [`RedisConfig`]. Not here: names of settings or environment variables.
-use tollgate_store::remote::HostPort;
+use tollgate_store::remote::{HostPort, NoHost};
 
 use crate::config::{ConfigError, Login, RedisConfig, Secret, Servers, Tls};
 
@@ -106,37 +106,14 @@ fn read_login(text: &str) -> Result<Login, ConfigError> {
 }
 
 fn read_host(text: &str, default_port: u16) -> Result<HostPort, ConfigError> {
-    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        match rest.split_once(']') {
-            Some((host, "")) => (host, None),
-            Some((host, port)) => match port.strip_prefix(':') {
-                Some(port) => (host, Some(port)),
-                None => return wrong("after `]` there may be only `:port`".to_owned()),
-            },
-            None => return wrong("`[` without `]`".to_owned()),
-        }
-    } else {
-        match text.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        }
-    };
-    let port = match port.map(str::parse) {
-        None => default_port,
-        Some(Ok(port)) if port != 0 => port,
-        // It may be the rest of a password with an `@` or `/` in it that was not percent-encoded: not repeated.
-        Some(_) => {
-            return wrong(
-                "what stands after the host's `:` is no port from 1 to 65535 (an IPv6 address goes in brackets; \
-                 `@`, `:` and `/` in a password are written %40, %3A and %2F)"
-                    .to_owned(),
-            );
-        }
-    };
-    if host.is_empty() || host.contains(char::is_whitespace) {
-        return wrong(format!("a host is missing; {FORMS}"));
-    }
-    Ok(HostPort::new(host, port))
+    HostPort::read(text, default_port).or_else(|fault| {
+        wrong(match fault {
+            NoHost::Missing => format!("{fault}; {FORMS}"),
+            // It may be the rest of a password.
+            NoHost::Port => format!("{fault}; `@`, `:` and `/` in a password are written %40, %3A and %2F"),
+            _ => fault.to_string(),
+        })
+    })
 }
 
 /// Percent-decoding.
@@ -225,7 +202,7 @@ mod tests {
             ("redis://h:0", "no port"),
             ("redis://h:70000", "no port"),
             ("redis://::1", "no port"),
-            ("redis://[::1", "without `]`"),
+            ("redis://[::1", "must be `]`"),
             ("redis://[::1]x", "only `:port`"),
             ("redis://a,b", "several hosts"),
             ("redis://u:hunter2@", "host is missing"),

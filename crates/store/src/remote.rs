@@ -22,6 +22,57 @@ impl HostPort {
     pub fn new(host: &str, port: u16) -> Self {
         Self { host: host.to_owned(), port }
     }
+
+    /// Reads `host`, `host:port`, `[::1]` or `[::1]:port`.
+    ///
+    /// # Errors
+    /// [`NoHost`] says what is wrong with it and does not repeat it: it may be the rest of a password.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_store::remote::{HostPort, NoHost};
+    /// assert_eq!(HostPort::read("[::1]:7", 6379)?, HostPort::new("::1", 7));
+    /// assert_eq!(HostPort::read("redis.internal", 6379)?.port, 6379);
+    /// assert_eq!(HostPort::read("::1", 6379), Err(NoHost::Port));
+    /// # Ok::<(), NoHost>(())
+    /// ```
+    pub fn read(text: &str, default_port: u16) -> Result<Self, NoHost> {
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => match rest.split_once(']') {
+                Some((host, "")) => (host, None),
+                Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or(NoHost::Brackets)?)),
+                None => return Err(NoHost::Brackets),
+            },
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        let port = match port.map(str::parse) {
+            None => default_port,
+            Some(Ok(port)) if port != 0 => port,
+            Some(_) => return Err(NoHost::Port),
+        };
+        if host.is_empty() || host.contains(char::is_whitespace) {
+            return Err(NoHost::Missing);
+        }
+        Ok(Self::new(host, port))
+    }
+}
+
+/// Why a text names no server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoHost {
+    /// Brackets that do not enclose an address.
+    #[error("after `[` there must be `]`, and then only `:port`")]
+    Brackets,
+    /// No host, or one with spaces in it.
+    #[error("a host is missing")]
+    Missing,
+    /// A port that is none.
+    #[error("what stands after a host's `:` is no port from 1 to 65535 (an IPv6 address goes in brackets)")]
+    Port,
 }
 
 impl std::fmt::Display for HostPort {
