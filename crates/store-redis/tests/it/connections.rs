@@ -73,6 +73,28 @@ fn every_login_works() {
 }
 
 #[test]
+fn a_password_that_is_changed_is_read_again_for_the_next_connection() {
+    let Some(redis) = Redis::start(&Options::new().set("requirepass", "first")) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("password");
+    std::fs::write(&file, "first\n").expect("written");
+    let mut config = patient(&redis.url());
+    config.login.password_file = Some(file.clone());
+    config.node_timeout = std::time::Duration::from_millis(300);
+    run(async {
+        let store = store(config);
+        store.start();
+        until_up(&store).await;
+        redis.command(&["CONFIG", "SET", "requirepass", "second"]);
+        redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        let why = until_down(&store).await;
+        assert!(why.contains("refuses the login") && why.contains("WRONGPASS"), "{why}");
+        std::fs::write(&file, "second\n").expect("written");
+        until_up(&store).await;
+    });
+}
+
+#[test]
 fn tls_works_with_and_without_a_certificate_of_ours() {
     let Some(redis) = Redis::start(&Options::new().tls()) else { return };
     let tls = Tls { ca_file: Some(redis.authority_file()), ..Tls::default() };
