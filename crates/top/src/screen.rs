@@ -151,8 +151,8 @@ fn draw_rules(view: &View, frame: &mut Frame<'_>, area: Rect) {
         title(Sort::Rule, "rule"),
         title(Sort::Decisions, "decisions/s"),
         title(Sort::Denied, " denied/s"),
-        title(Sort::Share, "denied"),
-        Cell::from(Span::styled("    total", BOLD)),
+        title(Sort::Share, "  share"),
+        Cell::from(Span::styled("   denied", BOLD)),
     ]);
     let widths = [
         Constraint::Min(10),
@@ -220,7 +220,7 @@ pub(crate) fn text(view: &View) -> String {
     for line in header(view) {
         let _ = writeln!(text, "{line}"); // writing to a string does not fail
     }
-    let _ = writeln!(text, "\ndecisions/s  denied/s   denied     total  rule");
+    let _ = writeln!(text, "\ndecisions/s  denied/s    share    denied  rule");
     for row in &view.rows {
         let _ = writeln!(
             text,
