@@ -90,13 +90,28 @@ impl Item {
 pub(crate) struct Context {
     pub(crate) name: StoreName,
     pub(crate) time: StoreTime,
+    /// The longest that a call takes.
     pub(crate) deadline: Duration,
     pub(crate) counters: Counters,
     /// Keys of different slots may not share a call: a Cluster, or what stands for one.
     pub(crate) keeps_slots_apart: AtomicBool,
 }
 
+/// Timers of the runtime ring at whole milliseconds, up to one late.
+const TICK: Duration = Duration::from_millis(1);
+
 impl Context {
+    /// How long an answer is waited for, so that a timer which rings late still rings before the deadline.
+    pub(crate) fn patience(&self) -> Duration {
+        self.deadline.saturating_sub(TICK).max(TICK)
+    }
+
+    /// How long somebody has waited who gives up at `by`.
+    fn waited(&self, by: Instant, now: Instant) -> Duration {
+        // From when it was asked; a clock that both readings share never makes this negative.
+        by.checked_sub(self.patience()).map_or(self.deadline, |asked| now.saturating_duration_since(asked))
+    }
+
     pub(crate) fn unreachable(&self, why: &Trouble) -> StoreError {
         StoreError::Unreachable { store: self.name.clone(), source: why.to_io() }
     }
@@ -176,7 +191,7 @@ impl Trip {
 
     /// Answers those whose time is over that nobody knows what became of their permits.
     fn expire(&mut self, now: Instant, ctx: &Context) {
-        self.fail_where(|by| by <= now, |by| ctx.silent(ctx.deadline + now.saturating_duration_since(by)));
+        self.fail_where(|by| by <= now, |by| ctx.silent(ctx.waited(by, now)));
     }
 
     fn fail_where(&mut self, which: impl Fn(Instant) -> bool, error: impl Fn(Instant) -> StoreError) {

@@ -179,7 +179,7 @@ impl RedisStore {
         watcher::start(hub);
         let lane = Lane::here(hub).map_err(|why| context.unreachable(&why))?;
         add(&context.counters.asked, 1);
-        let by = Instant::now() + context.deadline;
+        let by = Instant::now() + context.patience();
         let (to, answer) = oneshot::channel();
         hub.send(&lane, slot, item(Rider::new(to, by)), by).await?;
         Ok(Asked(answer))

@@ -82,14 +82,7 @@ impl Flight {
 
 fn lost(mut trip: Trip, ctx: &Context) {
     let now = Instant::now();
-    trip.fail_where(
-        |_| true,
-        |by| {
-            // From when it was asked; a clock that both readings share never makes this negative.
-            let asked = by.checked_sub(ctx.deadline).unwrap_or(now);
-            ctx.silent(now.saturating_duration_since(asked))
-        },
-    );
+    trip.fail_where(|_| true, |by| ctx.silent(ctx.waited(by, now)));
 }
 
 /// Where trips come down: who answered, and what is left to do.

@@ -177,7 +177,7 @@ impl Driver {
     async fn exchange(&mut self, connection: &mut Connection) -> (bool, Option<Trouble>) {
         let context = self.link.hub.context();
         let (wanted, length) = (self.flight.replies(), self.flight.bytes().len());
-        let limit = Instant::now() + context.deadline;
+        let limit = Instant::now() + context.patience();
         let mut timer = pin!(sleep_until(self.flight.waits_until().map_or(limit, |by| by.min(limit))));
         let (mut sent, mut flushed) = (0, false);
         loop {
