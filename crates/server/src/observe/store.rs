@@ -47,8 +47,8 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &Counters) -> fmt::R
 /// What both kinds of stores count.
 fn as_of_redis(of: &tollgate_store_memcache::Figures) -> Figures {
     let mut figures = Figures::default();
-    (figures.asked, figures.calls, figures.merged, figures.flights) =
-        (of.asked, of.calls, of.merged, of.flights);
+    (figures.asked, figures.calls, figures.keys) = (of.asked, of.calls, of.calls);
+    (figures.merged, figures.flights) = (of.merged, of.flights);
     (figures.connects, figures.connect_failures) = (of.connects, of.connect_failures);
     (figures.queue_full, figures.breaker_refused) = (of.queue_full, of.breaker_refused);
     (figures.unsent, figures.silent, figures.refused) = (of.unsent, of.silent, of.refused);
@@ -61,8 +61,9 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
     let counters = [
         ("tollgate_store_requests", "Decisions and other requests asked of the shared store", of.asked),
         ("tollgate_store_calls", "Script calls, or commands of memcached, sent to it", of.calls),
+        ("tollgate_store_counted_keys", "Keys that these counted, once a call each", of.keys),
         ("tollgate_store_round_trips", "Flights of calls that were sent together", of.flights),
-        ("tollgate_store_merged_requests", "Requests that shared another's call", of.merged),
+        ("tollgate_store_merged_requests", "Requests that shared the count of a key with another's", of.merged),
         ("tollgate_store_connects", "Connections made to it", of.connects),
         ("tollgate_store_connect_failures", "Connections that were tried in vain", of.connect_failures),
         ("tollgate_store_breaker_opened", "Times that a breaker opened", of.breaker_opened),
@@ -104,12 +105,12 @@ fn flights(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
     let buckets: Vec<(f64, u64)> = bounds.zip(of.flight_sizes).collect();
     let number = of.flight_sizes.iter().sum();
     to.encode_descriptor(
-        "tollgate_store_flight_calls",
-        "Script calls of each round trip",
+        "tollgate_store_flight_keys",
+        "Keys that each round trip counted",
         None,
         MetricType::Histogram,
     )?
-    .encode_histogram::<NoLabelSet>(of.calls as f64, number, &buckets, None)
+    .encode_histogram::<NoLabelSet>(of.keys as f64, number, &buckets, None)
 }
 
 fn leases(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
