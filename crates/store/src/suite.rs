@@ -99,6 +99,7 @@ pub fn check<S: Store>(
     options: &Options,
 ) -> Result<(), Failure> {
     history::answers_as_the_model_does(executor, &make, options)?;
+    history::each_quota_at_its_edges(executor, &make, options)?;
     concurrent::callers_at_once_admit_exactly_the_limit(executor, &make, options)?;
     concurrent::together_charges_all_or_nobody(executor, &make, options)?;
     concurrent::together_in_any_order_never_passes_a_limit(executor, &make, options)?;

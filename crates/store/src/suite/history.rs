@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Quota, RetryAfter, Timestamp};
 
 use super::{Executor, Failure, Options, quotas};
 use crate::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
 
 const LAW: &str = "every_store_answers_as_the_model_does";
+/// The longest wait for an instant that a decision named: a history stays within days.
+const LONGEST_MEETING: Duration = Duration::from_secs(3_600);
 /// Quotas of one history; few, so that their counters meet each other.
 const QUOTAS: usize = 3;
 /// Keys of each of them.
@@ -18,16 +20,20 @@ const KEYS: usize = 3;
 const KEY_BYTES: [&[u8]; QUOTAS * KEYS] =
     [b"", b"a", &[b'x'; 300], &[0], b"a\0", &[b'x'; 301], &[0xff; 8], b"client=10.0.0.1", b"client=10.0.0.2"];
 
-/// One step of a history; `key` indexes [`KEY_BYTES`].
+/// One step of a history; `key` indexes [`KEY_BYTES`]. `Meet` goes to the instant that the last decision named (when the cost fits, or
+/// `reset`: when all is there again), or a nanosecond before or after it; `Drain` takes what is left, and no more: there a `<` for a
+/// `<=` shows.
 #[derive(Clone, Debug)]
 enum Step {
     Take { charge: Charge, takes: Vec<(usize, Cost)> },
+    Drain { key: usize },
     Hold { takes: Vec<(usize, Cost)>, max_wait: Duration },
     GiveBack { key: usize, cost: Cost },
     Charge { key: usize, cost: Cost },
     Reset { key: usize },
     Inspect { key: usize },
     Advance(Duration),
+    Meet { reset: bool, off: i8 },
     Rewind(Duration),
 }
 
@@ -53,7 +59,8 @@ pub(super) fn answers_as_the_model_does<S: Store>(
     };
     TestRunner::new(config)
         .run(&histories(options.steps), |history| {
-            replay(executor, &make(), &quotas, options.begins, &history)
+            let quotas = history.quotas.each_ref().map(|index| index.get(&quotas));
+            replay(executor, &make(), quotas, options.begins + history.begins, &history.steps)
         })
         .map_err(|error| match error {
             TestError::Fail(reason, history) => {
@@ -85,11 +92,13 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (prop_oneof![Just(Charge::Each), Just(Charge::Together)], takes())
             .prop_map(|(charge, takes)| Step::Take { charge, takes }),
         2 => (takes(), spans()).prop_map(|(takes, max_wait)| Step::Hold { takes, max_wait }),
+        1 => key().prop_map(|key| Step::Drain { key }),
         1 => (key(), costs()).prop_map(|(key, cost)| Step::Charge { key, cost }),
         2 => (key(), costs()).prop_map(|(key, cost)| Step::GiveBack { key, cost }),
         1 => key().prop_map(|key| Step::Reset { key }),
         2 => key().prop_map(|key| Step::Inspect { key }),
         4 => spans().prop_map(Step::Advance),
+        3 => (any::<bool>(), -1..=1_i8).prop_map(|(reset, off)| Step::Meet { reset, off }),
         1 => spans().prop_map(Step::Rewind),
     ]
 }
@@ -111,6 +120,44 @@ fn spans() -> impl Strategy<Value = Duration> {
         2 => (0..120_u64).prop_map(Duration::from_secs),
         1 => (0..3_600_u64).prop_map(Duration::from_secs),
     ]
+}
+
+/// Every quota at its edges: used up to the last permit, looked at together with another, asked a nanosecond before and at the instant that
+/// it named. What random histories meet too seldom.
+pub(super) fn each_quota_at_its_edges<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    const LAW: &str = "each_quota_at_its_edges_is_as_in_the_model";
+    let fail = |details: String| Failure { law: LAW, details };
+    let other = quotas::slow(40, options).map_err(|error| fail(error.to_string()))?;
+    for quota in quotas::all(options) {
+        replay(executor, &make(), [&quota, &other, &other], options.begins, &edges())
+            .map_err(|error| fail(format!("{error}\nquota: {}", describe(&quota))))?;
+    }
+    Ok(())
+}
+
+fn edges() -> Vec<Step> {
+    const KEY: usize = 0;
+    let one = |cost| Step::Take { charge: Charge::Each, takes: vec![(KEY, Cost(cost))] };
+    let beside =
+        |cost| Step::Take { charge: Charge::Together, takes: vec![(KEY, Cost(cost)), (1, Cost::ONE)] };
+    let held = |cost| Step::Hold { takes: vec![(KEY, Cost(cost))], max_wait: Duration::ZERO };
+    let meet = |reset, off| Step::Meet { reset, off };
+    let mut steps = vec![
+        one(1),
+        held(3),
+        held(3),
+        Step::GiveBack { key: KEY, cost: Cost::ONE },
+        Step::Drain { key: KEY },
+    ];
+    for off in [-1, 0, 1] {
+        steps.extend([beside(0), beside(1), one(1), meet(false, off), beside(0), one(1), one(1)]);
+        steps.extend([Step::Drain { key: KEY }, beside(0), one(1), meet(true, off), one(0), beside(1)]);
+    }
+    steps
 }
 
 /// What is asked of a batch.
@@ -137,19 +184,20 @@ struct Replay<'a, S, E> {
     quotas: [&'a Quota; QUOTAS],
     now: Timestamp,
     latest: Timestamp,
+    /// The model's last decision, and when it was made.
+    last: Option<(Decision, Timestamp)>,
 }
 
 fn replay<S: Store>(
     executor: &impl Executor,
     store: &S,
-    quotas: &[Quota],
-    begins: Timestamp,
-    history: &History,
+    quotas: [&Quota; QUOTAS],
+    now: Timestamp,
+    steps: &[Step],
 ) -> Result<(), TestCaseError> {
-    let now = begins + history.begins;
-    let quotas = history.quotas.each_ref().map(|index| index.get(quotas));
-    let mut replay = Replay { executor, store, model: ModelStore::default(), quotas, now, latest: now };
-    for (index, step) in history.steps.iter().enumerate() {
+    let mut replay =
+        Replay { executor, store, model: ModelStore::default(), quotas, now, latest: now, last: None };
+    for (index, step) in steps.iter().enumerate() {
         replay.step(step).map_err(|error| match error {
             TestCaseError::Fail(reason) => TestCaseError::fail(format!("step {index} ({step:?}): {reason}")),
             other => other,
@@ -159,19 +207,25 @@ fn replay<S: Store>(
     (0..KEY_BYTES.len()).try_for_each(|key| replay.step(&Step::Inspect { key }))
 }
 
-impl<S: Store, E: Executor> Replay<'_, S, E> {
-    fn quota(&self, key: usize) -> &Quota {
+impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
+    fn quota(&self, key: usize) -> &'a Quota {
         self.quotas[key % QUOTAS]
     }
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
             Step::Take { charge, takes } => self.batch(takes, Ask::Take(*charge)),
+            Step::Drain { key } => {
+                let looked = self.model.inspect(Key(KEY_BYTES[*key]), self.quota(*key), self.now);
+                let left = self.executor.block_on(looked).map_or(0, |it| it.decision.remaining());
+                self.batch(&[(*key, Cost(left))], Ask::Take(Charge::Each))
+            }
             Step::Hold { takes, max_wait } => self.batch(takes, Ask::Hold(*max_wait)),
             Step::Charge { key, cost } => {
                 let (key, quota) = (Key(KEY_BYTES[*key]), self.quota(*key));
                 let got = self.executor.block_on(self.store.charge(key, quota, *cost, self.now));
                 let want = self.executor.block_on(self.model.charge(key, quota, *cost, self.now));
+                self.remember(&want);
                 same(&got, &want)
             }
             Step::GiveBack { key, cost } => {
@@ -187,6 +241,10 @@ impl<S: Store, E: Executor> Replay<'_, S, E> {
                 self.latest = self.latest.max(self.now);
                 Ok(())
             }
+            Step::Meet { reset, off } => {
+                self.meet(*reset, *off);
+                Ok(())
+            }
             Step::Rewind(span) => {
                 let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
                 self.now = Timestamp::from_nanos(self.now.as_nanos().saturating_sub(span));
@@ -196,7 +254,24 @@ impl<S: Store, E: Executor> Replay<'_, S, E> {
         }
     }
 
-    fn batch(&self, takes: &[(usize, Cost)], how: Ask) -> Result<(), TestCaseError> {
+    fn remember(&mut self, decision: &Result<Decision, StoreError>) {
+        self.last = decision.as_ref().ok().map(|decision| (*decision, self.now));
+    }
+
+    fn meet(&mut self, reset: bool, off: i8) {
+        let Some((decision, made_at)) = self.last else { return };
+        let wait = match decision.retry_after() {
+            RetryAfter::After(wait) if !reset => wait,
+            _ => decision.reset_after(),
+        };
+        if wait <= LONGEST_MEETING {
+            let at = (made_at + wait).as_nanos().saturating_add_signed(off.into());
+            self.now = self.now.max(Timestamp::from_nanos(at));
+            self.latest = self.latest.max(self.now);
+        }
+    }
+
+    fn batch(&mut self, takes: &[(usize, Cost)], how: Ask) -> Result<(), TestCaseError> {
         let batch: Vec<Take<'_>> = takes
             .iter()
             .map(|(key, cost)| Take { key: Key(KEY_BYTES[*key]), quota: self.quota(*key), cost: *cost })
@@ -206,6 +281,9 @@ impl<S: Store, E: Executor> Replay<'_, S, E> {
         let (mut got, mut want): (Verdicts, Verdicts) = (vec![Err(earlier())], vec![Err(earlier())]);
         self.executor.block_on(how.of(self.store, &batch, self.now, &mut got));
         self.executor.block_on(how.of(&self.model, &batch, self.now, &mut want));
+        if let Some(last) = want.last() {
+            self.remember(last);
+        }
         prop_assert_eq!(got.len(), want.len(), "answers to a batch of {}, and one earlier", batch.len());
         let kept = matches!(&got[0], Err(StoreError::Refused { reason, .. }) if reason == "earlier");
         prop_assert!(kept, "what the caller already had is gone");

@@ -21,6 +21,7 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
         (1, Duration::from_secs(365 * 86_400), bucket(None, None, 0, Refill::Continuous)),
         (5, second, bucket(Some(7), None, 0, Refill::Interval)),
         (2, minute, bucket(Some(6), Some(0), 0, Refill::Interval)),
+        (3, Duration::from_nanos(1_234_567_891), bucket(None, None, 0, Refill::Interval)),
         (4, second, Algorithm::FixedWindow { align: Align::Calendar }),
         (4_294_967_295, minute, Algorithm::FixedWindow { align: Align::Calendar }),
         (7, Duration::from_millis(1_500), Algorithm::FixedWindow { align: Align::FirstHit }),
@@ -29,6 +30,8 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
         (20, minute, Algorithm::SlidingWindow { cells: 3 }),
         (6, second, Algorithm::SlidingWindowCounter),
         (7, minute, Algorithm::SlidingWindowCounter),
+        (4_000_000_000, Duration::from_secs(10), Algorithm::SlidingWindowCounter), // weights that a double rounds
+        (7, Duration::from_nanos(1_234_567_891), Algorithm::SlidingWindowCounter),
         (5, second, Algorithm::SlidingWindowLog { log_denied: false }),
         (3, minute, Algorithm::SlidingWindowLog { log_denied: true }),
         (5, second, Algorithm::LeakyBucket { capacity: None, form: LeakyForm::Meter }),
@@ -58,8 +61,8 @@ mod tests {
     #[test]
     fn every_algorithm_of_the_core_is_there_unless_the_store_cannot_count_it() {
         let quotas = all(&Options::default());
-        assert_eq!(quotas.len(), 21, "all of them can be made");
+        assert_eq!(quotas.len(), 24, "all of them can be made");
         let without = Options { unsupported: &["sliding_window_log"], ..Options::default() };
-        assert_eq!(all(&without).len(), 19);
+        assert_eq!(all(&without).len(), 22);
     }
 }

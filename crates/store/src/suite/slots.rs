@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
-use tollgate_core::{Holder, Slots};
+use tollgate_core::{Holder, RetryAfter, Slots, Timestamp};
 
 use super::concurrent::{at_once, expect};
 use super::{Executor, Failure, Options};
@@ -17,9 +17,20 @@ const KEYS: [&[u8]; 2] = [b"export", b"import"];
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Acquire { key: usize, holder: u128 },
-    Release { key: usize, holder: u128 },
+    Acquire {
+        key: usize,
+        holder: u128,
+    },
+    Release {
+        key: usize,
+        holder: u128,
+    },
     Advance(Duration),
+    /// To the instant at which, by the last decision, a slot lapses (or `all` have), or a microsecond before or after it.
+    Meet {
+        all: bool,
+        off_us: i64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -29,6 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => who().prop_map(|(key, holder)| Step::Release { key, holder }),
         // Whole microseconds: a server's clock has no more.
         1 => (0..40_000_000_u64).prop_map(|us| Step::Advance(Duration::from_micros(us))),
+        1 => (any::<bool>(), -1..=1_i64).prop_map(|(all, off_us)| Step::Meet { all, off_us }),
     ]
 }
 
@@ -44,16 +56,30 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
     TestRunner::new(config)
         .run(&prop::collection::vec(step(), 1..=options.steps), |steps| {
             let (store, model, mut now) = (make(), ModelStore::default(), options.begins);
+            // When a slot lapses, and when all have.
+            let mut lapses = [now; 2];
             for (index, step) in steps.iter().enumerate() {
                 let (got, want) = match *step {
                     Step::Advance(span) => {
                         now = now + span;
                         continue;
                     }
+                    Step::Meet { all, off_us } => {
+                        let at = lapses[usize::from(all)].as_nanos().saturating_add_signed(off_us * 1_000);
+                        now = now.max(Timestamp::from_nanos(at));
+                        continue;
+                    }
                     Step::Acquire { key, holder } => {
                         let (key, holder) = (Key(KEYS[key]), Holder(holder));
                         let got = executor.block_on(store.acquire(key, &slots, holder, now));
                         let want = executor.block_on(model.acquire(key, &slots, holder, now));
+                        if let Ok(want) = &want {
+                            let first = match want.retry_after() {
+                                RetryAfter::After(wait) => wait,
+                                _ => Duration::ZERO,
+                            };
+                            lapses = [now + first, now + want.reset_after()];
+                        }
                         (format!("{got:?}"), format!("{want:?}"))
                     }
                     Step::Release { key, holder } => {
