@@ -474,7 +474,67 @@ This page is made of the table in `crates/server/src/settings/table.rs`; a test 
         let flag = if row.kind == Kind::Secret { String::new() } else { format!("`--{flag}{value}`") };
         page += &format!("| {flag} | `{env}` | `{key}` | {default} | {} |\n", row.help);
     }
-    page
+    page + &fixed()
+}
+
+/// What a shared store is asked by and no setting changes, as the code has it.
+fn fixed() -> String {
+    let timing = tollgate_store_redis::lease::Timing::default();
+    let servers = tollgate_store_redis::Servers::Unix(PathBuf::new());
+    let config = tollgate_store_redis::RedisConfig::new(servers);
+    let breaker = &config.breaker;
+    let rows = [
+        (
+            "breaker",
+            format!("{} failures", breaker.failures),
+            "in a row open it: answers that did not come in time, and broken connections. Then calls are refused at once, and only probes are sent",
+        ),
+        (
+            "breaker: longest pause",
+            format!("{:?}", breaker.longest_pause),
+            "between two probes. The first pauses are shorter, and each is shortened by chance",
+        ),
+        ("flight", config.max_flight.to_string(), "calls at most that one round trip of a connection carries"),
+        (
+            "node",
+            format!("{:?}", config.node_timeout),
+            "for so long after it was last heard of a node counts as alive; it tells that it lives three times as often (Redis; memcached has `--store-nodes`)",
+        ),
+        (
+            "lease: tau",
+            format!("{:?}", timing.tau),
+            "for so long after it was asked for a lease may be spent. What is not heard of for one to two of these is written off",
+        ),
+        (
+            "lease: horizon",
+            format!("{:?}", timing.horizon),
+            "of demand, and of the refill, are covered by one lease; so far ahead permits are promised",
+        ),
+        (
+            "lease: end of a window",
+            format!("{:?}", timing.skew),
+            "before its fixed window a lease ends, for clocks that differ",
+        ),
+        (
+            "lease: drift",
+            format!("{} ppm", timing.drift_ppm),
+            "is the most by which the speeds of two clocks may differ",
+        ),
+    ];
+    let mut text = String::from(
+        "
+## Shared store: what is fixed
+
+No setting changes these: the nodes of a fleet must agree on some, and [guarantees.md](guarantees.md) is derived from them.
+
+| what | is | |
+|---|---|---|
+",
+    );
+    for (what, is, means) in rows {
+        text += &format!("| {what} | {is} | {means} |\n");
+    }
+    text
 }
 
 /// The example of a settings file as the table says it: every key, with its default.
