@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use std::time::Duration;
 
-use common::{Ask, Moody, NOON, ask_at, entries, of, policy};
+use common::{Ask, Moody, NOON, Partly, ask_at, entries, of, policy};
 use tollgate_core::{Cost, Quota};
 use tollgate_limiter::{
-    Descriptor, Limiter, LimiterSettings, OnStoreFailure, Request, ReserveTerms, Scratch, Throttle, Unit,
+    Degraded, Descriptor, Limiter, LimiterSettings, OnStoreFailure, Request, ReserveTerms, Scratch, Throttle,
+    Unit,
 };
 use tollgate_store::{ModelStore, block_on};
 
@@ -235,4 +236,145 @@ fn a_quota_that_came_with_the_question_is_shared_out_too() {
     let told: Vec<_> =
         out.iter().map(|it| (it.is_admitted(), it.remaining(), it.degraded.is_some())).collect();
     assert_eq!(told, [(true, 1, true), (true, 0, true), (false, 0, true)]);
+}
+
+/// Beside a store of which some keys give no answer.
+fn beside_part_of_a_store(rules: &str, nodes: u32) -> Limiter<Partly, ModelStore> {
+    let store = Partly { nodes: nodes.into(), ..Partly::default() };
+    Limiter::new(policy(rules), store, LimiterSettings::default()).with_local(ModelStore::default())
+}
+
+#[test]
+fn a_share_is_that_of_the_nodes_there_are_and_each_is_counted_by_itself() {
+    let limiter = beside_part_of_a_store(
+        "
+domain: d
+descriptors:
+  - {key: many, rate_limit: {unit: minute, requests_per_unit: 12, on_store_failure: local}}",
+        4,
+    );
+    limiter.store().down(Some("many"));
+    for (nodes, hits, want) in [
+        (4, 3, "OK: ok 0/12 degraded:local"),
+        (4, 1, "OVER: over 0/12 degraded:local in 60s"),
+        (2, 1, "OK: ok 5/12 degraded:local"), // two nodes are gone: the half, and counted afresh
+        (4, 1, "OVER: over 0/12 degraded:local in 60s"),
+        (2, 5, "OK: ok 0/12 degraded:local"),
+    ] {
+        limiter.store().nodes.store(nodes, SeqCst);
+        assert_eq!(ask_at(&limiter, "d", &[of("many=1").hits(hits)], NOON), want, "{hits} on one of {nodes}");
+    }
+}
+
+#[test]
+fn a_reset_forgets_also_what_this_node_has_counted_by_itself() {
+    let limiter = one_of_four(
+        "{domain: d, descriptors: [
+        {key: many, rate_limit: {unit: minute, requests_per_unit: 12, on_store_failure: local}}]}",
+    );
+    walk(&limiter, &[(true, &[of("many=1").hits(3)], "OK: ok 0/12 degraded:local")]);
+    go_down(&limiter, false);
+    block_on(limiter.reset("d", &entries("many=1"), NOON)).expect("it is up");
+    walk(&limiter, &[(true, &[of("many=1").hits(1)], "OK: ok 2/12 degraded:local")]);
+}
+
+#[test]
+fn a_limit_without_an_answer_marks_its_descriptor_though_another_limit_has_one() {
+    let limiter = beside_part_of_a_store(
+        "
+domain: d
+descriptors:
+  - key: two
+    limits:
+      - {name: short, requests_per_unit: 2, unit: second}
+      - {name: long, requests_per_unit: 9, unit: minute}",
+        1,
+    );
+    for (down, want) in [
+        ("short", "OK: ok 8/9 degraded:allow"),
+        ("long", "OK: ok 1/2 degraded:allow"),
+        ("never", "OK: ok 0/2"),
+    ] {
+        limiter.store().down(Some(down));
+        assert_eq!(ask_at(&limiter, "d", &[of("two=1")], NOON), want, "{down}");
+    }
+}
+
+#[test]
+fn of_several_ways_the_one_that_says_most_is_told() {
+    let limiter = Limiter::new(policy(RULES), Moody::down(), LimiterSettings::default())
+        .with_local(ModelStore::default());
+    let told = |asks: [&str; 2]| {
+        let lists = asks.map(entries);
+        let descriptors = lists.each_ref().map(|entries| Descriptor::new(entries));
+        let request = Request { domain: "d", descriptors: &descriptors, hits: 1 };
+        let mut scratch = Scratch::new();
+        block_on(limiter.decide(&request, NOON, &mut scratch)).expect("an answer").degraded()
+    };
+    for (one, other, want) in [
+        ("open=1", "open=2", Degraded::Allowed),
+        ("open=1", "local=1", Degraded::Local),
+        ("open=1", "shut=1", Degraded::Denied),
+        ("local=2", "shut=1", Degraded::Denied),
+        ("nobody=1", "open=1", Degraded::Allowed),
+    ] {
+        assert_eq!(told([one, other]), Some(want), "{one}, {other}");
+        assert_eq!(told([other, one]), Some(want), "{other}, {one}");
+    }
+    assert_eq!(told(["nobody=1", "nobody=2"]), None);
+}
+
+#[test]
+fn what_a_part_of_the_store_has_charged_is_given_back_when_another_part_is_silent() {
+    for (keeps_all, backs, left) in [(false, 2, "OK: ok 2/2, ok 2/2"), (true, 1, "OK: ok 1/2, ok 1/2")] {
+        let limiter = beside_part_of_a_store(TOGETHER, 1);
+        limiter.store().down(Some("shut"));
+        limiter.store().keeps_all.store(keeps_all, SeqCst);
+        let said = ask_at(&limiter, "d", &[of("all=1"), of("shut=1"), of("all=2")], NOON);
+        assert_eq!(said, "OVER: ok 2/2, over 0/2 degraded:deny in 1s, ok 2/2");
+        // One that fails is not asked again and again: each time may cost a deadline.
+        assert_eq!(limiter.store().backs.load(SeqCst), backs);
+        assert_eq!(ask_at(&limiter, "d", &[of("all=1").hits(0), of("all=2").hits(0)], NOON), left);
+    }
+}
+
+#[test]
+fn what_was_held_by_a_share_of_a_rate_goes_back_by_that_share() {
+    let limiter = one_of_four(
+        "
+domain: d
+charge: together
+descriptors:
+  - {key: flow, rate_limit: {unit: second, requests_per_unit: 8, algorithm: token_bucket, on_store_failure: local}}
+  - {key: shut, rate_limit: {unit: minute, requests_per_unit: 2, on_store_failure: deny}}",
+    );
+    let reserve = |asks: &[&str]| {
+        let lists: Vec<_> = asks.iter().map(|ask| entries(ask)).collect();
+        let descriptors: Vec<_> = lists.iter().map(|entries| Descriptor::new(entries)).collect();
+        let request = Request { domain: "d", descriptors: &descriptors, hits: 2 };
+        let mut scratch = Scratch::new();
+        block_on(limiter.reserve(&request, ReserveTerms::default(), NOON, &mut scratch)).expect("asked").id
+    };
+    go_down(&limiter, true);
+    let look = |want: &str| assert_eq!(ask_at(&limiter, "d", &[of("flow=1").hits(0)], NOON), want);
+    assert_eq!(reserve(&["flow=1", "shut=1"]), None);
+    look("OK: ok 2/8 degraded:local"); // let go
+    let id = reserve(&["flow=1"]).expect("two at once");
+    look("OK: ok 0/8 degraded:local");
+    block_on(limiter.cancel(id, NOON)).expect("open");
+    look("OK: ok 2/8 degraded:local");
+}
+
+#[test]
+fn what_memory_held_comes_back_when_the_store_denies_the_reservation() {
+    let limiter = one_of_four(TOGETHER);
+    walk(&limiter, &[(false, &[of("all=1").hits(2)], "OK: ok 0/2")]);
+    let lists = [entries("own=1"), entries("all=1")];
+    let descriptors = lists.each_ref().map(|entries| Descriptor::new(entries));
+    let request = Request { domain: "d", descriptors: &descriptors, hits: 2 };
+    let mut scratch = Scratch::new();
+    let reserved =
+        block_on(limiter.reserve(&request, ReserveTerms::default(), NOON, &mut scratch)).expect("asked");
+    assert!(reserved.id.is_none());
+    walk(&limiter, &[(false, &[of("own=1").hits(0)], "OK: ok 3/3")]);
 }

@@ -109,6 +109,17 @@ fn a_bucket_promises_what_will_have_flowed_back_and_a_queue_a_place() {
 }
 
 #[test]
+fn of_several_waits_the_longest_is_told() {
+    for asks in [["bucket=k", "queue=k"], ["queue=k", "bucket=k"]] {
+        let desk = desk();
+        let _all = desk.reserve("bucket=k", 10, NOW, NOON);
+        let _first = desk.reserve("queue=k", 1, NOW, NOON);
+        let got = desk.try_reserve(&asks.map(of), 1, waiting(seconds(9)), NOON).expect("there is room");
+        assert_eq!(got.delay, seconds(1), "{asks:?}: 100 ms for the bucket, a second for the queue");
+    }
+}
+
+#[test]
 fn a_cancel_gives_all_back_until_the_start_and_nothing_after_it() {
     for (at_ms, want, left_then) in [
         (0, (Ending::Cancelled, 5, 0), 0),

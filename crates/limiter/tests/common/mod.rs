@@ -4,10 +4,11 @@
 
 pub(crate) mod desk;
 mod moody;
+mod partly;
 
-#[allow(unused_imports, reason = "not every test uses all of it")]
-pub(crate) use moody::Moody;
 use std::time::Duration;
+#[allow(unused_imports, reason = "not every test uses all of it")]
+pub(crate) use {moody::Moody, partly::Partly};
 
 use tollgate_core::{Outcome, RetryAfter, Timestamp};
 use tollgate_limiter::{
