@@ -23,6 +23,9 @@ impl Spread {
 
     /// `median (least–most)`, to three digits or so.
     pub(crate) fn cell(self) -> String {
+        if !self.median.is_finite() {
+            return figure(self.median);
+        }
         format!("{} ({}–{})", figure(self.median), figure(self.least), figure(self.most))
     }
 }

@@ -1,10 +1,12 @@
 //! The very bytes of our calls from a client that does nothing else: writes so many commands, counts as many replies.
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
+
+use tokio::time::Instant;
 
 use super::Redis;
 use crate::requests::Dice;
@@ -66,6 +68,60 @@ impl Raw {
         Ok((rate, at(0.5), at(0.99)))
     }
 }
+
+impl Raw {
+    /// Sends `count` of them, so many a second, each when it is due whatever became of those before, and reads what has come in between:
+    /// what a connection, Redis and this machine do at such a pace when nobody works. Latencies in µs from when each was due.
+    pub(super) fn paced(
+        &self,
+        redis: &Redis,
+        rate: f64,
+        count: usize,
+        population: u64,
+    ) -> anyhow::Result<(f64, f64)> {
+        let mut stream = TcpStream::connect(("127.0.0.1", redis.process.port))?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let (mut dice, mut out, mut came) = (Dice::new(5), Vec::new(), Vec::new());
+        let (mut sent, mut took) = (0, Vec::with_capacity(count));
+        let begun = Instant::now();
+        while took.len() < count {
+            let due = (begun.elapsed().as_secs_f64() * rate) as usize;
+            while sent < due.min(count) {
+                out.extend_from_slice(&self.before);
+                write!(out, "user:{:015}", dice.below(population))?;
+                out.extend_from_slice(&self.after);
+                sent += 1;
+            }
+            match stream.write(&out) {
+                Ok(written) => drop(out.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut buffer = [0; 1 << 14];
+            match stream.read(&mut buffer) {
+                Ok(0) => bail!("redis-server closed the connection"),
+                Ok(length) => came.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let now = begun.elapsed().as_secs_f64();
+            // Every reply is a string of 32 bytes.
+            let whole = came.len() / REPLY * REPLY;
+            for reply in came[..whole].chunks(REPLY) {
+                ensure!(reply.starts_with(b"$32\r\n"), "redis-server: {:?}", String::from_utf8_lossy(reply));
+                took.push((now - took.len() as f64 / rate) * 1e6);
+            }
+            came.drain(..whole);
+        }
+        took.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| took.get((took.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
+        Ok((at(0.5), at(0.99)))
+    }
+}
+
+/// Bytes of one reply: an instant, an expiry and a number.
+const REPLY: usize = "$32\r\n".len() + 32 + "\r\n".len();
 
 /// Reads one reply.
 fn skip(reader: &mut impl BufRead) -> anyhow::Result<()> {
