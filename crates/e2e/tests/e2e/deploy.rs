@@ -240,6 +240,13 @@ async fn what_is_composed_admits_the_limit_whichever_node_is_asked() {
             }
             // A minute may end meanwhile.
             assert!([10, 20].contains(&admitted), "{admitted}");
+            // A query is no way around the limit of a path. (An hour may end meanwhile.)
+            let mut admitted = 0;
+            for x in 0..11 {
+                let path = format!("/sign-up?x={x}");
+                admitted += usize::from(http::get(public, &path, &[]).await.expect("envoy answers").status == 200);
+            }
+            assert!([5, 10].contains(&admitted), "{admitted}");
         }
         _ => skip::skip("the composed Envoy", "ENVOY_BIN names no binary"),
     }
