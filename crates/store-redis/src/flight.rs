@@ -28,8 +28,9 @@ use crate::trouble::Trouble;
 
 /// Most keys of one script call: nobody else is served meanwhile.
 const MOST_KEYS: usize = 64;
-/// Most emptied lists that are kept for the next flight.
-const MOST_SPARE: usize = 1024;
+/// Most emptied lists that are kept for the next flight, and the most places that one may have.
+const MOST_SPARE: usize = 256;
+const SPARE_PLACES: usize = 4;
 
 /// Somebody who waits for an answer.
 #[derive(Debug)]
@@ -454,7 +455,7 @@ impl Trip {
                         rider.answer(Ok(answer));
                     }
                 }
-                if spare.len() < MOST_SPARE && asks.capacity() <= MOST_KEYS {
+                if spare.len() < MOST_SPARE && asks.capacity() <= SPARE_PLACES {
                     asks.clear();
                     spare.push((std::mem::take(asks), std::mem::take(riders)));
                 }
