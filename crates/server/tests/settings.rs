@@ -311,6 +311,20 @@ fn every_fault_of_every_layer_is_told_at_once_with_its_place() {
 }
 
 #[test]
+fn a_store_that_is_nearly_right_is_told_how_it_is_written() {
+    for (url, want) in [
+        ("memcached://h:11211", "the scheme `memcached` is not known; write memcache://h1:11211,h2:11211"),
+        (
+            "127.0.0.1:6379",
+            "\"127.0.0.1:6379\" is no store; write memory, or a URL such as redis://127.0.0.1:6379",
+        ),
+    ] {
+        let faults = told(read(&[("store", url), ("rules", "examples/rules")], &[], None));
+        assert_eq!(faults, [format!("command line: --store: {want}")]);
+    }
+}
+
+#[test]
 fn lists_come_from_repeated_flags_from_colons_and_from_yaml_lists() {
     let two = [PathBuf::from("a"), PathBuf::from("b")];
     for (flags, env, file) in [
@@ -494,7 +508,11 @@ fn fixed() -> String {
             format!("{:?}", breaker.longest_pause),
             "between two probes. The first pauses are shorter, and each is shortened by chance",
         ),
-        ("flight", config.max_flight.to_string(), "calls at most that one round trip of a connection carries"),
+        (
+            "flight",
+            config.max_flight.to_string(),
+            "calls at most that one round trip of a connection carries",
+        ),
         (
             "node",
             format!("{:?}", config.node_timeout),

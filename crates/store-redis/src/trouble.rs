@@ -91,6 +91,10 @@ pub(crate) fn explain(error: &str, user: Option<&str>) -> (Kind, String) {
             Kind::Wrong,
             "a key of ours holds a value of a foreign type; choose another prefix or delete it".to_owned(),
         ),
+        "ERR" if lacks_a_command(error) && error.contains("SENTINEL") => told(
+            Kind::Wrong,
+            "it is no sentinel: give the sentinels' ports (mostly 26379), or write redis:// and the server itself".to_owned(),
+        ),
         "ERR" if lacks_a_command(error) => {
             told(Kind::Wrong, "it lacks a command; Redis 7.0 or later, or Valkey, is needed".to_owned())
         }

@@ -63,7 +63,11 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
         ("tollgate_store_calls", "Script calls, or commands of memcached, sent to it", of.calls),
         ("tollgate_store_counted_keys", "Keys that these counted, once a call each", of.keys),
         ("tollgate_store_round_trips", "Flights of calls that were sent together", of.flights),
-        ("tollgate_store_merged_requests", "Requests that shared the count of a key with another's", of.merged),
+        (
+            "tollgate_store_merged_requests",
+            "Requests that shared the count of a key with another's",
+            of.merged,
+        ),
         ("tollgate_store_connects", "Connections made to it", of.connects),
         ("tollgate_store_connect_failures", "Connections that were tried in vain", of.connect_failures),
         ("tollgate_store_breaker_opened", "Times that a breaker opened", of.breaker_opened),

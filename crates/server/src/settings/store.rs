@@ -127,6 +127,9 @@ fn parse(text: &str) -> Result<StoreSettings, String> {
             let config = MemcacheConfig::parse_url(text).map_err(|error| error.to_string())?;
             Ok(StoreSettings::Memcache(Box::new(config)))
         }
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("memcached") => {
+            Err(format!("the scheme `{scheme}` is not known; write memcache://h1:11211,h2:11211"))
+        }
         Some(_) => match RedisConfig::parse_url(text) {
             Ok(config) => Ok(StoreSettings::Redis(Box::new(config))),
             Err(error) => Err(error.to_string()),

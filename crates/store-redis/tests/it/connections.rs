@@ -155,6 +155,13 @@ fn the_sentinels_master_is_found_and_a_sentinel_is_no_server() {
         &["is a sentinel", "redis+sentinel"],
     );
     fails("a replica", patient(&sentinel.servers[1].url()), Severity::Unknown, &["is a replica", "READONLY"]);
+    let Some(server) = Redis::start(&Options::new()) else { return };
+    fails(
+        "a server as a sentinel",
+        patient(&format!("redis+sentinel://{}/master", server.address())),
+        Severity::Unknown,
+        &["is no sentinel", "redis://"],
+    );
 }
 
 #[test]
