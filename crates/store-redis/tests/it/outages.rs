@@ -160,6 +160,13 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
             "what the replica had heard of is kept"
         );
 
+        // Where the setting is there, the lag that it allows has passed by now.
+        for (name, value) in [("min-replicas-max-lag", "1"), ("min-replicas-to-write", "1")] {
+            old.command(&["CONFIG", "SET", name, value]);
+        }
+        let error = take(&far, "another", &other).await.expect_err("it has no replica");
+        assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+
         proxy.set(Fault::None);
         wait("the old master to follow", async || old.info("role").as_deref() == Some("slave")).await;
         let why = until_down(&far).await;
