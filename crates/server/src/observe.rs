@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tollgate_net::Figures;
@@ -119,13 +119,15 @@ fn family(
     values: &[(&str, u64)],
 ) -> fmt::Result {
     let mut family = to.encode_descriptor(name, help, None, kind)?;
+    let encode = |series: &mut MetricEncoder<'_>, value: &u64| match kind {
+        MetricType::Counter => series.encode_counter::<NoLabelSet, _, u64>(value, None),
+        _ => series.encode_gauge(value),
+    };
     for (of, value) in values {
-        let labels = [(label, *of)];
-        let labels: &[(&str, &str)] = if label.is_empty() { &[] } else { &labels };
-        let mut series = family.encode_family(&labels)?;
-        match kind {
-            MetricType::Counter => series.encode_counter::<NoLabelSet, _, u64>(value, None)?,
-            _ => series.encode_gauge(value)?,
+        // A set of no labels would be written as `{}`.
+        match label {
+            "" => encode(&mut family, value)?,
+            _ => encode(&mut family.encode_family(&[(label, *of)])?, value)?,
         }
     }
     Ok(())

@@ -60,7 +60,7 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
     assert!(text.contains("x-ratelimit-degraded: allow\r\n"), "{text}");
     let metrics = lenient.get("/metrics").1;
     for line in [
-        "tollgate_store_up{} 0",
+        "\ntollgate_store_up 0\n",
         r#"tollgate_degraded_decisions_total{domain="shop",rule="open"} 2"#,
         r#"tollgate_degraded_decisions_total{domain="shop",rule="own"} 1"#,
     ] {
