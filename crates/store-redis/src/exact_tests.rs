@@ -1,6 +1,7 @@
 //! The scripts against a real server, over a plain connection.
 
 mod changes;
+mod edges;
 mod memory;
 mod server_time;
 

@@ -12,6 +12,10 @@ fn server_ms(store: &Direct) -> u64 {
     number(seconds) * 1_000 + number(micros) / 1_000
 }
 
+pub(super) fn now(store: &Direct) -> Timestamp {
+    at_ms(server_ms(store))
+}
+
 fn at_ms(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
 }

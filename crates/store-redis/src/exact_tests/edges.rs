@@ -1,0 +1,156 @@
+//! What random histories seldom meet: how long keys live, what is begun and given back at once, rates that change under way, slots.
+
+use redis::Value;
+use tollgate_core::{Holder, Slots};
+
+use super::*;
+use crate::slots::{self, What};
+
+fn expires_ns(store: &Direct, key: &str) -> u64 {
+    let Value::Int(ms) = store.command(&["PEXPIRETIME", key]) else { panic!("no number") };
+    u64::try_from(ms).map_or(0, |ms| ms.saturating_mul(1_000_000))
+}
+
+fn name(store: &Direct) -> String {
+    String::from_utf8(store.key(b"k")).expect("text")
+}
+
+/// Law: a key lives as long as it says anything. (That it lives not much longer is seen in `server_time`.)
+#[test]
+fn a_key_lives_as_long_as_it_says_anything() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let odd = Duration::from_nanos(1_234_567_890);
+    let quotas = [each(SECOND), each(odd)].concat();
+    let steps = prop::collection::vec((kinds(), 0..1_500_000_000_u64), 1..5);
+    let config = Config { cases: cases(160), failure_persistence: None, ..Config::default() };
+    let law = TestRunner::new(config).run(&(0..quotas.len(), steps), |(which, steps)| {
+        let (quota, model, store) = (&quotas[which], ModelStore::default(), store(&redis, StoreTime::Node));
+        let mut now = AHEAD;
+        for (kinds, gap_ns) in steps {
+            now = now + Duration::from_nanos(gap_ns);
+            let asks: Vec<_> = kinds.iter().map(|kind| store.ask(b"k", quota, *kind)).collect();
+            store.run(&asks, now).expect("an answer");
+            one_by_one(&model, quota, &kinds, now);
+            let seen = block_on(model.inspect(Key(b"k"), quota, now)).expect("the model always answers");
+            let says = seen.decision.reset_after();
+            if seen.is_tracked && !says.is_zero() && !matches!(quota.algorithm(), Algorithm::Total) {
+                let kept = if quota.starts_short() { HOUR * 24 * 30 } else { Duration::ZERO };
+                let (lives, least) = (expires_ns(&store, &name(&store)), (now + says + kept).as_nanos());
+                prop_assert!(lives >= least, "{} ns short: {:?}", least - lives, quota.algorithm());
+            }
+        }
+        Ok(())
+    });
+    law.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn a_list_holds_what_counts_and_no_more() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for quota in each(SECOND) {
+        let store = store(&redis, StoreTime::Node);
+        let is_list =
+            matches!(quota.algorithm(), Algorithm::SlidingWindow { .. } | Algorithm::SlidingWindowLog { .. });
+        for nth in (0..60).filter(|_| is_list) {
+            let now = AHEAD + Duration::from_millis(250) * nth;
+            store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
+            let Value::Int(length) = store.command(&["LLEN", &name(&store)]) else { panic!("a length") };
+            assert!(length <= 8, "{length} after {nth} takes: {:?}", quota.algorithm());
+        }
+    }
+}
+
+/// What is taken and all given back in one call has begun all the same, where beginning matters.
+#[test]
+fn what_is_begun_and_given_back_at_once_has_begun() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for quota in each(SECOND) {
+        let (model, store) = (ModelStore::default(), store(&redis, StoreTime::Node));
+        for (at_ms, kinds) in [
+            (0, vec![Kind::Take(Cost(2)), Kind::GiveBack(Cost(2))]),
+            (900, vec![Kind::Take(Cost(1))]),
+            (1_000, vec![Kind::Inspect, Kind::Take(Cost(3))]),
+            (1_950, vec![Kind::Charge(Cost(2)), Kind::GiveBack(Cost(9)), Kind::Inspect]),
+            (2_100, vec![Kind::Take(Cost(1)), Kind::Inspect]),
+        ] {
+            let now = AHEAD + Duration::from_millis(at_ms);
+            let asks: Vec<_> = kinds.iter().map(|kind| store.ask(b"k", &quota, *kind)).collect();
+            let decisions = |answers: Vec<Answer>| -> Vec<_> {
+                let decision = |answer| match answer {
+                    Answer::Inspection(seen) => Answer::Decision(seen.decision),
+                    other => other,
+                };
+                answers.into_iter().map(decision).collect()
+            };
+            let got = decisions(store.run(&asks, now).expect("answers"));
+            let want = decisions(one_by_one(&model, &quota, &kinds, now));
+            assert_eq!(got, want, "at {at_ms} ms: {:?}", quota.algorithm());
+        }
+    }
+}
+
+/// While rules change, nodes ask by the old rate and by the new one at the same time, and each goes on from what the other wrote. Of these
+/// two a permit of the second lasts twice as long, and both are used up after a day: so what was admitted weighs as much as one says.
+#[test]
+fn two_rates_at_once_lose_no_count() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let quotas = [200, 100].map(|limit| quota(limit, HOUR * 24, bucket(None, None, 0, Refill::Continuous)));
+    let store = store(&redis, StoreTime::Node);
+    let weight = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..6 {
+            let (store, quota, weight) = (&store, &quotas[thread % 2], &weight);
+            scope.spawn(move || {
+                for _ in 0..80 {
+                    // Who meets the others too often takes nothing.
+                    let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
+                    let Ok(answers) = store.run(&asks, AHEAD) else { continue };
+                    if matches!(answers[..], [Answer::Decision(it)] if it.is_admitted()) {
+                        weight.fetch_add(1 + thread as u32 % 2, Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let weight = weight.into_inner();
+    assert!((1..=200).contains(&weight), "{weight} of 200");
+}
+
+#[test]
+fn a_window_begins_by_the_servers_clock_whatever_the_caller_believes() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let quota = quota(5, HOUR * 1_000, Algorithm::FixedWindow { align: Align::Calendar });
+    let now = super::server_time::now(&store(&redis, StoreTime::Store));
+    let mut ends = Vec::new();
+    for hint in [now, now + HOUR * 2_000, Timestamp::from_nanos(now.as_nanos() / 2), Timestamp::ZERO] {
+        let store = store(&redis, StoreTime::Store);
+        store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], hint).expect("an answer");
+        ends.push(expires_ns(&store, &name(&store)));
+    }
+    assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+}
+
+/// By the server's clock: the key of slots outlives the last of them, also when that is not the one that was taken last.
+#[test]
+fn slots_are_kept_until_the_last_of_them_lapses() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let store = store(&redis, StoreTime::Store);
+    for (holder, ttl_s) in [(1, 100), (2, 900), (3, 300)] {
+        let slots = Slots::new(3, Duration::from_secs(ttl_s)).expect("slots");
+        let call =
+            slots::call(store.key(b"k"), &slots, Holder(holder), What::Acquire, AHEAD, StoreTime::Store);
+        let said: Value = store.with(|connection| {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(call.script.source()).arg(1).arg(&call.keys).arg(&call.args);
+            eval.query(connection).expect("an answer")
+        });
+        assert!(slots::said(&said).is_some_and(|said| said.done), "{said:?}");
+        let key = String::from_utf8_lossy(&call.keys[0]).into_owned();
+        let Value::Array(last) = store.command(&["ZRANGE", &key, "-1", "-1", "WITHSCORES"]) else {
+            panic!("a list")
+        };
+        let Some(Value::BulkString(score)) = last.last() else { panic!("{last:?}") };
+        let lapses_us: f64 = String::from_utf8_lossy(score).parse().expect("a number");
+        assert!(expires_ns(&store, &key) >= lapses_us as u64 * 1_000, "{lapses_us} of {said:?}");
+    }
+}
