@@ -1,7 +1,9 @@
 //! Nodes that cannot ask each other: what their shares admit together.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
-use tollgate_core::{Algorithm, Cost, Quota, Refill, Sharing};
+use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, Refill, Sharing};
 
 use crate::any;
 
@@ -73,5 +75,37 @@ fn a_rule_that_admits_something_admits_something_on_every_node_and_one_that_does
             let share = quota.expect("a quota").share_of(nodes);
             assert_eq!(greedy(&share, &[any::NOON]), want, "{limit} over {nodes}: {share:?}");
         }
+    }
+}
+
+#[test]
+fn a_share_of_a_rate_is_the_rate_over_the_nodes_and_no_less() {
+    let (second, decade) = (Duration::from_secs(1), Quota::LONGEST_PERIOD);
+    let bucket = |refill| Algorithm::TokenBucket { burst: Some(40), initial: None, overdraft: 0, refill };
+    let queue =
+        |delay_after| Algorithm::LeakyBucket { capacity: Some(12), form: LeakyForm::Queue { delay_after } };
+    let share = |span, algorithm| {
+        let whole = Quota::new(10, Period::Span(span), algorithm).expect("a quota");
+        whole.share_of(4)
+    };
+    for (span, algorithm, limit, period) in [
+        (second, bucket(Refill::Continuous), 10, second * 4),
+        (decade, Algorithm::LeakyBucket { capacity: Some(4), form: LeakyForm::Meter }, 2, decade), // four times as long is too long
+        (second, bucket(Refill::Interval), 2, second),
+        (second, queue(8), 10, second * 4),
+        (second, Algorithm::SlidingWindowCounter, 2, second),
+    ] {
+        let share = share(span, algorithm.clone());
+        assert_eq!((share.limit(), share.period()), (limit, &Period::Span(period)), "{algorithm:?}");
+    }
+    let want = Algorithm::LeakyBucket { capacity: Some(3), form: LeakyForm::Queue { delay_after: 2 } };
+    assert_eq!(share(second, queue(8)).algorithm(), &want);
+    // Ten a second over four nodes is one every 400 ms, and so it stays.
+    let share = share(second, bucket(Refill::Continuous));
+    let mut state = share.fresh();
+    assert!(share.take(&mut state, Cost(10), any::at(any::NOON)).is_admitted());
+    for (after_ms, admits) in [(399, false), (400, true), (799, false), (800, true), (4_000, true)] {
+        let now = any::at(any::NOON + after_ms * 1_000_000);
+        assert_eq!(share.take(&mut state, Cost(1), now).is_admitted(), admits, "after {after_ms} ms");
     }
 }
