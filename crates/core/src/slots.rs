@@ -206,7 +206,7 @@ mod tests {
                 now += passes;
                 let at = Timestamp::from_unix_seconds(now as u64);
                 // Neither half of them tells one from another.
-                let who = Holder((holder % 3) << 64 | holder / 3);
+                let who = Holder(((holder % 3) << 64) | (holder / 3));
                 model.retain(|_, until| *until > now);
                 if acquires {
                     let admitted = model.contains_key(&holder) || (model.len() as u64) < limit;
