@@ -325,6 +325,20 @@ fn a_store_that_is_nearly_right_is_told_how_it_is_written() {
 }
 
 #[test]
+fn certificates_for_a_store_in_cleartext_are_told_to_have_no_effect() {
+    for (url, notes) in [("redis://h", 1), ("rediss://h", 0), ("memory", 1)] {
+        let flags = [("store", url), ("store-tls-ca", "ca.crt"), ("rules", "examples/rules")];
+        let settings = read(&flags, &[], None).expect("no fault");
+        assert_eq!(
+            settings.notes.iter().filter(|it| it.contains("rediss")).count(),
+            notes,
+            "{url}: {:?}",
+            settings.notes
+        );
+    }
+}
+
+#[test]
 fn lists_come_from_repeated_flags_from_colons_and_from_yaml_lists() {
     let two = [PathBuf::from("a"), PathBuf::from("b")];
     for (flags, env, file) in [

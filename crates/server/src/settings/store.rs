@@ -94,6 +94,10 @@ fn fill(layers: &mut Layers, config: &mut RedisConfig) {
     let cert = layers.maybe("store-tls-cert", path);
     let key = layers.maybe("store-tls-key", path);
     let insecure = layers.one("store-tls-insecure", units::switch);
+    let is_wanted = ca.is_some() || cert.is_some() || key.is_some() || insecure;
+    if is_wanted && config.tls.is_none() {
+        layers.note("store: what --store-tls-… say has no effect, since only a URL that begins with rediss is spoken to in TLS");
+    }
     if let Some(tls) = &mut config.tls {
         (tls.ca_file, tls.certificate_file, tls.key_file, tls.insecure) = (ca, cert, key, insecure);
     }

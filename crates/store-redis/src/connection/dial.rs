@@ -89,6 +89,11 @@ impl Dialer {
                 let hint = "a server that speaks only TLS does so: then the URL begins with rediss";
                 Trouble::new(Kind::Network, format!("{trouble} at the login; {hint}"))
             }
+            // TLS 1.3 tells it only then.
+            (Kind::Network, Some(_)) if trouble.why.contains("CertificateRequired") => {
+                let hint = "it asks clients for a certificate: --store-tls-cert and --store-tls-key";
+                Trouble::new(Kind::Wrong, format!("{at}: TLS: {hint} (CertificateRequired)"))
+            }
             _ => trouble,
         })?;
         Ok((connection, replica))
@@ -152,8 +157,11 @@ impl Dialer {
         match TlsConnector::from(tls.config()).connect(server, stream).await {
             Ok(stream) => Ok(Connection::new(stream, name, true)),
             Err(error) => {
-                let hint = if error.to_string().contains("InvalidContentType") {
+                let said = error.to_string();
+                let hint = if said.contains("InvalidContentType") {
                     "; it does not seem to speak TLS: then the URL begins with redis, not rediss"
+                } else if said.contains("UnknownIssuer") {
+                    "; --store-tls-ca names the authority to trust"
                 } else {
                     ""
                 };

@@ -116,6 +116,10 @@ fn tls_works_with_and_without_a_certificate_of_ours() {
         key_file: Some(key),
         insecure: false,
     });
+    let mut without = config.clone();
+    let strict_tls = without.tls.as_mut().expect("with TLS");
+    (strict_tls.certificate_file, strict_tls.key_file) = (None, None);
+    fails("no certificate of ours", without, Severity::Refuse, &["TLS: it asks clients", "--store-tls-cert"]);
     works("our certificate", config);
     let mut other = patient(&strict.url());
     other.tls = Some(tls);
