@@ -207,7 +207,13 @@ proptest! {
         }
         callers.iter_mut().for_each(|caller| caller.finish(&mut memcached));
         let (mut admitted, mut hits, mut silent) = (0, 0, false);
+        let mut asked = 0;
         for (op, mut answer) in callers.into_iter().flat_map(|caller| caller.answers) {
+            asked += match &op {
+                Op::Take(cost) => cost.permits(),
+                Op::All { takes, .. } => takes.iter().map(|(_, cost)| cost.permits()).sum(),
+                _ => 0,
+            };
             match (op, answer.try_recv()) {
                 (Op::Take(cost), Ok(Ok(Answer::Decision(decision)))) => {
                     hits += cost.permits();
@@ -226,6 +232,7 @@ proptest! {
         prop_assert!(admitted <= 5, "{admitted} of 5 were admitted");
         let count = memcached.count(NOON).unwrap_or(0);
         prop_assert!(count >= admitted, "{count} are counted, {admitted} were admitted");
+        prop_assert!(count <= asked, "{count} are counted, {asked} were asked for");
         if !lost_any {
             prop_assert!(!silent);
             let want = if *quota.algorithm() == Algorithm::SlidingWindowCounter { admitted } else { hits };
@@ -255,6 +262,36 @@ proptest! {
         let (low, high) = ((7 + takes.max(1)).saturating_sub(back), 7_u64.saturating_sub(back) + takes.max(1));
         let count = memcached.count(NOON).unwrap_or(0);
         prop_assert!((low..=high).contains(&count), "{count}, not {low} to {high}");
+    }
+}
+
+/// Whichever answer is lost: what may have been counted is not sent again, and whoever asked hears so.
+#[test]
+fn what_may_have_been_counted_is_never_sent_again() {
+    let minute = Period::Span(Duration::from_secs(60));
+    let sliding = Quota::new(50, minute, Algorithm::SlidingWindowCounter).expect("a quota");
+    for quota in [window(50, Align::Calendar), window(50, Align::FirstHit), sliding] {
+        for (before, answered) in
+            [0, 7].into_iter().flat_map(|before| (0..4).map(move |trips| (before, trips)))
+        {
+            let mut memcached = Memcached::default();
+            caller(&quota, &[Op::Charge(Cost(before))], NOON).finish(&mut memcached);
+            let mut one = caller(&quota, &[Op::Take(Cost(3))], NOON);
+            for trip in 0..=answered {
+                if !one.is_done {
+                    one.trip(&mut memcached, trip == answered);
+                }
+            }
+            one.finish(&mut memcached);
+            let told = one.answers[0].1.try_recv();
+            let taken = memcached.count(NOON).unwrap_or(0) - before;
+            let is_right = match &told {
+                Ok(Ok(Answer::Decision(_))) => taken == 3,
+                Ok(Err(Failure::Silent)) => taken <= 3,
+                _ => false,
+            };
+            assert!(is_right, "after {answered} answers: {taken} are counted, and told {told:?}");
+        }
     }
 }
 

@@ -1,9 +1,13 @@
 //! The parts of the suite that memcached's commands can carry: all of it, for two algorithms.
 
-use tollgate_store::suite::{Options, run};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tollgate_core::{Cost, Decision};
+use tollgate_store::suite::{Executor as _, Options, run};
+use tollgate_store::{Charge, Key, Store as _, Take};
 use tollgate_testkit::redis::Memcached;
 
-use crate::helpers::{Nodes, config, store};
+use crate::helpers::{NOON, Nodes, config, hourly, store};
 
 /// What memcached's commands cannot count.
 pub(crate) const UNSUPPORTED: &[&str] = &[
@@ -56,4 +60,36 @@ fn it_does_with_64_callers_of_eight_nodes_at_once() {
     let lost: u64 = made.iter().map(|store| store.figures().lost_races).sum();
     assert!(lost > 0, "nodes write the same items at the same time");
     assert_eq!(made.iter().map(|store| store.figures().left_counted).sum::<u64>(), 0);
+}
+
+/// Who looks and finds enough, and then loses the race for one key, gives all back that it took from another.
+#[test]
+fn a_batch_that_loses_a_race_gives_back_every_take_of_a_key() {
+    const NODES: usize = 6;
+    let Some(memcached) = Memcached::start() else { return };
+    let store = store(config(&memcached.url()));
+    let nodes = Nodes::new(NODES);
+    let (wide, narrow) = (hourly(1_000), hourly(7));
+    for round in 0..60 {
+        let keys = [format!("wide{round}"), format!("narrow{round}")];
+        let on =
+            |key: usize, quota| Take { key: Key(keys[key].as_bytes()), quota, cost: Cost(2 - key as u64) };
+        let batch = [on(0, &wide), on(1, &narrow), on(0, &wide)];
+        let admitted = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..NODES {
+                scope.spawn(|| {
+                    for _ in 0..3 {
+                        let mut verdicts = Vec::new();
+                        nodes.block_on(store.take(&batch, Charge::Together, NOON, &mut verdicts));
+                        let all = verdicts.iter().all(|it| it.as_ref().is_ok_and(Decision::is_admitted));
+                        admitted.fetch_add(u64::from(all), Relaxed);
+                    }
+                });
+            }
+        });
+        let seen = nodes.block_on(store.inspect(Key(keys[0].as_bytes()), &wide, NOON)).expect("an answer");
+        let taken = 1_000 - seen.decision.remaining();
+        assert_eq!(taken, 4 * admitted.into_inner(), "round {round}: two takes of two permits each");
+    }
 }
