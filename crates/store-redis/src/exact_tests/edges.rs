@@ -44,6 +44,26 @@ fn a_key_lives_as_long_as_it_says_anything() {
     law.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// The weight of the older window is rounded down exactly, where a double would be off by one.
+#[test]
+fn a_weight_that_a_double_rounds_is_rounded_down_exactly() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let quota = quota(4_000_000_000, SECOND * 10, Algorithm::SlidingWindowCounter);
+    let (model, store) = (ModelStore::default(), store(&redis, StoreTime::Node));
+    let both = |kind, now| {
+        let got = store.run(&[store.ask(b"k", &quota, kind)], now).expect("an answer");
+        assert_eq!(got, one_by_one(&model, &quota, &[kind], now), "{kind:?} at {now:?}");
+    };
+    both(Kind::Take(Cost(3_000_000_000)), AHEAD);
+    for nth in 1..400 {
+        // Three permits leave every ten nanoseconds, so that the weight is whole at each of these instants.
+        let now = AHEAD + SECOND * 10 + Duration::from_nanos(10 * 2_399_993 * nth);
+        let seen = block_on(model.inspect(Key(b"k"), &quota, now)).expect("the model always answers");
+        both(Kind::Take(Cost(seen.decision.remaining() + 1)), now);
+        both(Kind::Take(Cost::PEEK), now);
+    }
+}
+
 #[test]
 fn a_list_holds_what_counts_and_no_more() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -89,31 +109,39 @@ fn what_is_begun_and_given_back_at_once_has_begun() {
     }
 }
 
-/// While rules change, nodes ask by the old rate and by the new one at the same time, and each goes on from what the other wrote. Of these
-/// two a permit of the second lasts twice as long, and both are used up after a day: so what was admitted weighs as much as one says.
+/// While rules change, nodes ask by the old rate and by the new one at the same time, and each goes on from what the other wrote. Of two
+/// buckets that are used up after the same time, one has half as many permits, and so each of its permits weighs two.
 #[test]
 fn two_rates_at_once_lose_no_count() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
-    let quotas = [200, 100].map(|limit| quota(limit, HOUR * 24, bucket(None, None, 0, Refill::Continuous)));
-    let store = store(&redis, StoreTime::Node);
-    let weight = AtomicU32::new(0);
-    std::thread::scope(|scope| {
-        for thread in 0..6 {
-            let (store, quota, weight) = (&store, &quotas[thread % 2], &weight);
-            scope.spawn(move || {
-                for _ in 0..80 {
-                    // Who meets the others too often takes nothing.
-                    let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
-                    let Ok(answers) = store.run(&asks, AHEAD) else { continue };
-                    if matches!(answers[..], [Answer::Decision(it)] if it.is_admitted()) {
-                        weight.fetch_add(1 + thread as u32 % 2, Relaxed);
+    let flow = |limit, span, burst| quota(limit, span, bucket(Some(burst), None, 0, Refill::Continuous));
+    let [fast, slow] = [2_000_000, 1_000_000].map(|limit| flow(limit, SECOND, 200));
+    let strict = |cells| quota(200, HOUR * 24, Algorithm::SlidingWindow { cells });
+    for (quotas, weights) in [
+        ([flow(200, HOUR * 24, 200), flow(100, HOUR * 24, 100)], [1, 2]),
+        // Within a millisecond, and each knows the other.
+        ([fast.clone().succeeding(&slow, AHEAD), slow.clone().succeeding(&fast, AHEAD)], [1, 1]),
+        ([strict(10), strict(24)], [1, 1]),
+    ] {
+        let (store, weight) = (store(&redis, StoreTime::Node), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..6 {
+                let (store, quota, one, weight) = (&store, &quotas[thread % 2], weights[thread % 2], &weight);
+                scope.spawn(move || {
+                    for _ in 0..80 {
+                        // Who meets the others too often takes nothing.
+                        let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
+                        let Ok(answers) = store.run(&asks, AHEAD) else { continue };
+                        if matches!(answers[..], [Answer::Decision(it)] if it.is_admitted()) {
+                            weight.fetch_add(one, Relaxed);
+                        }
                     }
-                }
-            });
-        }
-    });
-    let weight = weight.into_inner();
-    assert!((1..=200).contains(&weight), "{weight} of 200");
+                });
+            }
+        });
+        let weight = weight.into_inner();
+        assert!((1..=200).contains(&weight), "{weight} of 200: {:?}", quotas[0].algorithm());
+    }
 }
 
 #[test]
