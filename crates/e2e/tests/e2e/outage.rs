@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel};
 
 use crate::fleet::{DEADLINE, Demand, Fleet, Seen, Traffic, What, of, until};
+use crate::resp::{self, Reply};
 use crate::{http, rls};
 
 const LIMIT: usize = 60;
@@ -294,6 +295,7 @@ async fn every_surface_tells_that_a_decision_was_made_without_the_store() {
     fleet.wait_for_store("up").await;
     let node = &fleet.nodes[0];
     let mut grpc = rls::Client::connect(node.grpc).await.expect("it listens");
+    let mut resp = resp::Client::connect(node.resp).await.expect("it listens");
     for (stored, rows) in [
         (true, [("strict", None), ("open", None), ("share", None)]),
         (false, [("strict", Some("deny")), ("open", Some("allow")), ("share", Some("local"))]),
@@ -320,6 +322,10 @@ async fn every_surface_tells_that_a_decision_was_made_without_the_store() {
                 usize::from(how.is_some()),
                 "{key}: {answer:?}"
             );
+            let words = ["TOLLGATE.CHECK", "fleet", key, "c", "WITHDEGRADED"];
+            let reply = resp.ask(&words).await;
+            let Reply::Array(elements) = &reply else { panic!("{key}: {reply:?}") };
+            assert_eq!(elements.get(6), Some(&Reply::Bulk(how.map(str::to_owned))), "{key}: {reply:?}");
         }
     }
 }
