@@ -4,6 +4,7 @@ use redis::Value;
 use tollgate_core::{Holder, Slots};
 
 use super::*;
+use crate::ask::Ask;
 use crate::slots::{self, What};
 
 fn expires_ns(store: &Direct, key: &str) -> u64 {
@@ -180,5 +181,23 @@ fn slots_are_kept_until_the_last_of_them_lapses() {
         let Some(Value::BulkString(score)) = last.last() else { panic!("{last:?}") };
         let lapses_us: f64 = String::from_utf8_lossy(score).parse().expect("a number");
         assert!(expires_ns(&store, &key) >= lapses_us as u64 * 1_000, "{lapses_us} of {said:?}");
+    }
+}
+
+#[test]
+fn only_what_counts_alike_on_one_key_shares_a_call() {
+    let ask = |key: &[u8], limit, kind| {
+        let quota = quota(limit, SECOND, bucket(None, None, 0, Refill::Continuous));
+        Ask { key: key.to_vec(), quota, kind }
+    };
+    let (take, first) = (Kind::Take(Cost(1)), ask(b"a", 5, Kind::Take(Cost(2))));
+    for (other, want) in [
+        (ask(b"a", 5, take), true),
+        (ask(b"a", 5, Kind::Inspect), true),
+        (ask(b"a", 6, take), false), // a rule that changes: each is counted by its own rate
+        (ask(b"b", 5, take), false),
+        (ask(b"a", 5, Kind::Reset), false),
+    ] {
+        assert_eq!((first.joins(&other), other.joins(&first)), (want, want), "{other:?}");
     }
 }
