@@ -244,7 +244,8 @@ async fn what_is_composed_admits_the_limit_whichever_node_is_asked() {
             let mut admitted = 0;
             for x in 0..11 {
                 let path = format!("/sign-up?x={x}");
-                admitted += usize::from(http::get(public, &path, &[]).await.expect("envoy answers").status == 200);
+                admitted +=
+                    usize::from(http::get(public, &path, &[]).await.expect("envoy answers").status == 200);
             }
             assert!([5, 10].contains(&admitted), "{admitted}");
         }

@@ -191,7 +191,10 @@ async fn the_last_spans_are_sent_at_the_end() {
     let reserved = http::post(server.http, "/v1/reserve", reserve).await.expect("an answer");
     assert_eq!(reserved.status, 200, "{reserved:?}");
     let mut stream = tokio::net::TcpStream::connect(server.resp).await.expect("it listens");
-    stream.write_all(b"TOLLGATE.CHECK shop user eve\r\nCL.THROTTLE k 0 1 60\r\nQUIT\r\n").await.expect("sent");
+    stream
+        .write_all(b"TOLLGATE.CHECK shop user eve\r\nCL.THROTTLE k 0 1 60\r\nQUIT\r\n")
+        .await
+        .expect("sent");
     stream.read_to_end(&mut Vec::new()).await.expect("answers");
     server.signal("TERM");
     assert!(server.wait().success(), "{}", server.printed());
