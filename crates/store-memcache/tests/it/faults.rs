@@ -214,3 +214,24 @@ fn what_answers_like_no_memcached_is_not_believed() {
         assert!(why.contains(&address.to_string()) && why.contains("no memcached"), "{why}");
     });
 }
+
+#[test]
+fn a_server_that_answers_the_probe_and_nothing_more_is_given_up_at_once() {
+    let Some(memcached) = Memcached::start() else { return };
+    let proxy = Proxy::before(memcached.address());
+    let mut settings = settings(&format!("memcache://{}", proxy.address()));
+    (settings.breaker.failures, settings.deadline) = (2, DEADLINE * 2);
+    let store = store(settings);
+    Nodes::new(1).block_on(async {
+        let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
+        proxy.set(Fault::DropReplies);
+        until_refused(&store).await;
+        proxy.set(Fault::None);
+        until(&store, StoreState::is_up).await;
+        proxy.set(Fault::DropReplies);
+        let failures = store.figures().connect_failures;
+        take(&store, "ann", &hourly(1_000_000)).await.expect_err("nobody answers");
+        until(&store, is_down).await;
+        assert_eq!(store.figures().connect_failures, failures, "the one call was enough");
+    });
+}
