@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tollgate_core::{Algorithm, Align, Period, Quota};
 use tollgate_store::StoreError;
 use tollgate_store_redis::{RedisStore, StoreState};
 use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
 
 use crate::common::{
-    Told, patient, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
+    Told, patient, run, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
 };
 
 const LIMIT: u64 = 10_000_000;
+/// Of the runtime's timers.
+const TICK: Duration = Duration::from_millis(1);
 
 /// Its script asks for the time at which a key expires.
 fn daily(limit: u64) -> Quota {
@@ -129,6 +132,32 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
             assert!(told.silent > 0 || matches!(fault, Fault::Refuse), "{fault:?}: {told:?}");
         });
     }
+}
+
+/// In a time that stands still while anything happens, and else goes on to the next timer.
+#[test]
+fn a_call_that_nobody_answers_takes_its_deadline_and_no_tick_more() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    run(async {
+        let mut config = patient(&format!("redis://{}", proxy.address()));
+        config.deadline = Duration::from_millis(10);
+        config.breaker.failures = 1000;
+        let (store, quota) = (store(config.clone()), total(LIMIT));
+        wait("the first answer", async || take(&store, "k", &quota).await.is_ok()).await;
+        proxy.set(Fault::Stall);
+        tokio::time::pause();
+        for nth in 0..10 {
+            // The first is sent; the others find no connection.
+            tokio::time::advance(Duration::from_micros(371)).await; // timers ring at whole milliseconds
+            let asked = Instant::now();
+            let error = take(&store, "k", &quota).await.expect_err("nobody answers");
+            let took = asked.elapsed();
+            assert_eq!(matches!(error, StoreError::Silent { .. }), nth == 0, "{error:?}");
+            assert!(took <= config.deadline, "{took:?} of {:?}", config.deadline);
+            assert!(nth > 0 || took + 2 * TICK >= config.deadline, "{took:?} of {:?}", config.deadline);
+        }
+    });
 }
 
 #[test]

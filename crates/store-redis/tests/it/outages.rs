@@ -46,7 +46,7 @@ fn killed_with_its_counts_on_disk_it_comes_back_with_every_count() {
     let Some(mut redis) = Redis::start(&Options::new().append_only()) else { return };
     run_beside(async {
         let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
-        let callers = Callers::begin(&store, &["k"], &quota, 8);
+        let callers = Callers::begin(&store, &["k"], &quota, 8).await;
         wait("some flights", async || store.figures().flights > 50).await;
         redis.kill();
         until_down(&store).await;
@@ -77,7 +77,7 @@ fn stalled_it_is_left_alone_and_resumed_no_count_is_lost() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
         let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
-        let callers = Callers::begin(&store, &["k"], &quota, 8);
+        let callers = Callers::begin(&store, &["k"], &quota, 8).await;
         wait("some flights", async || store.figures().flights > 50).await;
         redis.stop();
         until_down(&store).await;
@@ -119,7 +119,7 @@ fn the_sentinels_next_master_is_followed() {
                 .is_ok_and(|info| info.text().contains("master_link_status:up"))
         })
         .await;
-        let callers = Callers::begin(&store, &["k"], &quota, 4);
+        let callers = Callers::begin(&store, &["k"], &quota, 4).await;
         sentinel.kill_master();
         wait("the old master to count", async || take(&store, "k", &quota).await.is_ok()).await;
         until_up(&store).await;
@@ -143,7 +143,7 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
         let kept = |redis: &Redis| redis.command(&["GET", "tollgate:{k}"]);
         wait("the replica to have heard of it", async || kept(old) == kept(new)).await;
 
-        let callers = Callers::begin(&near, &["other"], &other, 4);
+        let callers = Callers::begin(&near, &["other"], &other, 4).await;
         proxy.set(Fault::Swallow);
         until_down(&near).await;
         assert_eq!(take_many(&far, "k", &quota, FEW).await.admitted, 100, "it counts on alone");
@@ -191,7 +191,7 @@ fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
         for key in keys {
             all_is_well(&store, key, &quota).await;
         }
-        let callers = Callers::begin(&store, &keys, &quota, 2);
+        let callers = Callers::begin(&store, &keys, &quota, 2).await;
         let slot = cluster.slot("tollgate:{a}");
         for to in [1, 2, 0, 1] {
             if cluster.owner(slot) == to {
