@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 
 use self::connection::Connection;
 use self::link::Link;
-use tollgate_store::remote::HostPort;
+use tollgate_store::remote::{HostPort, patience};
 
 use crate::ask::{Ask, copy};
 use crate::config::MemcacheConfig;
@@ -176,7 +176,7 @@ impl Driver {
             let Some(connection) = &mut self.link.connection else { return Err(gone()) };
             add(&self.counters.flights, 1);
             add(&self.counters.calls, expected as u64);
-            let replies = connection.exchange(&out, expected, self.config.deadline).await?;
+            let replies = connection.exchange(&out, expected, patience(self.config.deadline)).await?;
             self.link.succeeded();
             let mut rest = replies.as_slice();
             for (item, replies) in order {

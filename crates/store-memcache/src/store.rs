@@ -9,7 +9,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Algorithm, Cost, Decision, Quota, Sharing, Timestamp};
-use tollgate_store::remote::StoreState;
+use tollgate_store::remote::{StoreState, patience};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, Ask, Claim, Failure, Op, copy};
@@ -261,7 +261,7 @@ impl Inner {
         let item = item::name(&self.config.prefix, key.0);
         let lane = &lanes[self.spread.server(&item)];
         match lane.ask(item, ask) {
-            Ok(()) => Pending::Sent { claim, reply, until: Instant::now() + self.config.deadline },
+            Ok(()) => Pending::Sent { claim, reply, until: Instant::now() + patience(self.config.deadline) },
             Err(Refusal::Breaker) => {
                 add(&self.counters.breaker_refused, 1);
                 refused(

@@ -15,6 +15,7 @@ use redis::Value;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
 use tollgate_core::Timestamp;
+use tollgate_store::remote::patience;
 use tollgate_store::{StoreError, StoreName};
 
 use crate::ask::{Answer, Ask, Fault};
@@ -98,13 +99,10 @@ pub(crate) struct Context {
     pub(crate) keeps_slots_apart: AtomicBool,
 }
 
-/// Timers of the runtime ring at whole milliseconds, up to one late.
-const TICK: Duration = Duration::from_millis(1);
-
 impl Context {
-    /// How long an answer is waited for, so that a timer which rings late still rings before the deadline.
+    /// How long an answer is waited for.
     pub(crate) fn patience(&self) -> Duration {
-        self.deadline.saturating_sub(TICK).max(TICK)
+        patience(self.deadline)
     }
 
     /// How long somebody has waited who gives up at `by`.

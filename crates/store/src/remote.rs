@@ -85,6 +85,20 @@ impl std::fmt::Display for HostPort {
     }
 }
 
+/// How long to wait for an answer that must be there within `deadline`: timers of tokio ring at whole milliseconds, up to one late.
+/// At least one.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// assert_eq!(tollgate_store::remote::patience(Duration::from_millis(10)), Duration::from_millis(9));
+/// ```
+#[must_use]
+pub fn patience(deadline: Duration) -> Duration {
+    const TICK: Duration = Duration::from_millis(1);
+    deadline.saturating_sub(TICK).max(TICK)
+}
+
 /// When to stop asking a server that does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaker {
