@@ -60,6 +60,17 @@ struct Counts {
     central: AtomicU64,
 }
 
+/// What becomes of the hit, when a window denies a take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hit {
+    /// It is counted.
+    Counts,
+    /// It is told as if it were, and is not: of limits that are charged together, or not at all.
+    TakenBack,
+    /// There is none: of what is held.
+    Never,
+}
+
 /// A take that has begun.
 #[derive(Debug)]
 pub(crate) enum Begun {
@@ -96,7 +107,7 @@ impl Leased {
         self: &Arc<Self>,
         key: Key<'_>,
         quota: &Quota,
-        cost: Cost,
+        (cost, hit): (Cost, Hit),
         now: Timestamp,
     ) -> Option<Begun> {
         let mono = self.at(now);
@@ -107,10 +118,10 @@ impl Leased {
             Some(entry) => {
                 entry.used = mono;
                 entry.wall = (now, mono);
-                self.take(entry, cost, mono, &mut out)
+                self.take(entry, (cost, hit), mono, &mut out)
             }
             None => match self.entry(shard, key, quota, (now, mono), &mut out)? {
-                Ok(entry) => self.take(entry, cost, mono, &mut out),
+                Ok(entry) => self.take(entry, (cost, hit), mono, &mut out),
                 Err(error) => Begun::Done(Err(error)),
             },
         };
@@ -121,54 +132,54 @@ impl Leased {
         Some(begun)
     }
 
-    fn take(&self, entry: &mut Entry, cost: Cost, now: Mono, out: &mut Outbox) -> Begun {
+    fn take(&self, entry: &mut Entry, (cost, hit): (Cost, Hit), now: Mono, out: &mut Outbox) -> Begun {
+        let hit = if entry.rule.terms.per_us() > 0 { Hit::Counts } else { hit }; // a bucket counts none
         let can_wait = cost.permits() > 0 && cost.permits() <= entry.rule.terms.burst();
         if !entry.waiters.is_empty() && can_wait {
             entry.node.queue(&entry.rule.terms, cost, now);
-            return self.wait(entry, cost);
+            return self.wait(entry, cost, hit);
+        }
+        if hit != Hit::Counts
+            && let Some(denial) = entry.node.denies(&entry.rule.terms, cost, now)
+        {
+            return Begun::Done(Ok(denial));
         }
         let step = entry.node.take(&entry.rule.terms, cost, now);
+        if let Some(request) = step.send {
+            if step.verdict == Verdict::Wait {
+                self.send(entry, request, now, out);
+            } else {
+                self.send_ahead(entry, request, now, out);
+            }
+        }
         match step.verdict {
-            Verdict::Decided(decision) => {
-                if let Some(request) = step.send {
-                    self.send_ahead(entry, request, now, out);
-                }
-                Begun::Done(Ok(decision))
-            }
-            Verdict::Wait => {
-                if let Some(request) = step.send {
-                    self.send(entry, request, now, out);
-                }
-                self.wait(entry, cost)
-            }
+            Verdict::Decided(decision) => Begun::Done(Ok(decision)),
+            Verdict::Wait => self.wait(entry, cost, hit),
             Verdict::Central => {
-                if let Some(request) = step.send {
-                    self.send_ahead(entry, request, now, out);
-                }
                 if let Some(full) = self.is_full(entry.central.len()) {
                     return full;
                 }
-                let (waiter, pending) = self.waiter(cost);
+                let (waiter, pending) = self.waiter(cost, hit);
                 self.take_centrally(entry, waiter, out);
                 Begun::Waits(pending)
             }
         }
     }
 
-    fn wait(&self, entry: &mut Entry, cost: Cost) -> Begun {
+    fn wait(&self, entry: &mut Entry, cost: Cost, hit: Hit) -> Begun {
         if let Some(full) = self.is_full(entry.waiters.len()) {
             return full;
         }
-        let (waiter, pending) = self.waiter(cost);
+        let (waiter, pending) = self.waiter(cost, hit);
         entry.waiters.push_back(waiter);
         Begun::Waits(pending)
     }
 
-    fn waiter(&self, cost: Cost) -> (Waiter, Pending) {
+    fn waiter(&self, cost: Cost, hit: Hit) -> (Waiter, Pending) {
         let (to, answer) = oneshot::channel();
         let sent = Arc::new(AtomicBool::new(false));
         let by = Instant::now() + self.deadline();
-        (Waiter { cost, to, sent: sent.clone(), by }, Pending { answer, sent, by })
+        (Waiter { cost, hit, to, sent: sent.clone(), by }, Pending { answer, sent, by })
     }
 
     fn is_full(&self, waiting: usize) -> Option<Begun> {
@@ -179,8 +190,8 @@ impl Leased {
         Some(Begun::Done(Err(self.unreachable(format!("{waiting} takes of one key are waiting already")))))
     }
 
-    /// Waits for what was begun. Also says whether the take went to the ledger by itself.
-    pub(crate) async fn hear(&self, pending: Pending) -> (Result<Decision, StoreError>, bool) {
+    /// Waits for what was begun.
+    pub(crate) async fn hear(&self, pending: Pending) -> Result<Decision, StoreError> {
         let Pending { mut answer, sent, by } = pending;
         let heard = match timeout_at(by, &mut answer).await {
             Ok(heard) => heard.ok(),
@@ -189,16 +200,14 @@ impl Leased {
                 answer.try_recv().ok()
             }
         };
-        let sent = sent.load(Relaxed);
-        let result = heard.unwrap_or_else(|| {
+        heard.unwrap_or_else(|| {
             let context = self.hub.context();
-            if sent {
+            if sent.load(Relaxed) {
                 Err(context.silent(context.deadline))
             } else {
                 Err(self.unreachable(format!("no permits were leased within {:?}", context.deadline)))
             }
-        });
-        (result, sent)
+        })
     }
 
     /// Gives permits back: to the lease that they were spent from, or to the ledger. `None`: the quota cannot be leased.
@@ -360,7 +369,13 @@ impl Leased {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         let (rule, reply, held) = self.operate(key, quota, op, now).await?;
-        Ok(peek(&rule.terms, &reply, held))
+        let seen = peek(&rule.terms, &reply, held);
+        let is_nothing = matches!(op, Op::GiveBack { cost: 0 } | Op::Charge { cost: 0 });
+        if is_nothing && rule.terms.per_us() > 0 {
+            return Ok(seen);
+        }
+        let reset_ns = u64::try_from(seen.reset_after().as_nanos()).unwrap_or(u64::MAX);
+        Ok(Decision::admit(seen.limit(), seen.remaining(), reset_ns)) // done, whatever is owed now
     }
 
     /// An operation on the ledger; also says what is held here.

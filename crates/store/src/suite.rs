@@ -17,6 +17,7 @@ mod quotas;
 mod slots;
 
 use std::future::Future;
+use std::time::Duration;
 
 use tollgate_core::Timestamp;
 
@@ -51,16 +52,35 @@ pub struct Options {
     pub takes: u32,
     /// Where virtual time begins. A store whose server drops keys by its own clock needs a beginning far ahead of that.
     pub begins: Timestamp,
-    /// Names of algorithms, as in rule files, that the store cannot count.
+    /// Names of algorithms, as in rule files, that the store cannot count; `first_hit` for windows that begin with their first hit.
     pub unsupported: &'static [&'static str],
+    /// What the store counts time in: histories move by whole ticks, and only quotas are tried whose permits come at whole ticks.
+    pub tick: Duration,
+    /// Time may step back in histories, as it does where the caller's clock counts.
+    pub steps_back: bool,
+    /// A hold is promised permits that are not there yet, where the quota can; else all holds of histories are for now.
+    pub promises: bool,
+    /// Quotas with a larger limit are left out, and no history charges more at once.
+    pub most: u64,
 }
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
 impl Default for Options {
-    /// 256 histories of up to 60 steps; 4 callers of 500 takes; from November 2023 on; every algorithm.
+    /// 256 histories of up to 60 steps; 4 callers of 500 takes; from November 2023 on; every algorithm, to the nanosecond.
     fn default() -> Self {
-        Self { cases: 256, steps: 60, threads: 4, takes: 500, begins: NOON, unsupported: &[] }
+        Self {
+            cases: 256,
+            steps: 60,
+            threads: 4,
+            takes: 500,
+            begins: NOON,
+            unsupported: &[],
+            tick: Duration::from_nanos(1),
+            steps_back: true,
+            promises: true,
+            most: u64::MAX,
+        }
     }
 }
 

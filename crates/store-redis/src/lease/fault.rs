@@ -34,4 +34,8 @@ pub enum Fault {
     IgnoresDrift,
     /// That the ledger has no room is believed until time alone would bring some, whatever others give back.
     RemembersDenials,
+    /// Where the ledger has not heard of a few permits that were spent, any number is taken back.
+    GivesBackPart,
+    /// What was spent of a lease that the ledger knew nothing of is taken back into the next.
+    GivesBackDropped,
 }

@@ -81,7 +81,10 @@ impl Ledger {
         let mut reply = Reply { admitted: u64::from(self.taken <= full), ..Reply::default() };
         match call.op {
             Op::Lease(request) => reply = self.lease(terms, request),
-            Op::Take { cost, times } => reply.admitted = self.take(terms, cost, times),
+            Op::Take { cost, times } => {
+                reply.admitted = self.take(terms, cost, times, terms.windows.is_some())
+            }
+            Op::Try { cost, times } => reply.admitted = self.take(terms, cost, times, false),
             Op::GiveBack { cost } => {
                 let floor = self.floor(terms);
                 self.taken = self.taken.saturating_sub(terms.units(cost)).max(floor);
@@ -214,15 +217,15 @@ impl Ledger {
         true
     }
 
-    fn take(&mut self, terms: &Terms, cost: u64, times: u64) -> u64 {
+    /// `counts_all`: what is refused, too, as windows do.
+    fn take(&mut self, terms: &Terms, cost: u64, times: u64, counts_all: bool) -> u64 {
         let room = terms.full().saturating_sub(self.taken);
         if cost == 0 {
             return if self.taken <= terms.full() { times } else { 0 };
         }
         let fit = if cost > terms.burst { 0 } else { room / (cost * terms.interval) };
         let admitted = fit.min(times);
-        // A window counts refused hits too.
-        let counted = if terms.windows.is_some() { times } else { admitted };
+        let counted = if counts_all { times } else { admitted };
         self.taken = (self.taken + terms.units(cost.saturating_mul(counted))).min(DEEPEST);
         admitted
     }

@@ -24,6 +24,13 @@ pub enum Op {
         /// How many.
         times: u64,
     },
+    /// As [`Op::Take`], and what is denied leaves no trace in a window either: where limits are charged together, or not at all.
+    Try {
+        /// Permits each; 0 peeks.
+        cost: u64,
+        /// How many.
+        times: u64,
+    },
     /// Permits that were taken and not used. Must not be repeated on its way: a caller that heard no answer does not ask again.
     GiveBack {
         /// Permits.

@@ -183,20 +183,13 @@ impl Node {
             let (left, reset_ns) = self.left(terms, now);
             return Step::decided(Decision::admit(terms.limit, left, reset_ns), self.ask_ahead(terms, now));
         }
-        if cost > terms.burst && terms.windows.is_none() {
-            let (left, reset_ns) = self.left(terms, now);
-            return Step::decided(Decision::never(terms.limit, left, reset_ns), None);
-        }
         if cost == 0 || cost > terms.burst {
-            return Step { verdict: Verdict::Central, send: None };
+            return self.known_or_central(terms, cost, now, None);
         }
         if !self.worth_leasing(terms) {
             // What is held, or spent and not reported, would be denied to those who take centrally.
             let send = if self.has_news() && self.flight.is_none() { self.give_up(terms, now) } else { None };
-            if send.is_none() && self.is_known_short(terms, cost, now) {
-                return Step::decided(self.deny(terms, cost, now), None);
-            }
-            return Step { verdict: Verdict::Central, send };
+            return self.known_or_central(terms, cost, now, send);
         }
         if valid < self.held || now < self.dry_until {
             return Step::decided(self.deny(terms, cost, now), self.ask_ahead(terms, now));
@@ -204,6 +197,23 @@ impl Node {
         self.unmet = self.unmet.saturating_add(cost);
         let send = self.flight.is_none().then(|| self.request(terms, now));
         Step { verdict: Verdict::Wait, send }
+    }
+
+    /// The denial of `cost` that the ledger need not be asked for again, since it said so lately: for a take whose denial is not counted
+    /// in a window, as [`Op::Try`](super::Op::Try).
+    #[must_use]
+    pub fn denies(&self, terms: &Terms, cost: Cost, now: Mono) -> Option<Decision> {
+        self.known(terms, cost.permits(), now, false)
+    }
+
+    fn known(&self, terms: &Terms, cost: u64, now: Mono, is_hit: bool) -> Option<Decision> {
+        if cost > terms.burst {
+            // A window counts what it refuses.
+            let is_known = terms.windows.is_none() && self.has_heard(terms, now);
+            let (left, reset_ns) = self.left(terms, now);
+            return is_known.then(|| Decision::never(terms.limit, left, reset_ns));
+        }
+        (cost > 0 && self.is_known_short(terms, cost, now, is_hit)).then(|| self.deny(terms, cost, now))
     }
 
     /// Counts a take that has to wait behind others, in order of arrival, while a request is under way: its caller asks by
@@ -218,10 +228,18 @@ impl Node {
     /// are spent, or their lease has ended: then it must be told, as [`Op::GiveBack`](super::Op::GiveBack).
     pub fn give_back(&mut self, terms: &Terms, cost: Cost, now: Mono) -> Option<Decision> {
         let cost = cost.permits();
-        if cost > self.spent - self.reported || now >= self.expires {
+        let is_reported = cost > self.spent - self.reported;
+        #[cfg(feature = "faults")]
+        let is_reported = is_reported
+            && !(terms.has(Fault::GivesBackPart) && self.spent > self.reported && cost <= self.spent);
+        if is_reported || now >= self.expires {
             return None;
         }
         self.spent -= cost;
+        #[cfg(feature = "faults")]
+        {
+            self.reported = self.reported.min(self.spent);
+        }
         self.held += cost;
         let (left, reset_ns) = self.left(terms, now);
         Some(Decision::admit(terms.limit, left, reset_ns))
@@ -247,7 +265,10 @@ impl Node {
         if !reply.renewed {
             self.lapsed += self.held;
             (self.held, self.promised) = (0, 0);
-            self.reported = self.spent; // nothing of that lease can be given back
+            let reported = self.spent; // nothing of that lease can be given back
+            #[cfg(feature = "faults")]
+            let reported = if terms.has(Fault::GivesBackDropped) { self.reported } else { reported };
+            self.reported = reported;
         }
         self.expires = self.expiry(terms, reply, flight.sent, now);
         self.promised = self.promised(terms, now) + reply.granted;
@@ -385,6 +406,11 @@ impl Node {
             self.lapsed += self.held;
             (self.held, self.promised) = (0, 0);
         }
+    }
+
+    fn known_or_central(&self, terms: &Terms, cost: u64, now: Mono, send: Option<Request>) -> Step {
+        let known = self.known(terms, cost, now, true).filter(|_| send.is_none());
+        Step { verdict: known.map_or(Verdict::Central, Verdict::Decided), send }
     }
 
     /// Of the permits held, those that are not valid yet.

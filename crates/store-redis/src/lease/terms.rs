@@ -232,6 +232,14 @@ impl Terms {
         self.decision_of(reply, cost, 0, 1)
     }
 
+    /// The same of takes that were [tried](super::Op::Try): a denial tells how things would stand, had it been counted.
+    pub fn decision_of_try(&self, reply: &Reply, cost: u64, nth: u64) -> Decision {
+        let is_counted = self.windows.is_some() && nth >= reply.admitted;
+        let hits = if is_counted { self.units(cost) } else { 0 };
+        let taken = (reply.taken + hits).min(DEEPEST);
+        self.decision_of(&Reply { taken, ..*reply }, cost, nth, reply.admitted)
+    }
+
     /// What the `nth` of `times` merged takes answers, counted from 0 in order of arrival: as if they had come one after another.
     pub fn decision_of(&self, reply: &Reply, cost: u64, nth: u64, times: u64) -> Decision {
         let is_admitted = nth < reply.admitted;

@@ -11,7 +11,7 @@ use tollgate_store::StoreError;
 
 use super::script::{self, Job};
 use super::table::{Entry, Rule, SHARDS, Waiter};
-use super::{AFTER_A_FAILURE, Leased};
+use super::{AFTER_A_FAILURE, Hit, Leased};
 use crate::call::Call as ScriptCall;
 use crate::figures::add;
 use crate::lease::{Call, Mono, Op, Reply, Request, Verdict};
@@ -206,23 +206,31 @@ impl Leased {
         let now = self.now();
         let mut shard = self.table.shard(key);
         let entry = shard.entries.get_mut(key)?;
-        let (mut takers, mut cost) = (Vec::new(), None);
-        while let Some(waiter) = entry.central.front() {
-            if !waiter.to.is_closed() && *cost.get_or_insert(waiter.cost) != waiter.cost {
+        let (mut takers, mut alike) = (Vec::new(), None);
+        while let Some(waiter) = entry.central.pop_front() {
+            if waiter.to.is_closed() {
+                continue;
+            }
+            if *alike.get_or_insert((waiter.cost, waiter.hit)) != (waiter.cost, waiter.hit) {
+                entry.central.push_front(waiter);
                 break;
             }
-            takers.extend(entry.central.pop_front().filter(|waiter| !waiter.to.is_closed()));
+            takers.push(waiter);
         }
-        let (Some(cost), Some(by)) = (cost, takers.iter().map(|waiter| waiter.by).min()) else {
+        let (Some((cost, hit)), Some(by)) = (alike, takers.iter().map(|waiter| waiter.by).min()) else {
             entry.has_teller = false;
             return None;
         };
         for waiter in &takers {
             waiter.sent.store(true, Relaxed);
         }
-        let op = Op::Take { cost: cost.permits(), times: takers.len() as u64 };
+        let (permits, times) = (cost.permits(), takers.len() as u64);
+        let op = match hit {
+            Hit::Counts => Op::Take { cost: permits, times },
+            Hit::TakenBack | Hit::Never => Op::Try { cost: permits, times },
+        };
         let call = self.call(entry, op, now);
-        Some(Order { takers, cost, by, call, op, asked: now, rule: entry.rule.clone() })
+        Some(Order { takers, cost, hit, by, call, op, asked: now, rule: entry.rule.clone() })
     }
 
     /// What the ledger said is remembered, if the key still goes by that rule.
@@ -235,14 +243,23 @@ impl Leased {
     }
 
     fn fill_order(&self, key: &[u8], order: Order, result: Result<Reply, StoreError>) {
-        let Order { takers, cost, rule, asked, .. } = order;
+        let Order { takers, cost, hit, rule, asked, .. } = order;
         let times = takers.len() as u64;
         match result {
             Ok(reply) => {
                 add(&self.counts.central, times);
                 self.heed(key, &rule, &reply, asked);
+                let (terms, cost) = (&rule.terms, cost.permits());
                 for (nth, waiter) in (0..).zip(takers) {
-                    waiter.to.send(Ok(rule.terms.decision_of(&reply, cost.permits(), nth, times))).ok();
+                    let decision = match hit {
+                        Hit::Counts => terms.decision_of(&reply, cost, nth, times),
+                        // What would never fit is told in one way.
+                        Hit::Never if cost <= terms.burst() => {
+                            terms.decision_of(&reply, cost, nth, reply.admitted)
+                        }
+                        _ => terms.decision_of_try(&reply, cost, nth),
+                    };
+                    waiter.to.send(Ok(decision)).ok();
                 }
             }
             Err(error) => {
@@ -338,6 +355,7 @@ impl Drop for Carrier {
 struct Order {
     takers: Vec<Waiter>,
     cost: Cost,
+    hit: Hit,
     by: Instant,
     call: ScriptCall,
     op: Op,

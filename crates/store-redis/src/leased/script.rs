@@ -60,6 +60,7 @@ pub(crate) fn encode(key: Vec<u8>, terms: Vec<u8>, job: Job, now_us: Option<u64>
                 Op::GiveBack { cost } => [2, cost, 0, 0, 0, 0, 0],
                 Op::Charge { cost } => [3, cost, 0, 0, 0, 0, 0],
                 Op::Peek => [4, 0, 0, 0, 0, 0, 0],
+                Op::Try { cost, times } => [6, cost, times, 0, 0, 0, 0],
             };
             (window_ends_us, numbers)
         }

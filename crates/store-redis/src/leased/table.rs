@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::StoreError;
 
-use super::script;
+use super::{Hit, script};
 use crate::lease::{Mono, Node, Request, Terms, Timing};
 
 /// Locks, so that threads seldom meet.
@@ -78,6 +78,7 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) cost: Cost,
+    pub(super) hit: Hit,
     pub(super) to: oneshot::Sender<Result<Decision, StoreError>>,
     /// Its take was sent to the ledger.
     pub(super) sent: Arc<AtomicBool>,

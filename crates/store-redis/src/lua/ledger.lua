@@ -5,7 +5,7 @@
 -- Answers {now, refused, seq, renewed, granted, admitted, taken, out, before, ends, active}; {-1}: no state of ours.
 local key = KEYS[1]
 local DEEPEST, MOST_NODES, LONGEST_WAIT = 4503599627370496, 1024, 60000000
-local LEASE, TAKE, GIVE_BACK, CHARGE, RESET = 0, 1, 2, 3, 5
+local LEASE, TAKE, GIVE_BACK, CHARGE, RESET, TRY = 0, 1, 2, 3, 5, 6
 local interval, per_us, burst, ahead, ration, tau, longest, first_hit = struct.unpack('<dddddddd', ARGV[1])
 -- A lease's node, seq, held, spent, want, need; the others' cost and how often.
 local op, window_ends, node, seq, held, spent, want, need = struct.unpack('<dddddddd', ARGV[2])
@@ -155,7 +155,7 @@ if op == LEASE then
     out = out + kept + granted
     entry = string.format('%.0f %.0f %.0f %.0f', seq, kept + granted, spent, epoch)
   end
-elseif op == TAKE then
+elseif op == TAKE or op == TRY then
   if cost == 0 then
     admitted = taken <= full and times or 0
   else
@@ -165,7 +165,7 @@ elseif op == TAKE then
     end
     admitted = math.min(fit, times)
     -- A window counts refused hits too.
-    taken = math.min(taken + units(cost * (windows and times or admitted)), DEEPEST)
+    taken = math.min(taken + units(cost * (windows and op == TAKE and times or admitted)), DEEPEST)
   end
 elseif op == GIVE_BACK then
   taken = math.max(0, taken - units(cost), units(out + before))

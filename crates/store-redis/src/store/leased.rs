@@ -7,14 +7,12 @@ use tollgate_store::{Charge, StoreError, Take, Verdicts};
 
 use super::RedisStore;
 use crate::ask::Kind;
-use crate::leased::Begun;
+use crate::leased::{Begun, Hit};
 
 /// What a take came to.
 struct Taken {
     result: Result<Decision, StoreError>,
     is_leased: bool,
-    /// It went to a ledger by itself, which counts also what a window refuses.
-    central: bool,
 }
 
 impl Taken {
@@ -27,6 +25,20 @@ pub(super) fn is_leased(quota: &Quota) -> bool {
     quota.sharing() == Sharing::Leased
 }
 
+/// What a take answers after a denial of its window in the same batch, which counts for as long as the batch lasts.
+fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
+    let is_window = matches!(take.quota.algorithm(), Algorithm::FixedWindow { .. });
+    if denial.is_admitted() || !is_window {
+        return None;
+    }
+    let (limit, reset_ns) = (denial.limit(), denial.reset_after().as_nanos() as u64);
+    Some(if take.cost.permits() > limit {
+        Decision::never(limit, 0, reset_ns)
+    } else {
+        Decision::deny(limit, 0, reset_ns, reset_ns)
+    })
+}
+
 impl RedisStore {
     /// Takes a batch of which at least one quota asks to be leased. `kind`: what is asked of those that are not.
     pub(super) async fn take_with_leases(
@@ -37,18 +49,40 @@ impl RedisStore {
         now: Timestamp,
         verdicts: &mut Verdicts,
     ) {
+        let hit = match (charge, kind(Cost::ONE)) {
+            (Charge::Each, _) => Hit::Counts,
+            (Charge::Together, Kind::Hold(..)) => Hit::Never,
+            (Charge::Together, _) => Hit::TakenBack,
+        };
         let begin = |take: &Take<'_>| {
-            is_leased(take.quota).then(|| self.leased().begin(take.key, take.quota, take.cost, now)).flatten()
+            is_leased(take.quota)
+                .then(|| self.leased().begin(take.key, take.quota, (take.cost, hit), now))
+                .flatten()
         };
         if let ([take], Charge::Each) = (batch, charge) {
             verdicts.push(match begin(take) {
-                Some(Begun::Done(result)) => result,
-                Some(Begun::Waits(pending)) => self.leased().hear(pending).await.0,
+                Some(begun) => self.heard(begun).await,
                 None => self.decide(take.key, take.quota, kind(take.cost), now).await,
             });
             return;
         }
-        let begun: Vec<_> = batch.iter().map(begin).collect();
+        let mut begun: Vec<Option<Begun>> = Vec::with_capacity(batch.len());
+        for (nth, take) in batch.iter().enumerate() {
+            let before = batch.iter().zip(&begun).rev().find(|(before, _)| before.key == take.key);
+            if hit == Hit::TakenBack
+                && let Some((_, Some(Begun::Done(Ok(denial))))) = before
+                && let Some(denied) = denied_after(denial, take)
+            {
+                begun.push(Some(Begun::Done(Ok(denied))));
+                continue;
+            }
+            // What is asked of one key twice is asked in turn: a lease may answer before the ledger does.
+            let comes_again = batch[nth + 1..].iter().any(|later| later.key == take.key);
+            begun.push(match begin(take) {
+                Some(one) if comes_again => Some(Begun::Done(self.heard(one).await)),
+                one => one,
+            });
+        }
         let exact: Vec<_> =
             batch.iter().zip(&begun).filter(|(_, begun)| begun.is_none()).map(|(take, _)| *take).collect();
         let mut others = Verdicts::with_capacity(exact.len());
@@ -61,20 +95,26 @@ impl RedisStore {
         let mut taken = Vec::with_capacity(batch.len());
         for begun in begun {
             let is_leased = begun.is_some();
-            let (result, central) = match begun {
-                Some(Begun::Done(result)) => (result, false),
-                Some(Begun::Waits(pending)) => self.leased().hear(pending).await,
+            let result = match begun {
+                Some(begun) => self.heard(begun).await,
                 None => {
                     let missing = || Err(self.hub().context().refused("a script answered too few callers"));
-                    (others.next().unwrap_or_else(missing), false)
+                    others.next().unwrap_or_else(missing)
                 }
             };
-            taken.push(Taken { result, is_leased, central });
+            taken.push(Taken { result, is_leased });
         }
         if charge == Charge::Together && !taken.iter().all(Taken::is_admitted) {
             self.undo(batch, &mut taken, now).await;
         }
         verdicts.extend(taken.into_iter().map(|taken| taken.result));
+    }
+
+    async fn heard(&self, begun: Begun) -> Result<Decision, StoreError> {
+        match begun {
+            Begun::Done(result) => result,
+            Begun::Waits(pending) => self.leased().hear(pending).await,
+        }
     }
 
     /// Gives back what was charged. What cannot be given back, because the store has gone silent, stays taken: that denies too much,
@@ -84,9 +124,7 @@ impl RedisStore {
         let any_failed = taken.iter().any(|taken| taken.result.is_err());
         for (take, taken) in batch.iter().zip(taken) {
             let (key, quota, cost) = (take.key, take.quota, take.cost);
-            let is_window = matches!(quota.algorithm(), Algorithm::FixedWindow { .. });
-            let counts_refusals = taken.central && is_window && taken.result.is_ok();
-            if taken.is_leased && (taken.is_admitted() || counts_refusals) && !cost.is_peek() {
+            if taken.is_leased && taken.is_admitted() && !cost.is_peek() {
                 self.leased().give_back(key, quota, cost, now).await;
             } else if !taken.is_leased && exact_stands && !cost.is_peek() {
                 self.decide(key, quota, Kind::GiveBack(cost), now).await.ok();

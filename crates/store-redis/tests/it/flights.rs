@@ -17,7 +17,7 @@ use crate::common::{NOW, patient, run, store, take, take_many, total, until_up, 
 use crate::one_slot::OneSlot;
 
 /// So far ahead that no key expires by the server's clock: 2050.
-const AHEAD: Timestamp = Timestamp::from_unix_seconds(2_524_608_000);
+pub(crate) const AHEAD: Timestamp = Timestamp::from_unix_seconds(2_524_608_000);
 
 struct Threads(Runtime);
 
@@ -34,7 +34,7 @@ impl Executor for Threads {
     }
 }
 
-fn suite_over<S: tollgate_store::Store>(
+pub(crate) fn suite_over<S: tollgate_store::Store>(
     url: &str,
     tag: HashTag,
     wrap: impl Fn(RedisStore) -> S,

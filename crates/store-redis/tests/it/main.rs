@@ -9,6 +9,7 @@ mod common;
 mod connections;
 mod faults;
 mod flights;
+mod leased_suite;
 mod leases;
 mod one_slot;
 mod outages;

@@ -60,7 +60,7 @@ pub(super) fn answers_as_the_model_does<S: Store>(
     TestRunner::new(config)
         .run(&histories(options.steps), |history| {
             let quotas = history.quotas.each_ref().map(|index| index.get(&quotas));
-            replay(executor, &make(), quotas, options.begins + history.begins, &history.steps)
+            replay(executor, &make(), quotas, options, history.begins, &history.steps)
         })
         .map_err(|error| match error {
             TestError::Fail(reason, history) => {
@@ -133,7 +133,7 @@ pub(super) fn each_quota_at_its_edges<S: Store>(
     let fail = |details: String| Failure { law: LAW, details };
     let other = quotas::slow(40, options).map_err(|error| fail(error.to_string()))?;
     for quota in quotas::all(options) {
-        replay(executor, &make(), [&quota, &other, &other], options.begins, &edges())
+        replay(executor, &make(), [&quota, &other, &other], options, Duration::ZERO, &edges())
             .map_err(|error| fail(format!("{error}\nquota: {}", describe(&quota))))?;
     }
     Ok(())
@@ -182,6 +182,7 @@ struct Replay<'a, S, E> {
     store: &'a S,
     model: ModelStore,
     quotas: [&'a Quota; QUOTAS],
+    options: &'a Options,
     now: Timestamp,
     latest: Timestamp,
     /// The model's last decision, and when it was made.
@@ -192,11 +193,12 @@ fn replay<S: Store>(
     executor: &impl Executor,
     store: &S,
     quotas: [&Quota; QUOTAS],
-    now: Timestamp,
+    options: &Options,
+    begins: Duration,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
-    let mut replay =
-        Replay { executor, store, model: ModelStore::default(), quotas, now, latest: now, last: None };
+    let (model, now) = (ModelStore::default(), whole(options.begins + begins, options.tick));
+    let mut replay = Replay { executor, store, model, quotas, options, now, latest: now, last: None };
     for (index, step) in steps.iter().enumerate() {
         replay.step(step).map_err(|error| match error {
             TestCaseError::Fail(reason) => TestCaseError::fail(format!("step {index} ({step:?}): {reason}")),
@@ -220,11 +222,15 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
                 let left = self.executor.block_on(looked).map_or(0, |it| it.decision.remaining());
                 self.batch(&[(*key, Cost(left))], Ask::Take(Charge::Each))
             }
-            Step::Hold { takes, max_wait } => self.batch(takes, Ask::Hold(*max_wait)),
+            Step::Hold { takes, max_wait } => {
+                let max_wait = if self.options.promises { *max_wait } else { Duration::ZERO };
+                self.batch(takes, Ask::Hold(max_wait))
+            }
             Step::Charge { key, cost } => {
+                let cost = (*cost).min(Cost(self.options.most));
                 let (key, quota) = (Key(KEY_BYTES[*key]), self.quota(*key));
-                let got = self.executor.block_on(self.store.charge(key, quota, *cost, self.now));
-                let want = self.executor.block_on(self.model.charge(key, quota, *cost, self.now));
+                let got = self.executor.block_on(self.store.charge(key, quota, cost, self.now));
+                let want = self.executor.block_on(self.model.charge(key, quota, cost, self.now));
                 self.remember(&want);
                 same(&got, &want)
             }
@@ -237,7 +243,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
             Step::Reset { key } => self.reset(*key),
             Step::Inspect { key } => self.inspect(*key),
             Step::Advance(span) => {
-                self.now = self.now + *span;
+                self.now = whole(self.now + *span, self.options.tick);
                 self.latest = self.latest.max(self.now);
                 Ok(())
             }
@@ -245,9 +251,11 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
                 self.meet(*reset, *off);
                 Ok(())
             }
+            Step::Rewind(_) if !self.options.steps_back => Ok(()),
             Step::Rewind(span) => {
                 let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-                self.now = Timestamp::from_nanos(self.now.as_nanos().saturating_sub(span));
+                let now = Timestamp::from_nanos(self.now.as_nanos().saturating_sub(span));
+                self.now = whole(now, self.options.tick);
                 self.forget_what_a_store_may_have_dropped();
                 Ok(())
             }
@@ -265,8 +273,9 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
             _ => decision.reset_after(),
         };
         if wait <= LONGEST_MEETING {
-            let at = (made_at + wait).as_nanos().saturating_add_signed(off.into());
-            self.now = self.now.max(Timestamp::from_nanos(at));
+            let tick = i64::try_from(self.options.tick.as_nanos()).unwrap_or(i64::MAX);
+            let at = (made_at + wait).as_nanos().saturating_add_signed(tick.saturating_mul(off.into()));
+            self.now = self.now.max(whole(Timestamp::from_nanos(at), self.options.tick));
             self.latest = self.latest.max(self.now);
         }
     }
@@ -341,6 +350,12 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
             }
         }
     }
+}
+
+/// The first whole tick that is not before `now`.
+fn whole(now: Timestamp, tick: Duration) -> Timestamp {
+    let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
+    Timestamp::from_nanos(now.as_nanos().div_ceil(tick).saturating_mul(tick))
 }
 
 /// True for a state that cannot be told from none by asking.

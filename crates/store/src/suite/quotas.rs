@@ -40,6 +40,16 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
     ]
     .into_iter()
     .filter(|(_, _, algorithm)| !options.unsupported.contains(&algorithm.name()))
+    .filter(|(_, _, algorithm)| {
+        let begins_with_hit = matches!(algorithm, Algorithm::FixedWindow { align: Align::FirstHit });
+        !begins_with_hit || !options.unsupported.contains(&"first_hit")
+    })
+    .filter(|(limit, span, algorithm)| {
+        let tick = options.tick.as_nanos();
+        let comes_at_once = matches!(algorithm, Algorithm::FixedWindow { .. });
+        *limit <= options.most
+            && (tick == 1 || comes_at_once || span.as_nanos() % (tick * u128::from(*limit)) == 0)
+    })
     .filter_map(|(limit, span, algorithm)| Quota::new(limit, Period::Span(span), algorithm).ok())
     .collect()
 }

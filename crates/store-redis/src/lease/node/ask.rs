@@ -7,13 +7,20 @@ use super::Fault;
 use super::{MOST_NODES, Mono, Node, Reply, Request, Terms, Word};
 
 impl Node {
+    /// The ledger's last word is no older than a horizon.
+    pub(super) fn has_heard(&self, terms: &Terms, now: Mono) -> bool {
+        let horizon = Duration::from_micros(terms.horizon_us);
+        self.word.as_ref().is_some_and(|word| now < word.asked.after(horizon))
+    }
+
     /// The ledger said lately that it has no room for `cost`, and time alone has brought none since. That is believed from when it was
     /// asked, for a horizon at most: what others give back is not withheld for longer.
-    pub(super) fn is_known_short(&self, terms: &Terms, cost: u64, now: Mono) -> bool {
+    pub(super) fn is_known_short(&self, terms: &Terms, cost: u64, now: Mono, is_hit: bool) -> bool {
         let Some(Word { reply, asked, .. }) = &self.word else { return false };
-        // A window counts what it refuses until nothing is left: so a denial here changes nothing there.
-        let is_counted = terms.windows.is_some() && terms.room(reply.taken) > 0;
-        if self.flight.is_some() || is_counted {
+        // A window counts what it refuses, until it owes more than there ever was: so a denial here changes nothing there.
+        let full = terms.full();
+        let is_counted = terms.windows.is_some() && (reply.taken < full || is_hit && reply.taken == full);
+        if self.flight.is_some() || self.held > 0 || is_counted {
             return false;
         }
         let wait_us = terms.wait_us(reply, cost);

@@ -1,5 +1,7 @@
 //! What a leasing node's decisions tell beyond yes and no: by what it holds, and by the ledger's last word.
 
+use std::time::Duration;
+
 use tollgate_core::Decision;
 
 use super::{Mono, Node, Word};
@@ -13,7 +15,10 @@ impl Node {
         let elapsed_us = now.0.saturating_sub(heard.0) / 1_000;
         let taken = terms.taken_after(reply, elapsed_us);
         let there = if self.silent { 0 } else { terms.room(taken) };
-        let reset_us = if terms.windows.is_some() {
+        let is_all_here = taken <= terms.units(self.held);
+        let reset_us = if is_all_here {
+            0
+        } else if terms.windows.is_some() {
             reply.ends_us.saturating_sub(reply.now_us + elapsed_us)
         } else {
             taken.saturating_sub(terms.units(self.held)).div_ceil(terms.per_us)
@@ -29,7 +34,10 @@ impl Node {
             Self::paid_at(terms, ahead.saturating_sub(terms.units(self.held - cost)), since)
         } else {
             self.word.as_ref().map_or(self.dry_until, |Word { reply, heard, .. }| {
-                heard.after(terms.stretched(terms.wait_us(reply, cost - self.held)))
+                let wait_us = terms.wait_us(reply, cost - self.held);
+                // Besides what is promised here, which becomes valid by a clock that may be faster.
+                let stretched = terms.stretched(wait_us);
+                heard.after(if self.held == 0 { Duration::from_micros(wait_us) } else { stretched })
             })
         };
         Decision::deny(terms.limit, left.min(cost - 1), until.0.saturating_sub(now.0), reset_ns)

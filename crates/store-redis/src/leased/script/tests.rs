@@ -82,7 +82,8 @@ fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> Job {
             let need = drawn.times.min(drawn.size);
             Op::Lease(Request { node, seq, held, spent: known.spent + spends, want: drawn.size, need })
         }
-        5 | 6 => Op::Take { cost, times: drawn.times },
+        5 => Op::Take { cost, times: drawn.times },
+        6 => Op::Try { cost, times: drawn.times },
         7 => Op::GiveBack { cost },
         8 if hoards < 128 => Op::Charge { cost },
         8 => Op::Peek,

@@ -1,0 +1,130 @@
+//! The conformance suite over leased keys: one node, whose callers come one after another, or many at once.
+//!
+//! What leases cannot obey is left out by the suite's options; `docs/guarantees.md` says why.
+
+use std::time::Duration;
+
+use tollgate_core::{Cost, Decision, Holder, Quota, Sharing, Slots, Timestamp};
+use tollgate_store::suite::Options as Suite;
+use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store_redis::{HashTag, RedisStore};
+use tollgate_testkit::redis::{Options, Redis};
+
+use crate::flights::{AHEAD, suite_over};
+
+/// All that it is asked is asked of leased quotas.
+#[derive(Debug)]
+struct Leasing {
+    store: RedisStore,
+    /// Before each call, what is held is given back and what is under way has ended. A history's time jumps, of which a node that would
+    /// give back what is idle knows nothing; and what is being granted at this moment is told by nobody.
+    settles: bool,
+}
+
+impl Leasing {
+    async fn store(&self) -> &RedisStore {
+        if self.settles {
+            self.store.close().await;
+        }
+        &self.store
+    }
+}
+
+fn leased(quota: &Quota) -> Quota {
+    quota.clone().shared(Sharing::Leased)
+}
+
+fn all<'a>(batch: &[Take<'a>], quotas: &'a [Quota]) -> Vec<Take<'a>> {
+    batch.iter().zip(quotas).map(|(take, quota)| Take { quota, ..*take }).collect()
+}
+
+impl Store for Leasing {
+    fn name(&self) -> StoreName {
+        self.store.name()
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        let quotas: Vec<_> = batch.iter().map(|take| leased(take.quota)).collect();
+        self.store().await.take(&all(batch, &quotas), charge, now, verdicts).await;
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.store().await.give_back(key, &leased(quota), cost, now).await
+    }
+
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        let quotas: Vec<_> = batch.iter().map(|take| leased(take.quota)).collect();
+        self.store().await.hold(&all(batch, &quotas), max_wait, now, verdicts).await;
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.store().await.charge(key, &leased(quota), cost, now).await
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        self.store().await.reset(key, &leased(quota), now).await
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.store().await.inspect(key, &leased(quota), now).await
+    }
+
+    async fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.store().await.acquire(key, slots, holder, now).await
+    }
+
+    async fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.store().await.release(key, slots, holder, now).await
+    }
+}
+
+/// What is never leased is exact, and told elsewhere. Of a window that begins with its first hit, leases forget that it began when all of
+/// it was given back.
+const NOT_LEASED: &[&str] =
+    &["sliding_window", "sliding_window_counter", "sliding_window_log", "total", "concurrency", "first_hit"];
+
+#[test]
+fn leases_of_one_node_answer_as_the_model_does() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let cases = std::env::var("TOLLGATE_SUITE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);
+    let histories = Suite {
+        begins: AHEAD,
+        cases,
+        takes: 10,
+        threads: 4,
+        unsupported: NOT_LEASED,
+        tick: Duration::from_micros(1),
+        steps_back: false,
+        promises: false,
+        most: 1_000,
+        ..Suite::default()
+    };
+    suite_over(&redis.url(), HashTag::Counter, |store| Leasing { store, settles: true }, &histories);
+    redis.command(&["FLUSHALL"]); // the next begins with the same names
+    let crowds = Suite { cases: 0, takes: 100, threads: 16, ..histories };
+    suite_over(&redis.url(), HashTag::Counter, |store| Leasing { store, settles: false }, &crowds);
+}
