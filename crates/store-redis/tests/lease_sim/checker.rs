@@ -34,6 +34,8 @@ pub(crate) struct Checker {
     /// An allowance counts twice until this true instant: in what came back, and in what nodes still hold of before.
     held_over: Vec<(u64, i128)>,
     window: (u64, i128),
+    /// Windows: when each ends, by the ledger's clock; when it was first seen, in true time; what it admitted.
+    windows: Vec<(u64, u64, i128)>,
     /// How the ledger stood after each operation of late; for how long a denial without it may rest on that.
     stood: VecDeque<Stood>,
     believed_ns: u64,
@@ -107,6 +109,7 @@ impl Checker {
             was_set: false,
             held_over: Vec::new(),
             window: (0, 0),
+            windows: Vec::new(),
             stood: VecDeque::new(),
             // A horizon since the answer came, a late one included; and a thousandth for the clocks.
             believed_ns: (ahead_ns as u64 + PATIENCE_NS) * 1_005 / 1_000,
@@ -216,9 +219,11 @@ impl Checker {
         self.window.1 -= if self.is_window { self.burst } else { 0 };
     }
 
+    /// What nodes still hold of before is spent beside the new account: at most what is out, which is never above B.
     fn hold_over(&mut self, allowance: i128, true_ns: u64, lease_ns: u64) {
         if allowance > 0 {
-            self.held_over.push((true_ns + lease_ns, allowance));
+            let out = allowance.min(self.burst * self.period_ns);
+            self.held_over.push((true_ns + lease_ns, out));
         }
     }
 
@@ -258,6 +263,9 @@ impl Checker {
     /// I2: at most L in a window. Allowances of windows are whole windows' worth.
     fn admit_in_window(&mut self, cost: u64) -> Result<(), Broken> {
         self.window.1 += i128::from(cost);
+        if let Some((.., admitted)) = self.windows.last_mut() {
+            *admitted += i128::from(cost);
+        }
         if self.window.1 > self.limit {
             return Err(format!("I2: {} permits in a window of {}", self.window.1, self.limit));
         }
@@ -266,10 +274,21 @@ impl Checker {
 
     /// Another window is in force, which ends at `ends_us`. What was leased in one that a step cut short may still be spent.
     pub(crate) fn window(&mut self, ends_us: u64, true_ns: u64) {
+        if ends_us > 0 && self.windows.last().is_none_or(|(ends, ..)| *ends != ends_us) {
+            self.windows.push((ends_us, true_ns, 0));
+        }
         if self.is_window && self.window.0 != ends_us {
             let held_over = self.held_over.iter().any(|(until, _)| true_ns < *until);
             self.window = (ends_us, if held_over { -self.limit } else { 0 });
         }
+    }
+
+    /// What was admitted in each window that lies within a true span as a whole.
+    pub(crate) fn windows_within(&self, from_ns: u64, until_ns: u64) -> impl Iterator<Item = i128> {
+        let pairs = self.windows.windows(2).map(|pair| (pair[0], pair[1].1));
+        pairs
+            .filter(move |((_, since, _), next)| *since > from_ns && *next <= until_ns)
+            .map(|((.., sum), _)| sum)
     }
 
     /// I8: given back, at most once and at most what was taken.

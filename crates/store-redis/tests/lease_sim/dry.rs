@@ -33,6 +33,7 @@ fn dry(limit: u64, period_ns: u64, algorithm: Algorithm) -> Plan {
         twice: 0,
         drift_ppm: 0,
         refunds: 0,
+        late_refunds: false,
         charges: 0,
         local_share: false,
         phases: (0..4).map(phase).collect(),

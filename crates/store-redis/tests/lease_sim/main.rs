@@ -84,6 +84,7 @@ fn shrunk(seed: u64, fault: Option<Fault>) -> (Plan, Outcome) {
         attempt(&|plan| plan.twice = 0);
         attempt(&|plan| plan.drift_ppm = 0);
         attempt(&|plan| (plan.refunds, plan.charges) = (0, 0));
+        attempt(&|plan| plan.late_refunds = false);
         attempt(&|plan| plan.local_share = false);
         for at in 0..best.troubles.len() {
             attempt(&|plan| {
@@ -188,6 +189,8 @@ fn every_known_fault_is_found() {
         Fault::OverfillsOnGiveBack,
         Fault::IgnoresDrift,
         Fault::RemembersDenials,
+        Fault::GivesBackPart,
+        Fault::GivesBackDropped,
     ];
     let mut missed = Vec::new();
     for fault in faults {

@@ -75,6 +75,8 @@ pub(crate) struct Plan {
     pub(crate) drift_ppm: u64,
     /// Takes that are given back, and that turn out dearer, of a hundred.
     pub(crate) refunds: u64,
+    /// They are given back only after a while, those taken centrally too; else at once, from the lease.
+    pub(crate) late_refunds: bool,
     pub(crate) charges: u64,
     /// Without a store, a host decides by its share of the quota; else it denies.
     pub(crate) local_share: bool,
@@ -141,7 +143,8 @@ impl Plan {
             loss: rng.pick(&[0, 0, 3, 20]),
             twice: rng.pick(&[0, 0, 5, 30]),
             drift_ppm: rng.pick(&[0, 1_000, 1_000]),
-            refunds: rng.pick(&[0, 0, 0, 10]),
+            refunds: rng.pick(&[0, 0, 0, 10, 30]),
+            late_refunds: rng.percent(75),
             charges: rng.pick(&[0, 0, 0, 0, 2]),
             local_share: rng.percent(30),
             phases: Vec::new(),

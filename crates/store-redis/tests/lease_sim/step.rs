@@ -42,6 +42,7 @@ fn step(hosts: usize) -> Plan {
         twice: 0,
         drift_ppm: 0,
         refunds: 0,
+        late_refunds: false,
         charges: 0,
         local_share: false,
         phases,

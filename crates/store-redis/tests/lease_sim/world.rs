@@ -41,14 +41,42 @@ pub(crate) struct Outcome {
 }
 
 enum Event {
-    Take { phase: usize },
+    Take {
+        phase: usize,
+    },
     Trouble(Trouble),
-    ToLedger { host: usize, life: u64, message: Message },
-    ToHost { host: usize, life: u64, message: Message, reply: Reply },
-    Patience { host: usize, life: u64, message: Message },
-    Wake { host: usize, life: u64 },
-    Resume { host: usize },
-    Restart { host: usize },
+    ToLedger {
+        host: usize,
+        life: u64,
+        message: Message,
+    },
+    ToHost {
+        host: usize,
+        life: u64,
+        message: Message,
+        reply: Reply,
+    },
+    Patience {
+        host: usize,
+        life: u64,
+        message: Message,
+    },
+    Wake {
+        host: usize,
+        life: u64,
+    },
+    Resume {
+        host: usize,
+    },
+    Restart {
+        host: usize,
+    },
+    /// A caller does not need what it took.
+    GiveBack {
+        host: usize,
+        life: u64,
+        cost: u64,
+    },
 }
 
 /// What goes over the network, with the number by which its sender knows it.
@@ -74,6 +102,8 @@ struct Host {
     skew_ns: i64,
     /// Callers that wait for the lease under way.
     waiting: VecDeque<u64>,
+    /// The newest request.
+    requested: u64,
     /// Callers that wait for a central take, and those whose take is under way, with when it was sent.
     central: VecDeque<u64>,
     asked: Vec<(u64, Mono)>,
@@ -172,6 +202,7 @@ impl<'a> World<'a> {
             wall_ns: 0,
             skew_ns: 0,
             waiting: VecDeque::new(),
+            requested: 0,
             central: VecDeque::new(),
             asked: Vec::new(),
             cool_until: 0,
@@ -261,9 +292,10 @@ impl<'a> World<'a> {
     fn happen(&mut self, event: Event) -> Result<(), Broken> {
         // A host that is paused does nothing until it goes on; then all at once.
         let host = match &event {
-            Event::ToHost { host, .. } | Event::Patience { host, .. } | Event::Wake { host, .. } => {
-                Some(*host)
-            }
+            Event::ToHost { host, .. }
+            | Event::Patience { host, .. }
+            | Event::Wake { host, .. }
+            | Event::GiveBack { host, .. } => Some(*host),
             Event::Take { phase } => Some(self.plan.phases[*phase].host),
             _ => None,
         };
@@ -302,6 +334,14 @@ impl<'a> World<'a> {
             Event::Wake { host, life } => {
                 if self.is_alive(host, life) {
                     self.wake(host)
+                } else {
+                    Ok(())
+                }
+            }
+            Event::GiveBack { host, life, cost } => {
+                if self.is_alive(host, life) {
+                    self.give_back(host, cost);
+                    self.settle_host(host)
                 } else {
                     Ok(())
                 }

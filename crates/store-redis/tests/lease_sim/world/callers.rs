@@ -36,6 +36,12 @@ impl World<'_> {
     /// One caller's take; `is_new`: not one that has waited.
     pub(super) fn take(&mut self, host: usize, cost: u64, is_new: bool) -> Result<bool, Broken> {
         let now = self.mono(host);
+        if is_new && !self.hosts[host].waiting.is_empty() && cost <= self.plan.burst {
+            self.note(|| format!("h{host} take {cost}: waits behind others"));
+            self.hosts[host].node.queue(&self.terms, Cost(cost), now);
+            self.hosts[host].waiting.push_back(cost);
+            return Ok(false);
+        }
         let node = &mut self.hosts[host].node;
         let step = if is_new {
             node.take(&self.terms, Cost(cost), now)
@@ -84,17 +90,36 @@ impl World<'_> {
         self.out.admitted += cost;
         self.checker.admit(cost, self.now)?;
         if self.rng.percent(self.plan.refunds) {
-            let now = self.mono(host);
-            if self.hosts[host].node.give_back(&self.terms, Cost(cost), now).is_some() {
-                self.out.admitted -= cost;
-                self.checker.give_back(cost);
+            if self.plan.late_refunds {
+                self.give_back_later(host, cost);
             } else {
-                self.send(host, Op::GiveBack { cost });
+                self.give_back(host, cost);
             }
         } else if self.rng.percent(self.plan.charges) {
             self.send(host, Op::Charge { cost });
         }
         Ok(())
+    }
+
+    /// After a while: in the same lease, in the next, or long after.
+    pub(super) fn give_back_later(&mut self, host: usize, cost: u64) {
+        let tau_ns = self.plan.tau_ns();
+        let most = self.rng.pick(&[tau_ns / 8, tau_ns, 3 * tau_ns]);
+        let (at, life) = (self.now + self.rng.range(0, most), self.hosts[host].life);
+        self.at(at, Event::GiveBack { host, life, cost });
+    }
+
+    /// To the lease that it was taken from, where that can take it back; else to the ledger.
+    pub(super) fn give_back(&mut self, host: usize, cost: u64) {
+        let now = self.mono(host);
+        if self.hosts[host].node.give_back(&self.terms, Cost(cost), now).is_some() {
+            self.note(|| format!("h{host} gives {cost} back to its lease"));
+            self.tick();
+            self.out.admitted -= cost;
+            self.checker.give_back(cost);
+        } else {
+            self.send(host, Op::GiveBack { cost });
+        }
     }
 
     /// After anything happened on a host: central takes go out, and the timer is set.
@@ -128,6 +153,11 @@ impl World<'_> {
                 let life = self.hosts[host].life;
                 self.at(due, Event::Wake { host, life });
             }
+        }
+        // Who waits does so for a request that is under way.
+        let Host { node, waiting, requested, .. } = &self.hosts[host];
+        if !waiting.is_empty() && !node.is_waiting_for(*requested) {
+            return Err(format!("I5: {} callers of h{host} wait for nothing", waiting.len()));
         }
         self.conserve(host)
     }

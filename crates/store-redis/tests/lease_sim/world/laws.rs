@@ -23,7 +23,7 @@ impl World<'_> {
         if self.now >= from && self.before.is_none() {
             self.tick();
             self.before = Some(self.checker.admitted());
-            if self.checker.is_behind(self.clock_us()) {
+            if self.checker.is_behind(self.clock_us()) || self.ledger.at_us > self.clock_us() {
                 self.before = Some(i128::MIN); // the ledger waits for its clock
             }
         }
@@ -34,6 +34,23 @@ impl World<'_> {
                 u128::from(self.plan.burst) * u128::from(self.plan.period_ns) / u128::from(self.plan.limit);
             let is_tight = self.plan.burst < 10 || covers_ns < 8 * u128::from(self.plan.delay_ns.1);
             let is_owing = self.plan.refunds > 0 || self.plan.charges > 0;
+            if before != i128::MIN && self.plan.is_window() && !is_owing {
+                let least = self.checker.windows_within(from, until).min();
+                self.out.yielded =
+                    Some(least.map_or(f64::NAN, |least| least as f64 / self.plan.limit as f64));
+                // Once hits are refused, and counted, what nodes still hold is of no use to others: each at most twice what it is asked
+                // for in a horizon and two round trips.
+                let span_ns = self.plan.timing.horizon.as_nanos() as f64 + 4.0 * self.plan.delay_ns.1 as f64;
+                let hosts = self.plan.hosts as f64;
+                let asked = 2.0 * self.plan.limit as f64 * span_ns / self.plan.period_ns as f64 / hosts;
+                let slack = hosts * (2.0 * (asked + 1.28 * asked.sqrt()) + 2.0);
+                if let Some(least) = least
+                    && (least as f64) < 0.95 * self.plan.limit as f64 - slack
+                {
+                    return Err(format!("I4: {least} admitted in a window of {}", self.plan.limit));
+                }
+                return Ok(());
+            }
             if before == i128::MIN || self.plan.is_window() || is_tight || is_owing {
                 self.out.yielded = Some(f64::NAN);
                 return Ok(());

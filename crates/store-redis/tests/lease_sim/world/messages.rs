@@ -8,7 +8,12 @@ use crate::checker::Broken;
 use crate::plan::PATIENCE_NS;
 
 impl World<'_> {
-    pub(super) fn send_lease(&mut self, host: usize, request: Request) -> Result<(), Broken> {
+    pub(super) fn send_lease(&mut self, host: usize, mut request: Request) -> Result<(), Broken> {
+        // Those who wait behind the first have been told to; the ledger need not be asked once for each.
+        let waits: u64 = self.hosts[host].waiting.iter().sum();
+        request.need = request.need.max(waits.saturating_sub(request.held).min(self.plan.burst));
+        request.want = request.want.max(request.need);
+        self.hosts[host].requested = request.seq;
         if self.now < self.hosts[host].cool_until {
             self.hosts[host].node.on_lost(request.seq);
             return self.answer_waiting(host, false);
@@ -130,6 +135,9 @@ impl World<'_> {
             let decision = self.terms.decision_of(reply, cost, nth, times);
             self.note(|| format!("h{host} central {cost}: {decision:?}"));
             dealt += u64::from(decision.is_admitted());
+            if decision.is_admitted() && self.plan.late_refunds && self.rng.percent(self.plan.refunds) {
+                self.give_back_later(host, cost);
+            }
         }
         self.out.admitted += dealt * cost;
         if dealt > reply.admitted {
@@ -165,13 +173,15 @@ impl World<'_> {
 
     /// Those who waited ask again; or hear that nobody answers.
     pub(super) fn answer_waiting(&mut self, host: usize, has_answer: bool) -> Result<(), Broken> {
-        for cost in std::mem::take(&mut self.hosts[host].waiting) {
-            if has_answer {
-                self.take(host, cost, false)?;
-            } else {
+        let mut waiting = std::mem::take(&mut self.hosts[host].waiting);
+        while let Some(cost) = waiting.pop_front() {
+            if !has_answer {
                 self.degrade(host, cost)?;
+            } else if !self.take(host, cost, false)? && !self.hosts[host].waiting.is_empty() {
+                break; // the others wait behind it
             }
         }
+        self.hosts[host].waiting.append(&mut waiting);
         Ok(())
     }
 
