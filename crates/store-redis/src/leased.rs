@@ -178,7 +178,7 @@ impl Leased {
     fn waiter(&self, cost: Cost, hit: Hit) -> (Waiter, Pending) {
         let (to, answer) = oneshot::channel();
         let sent = Arc::new(AtomicBool::new(false));
-        let by = Instant::now() + self.deadline();
+        let by = Instant::now() + self.patience();
         (Waiter { cost, hit, to, sent: sent.clone(), by }, Pending { answer, sent, by })
     }
 
@@ -268,7 +268,7 @@ impl Leased {
             script::encode(entry.redis_key.clone(), entry.rule.packed.clone(), Job::Reset, time)
         })?;
         let asked = match call {
-            Ok(call) => self.ask(call, Instant::now() + self.deadline()).await,
+            Ok(call) => self.ask(call, Instant::now() + self.patience()).await,
             Err(error) => return Some(Err(error)),
         };
         let forgotten = asked.map(|reply| reply.taken > 0 || reply.active > 0);
@@ -395,7 +395,7 @@ impl Leased {
             return Err(self.hub.context().refused(reason));
         };
         let (call, rule, held) = planned?;
-        let by = Instant::now() + self.deadline();
+        let by = Instant::now() + self.patience();
         let reply = self.ask_in_window(key.0, call, op, by).await?;
         self.heed(key.0, &rule, &reply, mono);
         Ok((rule, reply, held))
@@ -436,8 +436,8 @@ impl Leased {
             .map_err(|odd| context.refused(format!("key {} {odd}", String::from_utf8_lossy(&key))))
     }
 
-    fn deadline(&self) -> Duration {
-        self.hub.context().deadline
+    fn patience(&self) -> Duration {
+        self.hub.context().patience()
     }
 
     /// The node's clock. What callers name as the time may be set; where the store's clock counts, this one is the machine's own.

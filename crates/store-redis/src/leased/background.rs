@@ -335,7 +335,7 @@ struct Carrier {
 impl Carrier {
     async fn run(mut self) {
         while let Some(trip) = &self.trip {
-            let by = Instant::now() + self.leased.deadline();
+            let by = Instant::now() + self.leased.patience();
             let result = self.leased.ask(trip.call.clone(), by).await;
             let trip = self.trip.take();
             self.trip = trip.and_then(|trip| self.leased.land(&trip, result));
