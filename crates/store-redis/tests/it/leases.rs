@@ -170,7 +170,8 @@ fn exhaustion_is_exact_over_several_nodes() {
             thread::spawn(move || {
                 run(async {
                     let store = store(patient(&url));
-                    // What another node holds and does not spend comes back when that node has been idle for a while.
+                    // Looked at again and again, with a pause that is part of the matter: what another node holds and does not spend
+                    // comes back when nobody has asked that node for half of a tau.
                     while total.load(SeqCst) < 2_000 && began.elapsed() < Duration::from_secs(10) {
                         total.fetch_add(drain(&store, &quota).await, SeqCst);
                         tokio::time::sleep(Duration::from_millis(300)).await;
