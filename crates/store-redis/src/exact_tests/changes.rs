@@ -65,6 +65,39 @@ fn a_bucket_of_an_unknown_rate_keeps_the_time_that_it_owes() {
     assert_eq!(taken(10, 0), (true, 0));
 }
 
+/// While nodes are given a new rule one after another, takes of both kinds of nodes alternate. What is owed, in time, is never less than
+/// what either has taken at its own rate, so that both together admit at most what the more generous rule does.
+#[test]
+fn while_nodes_count_at_two_rates_no_more_is_admitted_than_at_the_higher() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let day = SECOND * 86_400;
+    for (limit, next) in [(200, 400), (200, 220), (200, 100), (7, 9_999), (9_999, 7)] {
+        for together in [false, true] {
+            let (mut old, new) = (store(&redis, StoreTime::Node), store(&redis, StoreTime::Node));
+            old.prefix.clone_from(&new.prefix);
+            old.is_new = false; // it runs since long, and knows nothing of the next rate
+            let of = |limit| quota(limit, day, bucket(None, None, 0, Refill::Continuous));
+            let (before, after) = (of(limit), of(next).succeeding(&of(limit), AHEAD));
+            let mut taken = [0.0; 2];
+            for nth in 0..3_000_usize {
+                let (node, quota) = [(&old, &before), (&new, &after)][nth % 2];
+                let ask = [node.ask(b"k", quota, Kind::Take(Cost(1)))];
+                let answers = if together { node.run_together(&ask, AHEAD) } else { node.run(&ask, AHEAD) }
+                    .expect("an answer");
+                let admitted = matches!(&answers[..], [Answer::Decision(it)] if it.is_admitted());
+                taken[nth % 2] += f64::from(u8::from(admitted));
+            }
+            let share = taken[0] / limit as f64 + taken[1] / next as f64;
+            // The first take was before the change, and is kept in permits.
+            assert!(share <= 1.0 + 1.0 / limit.min(next) as f64, "{limit} to {next}: {taken:?}");
+            assert!(
+                share >= 0.97 - 2.0 / limit.min(next) as f64,
+                "{limit} to {next}: {taken:?} is too little"
+            );
+        }
+    }
+}
+
 /// A bucket whose limit is 0 is a total under the same name: it admits its burst once.
 #[test]
 fn a_limit_that_becomes_zero_and_is_raised_again_keeps_the_counts_it_can() {

@@ -4,6 +4,7 @@
 -- owe: what an unseen key lacks of a full bucket. n > 0: so many takes of `ask`, each of which fits while not more than
 -- `room` is owed. 0: a charge, -1: given back, `room` being the deepest debt that is written. -2: forgotten.
 -- go: 0 only try, 1 do, 2 only let it begin to fill.
+-- FP < 0: a number that another rate has written stays as it is, and only the time that is owed counts, in whole ms.
 local LATEST = 3221225471000 -- in ms; a later instant is none of ours
 local function bucket(key, arg, go)
   local M, FP, keep, owe_ms, owe, n, ask_ms, ask, room_ms, room, at = struct.unpack('<dddddddddd', arg)
@@ -11,12 +12,19 @@ local function bucket(key, arg, go)
   local v, E = redis.call('GET', key), -2
   local e, b, held = ms + owe_ms, -u - owe
   local short, write, gone, ok = not v and owe_ms + owe > 0, false, false, 1
+  local leaves, stays = FP < 0, false
+  if leaves then
+    FP = -FP
+  end
   if v then
     E = redis.call('PEXPIRETIME', key)
     held = tonumber(v)
     e, b = E - keep, (held or -1) - FP
     if b < 0 or b >= M or E < 0 or e > LATEST then
-      return -1, E, v
+      if not leaves or not held or held < 1000000 or E < 0 or E > LATEST then
+        return -1, E, v
+      end
+      e, b, keep, stays = E, 0, 0, true
     end
     if (e - ms) * M <= b + u then
       e, b = ms, -u
@@ -94,7 +102,7 @@ local function bucket(key, arg, go)
     n, ask_ms, ask, room_ms, room, at = struct.unpack('<ddddd', arg, at)
   end
   if go == 1 and write or go == 2 and short and write then
-    redis.call('SET', key, string.format('%d', FP + b), 'PXAT', string.format('%d', e + keep))
+    redis.call('SET', key, stays and v or string.format('%d', FP + b), 'PXAT', string.format('%d', e + keep))
   elseif go == 1 and gone then
     redis.call('DEL', key)
   end

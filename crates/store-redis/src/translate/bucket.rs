@@ -79,12 +79,24 @@ pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketNumbers
     }
 }
 
+/// What is done about a number that was written at a rate of which nothing is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Other {
+    /// The step has left its form, and counted in the time that is owed.
+    WasLeft,
+    /// The step is to do so: whoever wrote it may have a newer rule, and goes on in permits from what we would write.
+    IsLeft,
+    /// It goes on as ours.
+    IsWrittenAnew,
+}
+
 pub(super) fn read(
     quota: &Quota,
     bucket: BucketNumbers<'_>,
     expires: &Value,
     value: &Value,
     at: Timestamp,
+    other: Other,
 ) -> Result<Read, Fault> {
     let Some(held) = whole(value)? else { return Ok(Read::State(quota.fresh(), false)) };
     let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_short());
@@ -110,13 +122,17 @@ pub(super) fn read(
         return Ok(go_on(quota, form, seen(), now, settled(quota, bucket, word, at)));
     }
     // Another rate has written it: one that this rule had, or one of which nothing is known.
+    let owed_until = u128::from(expires_ms) * u128::from(form.per_ms);
+    if other == Other::WasLeft {
+        return Ok(Read::State(State::Word(bucket.word(owed_until)), true));
+    }
     let known = rates(quota, bucket).find_map(|(form, word)| word(form.full_at(number, expires_ms)?));
+    let empty = now + u128::from(bucket.empty());
     let full_at = match known {
         Some(word) => settled(quota, bucket, word, at),
-        None => {
-            let owed = u128::from(expires_ms) * u128::from(form.per_ms);
-            owed.min(now + u128::from(bucket.empty()))
-        }
+        // More than a bucket can owe says nothing of time: it does not start full, and is kept for long.
+        None if other == Other::IsLeft && owed_until <= empty => return Ok(Read::Newer),
+        None => owed_until.min(empty),
     };
     Ok(go_on(quota, form, seen(), now, full_at))
 }
