@@ -85,18 +85,18 @@ impl std::fmt::Display for HostPort {
     }
 }
 
-/// How long to wait for an answer that must be there within `deadline`: timers of tokio ring at whole milliseconds, up to one late.
-/// At least one.
+/// How long to wait for an answer that must be there within `deadline`: timers of tokio ring at whole milliseconds, and so
+/// does the wait of the system below them: up to two late, together. At least one.
 ///
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// assert_eq!(tollgate_store::remote::patience(Duration::from_millis(10)), Duration::from_millis(9));
+/// assert_eq!(tollgate_store::remote::patience(Duration::from_millis(10)), Duration::from_millis(8));
 /// ```
 #[must_use]
 pub fn patience(deadline: Duration) -> Duration {
     const TICK: Duration = Duration::from_millis(1);
-    deadline.saturating_sub(TICK).max(TICK)
+    deadline.saturating_sub(2 * TICK).max(TICK)
 }
 
 /// When to stop asking a server that does not answer.
