@@ -75,7 +75,8 @@ impl Ledger {
         if terms.windows.is_none() {
             self.advance(terms, now_us);
         } else if !self.in_window(terms, call.window_ends_us, now_us) {
-            return Reply { now_us, refused: true, ..Reply::default() };
+            let seq = if let Op::Lease(request) = call.op { request.seq } else { 0 };
+            return Reply { now_us, refused: true, seq, ..Reply::default() };
         }
         let full = terms.full();
         let mut reply = Reply { admitted: u64::from(self.taken <= full), ..Reply::default() };

@@ -141,7 +141,9 @@ impl Leased {
         entry.flying = None;
         match result {
             Ok(reply) => {
-                entry.node.on_grant(&entry.rule.terms, &reply, now);
+                if !entry.node.on_grant(&entry.rule.terms, &reply, now) {
+                    entry.node.on_lost(trip.request.1); // no answer to it: nobody is to wait for another
+                }
                 add(&self.counts.granted, reply.granted);
                 if reply.refused {
                     entry.wall = (Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), now);

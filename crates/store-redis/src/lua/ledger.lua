@@ -98,7 +98,7 @@ else
   -- not nearer than that of the leases that are out.
   local over, beyond = ends <= now, ends - now > longest + LONGEST_WAIT
   if (over or beyond) and not possible then
-    return {now, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    return {now, 1, op == LEASE and seq or 0, 0, 0, 0, 0, 0, 0, 0, 0}
   end
   if over then
     taken, out, before, epoch, ends = 0, 0, 0, 0, till

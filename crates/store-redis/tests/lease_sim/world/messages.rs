@@ -106,6 +106,9 @@ impl World<'_> {
                 self.note(|| format!("h{host} hears #{}: {} granted", message.number, reply.granted));
                 self.answer_waiting(host, true)?;
             }
+            Op::Lease(request) if self.hosts[host].node.is_waiting_for(request.seq) => {
+                return Err(format!("h{host} heard #{}, and waits for it all the same", message.number));
+            }
             Op::Take { cost, times } => {
                 if let Some(asked) = self.asked(host, message.number) {
                     self.hosts[host].node.on_central(&reply, asked, now);
