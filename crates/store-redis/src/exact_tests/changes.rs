@@ -98,6 +98,25 @@ fn while_nodes_count_at_two_rates_no_more_is_admitted_than_at_the_higher() {
     }
 }
 
+/// Counted in whole ms, a rate of a permit in a few of them would never come into its own.
+#[test]
+fn a_fast_rate_goes_on_as_its_own_whoever_wrote_it() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let (mut node, other) = (store(&redis, StoreTime::Node), store(&redis, StoreTime::Node));
+    node.prefix.clone_from(&other.prefix);
+    node.is_new = false;
+    let of = |limit| quota(limit, SECOND, bucket(None, None, 0, Refill::Continuous));
+    other.run(&[other.ask(b"k", &of(9_000), Kind::Take(Cost(9)))], AHEAD).expect("an answer");
+    let left = [(); 5].map(|()| {
+        let answers = node.run(&[node.ask(b"k", &of(10_000), Kind::Take(Cost(1)))], AHEAD);
+        match &answers.expect("an answer")[..] {
+            [Answer::Decision(it)] => it.remaining(),
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(left, [9_989, 9_988, 9_987, 9_986, 9_985], "a ms of it is ten permits");
+}
+
 /// A bucket whose limit is 0 is a total under the same name: it admits its burst once.
 #[test]
 fn a_limit_that_becomes_zero_and_is_raised_again_keeps_the_counts_it_can() {

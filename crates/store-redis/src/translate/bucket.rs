@@ -131,10 +131,17 @@ pub(super) fn read(
     let full_at = match known {
         Some(word) => settled(quota, bucket, word, at),
         // More than a bucket can owe says nothing of time: it does not start full, and is kept for long.
-        None if other == Other::IsLeft && owed_until <= empty => return Ok(Read::Newer),
+        None if other == Other::IsLeft && owed_until <= empty && is_slow(bucket, form) => {
+            return Ok(Read::Newer);
+        }
         None => owed_until.min(empty),
     };
     Ok(go_on(quota, form, seen(), now, full_at))
+}
+
+/// Whole ms are told of it: what is rounded up is a twentieth of a permit at most.
+fn is_slow(bucket: BucketNumbers<'_>, form: Form) -> bool {
+    bucket.units(Cost::ONE) >= 20 * form.per_ms
 }
 
 type WordOf<'a> = Box<dyn Fn(u128) -> Option<Word> + 'a>;
