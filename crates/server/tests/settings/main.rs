@@ -1,0 +1,291 @@
+//! Which layer counts, what each name means, and how faults are told.
+
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
+
+mod pages;
+mod peers;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_server::settings::{
+    Fault, Kind, Listen, SETTINGS, Secret, Setting, Settings, Sources, StoreSettings, Surface, TlsFiles,
+    TlsSettings,
+};
+
+/// Flags, environment and file text, as a test writes them.
+fn read(flags: &[(&str, &str)], env: &[(&str, &str)], file: Option<&str>) -> Result<Settings, Vec<Fault>> {
+    let mut sources = Sources { cores: 3, ..Sources::default() };
+    for (name, value) in flags {
+        sources.flags.entry((*name).to_owned()).or_default().push((*value).to_owned());
+    }
+    sources.env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let kept = file.map(|text| {
+        let mut kept = tempfile::NamedTempFile::new().expect("a temporary file");
+        kept.write_all(text.as_bytes()).expect("written");
+        kept
+    });
+    sources.config = kept.as_ref().map(|kept| kept.path().to_owned());
+    Settings::read(&sources).map_err(|mut faults| {
+        if let Some(kept) = &kept {
+            let path = kept.path().display().to_string();
+            faults.iter_mut().for_each(|fault| fault.place = fault.place.replace(&path, "tollgate.yaml"));
+        }
+        faults
+    })
+}
+
+/// With rules, so that nothing else is missing.
+fn read_with_rules(flags: &[(&str, &str)], env: &[(&str, &str)], file: Option<&str>) -> Settings {
+    let flags: Vec<_> = flags.iter().copied().chain([("rules", "rules")]).collect();
+    read(&flags, env, file).expect("no fault")
+}
+
+fn told(faults: Result<Settings, Vec<Fault>>) -> Vec<String> {
+    faults.expect_err("faults").iter().map(ToString::to_string).collect()
+}
+
+fn at(address: &str) -> Listen {
+    Listen::At(address.to_owned())
+}
+
+#[test]
+fn a_flag_beats_the_environment_beats_the_peers_names_beat_the_file_beat_the_default() {
+    let file = Some("grpc: 10.0.0.4:4\n");
+    for (flag, own, peer, file, want) in [
+        (Some("10.0.0.1:1"), Some("10.0.0.2:2"), Some("3"), file, "10.0.0.1:1"),
+        (None, Some("10.0.0.2:2"), Some("3"), file, "10.0.0.2:2"),
+        (None, None, Some("3"), file, "0.0.0.0:3"),
+        (None, None, None, file, "10.0.0.4:4"),
+        (None, None, None, None, "127.0.0.1:8081"),
+    ] {
+        let flags: Vec<_> = flag.map(|value| ("grpc", value)).into_iter().collect();
+        let own = own.map(|value| ("TOLLGATE_GRPC", value));
+        let env: Vec<_> = own.into_iter().chain(peer.map(|value| ("GRPC_PORT", value))).collect();
+        assert_eq!(read_with_rules(&flags, &env, file).grpc, at(want));
+    }
+}
+
+#[test]
+fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_by_flag() {
+    let secret = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(secret.path(), "s3cret\n").expect("written");
+    let file = secret.path().display().to_string();
+    for Setting { name, kind, default, .. } in SETTINGS {
+        let value = match (*name, kind) {
+            ("rules", _) => "elsewhere",
+            ("workers", _) => "7",
+            ("http" | "grpc" | "resp", _) => "127.0.0.1:9",
+            ("tls-cert" | "tls-key" | "grpc-client-ca", _) => "some.pem",
+            ("tls", _) => "grpc",
+            ("admin-token" | "resp-password", _) => "s3cret",
+            ("admin-token-file" | "resp-password-file", _) => file.as_str(),
+            ("headers", _) => "legacy,draft-11",
+            ("backlog" | "max-reservations" | "denial-log-rate" | "top-keys", _) => "77",
+            ("denial-log-level", _) => "off",
+            ("throttle-on-store-failure", _) => "deny",
+            ("otlp", _) => "http://collector:4317",
+            ("trace-ratio", _) => "0.5",
+            ("store", _) => "redis://10.0.0.5",
+            ("store-hash-tag", _) => "domain",
+            ("store-time", _) => "node",
+            ("store-max-queued" | "store-max-leased-keys" | "store-nodes", _) => "77",
+            (name, _) if name.starts_with("store-tls-") && *kind == Kind::One => file.as_str(),
+            ("store-password" | "store-sentinel-password", _) => "s3cret",
+            ("store-password-file" | "store-sentinel-password-file", _) => file.as_str(),
+            ("store-deadline" | "store-connect-timeout", _) => "77ms",
+            ("log-level", _) => "debug",
+            ("log-format", _) => "json",
+            ("near-limit-ratio", _) => "0.5",
+            ("memory-max" | "max-body", _) => "3MiB",
+            ("max-connections" | "max-batch", _) => "12",
+            (name, _) if name.ends_with("header") => "X-Other",
+            (_, Kind::Switch) => "true",
+            _ => "77s",
+        };
+        assert!(value != *default, "{name}: the row must show a change");
+        let row = SETTINGS.iter().find(|row| row.name == *name).expect("a row");
+        let base = [
+            ("TOLLGATE_RESPONSE_HEADERS", "true"),
+            ("TOLLGATE_RULES", "rules"),
+            ("TOLLGATE_OTLP", "http://localhost:4317"),
+            ("TOLLGATE_STORE", "rediss://10.0.0.6"),
+        ];
+        let certificate = [("TOLLGATE_TLS_CERT", "a.pem"), ("TOLLGATE_TLS_KEY", "b.pem")];
+        let certificate = certificate.into_iter().filter(|_| name.contains("tls") || name.ends_with("-ca"));
+        let base: Vec<_> = base
+            .into_iter()
+            .chain(certificate)
+            .filter(|(key, _)| *key != row.env() || name.starts_with("tls-"))
+            .collect();
+        let by_flag = read(&[(name, value)], &base, None);
+        let by_flag = match kind {
+            Kind::Secret => {
+                let said = told(by_flag);
+                assert!(said[0].contains("would be shown by `ps`") && !said[0].contains(value), "{said:?}");
+                read(&[(&format!("{name}-file"), &file)], &base, None).expect("the file")
+            }
+            _ => by_flag.expect("flag"),
+        };
+        let env = row.env();
+        let with: Vec<_> = base.iter().copied().chain([(env.as_str(), value)]).collect();
+        let by_env = read(&[], &with, None).expect("environment");
+        let by_file = read(&[], &base, Some(&format!("{}: {value}\n", row.key())));
+        assert!(!format!("{by_env:?}").contains("s3cret"), "{name}");
+        // The store's passwords stay in their files, which are read at each connection.
+        let by_flag = if matches!(*name, "store-password" | "store-sentinel-password") {
+            assert_ne!(by_flag, by_env, "{name}");
+            by_env.clone()
+        } else {
+            by_flag
+        };
+        assert_eq!(by_flag, by_env, "{name}");
+        // What the environment of this test says goes before the file.
+        if !matches!(*name, "rules" | "response-headers" | "otlp" | "store" | "tls-cert" | "tls-key") {
+            assert_eq!(by_flag, by_file.expect("file"), "{name}");
+            assert_ne!(by_flag, read(&[], &base, None).expect("defaults"), "{name} changes nothing");
+        }
+    }
+}
+
+#[test]
+fn every_fault_of_every_layer_is_told_at_once_with_its_place() {
+    let flags = [("http", "8080"), ("store", "disk"), ("drain-delay", "5 fortnights")];
+    let env = [("TOLLGATE_GRCP", "127.0.0.1:1"), ("TOLLGATE_WORKERS", "0"), ("SHADOW_MODE", "perhaps")];
+    let file = "max_conections: 5\nmemory_max: lots\nlog_level:\n  - info\n  - debug\n";
+    assert_eq!(
+        told(read(&flags, &env, Some(file))),
+        [
+            "environment: TOLLGATE_GRCP: is no setting; did you mean TOLLGATE_GRPC?",
+            "tollgate.yaml:1:1: max_conections: is no setting; did you mean max_connections?",
+            "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
+            "command line: --http: \"8080\" is no address; write host:port, such as 127.0.0.1:8081, or off",
+            "environment: TOLLGATE_WORKERS: \"0\" is out of bounds; write a whole number from 1 to 1024",
+            "environment: SHADOW_MODE: \"perhaps\" is neither yes nor no; write true or false",
+            "command line: --store: \"disk\" is no store; write memory, or a URL such as redis://127.0.0.1:6379",
+            "tollgate.yaml:2:13: memory_max: \"lots\" is no size; write such as 512MiB or 2GiB",
+            "command line: --drain-delay: \"5 fortnights\" is no span; write such as 500ms, 5s or 1h30m",
+            "settings: no rules are named; add --rules FOLDER",
+        ]
+    );
+}
+
+#[test]
+fn a_store_that_is_nearly_right_is_told_how_it_is_written() {
+    for (url, want) in [
+        ("memcached://h:11211", "the scheme `memcached` is not known; write memcache://h1:11211,h2:11211"),
+        (
+            "127.0.0.1:6379",
+            "\"127.0.0.1:6379\" is no store; write memory, or a URL such as redis://127.0.0.1:6379",
+        ),
+    ] {
+        let faults = told(read(&[("store", url), ("rules", "examples/rules")], &[], None));
+        assert_eq!(faults, [format!("command line: --store: {want}")]);
+    }
+}
+
+#[test]
+fn certificates_for_a_store_in_cleartext_are_told_to_have_no_effect() {
+    for (url, notes) in [("redis://h", 1), ("rediss://h", 0), ("memory", 1)] {
+        let flags = [("store", url), ("store-tls-ca", "ca.crt"), ("rules", "examples/rules")];
+        let settings = read(&flags, &[], None).expect("no fault");
+        assert_eq!(
+            settings.notes.iter().filter(|it| it.contains("rediss")).count(),
+            notes,
+            "{url}: {:?}",
+            settings.notes
+        );
+    }
+}
+
+#[test]
+fn lists_come_from_repeated_flags_from_colons_and_from_yaml_lists() {
+    let two = [PathBuf::from("a"), PathBuf::from("b")];
+    for (flags, env, file) in [
+        (&[("rules", "a"), ("rules", "b")][..], &[][..], None),
+        (&[], &[("TOLLGATE_RULES", "a:b")], None),
+        (&[], &[], Some("rules: [a, b]")),
+        (&[], &[], Some("rules:\n- a\n- b")),
+    ] {
+        assert_eq!(read(flags, env, file).expect("no fault").rules, two);
+    }
+}
+
+#[test]
+fn a_settings_file_that_is_missing_or_no_yaml_is_a_fault() {
+    let sources = Sources { config: Some("/nowhere/tollgate.yaml".into()), ..Sources::default() };
+    let faults = Settings::read(&sources).expect_err("faults");
+    assert!(faults[0].to_string().starts_with("/nowhere/tollgate.yaml: cannot be read: "), "{}", faults[0]);
+    let faults = told(read(&[("rules", "r")], &[], Some("a: [b\n")));
+    assert!(faults[0].starts_with("tollgate.yaml:"), "{faults:?}");
+}
+
+#[test]
+fn with_every_surface_off_nothing_is_started() {
+    let flags = [("rules", "r"), ("grpc", "off"), ("http", "off"), ("resp", "off")];
+    assert_eq!(
+        told(read(&flags, &[], None)),
+        ["settings: grpc, http and resp are all off, so nobody could ask; turn one on"]
+    );
+}
+
+#[test]
+fn tls_is_for_every_surface_unless_said_otherwise_and_needs_all_its_files() {
+    use Surface::{Grpc, Http, Resp};
+    let files = [("tls-cert", "cert.pem"), ("tls-key", "key.pem")];
+    for (more, want) in [
+        (None, &[Grpc, Http, Resp][..]),
+        (Some(("tls", "grpc, resp")), &[Grpc, Resp]),
+        (Some(("tls", "")), &[]),
+    ] {
+        let flags: Vec<_> = files.into_iter().chain(more).collect();
+        let tls = read_with_rules(&flags, &[], None).tls;
+        let speak: Vec<_> = Surface::ALL.into_iter().filter(|surface| tls.of(*surface).is_some()).collect();
+        assert_eq!(speak, want, "{more:?}");
+    }
+    for (flags, want) in [
+        (&[("tls-cert", "c")][..], "settings: tls-cert and tls-key go together; give both"),
+        (&[("tls", "grpc")], "settings: tls needs a certificate; give tls-cert and tls-key"),
+        (&[("tls", "grcp")], "command line: --tls: \"grcp\" is no surface; write some of grpc,http,resp"),
+        (
+            &[("grpc-client-ca", "ca.pem")],
+            "settings: grpc-client-ca needs TLS on gRPC; give tls-cert and tls-key",
+        ),
+    ] {
+        let flags: Vec<_> = flags.iter().copied().chain([("rules", "rules")]).collect();
+        assert_eq!(told(read(&flags, &[], None)), [want]);
+    }
+}
+
+#[test]
+fn a_secret_has_one_place_and_faults_do_not_repeat_it() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), "from-a-file\n").expect("written");
+    let path = file.path().display().to_string();
+    let settings =
+        read_with_rules(&[("admin-token-file", &path)], &[], Some("resp_password: from-settings\n"));
+    assert_eq!(settings.admin_token.as_ref().map(Secret::reveal), Some("from-a-file"));
+    assert_eq!(settings.resp_password.as_ref().map(Secret::reveal), Some("from-settings"));
+    let flags = [("rules", "r"), ("admin-token-file", path.as_str())];
+    assert_eq!(
+        told(read(&flags, &[("TOLLGATE_ADMIN_TOKEN", "another")], None)),
+        ["settings: admin-token and admin-token-file are both given; keep one"]
+    );
+    let said = told(read(&[("rules", "r")], &[("TOLLGATE_ADMIN_TOKEN", "no secret\t")], None));
+    assert!(
+        said[0].starts_with("environment: TOLLGATE_ADMIN_TOKEN: a secret is ")
+            && !said[0].contains("no secret")
+    );
+}
+
+#[test]
+fn no_two_settings_share_a_name() {
+    let mut seen = BTreeMap::new();
+    for row in SETTINGS {
+        for name in std::iter::once(row.env()).chain(row.peer.iter().map(ToString::to_string)) {
+            assert_eq!(seen.insert(name.clone(), row.name), None, "{name}");
+        }
+    }
+}
