@@ -179,13 +179,11 @@ impl Redis {
         self.client()?.command(words)
     }
 
-    /// A line of `INFO`, `used_memory` for one.
-    ///
-    /// # Panics
-    /// When the server does not answer.
+    /// A line of `INFO`, `used_memory` for one. `None` also when the server does not answer: a Sentinel that changes its role ends all its
+    /// connections, so whoever waits for that asks again.
     #[must_use]
     pub fn info(&self, field: &str) -> Option<String> {
-        let text = self.command(&["INFO", "all"]).text();
+        let text = self.ask(&["INFO", "all"]).ok()?.text();
         text.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
     }
 
