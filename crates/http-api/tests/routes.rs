@@ -2,6 +2,8 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
+#[path = "routes/degraded.rs"]
+mod degraded;
 
 use std::time::Duration;
 

@@ -16,6 +16,7 @@ use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, Figures, accept};
 use tollgate_policy::{Options, Source};
+use tollgate_store::Store;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 pub const RULES: &str = r#"
@@ -63,13 +64,24 @@ impl Node for State {
 pub type Api = HttpApi<MemoryStore>;
 
 pub fn api(rules: &str, settings: HttpSettings) -> (Arc<Api>, ManualClock, Arc<State>) {
+    api_of(policy(rules), settings)
+}
+
+pub fn policy(rules: &str) -> Policy {
     let source = Source { name: "shop.yaml".into(), text: rules.into() };
-    api_of(Policy::parse(&[source], &Options::default()).expect("rules without fault"), settings)
+    Policy::parse(&[source], &Options::default()).expect("rules without fault")
 }
 
 pub fn api_of(policy: Policy, settings: HttpSettings) -> (Arc<Api>, ManualClock, Arc<State>) {
     let store = MemoryStore::new(MemoryConfig::default());
-    let limiter = Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
+    api_over(Limiter::new(policy, store, LimiterSettings::default()), settings)
+}
+
+pub fn api_over<S: Store + 'static, L: Store + 'static>(
+    limiter: Limiter<S, L>,
+    settings: HttpSettings,
+) -> (Arc<HttpApi<S, L>>, ManualClock, Arc<State>) {
+    let limiter = Arc::new(limiter);
     let clock = ManualClock::at(NOW);
     let state = NodeState { is_ready: true, ..NodeState::default() };
     let node = Arc::new(State(Mutex::new(state)));
@@ -113,7 +125,9 @@ impl Server {
         Self::serve(api_of(policy, settings)).await
     }
 
-    async fn serve((api, clock, node): (Arc<Api>, ManualClock, Arc<State>)) -> Self {
+    pub async fn serve<S: Store + 'static, L: Store + 'static>(
+        (api, clock, node): (Arc<HttpApi<S, L>>, ManualClock, Arc<State>),
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
