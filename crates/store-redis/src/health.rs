@@ -125,4 +125,18 @@ mod tests {
         health.up(3);
         assert_eq!(health.state(), StoreState::Up);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_outage_began_when_it_did_and_not_when_the_last_one_did() {
+        let health = Health::new("redis");
+        for _ in 0..2 {
+            tokio::time::advance(std::time::Duration::from_secs(5)).await;
+            let began = Instant::now();
+            health.down(1, &"a".into());
+            tokio::time::advance(std::time::Duration::from_secs(5)).await;
+            health.down(1, &"b".into());
+            assert_eq!(health.state(), StoreState::Down { since: began, why: "b".into() });
+            health.up(1);
+        }
+    }
 }

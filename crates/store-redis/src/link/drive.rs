@@ -286,3 +286,6 @@ impl Drop for Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,16 @@
 //! Every kind of server and login is reached; what cannot work is told in words that say what to do.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 
-use tollgate_store_redis::{Finding, HostPort, RedisConfig, RedisStore, Secret, Servers, Severity, Tls};
+use tollgate_store::StoreError;
+use tollgate_store_redis::{
+    Finding, HostPort, RedisConfig, RedisStore, Secret, Servers, Severity, StoreState, Tls,
+};
 use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel, free_port};
 
-use crate::common::{patient, run, store, until_down, until_up};
+use crate::common::{patient, run, store, take, total, until, until_down, until_up};
+use crate::fake::{fake, usual};
 
 const PASSWORD: &str = "p@ss w0rd";
 const ENCODED: &str = "p%40ss%20w0rd";
@@ -225,9 +229,30 @@ fn a_server_that_may_forget_counters_is_refused_unless_allowed() {
     works("eviction allowed", config);
     // What was wrong is set right while it runs.
     run(async {
-        let store = store(patient(&redis.url()));
+        let mut config = patient(&redis.url());
+        config.node_timeout = std::time::Duration::from_millis(300);
+        let store = store(config);
         store.start();
         until_down(&store).await;
+        // Its own connections would carry a call; what keeps it back is that the store is barred.
+        for _ in 0..20 {
+            match take(&store, "k", &total(100)).await {
+                Err(StoreError::Unreachable { source, .. }) => {
+                    let why = source.to_string();
+                    assert!(words.iter().all(|word| why.contains(word)), "{why}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(store.figures().calls, 0);
+        redis.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+        until_up(&store).await;
+        assert_eq!(take(&store, "k", &total(100)).await.expect("an answer").remaining(), 99);
+        redis.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
+        redis.command(&["CLIENT", "KILL", "TYPE", "normal"]); // each new connection's server is looked at
+        let barred = |state: &StoreState| matches!(state, StoreState::Down { why, .. } if why.contains("is allkeys-lfu"));
+        until(&store, "the store to be barred", barred).await;
+        take(&store, "k", &total(100)).await.expect_err("it may not be used any more");
         redis.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
         until_up(&store).await;
         let warned: Vec<_> = store.check().await.iter().map(|finding| finding.severity).collect();
@@ -238,13 +263,10 @@ fn a_server_that_may_forget_counters_is_refused_unless_allowed() {
 #[test]
 fn a_server_too_old_names_its_version_the_command_it_lacks_and_the_way_out() {
     // What Redis 6.2.14 answers.
-    let url = fake(|command| match command {
-        "HELLO" => "%3\r\n+server\r\n+redis\r\n+mode\r\n+standalone\r\n+role\r\n+master\r\n",
-        "PING" => "+PONG\r\n",
-        "INFO" => "$35\r\nredis_version:6.2.14\r\nrole:master\r\n\r\n",
-        "CONFIG" => "%0\r\n",
-        "COMMAND" => "*2\r\n_\r\n*1\r\n$7\r\nevalsha\r\n",
-        _ => "-ERR unknown command\r\n",
+    let url = fake(|command, client| match command {
+        "INFO" => client.write_all(b"$35\r\nredis_version:6.2.14\r\nrole:master\r\n\r\n"),
+        "COMMAND" => client.write_all(b"*2\r\n_\r\n*1\r\n$7\r\nevalsha\r\n"),
+        _ => usual(command, client),
     });
     fails(
         "older than 7.0",
@@ -258,29 +280,6 @@ fn a_server_too_old_names_its_version_the_command_it_lacks_and_the_way_out() {
     let Some(redis) = Redis::start(&options) else { return };
     let words = ["the command PEXPIRETIME is switched off", "rename-command"];
     fails("switched off", patient(&redis.url()), Severity::Refuse, &words);
-}
-
-/// A server that gives one answer to each command, by its name; its URL.
-fn fake(answer: fn(&str) -> &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("redis://{}", listener.local_addr().expect("bound"));
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            std::thread::spawn(move || speak(&client, answer));
-        }
-    });
-    url
-}
-
-fn speak(mut client: &TcpStream, answer: fn(&str) -> &'static str) -> Option<()> {
-    let mut lines = BufReader::new(client).lines();
-    loop {
-        let words: usize = lines.next()?.ok()?.strip_prefix('*')?.parse().ok()?;
-        // A length and a word, and so on.
-        let command = lines.nth(1)?.ok()?;
-        lines.by_ref().take(2 * (words - 1)).for_each(drop);
-        client.write_all(answer(&command).as_bytes()).ok()?;
-    }
 }
 
 #[test]
@@ -355,6 +354,21 @@ fn nodes_that_share_counters_count_each_other() {
         let mut all = all;
         all.truncate(2);
         wait(|| all.iter().all(|store| sees(store, 2))).await;
+    });
+}
+
+#[test]
+fn a_node_that_ends_says_so_and_is_not_waited_for() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let mut config = patient(&redis.url());
+        config.node_timeout = std::time::Duration::from_secs(3600);
+        let store = store(config);
+        store.start();
+        let nodes = || redis.command(&["ZCARD", "tollgate:nodes"]).int();
+        wait(|| nodes() == 1).await;
+        drop(store);
+        wait(|| nodes() == 0).await;
     });
 }
 

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::{Algorithm, Align, Period, Quota};
-use tollgate_store::StoreError;
+use tollgate_core::{Algorithm, Align, Holder, Period, Quota, Slots};
+use tollgate_store::{Key, Store as _, StoreError};
 use tollgate_store_redis::{RedisStore, StoreState};
 use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
 
 use crate::common::{
-    Told, patient, run, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
+    NOW, Told, patient, run, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
 };
 
 const LIMIT: u64 = 10_000_000;
@@ -409,5 +409,42 @@ fn an_answer_that_is_lost_is_not_asked_for_again() {
             assert!(matches!(said, Err(StoreError::Silent { .. })), "{said:?}");
             assert_eq!(used(&store, "k", &quota, LIMIT).await, round + 1);
         }
+    });
+}
+
+/// The slots of a key and its counter have two names; a value that is neither's stays as it is, and is named.
+#[test]
+fn slots_and_a_counter_of_one_key_do_not_meet_and_each_names_what_is_foreign() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+        let slots = Slots::new(2, Duration::from_secs(60)).expect("slots");
+        let acquire =
+            async |key: &str, holder| store.acquire(Key(key.as_bytes()), &slots, Holder(holder), NOW).await;
+        assert_eq!(acquire("k", 1).await.expect("a slot").remaining(), 1);
+        assert_eq!(take(&store, "k", &quota).await.expect("a permit").remaining(), LIMIT - 1);
+        assert_eq!(acquire("k", 2).await.expect("a slot").remaining(), 0);
+        assert!(store.release(Key(b"k"), &slots, Holder(1), NOW).await.expect("an answer"));
+        let type_of = |key: &str| redis.command(&["TYPE", key]).text();
+        assert_eq!(
+            (type_of("tollgate:{k}"), type_of("tollgate:{k}|slots")),
+            ("string".into(), "zset".into())
+        );
+
+        redis.command(&["ZADD", "tollgate:{set}", "1", "holder"]);
+        redis.command(&["SET", "tollgate:{text}|slots", "7"]);
+        let reason = refused(&store, "set", &quota).await;
+        assert!(reason.contains("key tollgate:{set} holds a value of another type"), "{reason}");
+        for error in [
+            acquire("text", 1).await.expect_err("it is no set"),
+            store.release(Key(b"text"), &slots, Holder(1), NOW).await.expect_err("it is no set"),
+        ] {
+            let told = error.to_string();
+            assert!(told.contains("key tollgate:{text}|slots holds a value of another type"), "{told}");
+        }
+        assert_eq!(
+            (type_of("tollgate:{set}"), type_of("tollgate:{text}|slots")),
+            ("zset".into(), "string".into())
+        );
     });
 }

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tollgate_core::{Algorithm, Cost, Period, Quota, Timestamp};
 use tollgate_store::suite::{self, Executor, Options as Suite};
 use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
-use tollgate_store_redis::{HashTag, RedisConfig, RedisStore, StoreTime};
+use tollgate_store_redis::{FLIGHT_EDGES, HashTag, RedisConfig, RedisStore, StoreTime};
 use tollgate_testkit::redis::{Client, Cluster, Fault, Options, Proxy, Redis};
 
 use crate::common::{NOW, patient, run, store, take, take_many, total, until_up, used};
@@ -318,6 +318,23 @@ fn a_full_queue_refuses_at_once_and_takes_nothing() {
         assert_eq!((told.admitted, told.unreachable), (10, 40), "{told:?}");
         assert_eq!(store.figures().queue_full, 40);
         assert_eq!(used(&store, "k", &quota, 1000).await, 10);
+    });
+}
+
+#[test]
+fn a_flight_carries_no_more_than_it_may() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    run(async {
+        let mut config = patient(&redis.url());
+        config.max_flight = 8;
+        let store = store(config);
+        let keys: Vec<String> = (0..100).map(|nth| format!("k{nth}")).collect();
+        for told in take_each(&store, &keys, &[total(1)]).await {
+            assert!(told.expect("an answer"), "all are new");
+        }
+        let figures = store.figures();
+        let above_8 = FLIGHT_EDGES.iter().position(|edge| *edge == 8).expect("an edge") + 1;
+        assert!(figures.flight_sizes[above_8..].iter().all(|flights| *flights == 0), "{figures:?}");
     });
 }
 

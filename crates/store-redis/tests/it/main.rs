@@ -7,10 +7,12 @@
 
 mod common;
 mod connections;
+mod fake;
 mod faults;
 mod flights;
 mod leased_suite;
 mod leases;
 mod one_slot;
 mod outages;
+mod scripted;
 mod tls;

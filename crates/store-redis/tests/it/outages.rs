@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_store::StoreError;
-use tollgate_store_redis::{RedisConfig, StoreState};
+use tollgate_core::Cost;
+use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
+use tollgate_store_redis::{HashTag, RedisConfig, StoreState};
 use tollgate_testkit::redis::{Cluster, Fault, Options, Redis, Sentinel};
 
 use crate::common::{
-    Told, patient, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
+    NOW, Told, patient, run_beside, store, take, take_many, total, until_down, until_up, used, wait,
 };
 use crate::faults::{Callers, all_is_well};
 
@@ -184,17 +185,30 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
     });
 }
 
+/// How often the nodes have said so.
+fn told(cluster: &Cluster, error: &str) -> u64 {
+    let said = |node: &Redis| {
+        let stats = node.command(&["INFO", "errorstats"]).text();
+        let count = stats.split_once(&format!("errorstat_{error}:count="))?.1;
+        count.lines().next()?.trim().parse::<u64>().ok()
+    };
+    cluster.nodes.iter().filter_map(said).sum()
+}
+
 #[test]
 fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
     let Some(cluster) = Cluster::start() else { return };
     run_beside(async {
-        let (store, quota) = (store(patient(&cluster.url())), total(LIMIT));
-        let keys = ["a", "b", "c"];
+        let mut config = patient(&cluster.url());
+        config.hash_tag = HashTag::Domain;
+        config.deadline = Duration::from_secs(20); // for those that wait until the slot has moved
+        let (store, quota) = (store(config), total(LIMIT));
+        let keys = ["a|", "b|", "c|"];
         for key in keys {
             all_is_well(&store, key, &quota).await;
         }
         let callers = Callers::begin(&store, &keys, &quota, 2).await;
-        let slot = cluster.slot("tollgate:{a}");
+        let (slot, mut both) = (cluster.slot("tollgate:{a}"), 0);
         for to in [1, 2, 0, 1] {
             if cluster.owner(slot) == to {
                 continue;
@@ -203,9 +217,25 @@ fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
             let flights = store.figures().flights;
             wait("calls while it moves", async || store.figures().flights > flights + 20).await;
             // A key that is not there yet is the new owner's (ASK).
-            let fresh = format!("fresh{to}");
+            let (asked, fresh) = (told(&cluster, "ASK"), format!("a|fresh{both}"));
             all_is_well(&store, &fresh, &quota).await;
+            assert!(told(&cluster, "ASK") > asked);
+            // Neither has both keys, until the slot has moved (TRYAGAIN).
+            let tried = told(&cluster, "TRYAGAIN");
+            let together = tokio::spawn({
+                let (store, quota) = (store.clone(), quota.clone());
+                async move {
+                    let on = |key| Take { key: Key(key), quota: &quota, cost: Cost::ONE };
+                    let (batch, mut verdicts) = ([on(b"a|"), on(fresh.as_bytes())], Vec::new());
+                    store.take(&batch, Charge::Together, NOW, &mut verdicts).await;
+                    verdicts.into_iter().map(|it| it.map(|decision| decision.is_admitted())).collect()
+                }
+            });
+            wait("the call to be tried again", async || told(&cluster, "TRYAGAIN") > tried + 20).await;
             cluster.finish_move(slot, to);
+            let admitted: Result<Vec<_>, _> = together.await.expect("no panic");
+            assert_eq!(admitted.expect("it is sent again until it can be answered"), [true, true]);
+            both += 1;
         }
         let told = callers.end().await;
         assert_eq!(told, Told { admitted: told.admitted, ..Told::default() });
@@ -213,7 +243,7 @@ fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
         for key in keys {
             gone += used(&store, key, &quota, LIMIT).await - 50;
         }
-        assert_eq!(gone, told.admitted);
+        assert_eq!(gone, told.admitted + both);
         assert!(store.figures().redirects > 0);
     });
 }

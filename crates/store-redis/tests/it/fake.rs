@@ -1,0 +1,73 @@
+//! A server that says what a test wants, where a real one says it at another moment or never.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+
+/// Listens on a port of its own; the URL. `says` is told the name of each command that comes, on whatever connection, and answers it:
+/// a connection ends with its error.
+pub(crate) fn fake(
+    says: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", listener.local_addr().expect("bound"));
+    let says = Arc::new(says);
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let says = says.clone();
+            std::thread::spawn(move || serve(client, &*says));
+        }
+    });
+    url
+}
+
+fn serve(
+    mut client: TcpStream,
+    says: &impl Fn(&str, &mut TcpStream) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut input = BufReader::new(client.try_clone()?);
+    loop {
+        let words = number(&mut input)?;
+        let mut name = Vec::new();
+        for nth in 0..words {
+            let length = number(&mut input)?;
+            let mut word = vec![0; length + 2];
+            input.read_exact(&mut word)?;
+            if nth == 0 {
+                name = word[..length].to_vec();
+            }
+        }
+        says(&String::from_utf8_lossy(&name), &mut client)?;
+    }
+}
+
+/// The number in a line such as `*3` or `$7`.
+fn number(input: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    line.get(1..).and_then(|rest| rest.trim_end().parse().ok()).ok_or(std::io::ErrorKind::InvalidData.into())
+}
+
+/// What a server says that is fit, keeps no key and is alone.
+pub(crate) fn usual(command: &str, client: &mut TcpStream) -> std::io::Result<()> {
+    let info = "redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:1\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n";
+    let info = format!("${}\r\n{info}\r\n", info.len());
+    let said = match command {
+        "HELLO" => "%3\r\n+server\r\n+redis\r\n+mode\r\n+standalone\r\n+role\r\n+master\r\n",
+        "PING" => "+PONG\r\n",
+        "INFO" => &info,
+        "CONFIG" => "%0\r\n",
+        "COMMAND" => "*2\r\n*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n",
+        "TIME" => "*2\r\n$10\r\n1790000000\r\n$1\r\n0\r\n",
+        "EVALSHA" => return client.write_all(&unseen()),
+        _ => ":1\r\n",
+    };
+    client.write_all(said.as_bytes())
+}
+
+/// The reply to a call on one key that was not there.
+pub(crate) fn unseen() -> Vec<u8> {
+    let numbers = [1_790_000_000_000.0, 0.0, -1.0, -1.0_f64];
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    [b"$32\r\n", &bytes[..], b"\r\n"].concat()
+}

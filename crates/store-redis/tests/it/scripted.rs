@@ -1,0 +1,157 @@
+//! What a server may say that no real one can be brought to say at the right moment: when the breaker opens, and replies that nobody asked
+//! for.
+
+use std::io::{ErrorKind, Write as _};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use tollgate_core::Decision;
+use tollgate_store::StoreError;
+use tollgate_store_redis::{RedisConfig, RedisStore};
+use tollgate_testkit::redis::free_port;
+
+use crate::common::{patient, run, store, take, total, wait};
+use crate::fake::{fake, unseen, usual};
+
+/// Later than anything on a machine however busy.
+const LATE: Duration = Duration::from_secs(20);
+
+/// So many failures in a row open the breaker.
+fn allows(failures: u32, url: &str) -> RedisConfig {
+    let mut config = patient(url);
+    config.deadline = LATE;
+    config.breaker.failures = failures;
+    config
+}
+
+/// One take, again and again while it is refused unsent.
+async fn take_once_sent(store: &RedisStore) -> Result<Decision, StoreError> {
+    let (quota, mut said) = (total(100), None);
+    wait("a call to be sent", async || {
+        let answer = take(store, "k", &quota).await;
+        let sent = !matches!(answer, Err(StoreError::Unreachable { .. }));
+        said = Some(answer);
+        sent
+    })
+    .await;
+    said.expect("an answer")
+}
+
+#[test]
+fn failures_in_a_row_open_the_breaker_one_after_a_probe_opens_it_anew_and_an_answer_forgives_them_all() {
+    for (allowed, answered, opened) in [
+        (2, &[true, false, true, false, true, false, true][..], 0), // never two in a row
+        (2, &[false, false, true], 1),
+        (2, &[false, false, false, true, false, true], 2), // the third comes after a probe; the fourth after an answer
+        (3, &[false, false, true, false, false, true], 0),
+        (3, &[false, false, false, false, true, false, false, true], 2),
+    ] {
+        let calls = AtomicUsize::new(0);
+        let url = fake(move |command, client| {
+            let cut = command == "EVALSHA" && answered.get(calls.fetch_add(1, SeqCst)) == Some(&false);
+            if cut { Err(ErrorKind::ConnectionAborted.into()) } else { usual(command, client) }
+        });
+        run(async {
+            let store = store(allows(allowed, &url));
+            for (nth, answered) in answered.iter().enumerate() {
+                let said = take_once_sent(&store).await;
+                assert_eq!(said.is_ok(), *answered, "call {nth}, {allowed} allowed: {said:?}");
+                if let Err(StoreError::Silent { waited, .. }) = said {
+                    assert!(waited < LATE, "it was told as soon as it was known: {waited:?}");
+                }
+            }
+            assert_eq!(store.figures().breaker_opened, opened, "{answered:?}, {allowed} allowed");
+        });
+    }
+}
+
+/// Once the store has taken a reply for what it is not, every answer is another call's: it must not be believed once.
+#[test]
+fn a_server_that_says_more_than_it_was_asked_is_believed_no_further() {
+    let over = AtomicBool::new(false);
+    let url = fake(move |command, client| match command {
+        "EVALSHA" => {
+            over.store(true, SeqCst);
+            client.write_all(&[&unseen()[..], b"+and more\r\n"].concat())
+        }
+        _ if over.load(SeqCst) => Ok(()), // so that no probe closes the breaker
+        _ => usual(command, client),
+    });
+    run(async {
+        let store = store(allows(1, &url));
+        assert!(take(&store, "k", &total(100)).await.expect("its answer is whole").is_admitted());
+        told_wrong(&store, ErrorKind::InvalidData, "says more than it was asked").await;
+    });
+}
+
+#[test]
+fn a_server_that_speaks_unasked_is_left() {
+    let over = AtomicBool::new(false);
+    let (go, gone) = channel();
+    let gone = Mutex::new(gone);
+    let url = fake(move |command, client| match command {
+        "EVALSHA" => {
+            over.store(true, SeqCst);
+            client.write_all(&unseen())?;
+            gone.lock().expect("no panic").recv().ok();
+            client.write_all(&unseen())
+        }
+        _ if over.load(SeqCst) => Ok(()),
+        _ => usual(command, client),
+    });
+    run(async {
+        let store = store(allows(1, &url));
+        assert!(take(&store, "k", &total(100)).await.expect("an answer").is_admitted());
+        go.send(()).expect("it waits");
+        wait("it to be heard", async || store.figures().breaker_opened == 1).await;
+        told_wrong(&store, ErrorKind::NotConnected, "speaks without being asked").await;
+    });
+}
+
+#[test]
+fn a_single_server_sends_no_call_to_another() {
+    let url = fake(|command, client| match command {
+        "EVALSHA" => client.write_all(b"-MOVED 7 127.0.0.1:9\r\n"),
+        _ => usual(command, client),
+    });
+    let store = store(allows(1, &url));
+    run(told_wrong(&store, ErrorKind::InvalidData, "is asked to go to 127.0.0.1:9, and cannot"));
+}
+
+/// However many failures the breaker allows, and however much time there is.
+#[test]
+fn who_waits_for_a_connection_hears_at_once_that_there_is_none() {
+    let store = store(allows(1000, &format!("redis://127.0.0.1:{}", free_port())));
+    run(told_wrong(&store, ErrorKind::NotConnected, "refused"));
+}
+
+/// Long before the time to connect is over.
+#[test]
+fn a_server_that_accepts_and_says_nothing_opens_the_breaker_by_the_calls_that_wait() {
+    let url = fake(|_, _| Ok(()));
+    run(async {
+        let mut config = allows(3, &url);
+        config.deadline = Duration::from_millis(20);
+        config.connect_timeout = Duration::from_secs(60);
+        let store = store(config);
+        wait("the breaker to open", async || {
+            take(&store, "k", &total(1)).await.expect_err("nobody answers");
+            store.figures().breaker_opened == 1
+        })
+        .await;
+        assert!(store.figures().unsent >= 3, "{:?}", store.figures());
+    });
+}
+
+/// A call is refused for this reason, unsent or undone.
+async fn told_wrong(store: &RedisStore, kind: ErrorKind, words: &str) {
+    match take(store, "k", &total(100)).await {
+        Err(StoreError::Unreachable { source, .. }) => {
+            assert_eq!(source.kind(), kind, "{source}");
+            assert!(source.to_string().contains(words), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
