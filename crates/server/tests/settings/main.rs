@@ -4,6 +4,7 @@
 
 mod pages;
 mod peers;
+mod stores;
 
 use std::collections::BTreeMap;
 use std::io::Write;
