@@ -241,9 +241,9 @@ fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
         let before = used(&store, "k", &quota, LIMIT).await;
         let callers = Callers::begin(&store, &["k"], &quota, 4).await;
         for _ in 0..20 {
-            let flights = store.figures().flights;
+            let reloads = store.figures().reloads;
             redis.command(&["SCRIPT", "FLUSH"]);
-            wait("some flights", async || store.figures().flights > flights + 3).await;
+            wait("the scripts to be loaded again", async || store.figures().reloads > reloads).await;
         }
         let told = callers.end().await;
         assert_eq!(told, Told { admitted: told.admitted, ..Told::default() });

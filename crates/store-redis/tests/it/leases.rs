@@ -45,9 +45,18 @@ fn now() -> Timestamp {
 }
 
 async fn take(store: &RedisStore, quota: &Quota, cost: u64) -> Result<Decision, StoreError> {
+    take_at(store, quota, cost, now()).await
+}
+
+async fn take_at(
+    store: &RedisStore,
+    quota: &Quota,
+    cost: u64,
+    now: Timestamp,
+) -> Result<Decision, StoreError> {
     let mut verdicts = Verdicts::new();
     let batch = [Take { key: KEY, quota, cost: Cost(cost) }];
-    store.take(&batch, Charge::Each, now(), &mut verdicts).await;
+    store.take(&batch, Charge::Each, now, &mut verdicts).await;
     verdicts.pop().expect("one answer")
 }
 
@@ -67,7 +76,7 @@ async fn drain(store: &RedisStore, quota: &Quota) -> u64 {
 /// An admission: when it was asked for and when it was heard of, in seconds.
 type Admission = (f64, f64);
 
-/// Callers of one node, on a thread of its own, as fast as they can until the time is over.
+/// Callers of one node, on a thread of its own, as fast as they can until the time is over: how often they asked, and what was admitted.
 fn callers(
     config: RedisConfig,
     quota: Quota,
@@ -75,7 +84,7 @@ fn callers(
     began: Instant,
     until: Duration,
     pause: Duration,
-) -> thread::JoinHandle<Vec<Admission>> {
+) -> thread::JoinHandle<(usize, Vec<Admission>)> {
     thread::spawn(move || {
         run(async move {
             let store = store(config);
@@ -83,20 +92,32 @@ fn callers(
             for _ in 0..callers {
                 let (store, quota) = (store.clone(), quota.clone());
                 tasks.spawn(async move {
-                    let mut admissions = Vec::new();
+                    let (mut count, mut admissions) = (0, Vec::new());
                     while began.elapsed() < until {
                         let asked = began.elapsed().as_secs_f64();
+                        count += 1;
                         if take(&store, &quota, 1).await.is_ok_and(|it| it.is_admitted()) {
                             admissions.push((asked, began.elapsed().as_secs_f64()));
                         }
                         tokio::time::sleep(pause).await;
                     }
-                    admissions
+                    (count, admissions)
                 });
             }
-            tasks.join_all().await.concat()
+            together(tasks.join_all().await)
         })
     })
+}
+
+/// Of all callers, or of all nodes.
+fn together(each: Vec<(usize, Vec<Admission>)>) -> (usize, Vec<Admission>) {
+    let (asked, admissions): (Vec<_>, Vec<_>) = each.into_iter().unzip();
+    (asked.iter().sum(), admissions.concat())
+}
+
+/// Tries until all is as it should be: where a rate is measured, a busy machine may hold up whoever asks, though hardly three times.
+fn one_of_three_tries(mut is_right: impl FnMut() -> bool) {
+    assert!((0..3).any(|_| is_right()), "wrong three times");
 }
 
 /// In no span more than the burst and what the span brings. An admission counts in a span that it lies in as a whole.
@@ -117,15 +138,20 @@ fn several_nodes_never_admit_more_than_one_would_and_hardly_less() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let (burst, rate, span) = (200, 2_000, Duration::from_millis(2_500));
     let quota = bucket(rate, SECOND, burst);
-    let began = Instant::now();
-    let nodes: Vec<_> = (0..4)
-        .map(|_| callers(patient(&redis.url()), quota.clone(), 4, began, span, Duration::from_micros(500)))
-        .collect();
-    let admissions: Vec<_> = nodes.into_iter().flat_map(|node| node.join().expect("a node")).collect();
-    let ideal = burst as f64 + rate as f64 * span.as_secs_f64();
-    println!("{} admitted, {ideal} ideal", admissions.len());
-    assert!(admissions.len() as f64 > 0.8 * ideal, "{} of {ideal}", admissions.len());
-    assert_bound(admissions, burst as f64, rate as f64);
+    one_of_three_tries(|| {
+        redis.command(&["FLUSHALL"]);
+        let began = Instant::now();
+        let node =
+            || callers(patient(&redis.url()), quota.clone(), 4, began, span, Duration::from_micros(500));
+        let nodes: Vec<_> = (0..4).map(|_| node()).collect();
+        let (asked, admissions) =
+            together(nodes.into_iter().map(|node| node.join().expect("a node")).collect());
+        let (ideal, got) = (burst as f64 + rate as f64 * span.as_secs_f64(), admissions.len() as f64);
+        println!("{got} admitted, {ideal} ideal, {asked} asked for");
+        assert_bound(admissions, burst as f64, rate as f64);
+        // Nearly all that there was, where thrice as much was asked for; and as much less as a busy machine asks for less.
+        got > 0.8 * ideal.min(asked as f64 / 3.0)
+    });
 }
 
 #[test]
@@ -297,37 +323,50 @@ fn in_an_outage_the_lease_is_used_up_first_and_then_calls_fail_and_afterwards_al
     });
 }
 
+/// Time is what the callers say, 5 ms a turn, and the runtime has one thread: until this test waits, nothing is sent or heard. So the
+/// server is late by as many turns as this test takes, however fast the machine is.
 #[test]
 fn a_late_server_is_not_waited_for_as_long_as_the_lease_lasts() {
+    const LEARNT: u32 = 5; // turns; until then it learns the demand and how late answers come
+    const LATEST: u32 = 20;
     let Some(redis) = Redis::start(&Options::new()) else { return };
-    let proxy = Proxy::before(redis.address());
-    proxy.set(Fault::Latency(Duration::from_millis(50)));
     run(async {
-        let store = store(patient(&format!("redis://{}", proxy.address())));
-        let quota = bucket(4_000, SECOND, 4_000);
-        let mut ticks = interval(Duration::from_millis(5));
-        let mut tasks = tokio::task::JoinSet::new();
-        let began = Instant::now();
-        for _ in 0..400 {
-            ticks.tick().await;
+        let mut config = patient(&redis.url());
+        config.time = StoreTime::Node;
+        let store = store(config);
+        let (quota, began) = (bucket(4_000, SECOND, 4_000), Timestamp::from_unix_seconds(2_524_608_000));
+        let (mut turn, mut late, mut answers, mut waited) = (0, 1, 0, 0);
+        let (mut asked, mut heard) = (None, store.figures());
+        while late <= LATEST {
             for _ in 0..10 {
-                let (store, quota, asked) = (store.clone(), quota.clone(), began.elapsed());
-                tasks.spawn(async move { (asked, admits(&store, &quota, 1).await, began.elapsed()) });
+                let mut take = Box::pin(take_at(&store, &quota, 1, began + Duration::from_millis(5) * turn));
+                let decision = tokio::select! {
+                    biased;
+                    decision = &mut take => decision,
+                    () = std::future::ready(()) => {
+                        waited += u32::from(late > LEARNT);
+                        take.await
+                    }
+                };
+                assert!(decision.expect("an answer").is_admitted());
             }
+            if asked.is_none() && store.figures().lease_requests > heard.lease_requests {
+                asked = Some(turn);
+            }
+            if asked.is_some_and(|asked| asked + late <= turn) {
+                let answer = async {
+                    while store.figures().permits_leased == heard.permits_leased {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                };
+                timeout(Duration::from_secs(20), answer).await.expect("an answer");
+                (asked, heard, answers) = (None, store.figures(), answers + 1);
+                late += u32::from(answers % 8 == 0);
+            }
+            turn += 1;
         }
-        let (mut waited, mut count, mut admissions) = (0, 0, Vec::new());
-        for (asked, is_admitted, heard) in tasks.join_all().await {
-            if is_admitted {
-                admissions.push((asked.as_secs_f64(), heard.as_secs_f64()));
-            }
-            if asked > Duration::from_millis(500) {
-                count += 1;
-                waited += u32::from(heard - asked > Duration::from_millis(25));
-            }
-        }
-        println!("{waited} of {count} waited; {:?}", store.figures());
-        assert!(waited * 20 <= count, "{waited} of {count} waited");
-        assert_bound(admissions, 4_000.0, 4_000.0);
+        println!("{waited} of {} waited; {heard:?}", turn * 10);
+        assert_eq!(waited, 0, "of {} takes", turn * 10);
     });
 }
 
@@ -341,7 +380,7 @@ fn a_window_is_never_passed_by_leases_of_two_nodes() {
     let nodes: Vec<_> = (0..2)
         .map(|_| callers(patient(&redis.url()), window(limit), 8, began, span, Duration::from_millis(1)))
         .collect();
-    let admissions: Vec<_> = nodes.into_iter().flat_map(|node| node.join().expect("a node")).collect();
+    let (_, admissions) = together(nodes.into_iter().map(|node| node.join().expect("a node")).collect());
     let mut windows = std::collections::BTreeMap::<u64, u64>::new();
     for (asked, heard) in admissions {
         // What may have been decided on either side of an end counts in neither.
