@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Longer than any start takes on a busy machine; only a hang reaches it.
@@ -16,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Tollgate {
     child: Child,
     printed: Arc<Mutex<String>>,
+    /// Who reads what it prints, until its end.
+    readers: Vec<JoinHandle<()>>,
     /// Where the gRPC service listens.
     pub(crate) grpc: SocketAddr,
     /// Where the HTTP API listens.
@@ -88,10 +91,11 @@ impl Start {
         let (say, seen) = mpsc::channel();
         let pipes: [Box<dyn Read + Send>; 2] =
             [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
-        for pipe in pipes {
+        let read = |pipe| {
             let (printed, say) = (printed.clone(), say.clone());
-            std::thread::spawn(move || keep_reading(pipe, &printed, &say));
-        }
+            thread::spawn(move || keep_reading(pipe, &printed, &say))
+        };
+        let readers = pipes.into_iter().map(read).collect();
         drop(say);
 
         let (mut grpc, mut http, mut resp, mut ready) = (None, None, None, false);
@@ -112,7 +116,7 @@ impl Start {
             }
         }
         let (grpc, http) = (grpc.expect("printed"), http.expect("printed"));
-        Ok(Tollgate { child, printed, grpc, http, resp: resp.expect("printed") })
+        Ok(Tollgate { child, printed, readers, grpc, http, resp: resp.expect("printed") })
     }
 }
 
@@ -140,9 +144,13 @@ impl Tollgate {
         self.child.wait().expect("it ends");
     }
 
-    /// Waits for its end, without holding up the other tasks of a multi-threaded runtime.
+    /// Waits for its end, and until all that it printed was read, without holding up the other tasks of a multi-threaded runtime.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        tokio::task::block_in_place(|| self.child.wait()).expect("it was started")
+        tokio::task::block_in_place(|| {
+            let status = self.child.wait().expect("it was started");
+            self.readers.drain(..).for_each(|it| it.join().expect("no reader panics"));
+            status
+        })
     }
 
     /// Whether it still runs.

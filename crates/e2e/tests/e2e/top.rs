@@ -65,13 +65,20 @@ impl Shown {
 
     /// Waits until all of `parts` are on the screen at once.
     async fn await_all(&self, parts: &[&str]) {
-        let all = async {
-            while !parts.iter().all(|part| self.text().contains(part)) {
+        let all = |screen: &vt100::Screen| parts.iter().all(|part| screen.contents().contains(part));
+        self.await_that(&format!("all of {parts:?}"), all).await;
+    }
+
+    /// Waits until the screen is as `wanted`: what was written, also by a program that has ended, is read a moment later.
+    async fn await_that(&self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
+        let is_so = || wanted(self.screen.lock().expect("no reader panics").screen());
+        let so = async {
+            while !is_so() {
                 tokio::time::sleep(Duration::from_millis(20)).await; // between two looks; what decides is what is seen
             }
         };
-        let seen = tokio::time::timeout(PATIENCE, all).await;
-        assert!(seen.is_ok(), "never all of {parts:?} in\n{}", self.text());
+        let seen = tokio::time::timeout(PATIENCE, so).await;
+        assert!(seen.is_ok(), "never {what} in\n{}", self.text());
     }
 
     /// Waits for its end.
@@ -120,9 +127,10 @@ async fn top_shows_who_is_limited_on_80_by_24_and_gives_the_terminal_back() {
     top.press("pq");
     let status = top.wait();
     assert!(status.success(), "{status}");
-    let screen = top.screen.lock().expect("no reader panics");
-    assert!(!screen.screen().alternate_screen(), "the terminal is given back");
-    assert!(!screen.screen().hide_cursor(), "and the cursor");
+    top.await_that("the terminal given back, and the cursor", |screen| {
+        !screen.alternate_screen() && !screen.hide_cursor()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
