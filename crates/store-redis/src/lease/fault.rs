@@ -38,4 +38,6 @@ pub enum Fault {
     GivesBackPart,
     /// What was spent of a lease that the ledger knew nothing of is taken back into the next.
     GivesBackDropped,
+    /// What comes back unspent of a window is set against the hits that it refused meanwhile.
+    SwallowsWhatComesBack,
 }

@@ -163,6 +163,17 @@ impl Ledger {
         terms.units(self.out + self.out_before)
     }
 
+    /// What is owed without the hits that a window refused when it was full, and counted: they would swallow what comes back unspent.
+    /// What was admitted and what is out never pass a full window together, so that no more is forgiven than was never had; but for
+    /// what was charged beyond it.
+    fn without_refused(&self, terms: &Terms) -> u64 {
+        #[cfg(feature = "faults")]
+        if terms.has(Fault::SwallowsWhatComesBack) {
+            return self.taken;
+        }
+        if terms.windows.is_some() { self.taken.min(terms.full()) } else { self.taken }
+    }
+
     /// A bucket at `now_us`: what came back, and what was not heard of for an epoch.
     fn advance(&mut self, terms: &Terms, now_us: u64) {
         while !self.entries.is_empty() && self.ends_us <= now_us {
@@ -252,7 +263,9 @@ impl Ledger {
             if held <= known.held {
                 kept = held;
                 let unspent = (known.held - held).saturating_sub(spent.saturating_sub(known.spent));
-                self.taken = self.taken.saturating_sub(terms.units(unspent));
+                if unspent > 0 {
+                    self.taken = self.without_refused(terms).saturating_sub(terms.units(unspent));
+                }
             }
         } else if self.entries.len() >= MOST_NODES {
             return Reply { seq, ..Reply::default() };

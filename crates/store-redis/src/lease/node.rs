@@ -115,6 +115,8 @@ pub struct Node {
     silent: bool,
     /// Permits that ran out of time, or that the ledger did not know of.
     lapsed: u64,
+    /// Some ran out of time since the newest request was sent: the ledger takes them for held until it is told.
+    has_lapsed: bool,
     given_back: u64,
 }
 
@@ -161,6 +163,7 @@ impl Node {
             leases: false,
             silent: false,
             lapsed: 0,
+            has_lapsed: false,
             given_back: 0,
         }
     }
@@ -264,7 +267,7 @@ impl Node {
         self.round_trip_ns = (self.round_trip_ns * 7 + now.0.saturating_sub(flight.sent.0)) / 8;
         if !reply.renewed {
             self.lapsed += self.held;
-            (self.held, self.promised) = (0, 0);
+            (self.held, self.promised, self.has_lapsed) = (0, 0, false);
             let reported = self.spent; // nothing of that lease can be given back
             #[cfg(feature = "faults")]
             let reported = if terms.has(Fault::GivesBackDropped) { self.reported } else { reported };
@@ -346,7 +349,7 @@ impl Node {
     /// Forgets the lease, because the key was reset.
     pub fn forget(&mut self) {
         self.lapsed += self.held;
-        (self.held, self.promised) = (0, 0);
+        (self.held, self.promised, self.has_lapsed) = (0, 0, false);
         self.reported = self.spent;
         self.flight = None;
         self.word = None;
@@ -397,14 +400,14 @@ impl Node {
 
     /// Something is out on the ledger that need not be.
     const fn has_news(&self) -> bool {
-        self.held > 0 || self.spent != self.reported
+        self.held > 0 || self.spent != self.reported || self.has_lapsed
     }
 
     /// Drops what is held when its time is up.
     fn lapse(&mut self, now: Mono) {
         if self.held > 0 && now >= self.expires {
             self.lapsed += self.held;
-            (self.held, self.promised) = (0, 0);
+            (self.held, self.promised, self.has_lapsed) = (0, 0, true);
         }
     }
 
@@ -457,7 +460,7 @@ impl Node {
     fn send(&mut self, want: u64, need: u64, now: Mono) -> Request {
         self.seq += 1;
         self.flight = Some(Flight { seq: self.seq, sent: now, want, need });
-        self.reported = self.spent;
+        (self.reported, self.has_lapsed) = (self.spent, false);
         Request { node: self.id, seq: self.seq, held: self.held, spent: self.spent, want, need }
     }
 }

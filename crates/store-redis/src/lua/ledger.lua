@@ -132,7 +132,11 @@ if op == LEASE then
       -- Holding more than was granted: the store has lost writes, and what it does not know of is dropped.
       if held <= k_held then
         kept, renewed = held, 1
-        taken = math.max(0, taken - units(math.max(0, k_held - held - math.max(0, spent - k_spent))))
+        local unspent = math.max(0, k_held - held - math.max(0, spent - k_spent))
+        if unspent > 0 then
+          -- What a full window refused, and counted, does not swallow what comes back.
+          taken = math.max(0, (windows and math.min(taken, full) or taken) - units(unspent))
+        end
       end
     else
       active = active + 1

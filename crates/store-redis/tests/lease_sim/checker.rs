@@ -34,11 +34,24 @@ pub(crate) struct Checker {
     /// An allowance counts twice until this true instant: in what came back, and in what nodes still hold of before.
     held_over: Vec<(u64, i128)>,
     window: (u64, i128),
-    /// Windows: when each ends, by the ledger's clock; when it was first seen, in true time; what it admitted.
-    windows: Vec<(u64, u64, i128)>,
+    windows: Vec<Window>,
     /// How the ledger stood after each operation of late; for how long a denial without it may rest on that.
     stood: VecDeque<Stood>,
     believed_ns: u64,
+}
+
+/// One window, from when it was first seen until the next.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    /// By the ledger's clock.
+    ends_us: u64,
+    /// In true time.
+    since_ns: u64,
+    pub(crate) admitted: i128,
+    /// When the ledger first had nothing, in true time.
+    pub(crate) dry_at: Option<u64>,
+    /// What the ledger had, and what was out, when it was last asked.
+    pub(crate) rest: i128,
 }
 
 /// What the ledger had, in its units, at a true instant.
@@ -121,6 +134,13 @@ impl Checker {
         let permit = i128::from(terms.interval());
         let out = i128::from(ledger.out + ledger.out_before);
         let (full, per_us) = (i128::from(terms.full()), i128::from(terms.per_us()));
+        let there = full - i128::from(ledger.taken);
+        if let Some(window) = self.windows.last_mut().filter(|window| window.ends_us == ledger.ends_us) {
+            window.rest = there.max(0) + out;
+            if there <= 0 {
+                window.dry_at.get_or_insert(true_ns);
+            }
+        }
         self.stood.push_back(Stood {
             at_ns: true_ns,
             free: full - i128::from(ledger.taken),
@@ -263,8 +283,8 @@ impl Checker {
     /// I2: at most L in a window. Allowances of windows are whole windows' worth.
     fn admit_in_window(&mut self, cost: u64) -> Result<(), Broken> {
         self.window.1 += i128::from(cost);
-        if let Some((.., admitted)) = self.windows.last_mut() {
-            *admitted += i128::from(cost);
+        if let Some(window) = self.windows.last_mut() {
+            window.admitted += i128::from(cost);
         }
         if self.window.1 > self.limit {
             return Err(format!("I2: {} permits in a window of {}", self.window.1, self.limit));
@@ -274,8 +294,9 @@ impl Checker {
 
     /// Another window is in force, which ends at `ends_us`. What was leased in one that a step cut short may still be spent.
     pub(crate) fn window(&mut self, ends_us: u64, true_ns: u64) {
-        if ends_us > 0 && self.windows.last().is_none_or(|(ends, ..)| *ends != ends_us) {
-            self.windows.push((ends_us, true_ns, 0));
+        if ends_us > 0 && self.windows.last().is_none_or(|window| window.ends_us != ends_us) {
+            let (admitted, dry_at, rest) = (0, None, 0);
+            self.windows.push(Window { ends_us, since_ns: true_ns, admitted, dry_at, rest });
         }
         if self.is_window && self.window.0 != ends_us {
             let held_over = self.held_over.iter().any(|(until, _)| true_ns < *until);
@@ -283,12 +304,10 @@ impl Checker {
         }
     }
 
-    /// What was admitted in each window that lies within a true span as a whole.
-    pub(crate) fn windows_within(&self, from_ns: u64, until_ns: u64) -> impl Iterator<Item = i128> {
-        let pairs = self.windows.windows(2).map(|pair| (pair[0], pair[1].1));
-        pairs
-            .filter(move |((_, since, _), next)| *since > from_ns && *next <= until_ns)
-            .map(|((.., sum), _)| sum)
+    /// The windows that lie within a true span as a whole, and when each was over.
+    pub(crate) fn windows_within(&self, from_ns: u64, until_ns: u64) -> impl Iterator<Item = (Window, u64)> {
+        let pairs = self.windows.windows(2).map(|pair| (pair[0], pair[1].since_ns));
+        pairs.filter(move |(window, over_at)| window.since_ns > from_ns && *over_at <= until_ns)
     }
 
     /// I8: given back, at most once and at most what was taken.

@@ -189,6 +189,40 @@ fn what_a_leasing_node_tells_can_be_had() {
     }
 }
 
+/// A host that stood still, say: what it held is not lost to others for the rest of the window.
+#[test]
+fn what_ran_out_of_time_unspent_is_told_and_is_there_again() {
+    let mut alone = Alone::new(window(3_000, Duration::from_secs(60), Align::Calendar));
+    while alone.node.held() == 0 {
+        alone.now_ns += 100_000;
+        assert!(alone.take(1).is_admitted());
+    }
+    let (held, taken) = (alone.node.held(), alone.ledger.taken);
+    alone.now_ns += 2 * alone.terms.tau_us() * 1_000;
+    let now = Mono(alone.now_ns);
+    let request = alone.node.on_time(&alone.terms, now).expect("news for the ledger");
+    assert_eq!((request.held, alone.node.lapsed()), (0, held));
+    let reply = alone.call(Op::Lease(request));
+    assert!(alone.node.on_grant(&alone.terms, &reply, now));
+    assert_eq!((reply.out, reply.taken), (0, taken - held));
+    assert_eq!(alone.node.on_time(&alone.terms, now), None, "it is told once");
+}
+
+/// What a window refused meanwhile does not swallow what comes back; what was charged beyond it is forgiven, and no take is admitted too many.
+#[test]
+fn what_comes_back_to_a_full_window_can_be_taken_again() {
+    let mut alone = Alone::new(window(10, Duration::from_secs(1), Align::Calendar));
+    let request = Request { node: 7, seq: 1, held: 0, spent: 0, want: 4, need: 4 };
+    assert_eq!(alone.call(Op::Lease(request)).granted, 4);
+    assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 6);
+    alone.call(Op::Charge { cost: 5 });
+    let back = alone.call(Op::Lease(Request { seq: 2, spent: 1, want: 0, need: 0, ..request }));
+    assert_eq!((back.taken, back.out), (7, 0), "one is spent and three are back");
+    assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 3);
+    // A return of what was taken is set against all that was counted, as in core.
+    assert_eq!(alone.call(Op::GiveBack { cost: 1 }).taken, 26);
+}
+
 #[test]
 fn a_node_for_which_the_ledger_has_no_place_takes_centrally() {
     let quota = bucket(1_000_000, Duration::from_secs(1), 1_000_000);

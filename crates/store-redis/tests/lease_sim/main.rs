@@ -191,6 +191,7 @@ fn every_known_fault_is_found() {
         Fault::RemembersDenials,
         Fault::GivesBackPart,
         Fault::GivesBackDropped,
+        Fault::SwallowsWhatComesBack,
     ];
     let mut missed = Vec::new();
     for fault in faults {

@@ -180,7 +180,9 @@ impl<'a> World<'a> {
         }
         for (index, phase) in plan.phases.iter().enumerate() {
             let first = phase.from_ns + world.rng.range(0, phase.every_ns);
-            world.at(first, Event::Take { phase: index });
+            if first < phase.until_ns {
+                world.at(first, Event::Take { phase: index });
+            }
         }
         for (at, trouble) in &plan.troubles {
             world.at(*at, Event::Trouble(*trouble));

@@ -5,7 +5,7 @@ use tollgate_store_redis::lease::{Call, Op};
 
 use super::World;
 use crate::checker::Broken;
-use crate::plan::PATIENCE_NS;
+use crate::plan::{MS, PATIENCE_NS};
 
 impl World<'_> {
     /// I3, on the ledger's book as it is.
@@ -35,21 +35,7 @@ impl World<'_> {
             let is_tight = self.plan.burst < 10 || covers_ns < 8 * u128::from(self.plan.delay_ns.1);
             let is_owing = self.plan.refunds > 0 || self.plan.charges > 0;
             if before != i128::MIN && self.plan.is_window() && !is_owing {
-                let least = self.checker.windows_within(from, until).min();
-                self.out.yielded =
-                    Some(least.map_or(f64::NAN, |least| least as f64 / self.plan.limit as f64));
-                // Once hits are refused, and counted, what nodes still hold is of no use to others: each at most twice what it is asked
-                // for in a horizon and two round trips.
-                let span_ns = self.plan.timing.horizon.as_nanos() as f64 + 4.0 * self.plan.delay_ns.1 as f64;
-                let hosts = self.plan.hosts as f64;
-                let asked = 2.0 * self.plan.limit as f64 * span_ns / self.plan.period_ns as f64 / hosts;
-                let slack = hosts * (2.0 * (asked + 1.28 * asked.sqrt()) + 2.0);
-                if let Some(least) = least
-                    && (least as f64) < 0.95 * self.plan.limit as f64 - slack
-                {
-                    return Err(format!("I4: {least} admitted in a window of {}", self.plan.limit));
-                }
-                return Ok(());
+                return self.measure_windows(from, until);
             }
             if before == i128::MIN || self.plan.is_window() || is_tight || is_owing {
                 self.out.yielded = Some(f64::NAN);
@@ -67,10 +53,41 @@ impl World<'_> {
         Ok(())
     }
 
+    /// Of each whole window, in which twice the limit is asked for, one permit at a time: `docs/guarantees.md` derives both laws.
+    fn measure_windows(&mut self, from: u64, until: u64) -> Result<(), Broken> {
+        let limit = self.plan.limit;
+        let mut least = None::<i128>;
+        for (window, over_at) in self.checker.windows_within(from, until) {
+            let missing = i128::from(limit) - window.admitted;
+            if missing > window.rest {
+                return Err(format!("I4: {missing} of {limit} are lost, {} are there or out", window.rest));
+            }
+            let dry_ns = window.dry_at.map_or(0, |dry_at| over_at - dry_at);
+            if missing > 0 && dry_ns as f64 >= self.used_up_within_ns() {
+                return Err(format!("I4: {missing} of {limit} unused for {} ms", dry_ns / MS));
+            }
+            least = Some(least.map_or(window.admitted, |least| least.min(window.admitted)));
+        }
+        self.out.yielded = Some(least.map_or(f64::NAN, |least| least as f64 / limit as f64));
+        Ok(())
+    }
+
+    /// How long after the ledger has nothing left nodes have used up all that they hold, and what came back of it.
+    fn used_up_within_ns(&self) -> f64 {
+        let (horizon, delay) = (self.plan.timing.horizon.as_nanos() as f64, self.plan.delay_ns.1 as f64);
+        let a_ns = 2.0 * self.plan.limit as f64 / self.plan.period_ns as f64 / self.plan.hosts as f64;
+        // What a node that is asked for so many a ns, and for one more than that in a horizon, holds at most: its need in a horizon and
+        // two round trips, with the deviations that it covers.
+        let need = (a_ns + 1.0 / horizon) * (horizon + 4.0 * delay);
+        let held = need + 1.28 * need.sqrt() + 1.0;
+        2.0 * held / a_ns + horizon + 6.0 * delay
+    }
+
     /// When all is over the ledger is as new: full, nothing out.
     pub(super) fn finish(&mut self) -> Result<(), Broken> {
         self.measure()?;
-        if self.checker.is_behind(self.clock_us()) || self.plan.charges > 0 {
+        let waits = self.checker.is_behind(self.clock_us()) || self.ledger.at_us > self.clock_us();
+        if waits || self.plan.charges > 0 {
             return Ok(());
         }
         let refill_ns = self.plan.burst * self.plan.period_ns / self.plan.limit;
