@@ -582,14 +582,17 @@ fn leased_keys_live_where_their_slots_are() {
         for user in 0..12 {
             let key = format!("shop|user={user}|token_bucket");
             let batch = [Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost::ONE }];
+            let before = store.figures().local_decisions;
             for _ in 0..100 {
                 let mut verdicts = Verdicts::new();
                 store.take(&batch, Charge::Each, now(), &mut verdicts).await;
                 assert!(verdicts[0].as_ref().expect("an answer").is_admitted());
             }
+            assert!(store.figures().local_decisions > before, "{key} is leased: {:?}", store.figures());
         }
         let figures = store.figures();
-        assert_eq!(figures.leases_held, 12, "{figures:?}");
+        // Some leases may have ended by now; their keys are still known.
+        assert_eq!(figures.leased_keys, 12, "{figures:?}");
         assert!(figures.local_decisions > 900, "{figures:?}");
     });
 }
