@@ -370,7 +370,7 @@ impl Leased {
     ) -> Result<Decision, StoreError> {
         let (rule, reply, held) = self.operate(key, quota, op, now).await?;
         let seen = peek(&rule.terms, &reply, held);
-        let is_nothing = matches!(op, Op::GiveBack { cost: 0 } | Op::Charge { cost: 0 });
+        let is_nothing = matches!(op, Op::GiveBack { cost: 0 }); // a bucket is looked at then
         if is_nothing && rule.terms.per_us() > 0 {
             return Ok(seen);
         }

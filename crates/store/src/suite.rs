@@ -60,6 +60,9 @@ pub struct Options {
     pub steps_back: bool,
     /// A hold is promised permits that are not there yet, where the quota can; else all holds of histories are for now.
     pub promises: bool,
+    /// A fixed window counts each hit that it refuses, and goes on to its end when all of its hits were given back. Else histories give
+    /// nothing back to a window that is past its limit, and one that is empty again is forgotten by the store and by the model.
+    pub whole_windows: bool,
     /// Quotas with a larger limit are left out, and no history charges more at once.
     pub most: u64,
 }
@@ -79,6 +82,7 @@ impl Default for Options {
             tick: Duration::from_nanos(1),
             steps_back: true,
             promises: true,
+            whole_windows: true,
             most: u64::MAX,
         }
     }

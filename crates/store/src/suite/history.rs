@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
-use tollgate_core::{Cost, Decision, Quota, RetryAfter, Timestamp};
+use tollgate_core::{Algorithm, Cost, Decision, Quota, RetryAfter, Timestamp};
 
 use super::{Executor, Failure, Options, quotas};
 use crate::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
@@ -234,12 +234,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
                 self.remember(&want);
                 same(&got, &want)
             }
-            Step::GiveBack { key, cost } => {
-                let (key, quota) = (Key(KEY_BYTES[*key]), self.quota(*key));
-                let got = self.executor.block_on(self.store.give_back(key, quota, *cost, self.now));
-                let want = self.executor.block_on(self.model.give_back(key, quota, *cost, self.now));
-                same(&got, &want)
-            }
+            Step::GiveBack { key, cost } => self.give_back(Key(KEY_BYTES[*key]), self.quota(*key), *cost),
             Step::Reset { key } => self.reset(*key),
             Step::Inspect { key } => self.inspect(*key),
             Step::Advance(span) => {
@@ -302,6 +297,27 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         Ok(())
     }
 
+    fn give_back(&self, key: Key<'_>, quota: &Quota, cost: Cost) -> Result<(), TestCaseError> {
+        let is_window = matches!(quota.algorithm(), Algorithm::FixedWindow { .. });
+        let is_loose = is_window && !self.options.whole_windows;
+        let looked = || self.executor.block_on(self.model.inspect(key, quota, self.now));
+        if is_loose && looked().is_ok_and(|it| !it.decision.is_admitted()) {
+            return Ok(());
+        }
+        let got = self.executor.block_on(self.store.give_back(key, quota, cost, self.now));
+        let want = self.executor.block_on(self.model.give_back(key, quota, cost, self.now));
+        same(&got, &want)?;
+        if is_loose && looked().is_ok_and(|it| is_full(&it)) {
+            self.forget(key, quota);
+        }
+        Ok(())
+    }
+
+    fn forget(&self, key: Key<'_>, quota: &Quota) {
+        let _ = self.executor.block_on(self.store.reset(key, quota, self.now));
+        let _ = self.executor.block_on(self.model.reset(key, quota, self.now));
+    }
+
     fn reset(&self, key: usize) -> Result<(), TestCaseError> {
         let (bytes, quota) = (Key(KEY_BYTES[key]), self.quota(key));
         let is_kept = self.model.expiry(bytes).is_some();
@@ -344,9 +360,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         for (index, bytes) in KEY_BYTES.iter().enumerate() {
             let key = Key(bytes);
             if self.model.expiry(key).is_some_and(|expiry| expiry.is_past(self.latest)) {
-                let quota = self.quota(index);
-                let _ = self.executor.block_on(self.store.reset(key, quota, self.now));
-                let _ = self.executor.block_on(self.model.reset(key, quota, self.now));
+                self.forget(key, self.quota(index));
             }
         }
     }
