@@ -149,6 +149,11 @@ async fn a_check_alone_or_in_a_batch_and_a_reservation_say_how_they_were_decided
                 says(decision, outcome, degraded);
             }
             assert_eq!(reply.header("x-ratelimit-degraded").is_some(), down, "{reply:?}");
+            // One descriptor among several, though none has a limit to show.
+            let body = r#"{"domain":"shop","descriptors":[[{"key":"nobody"}],[{"key":"open"}]]}"#;
+            let reply = client.post("/v1/check", body).await;
+            let how = down.then_some("allow");
+            assert_eq!((&reply.json()["degraded"], reply.header("x-ratelimit-degraded")), (&json!(how), how));
         }
     }
 }
