@@ -222,8 +222,8 @@ impl Leased {
         let here = self
             .with(key, quota, (now, mono), |entry, _| entry.node.give_back(&entry.rule.terms, cost, mono))?;
         Some(match here {
-            Ok(Some(decision)) => Ok(decision),
-            Ok(None) => self.peek_after(key, quota, Op::GiveBack { cost: cost.permits() }, now).await,
+            Ok(Ok(decision)) => Ok(decision),
+            Ok(Err(rest)) => self.peek_after(key, quota, Op::GiveBack { cost: rest.permits() }, now).await,
             Err(error) => Err(error),
         })
     }
@@ -251,7 +251,7 @@ impl Leased {
         let asked = self.operate(key, quota, Op::Peek, now).await;
         Some(asked.map(|(rule, reply, held)| Inspection {
             decision: peek(&rule.terms, &reply, held),
-            is_tracked: reply.taken > 0 || reply.active > 0,
+            is_tracked: reply.taken > 0,
         }))
     }
 
@@ -271,7 +271,7 @@ impl Leased {
             Ok(call) => self.ask(call, Instant::now() + self.patience()).await,
             Err(error) => return Some(Err(error)),
         };
-        let forgotten = asked.map(|reply| reply.taken > 0 || reply.active > 0);
+        let forgotten = asked.map(|reply| reply.taken > 0);
         if forgotten.is_ok() {
             self.with(key, quota, (now, mono), |entry, out| {
                 entry.node.forget();

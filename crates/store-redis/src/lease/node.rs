@@ -227,25 +227,31 @@ impl Node {
         self.unmet = self.unmet.saturating_add(cost.permits());
     }
 
-    /// Takes permits back that were spent here and turned out not to be needed. `None` where the ledger has heard already that they
-    /// are spent, or their lease has ended: then it must be told, as [`Op::GiveBack`](super::Op::GiveBack).
-    pub fn give_back(&mut self, terms: &Terms, cost: Cost, now: Mono) -> Option<Decision> {
-        let cost = cost.permits();
-        let is_reported = cost > self.spent - self.reported;
-        #[cfg(feature = "faults")]
-        let is_reported = is_reported
-            && !(terms.has(Fault::GivesBackPart) && self.spent > self.reported && cost <= self.spent);
-        if is_reported || now >= self.expires {
-            return None;
+    /// Takes permits back that were spent here and turned out not to be needed.
+    ///
+    /// # Errors
+    /// So many are not taken back: the ledger has heard already that they are spent, or their lease has ended. It must be told of them,
+    /// as [`Op::GiveBack`](super::Op::GiveBack), and of no more: those that it has not heard of are out by its book, and stay so.
+    pub fn give_back(&mut self, terms: &Terms, cost: Cost, now: Mono) -> Result<Decision, Cost> {
+        if now >= self.expires {
+            return Err(cost);
         }
-        self.spent -= cost;
+        let unreported = self.spent - self.reported;
+        #[cfg(feature = "faults")]
+        let unreported =
+            if terms.has(Fault::GivesBackPart) && unreported > 0 { self.spent } else { unreported };
+        let here = cost.permits().min(unreported);
+        self.spent -= here;
         #[cfg(feature = "faults")]
         {
             self.reported = self.reported.min(self.spent);
         }
-        self.held += cost;
+        self.held += here;
+        if here < cost.permits() {
+            return Err(Cost(cost.permits() - here));
+        }
         let (left, reset_ns) = self.left(terms, now);
-        Some(Decision::admit(terms.limit, left, reset_ns))
+        Ok(Decision::admit(terms.limit, left, reset_ns))
     }
 
     /// The ledger's reply to a request of this node. True when it was news: not when it is late, or came twice.

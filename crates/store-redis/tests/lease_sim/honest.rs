@@ -208,6 +208,25 @@ fn what_ran_out_of_time_unspent_is_told_and_is_there_again() {
     assert_eq!(alone.node.on_time(&alone.terms, now), None, "it is told once");
 }
 
+/// Those that the ledger has not heard of go back to the lease, and only the others to the ledger, whose book has the first as out.
+#[test]
+fn what_is_given_back_in_part_to_the_lease_is_all_there_again() {
+    let mut alone = Alone::new(window(3_000, Duration::from_secs(60), Align::Calendar));
+    let mut takes = 0;
+    while alone.node.spent() < 50 {
+        alone.now_ns += 100_000;
+        assert!(alone.take(1).is_admitted());
+        takes += 1;
+    }
+    let (spent, now) = (alone.node.spent(), Mono(alone.now_ns));
+    let rest = alone.node.give_back(&alone.terms, Cost(spent), now).expect_err("some are reported");
+    assert!(rest < Cost(spent), "and some are not");
+    alone.call(Op::GiveBack { cost: rest.permits() });
+    let request = alone.node.give_up(&alone.terms, now).expect("it holds some");
+    let reply = alone.call(Op::Lease(request));
+    assert_eq!((reply.out, reply.taken), (0, takes - spent), "only what was taken centrally");
+}
+
 /// What a window refused meanwhile does not swallow what comes back; what was charged beyond it is forgiven, and no take is admitted too many.
 #[test]
 fn what_comes_back_to_a_full_window_can_be_taken_again() {

@@ -112,13 +112,17 @@ impl World<'_> {
     /// To the lease that it was taken from, where that can take it back; else to the ledger.
     pub(super) fn give_back(&mut self, host: usize, cost: u64) {
         let now = self.mono(host);
-        if self.hosts[host].node.give_back(&self.terms, Cost(cost), now).is_some() {
-            self.note(|| format!("h{host} gives {cost} back to its lease"));
+        let given = self.hosts[host].node.give_back(&self.terms, Cost(cost), now);
+        let rest = given.map_or_else(Cost::permits, |_| 0);
+        let here = cost - rest;
+        if here > 0 {
+            self.note(|| format!("h{host} gives {here} back to its lease"));
             self.tick();
-            self.out.admitted -= cost;
-            self.checker.give_back(cost);
-        } else {
-            self.send(host, Op::GiveBack { cost });
+            self.out.admitted -= here;
+            self.checker.give_back(here);
+        }
+        if rest > 0 {
+            self.send(host, Op::GiveBack { cost: rest });
         }
     }
 
