@@ -284,4 +284,16 @@ mod tests {
         }
         assert_eq!(read_range(&Value::Array(vec![Value::Int(5), Value::Int(4)]), &asked), None);
     }
+
+    #[test]
+    fn a_slot_is_whose_it_was_last_said_to_be() {
+        let topology = Topology::new(Servers::Cluster(vec![HostPort::new("a", 1)]));
+        assert_eq!(topology.node_of(7), None);
+        let [b, c] = ["b", "c"].map(|host| topology.number(&HostPort::new(host, 1)).expect("a number"));
+        topology.moved(7, b);
+        topology.moved(7, c);
+        assert_eq!((topology.node_of(7), topology.node_of(8)), (Some(c), None));
+        assert_eq!((topology.keeps_any(b), topology.keeps_any(c)), (false, true));
+        assert_eq!(topology.masters(), [c]);
+    }
 }

@@ -251,7 +251,18 @@ fn read_redirect(error: &str, server: &str) -> Option<(u16, HostPort)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use tokio::sync::oneshot;
+    use tokio::time::Duration;
+    use tollgate_core::{Cost, Quota, Timestamp};
+    use tollgate_store::StoreName;
+
     use super::*;
+    use crate::ask::{self, Ask};
+    use crate::config::StoreTime;
+    use crate::figures::Counters;
+    use crate::flight::Rider;
 
     #[test]
     fn redirects_are_read() {
@@ -265,6 +276,43 @@ mod tests {
             ("MOVED 1 nowhere", None),
         ] {
             assert_eq!(read_redirect(error, "here:1"), want, "{error}");
+        }
+    }
+
+    /// A node that takes a slot over is asked by ASKING each time, also when it loads a script first or has not got all keys yet.
+    #[test]
+    fn a_call_goes_on_asking_until_it_is_sent_elsewhere() {
+        let ctx = Context {
+            name: StoreName::new("redis"),
+            time: StoreTime::Store,
+            deadline: Duration::from_secs(60),
+            counters: Counters::default(),
+            keeps_slots_apart: AtomicBool::new(true),
+            begun: Instant::now(),
+        };
+        let quota = Quota::fixed_window(9, Duration::from_secs(60)).expect("a quota");
+        let ask = Ask { key: b"k".to_vec(), quota, kind: ask::Kind::Take(Cost::ONE) };
+        let (to, _answer) = oneshot::channel();
+        let rider = Rider::new(to, Instant::now() + ctx.deadline);
+        let (mut flight, mut item) =
+            (Flight::default(), Item::Ask(Box::new(ask), Timestamp::from_unix_seconds(1), rider));
+        for (error, asks) in [
+            ("ASK 7 b:1", false),
+            ("NOSCRIPT no matching script", true),
+            ("TRYAGAIN multiple keys", true),
+            ("MOVED 7 c:1", true),
+            ("TRYAGAIN multiple keys", false),
+        ] {
+            flight.plan(&mut vec![item], Instant::now(), &ctx);
+            let text = String::from_utf8_lossy(flight.bytes()).into_owned();
+            let asked = text.contains("ASKING\r\n*5\r\n$7\r\nEVALSHA");
+            assert_eq!(asked, asks, "before {error}: {text:?}");
+            let mut replies = vec![Reply::Value(Value::Okay); flight.replies() - 1];
+            replies.push(Reply::Error(error.to_owned()));
+            let landing = flight.land(&mut replies, true, "a:1", None, &ctx);
+            assert_eq!(landing.pause, error.starts_with("TRYAGAIN"), "{error}");
+            let sent_on = landing.redirects.into_iter().map(|it| it.item);
+            item = landing.again.into_iter().chain(sent_on).next().expect("it goes on");
         }
     }
 }

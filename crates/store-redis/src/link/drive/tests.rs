@@ -3,14 +3,17 @@
 use std::sync::atomic::AtomicBool;
 
 use tokio::runtime::{Builder, Runtime};
-use tollgate_store::StoreName;
+use tokio::sync::oneshot;
+use tollgate_core::{Holder, Slots, Timestamp};
 use tollgate_store::remote::Breaker;
+use tollgate_store::{StoreError, StoreName};
 
 use super::*;
-use crate::config::RedisConfig;
+use crate::config::{RedisConfig, StoreTime};
 use crate::figures::Counters;
-use crate::flight::Context;
+use crate::flight::{Context, Rider};
 use crate::hub::Hub;
+use crate::slots::{self, What};
 
 /// A driver whose link is driven by nobody else: the runtime stands still.
 fn driver(breaker: Breaker) -> (Driver, Runtime) {
@@ -64,4 +67,24 @@ fn after_a_probe_one_failure_more_opens_it_anew_and_the_next_probe_comes_soon() 
     driver.failed(&trouble);
     assert!(driver.open);
     assert!(driver.pause() <= FIRST_PAUSE * 8, "what was answered just now is asked soon again");
+}
+
+/// As one that another node sent here, or that was under way when the connection broke.
+#[test]
+fn what_comes_back_to_an_open_breaker_is_refused_at_once() {
+    let (mut driver, _runtime) = driver(Breaker { failures: 2, ..Breaker::default() });
+    let one = Slots::new(1, Duration::from_secs(1)).expect("slots");
+    for (is_open, told) in [(false, false), (true, true)] {
+        driver.failed(&Trouble::new(Kind::Network, "cut"));
+        assert_eq!(driver.open, is_open);
+        let (to, mut answer) = oneshot::channel();
+        let call =
+            slots::call(b"k".to_vec(), &one, Holder(1), What::Release, Timestamp::ZERO, StoreTime::Store);
+        driver.link.push_front(Item::Call(call, Rider::new(to, Instant::now() + Duration::from_secs(60))));
+        match answer.try_recv() {
+            Ok(Err(StoreError::Unreachable { source, .. })) => assert!(told && source.to_string() == "cut"),
+            Err(_) => assert!(!told, "it waits"),
+            other => panic!("{other:?}"),
+        }
+    }
 }
