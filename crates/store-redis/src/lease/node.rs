@@ -189,7 +189,7 @@ impl Node {
         if cost == 0 || cost > terms.burst {
             return self.known_or_central(terms, cost, now, None);
         }
-        if !self.worth_leasing(terms) {
+        if !self.worth_leasing(terms, now) {
             // What is held, or spent and not reported, would be denied to those who take centrally.
             let send = if self.has_news() && self.flight.is_none() { self.give_up(terms, now) } else { None };
             return self.known_or_central(terms, cost, now, send);

@@ -227,6 +227,22 @@ fn what_is_given_back_in_part_to_the_lease_is_all_there_again() {
     assert_eq!((reply.out, reply.taken), (0, takes - spent), "only what was taken centrally");
 }
 
+/// A lease ends a little before its window does: what is granted then can never be spent.
+#[test]
+fn right_before_a_windows_end_takes_go_to_the_ledger() {
+    let mut alone = Alone::new(window(3_000, Duration::from_secs(1), Align::Calendar));
+    while alone.now_ns < 999_000_000 {
+        alone.now_ns += 1_000_000;
+        assert!(alone.take(1).is_admitted());
+    }
+    let (spent, taken) = (alone.node.spent(), alone.ledger.taken);
+    assert!(alone.from_leases > 900, "{}", alone.from_leases);
+    assert!(alone.take(1).is_admitted());
+    assert_eq!((alone.node.spent(), alone.ledger.taken), (spent, taken + 1));
+    alone.now_ns += 2_000_000;
+    assert!(alone.take(1).is_admitted() && alone.ledger.taken < 500, "the next window");
+}
+
 /// What a window refused meanwhile does not swallow what comes back; what was charged beyond it is forgiven, and no take is admitted too many.
 #[test]
 fn what_comes_back_to_a_full_window_can_be_taken_again() {

@@ -52,7 +52,7 @@ impl Node {
         }
         let low = self.demand.covering(soon_ns, terms.horizon_ns());
         let ends_soon = self.expires.0.saturating_sub(now.0) < soon_ns;
-        ((self.held <= low || ends_soon) && self.worth_leasing(terms)).then(|| self.request(terms, now))
+        ((self.held <= low || ends_soon) && self.worth_leasing(terms, now)).then(|| self.request(terms, now))
     }
 
     /// A request for a horizon's worth beyond what keeps it from asking, and for those who wait.
@@ -67,8 +67,21 @@ impl Node {
         self.send(target.saturating_sub(self.held).max(need), need, now)
     }
 
+    /// The window in force ends so soon that a lease would have ended before it is heard of.
+    fn is_at_an_end(&self, terms: &Terms, now: Mono) -> bool {
+        let Some(Word { reply, heard, .. }) = self.word.as_ref().filter(|_| terms.windows.is_some()) else {
+            return false;
+        };
+        let elapsed_us = now.0.saturating_sub(heard.0) / 1_000;
+        let left_us = reply.ends_us.saturating_sub(reply.now_us.saturating_add(elapsed_us));
+        (1..=terms.skew_us).contains(&left_us)
+    }
+
     /// The gate: a lease must be worth its message, and the quota large enough to be shared out. It closes at half of what opens it.
-    pub(super) fn worth_leasing(&mut self, terms: &Terms) -> bool {
+    pub(super) fn worth_leasing(&mut self, terms: &Terms, now: Mono) -> bool {
+        if self.is_at_an_end(terms, now) {
+            return false;
+        }
         let (active, room) = match &self.word {
             Some(Word { reply, .. }) => (reply.active.max(1), terms.room(reply.taken)),
             None => (1, terms.burst),
