@@ -20,6 +20,9 @@ descriptors:
   - {key: leased, rate_limit: {unit: second, requests_per_unit: 900, algorithm: token_bucket, sharing: leased}}
 ";
 
+/// What is wrong with a store ends the start only where it can be seen in time.
+const PATIENT: [&str; 2] = ["--store-connect-timeout", "20s"];
+
 const KEYS: &[&str] = &["window", "sliding", "counter", "log", "total", "bucket", "leaky", "leased"];
 
 fn root() -> std::path::PathBuf {
@@ -84,7 +87,8 @@ fn a_store_that_lets_nobody_in_ends_the_start_and_no_password_is_shown() {
         (format!("redis+cluster://:hunter2@{at}"), "no node of a Redis Cluster"),
         ("redis://:hunter2@".to_owned(), "host is missing"),
     ] {
-        let ended = Start::new(folder.path()).args(["--store", &url]).try_go().map(|_| ()).expect_err(told);
+        let start = Start::new(folder.path()).args(["--store", &url]).args(PATIENT);
+        let ended = start.try_go().map(|_| ()).expect_err(told);
         assert!(!ended.status.success() && ended.printed.contains(told), "{told:?}: {ended:?}");
         assert!(!ended.printed.contains("hunter"), "{ended:?}");
     }
@@ -94,7 +98,7 @@ fn a_store_that_lets_nobody_in_ends_the_start_and_no_password_is_shown() {
 async fn an_evicting_store_ends_the_start_unless_it_is_accepted() {
     let Some(store) = Redis::start(&Options::new().memory("100mb", "allkeys-lru")) else { return };
     let folder = rules(RULES);
-    let start = || Start::new(folder.path()).args(["--store", &store.url()]);
+    let start = || Start::new(folder.path()).args(["--store", &store.url()]).args(PATIENT);
     let ended = start().try_go().map(|_| ()).expect_err("refused");
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
     for part in ["maxmemory-policy is allkeys-lru", "noeviction", "--store-allow-eviction"] {

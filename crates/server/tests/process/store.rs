@@ -14,6 +14,9 @@ descriptors:
   - {key: own, rate_limit: {unit: hour, requests_per_unit: 5, on_store_failure: local}}
 ";
 
+/// What is wrong with a store ends the start only where it can be seen in time.
+const PATIENT: [&str; 2] = ["--store-connect-timeout", "20s"];
+
 /// One descriptor, as /v1/check wants it.
 fn of(key: &str) -> String {
     format!(r#"{{"domain":"shop","descriptors":[[{{"key":"{key}","value":"1"}}]]}}"#)
@@ -110,17 +113,8 @@ fn a_store_that_evicts_is_refused_unless_the_operator_insists() {
     let Some(redis) = Redis::start(&Options::new().memory("64mb", "allkeys-lru")) else { return };
     let folder = rules(MIXED);
     let mut command = tollgate();
-    command.args([
-        "serve",
-        "--grpc",
-        "off",
-        "--resp",
-        "off",
-        "--http",
-        "127.0.0.1:0",
-        "--store",
-        &redis.url(),
-    ]);
+    command.args(["serve", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0"]);
+    command.args(["--store", &redis.url()]).args(PATIENT);
     let output = command.arg("--rules").arg(folder.path()).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -135,7 +129,7 @@ fn a_wrong_password_is_said_and_never_shown() {
     let folder = rules(MIXED);
     let mut command = tollgate();
     command.args(["serve", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0"]);
-    command.args(["--store", &redis.url_as(":wrong-1"), "--rules"]).arg(folder.path());
+    command.args(["--store", &redis.url_as(":wrong-1")]).args(PATIENT).arg("--rules").arg(folder.path());
     let output = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
