@@ -2,9 +2,9 @@
 //! for.
 
 use std::io::{ErrorKind, Write as _};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate_core::Decision;
@@ -118,6 +118,42 @@ fn a_single_server_sends_no_call_to_another() {
     });
     let store = store(allows(1, &url));
     run(told_wrong(&store, ErrorKind::InvalidData, "is asked to go to 127.0.0.1:9, and cannot"));
+}
+
+/// As when the sentinels cannot reach the old one, which goes on answering.
+#[test]
+fn a_master_that_the_sentinels_have_replaced_is_left_though_it_answers() {
+    let port = |url: &str| url.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).expect("a port");
+    let calls = Arc::new([const { AtomicUsize::new(0) }; 2]);
+    let [old, new] = [0, 1].map(|nth| {
+        let calls = calls.clone();
+        port(&fake(move |command, client| {
+            calls[nth].fetch_add(usize::from(command == "EVALSHA"), SeqCst);
+            usual(command, client)
+        }))
+    });
+    let named = Arc::new(AtomicU16::new(old));
+    let told = named.clone();
+    let sentinel = fake(move |_, client| {
+        let port = told.load(SeqCst).to_string();
+        client.write_all(format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len()).as_bytes())
+    });
+    let mut config = allows(1, &format!("{}/master", sentinel.replace("redis:", "redis+sentinel:")));
+    config.node_timeout = Duration::from_millis(300);
+    run(async {
+        let store = store(config);
+        assert!(take_once_sent(&store).await.is_ok());
+        assert_eq!([0, 1].map(|nth| calls[nth].load(SeqCst)), [1, 0]);
+        named.store(new, SeqCst);
+        wait("the new one to be asked", async || {
+            let _ = take_once_sent(&store).await.expect("either answers");
+            calls[1].load(SeqCst) > 0
+        })
+        .await;
+        let before = calls[0].load(SeqCst);
+        let _ = take_once_sent(&store).await.expect("an answer");
+        assert_eq!(calls[0].load(SeqCst), before, "the old one is asked no more");
+    });
 }
 
 /// However many failures the breaker allows, and however much time there is.
