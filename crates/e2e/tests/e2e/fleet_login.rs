@@ -20,8 +20,8 @@ descriptors:
   - {key: leased, rate_limit: {unit: second, requests_per_unit: 900, algorithm: token_bucket, sharing: leased}}
 ";
 
-/// What is wrong with a store ends the start only where it can be seen in time.
-const PATIENT: [&str; 2] = ["--store-connect-timeout", "20s"];
+/// What is wrong with a store ends the start only where the store answers within the deadline of a call, which is 10 ms without this.
+const PATIENT: [&str; 2] = ["--store-deadline", "5s"];
 
 const KEYS: &[&str] = &["window", "sliding", "counter", "log", "total", "bucket", "leaky", "leased"];
 

@@ -14,8 +14,8 @@ descriptors:
   - {key: own, rate_limit: {unit: hour, requests_per_unit: 5, on_store_failure: local}}
 ";
 
-/// What is wrong with a store ends the start only where it can be seen in time.
-const PATIENT: [&str; 2] = ["--store-connect-timeout", "20s"];
+/// What is wrong with a store ends the start only where the store answers within the deadline of a call, which is 10 ms without this.
+const PATIENT: [&str; 2] = ["--store-deadline", "5s"];
 
 /// One descriptor, as /v1/check wants it.
 fn of(key: &str) -> String {
