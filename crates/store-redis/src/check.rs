@@ -34,7 +34,7 @@ impl std::fmt::Display for Finding {
 }
 
 /// Commands that the scripts use and older servers lack.
-const NEEDED: [&str; 2] = ["PEXPIRETIME", "EVALSHA"];
+const NEEDED: [&str; 3] = ["PEXPIRETIME", "EVALSHA", "SCRIPT"];
 
 /// Looks at one server that is connected and logged in.
 pub(crate) async fn look(connection: &mut Connection, config: &RedisConfig) -> Result<Vec<Finding>, Trouble> {

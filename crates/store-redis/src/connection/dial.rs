@@ -165,7 +165,10 @@ impl Dialer {
                 } else {
                     ""
                 };
-                Err(Trouble::new(Kind::Wrong, format!("{at}: TLS: {error}{hint}")))
+                // What TLS itself finds wrong is invalid data; anything else is the way there, or a server that goes.
+                let kind =
+                    if error.kind() == std::io::ErrorKind::InvalidData { Kind::Wrong } else { Kind::Network };
+                Err(Trouble::new(kind, format!("{at}: TLS: {error}{hint}")))
             }
         }
     }

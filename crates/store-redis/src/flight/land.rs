@@ -28,6 +28,8 @@ pub(crate) struct Landing {
     pub(crate) trouble: Option<Trouble>,
     /// Not at once.
     pub(crate) pause: bool,
+    /// Calls were refused for a reason that may be every call's.
+    pub(crate) doubt: bool,
 }
 
 /// A call that another node must be asked.
@@ -228,6 +230,7 @@ impl Runway<'_> {
             _ => {
                 let trouble = self.trouble(error);
                 trip.fail(|| ctx.refused(trouble.why.to_string()));
+                self.landing.doubt = true;
             }
         }
     }

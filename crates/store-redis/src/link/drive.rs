@@ -163,6 +163,9 @@ impl Driver {
                 let why = format!("{}: says more than it was asked", connection.name());
                 trouble = Some(Trouble::new(Kind::Wrong, why));
             }
+            if landing.doubt {
+                hub.topology().doubted.notify_one();
+            }
             if landing.pause {
                 self.meanwhile(sleep(KEYS_ON_THEIR_WAY)).await.map_err(|Ended| None)?;
             }

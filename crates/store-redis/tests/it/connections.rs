@@ -138,7 +138,14 @@ fn a_plain_server_asked_by_tls_is_told() {
     config.tls = Some(Tls { insecure: true, ..Tls::default() });
     config.connect_timeout = std::time::Duration::from_millis(100);
     config.deadline = std::time::Duration::from_millis(10);
-    fails("plain asked by TLS", config, Severity::Unknown, &["does it speak TLS there?"]);
+    fails("plain asked by TLS", config.clone(), Severity::Unknown, &["does it speak TLS there?"]);
+    // What stands before a server that is down takes the connection and ends it.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("rediss://{}", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    config.servers = patient(&url).servers;
+    config.connect_timeout = std::time::Duration::from_secs(5);
+    fails("ended in the handshake", config, Severity::Unknown, &["TLS: "]);
 }
 
 #[test]

@@ -256,27 +256,34 @@ fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
 fn what_a_server_refuses_is_told_and_takes_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
-        let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+        let mut config = patient(&redis.url());
+        config.node_timeout = Duration::from_secs(3600); // nobody looks after the server before a call is refused
+        let (store, quota) = (store(config), total(LIMIT));
         all_is_well(&store, "k", &quota).await;
         for (set, back, words) in [
-            (["maxmemory", "1"], ["maxmemory", "0"], ["memory is full", "OOM"]),
+            ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", ["memory is full", "OOM"]),
             (
-                ["min-replicas-to-write", "1"],
-                ["min-replicas-to-write", "0"],
+                "CONFIG SET min-replicas-to-write 1",
+                "CONFIG SET min-replicas-to-write 0",
                 ["fewer replicas", "NOREPLICAS"],
             ),
+            ("ACL SETUSER default -evalsha", "ACL SETUSER default +evalsha", ["may not do", "NOPERM"]),
         ] {
-            redis.command(&["CONFIG", "SET", set[0], set[1]]);
+            let ask = |command: &str| redis.command(&command.split(' ').collect::<Vec<_>>());
+            ask(set);
             let reason = refused(&store, "k", &quota).await;
             assert!(words.iter().all(|word| reason.contains(word)), "{reason}");
-            redis.command(&["CONFIG", "SET", back[0], back[1]]);
+            let why = until_down(&store).await;
+            assert!(words.iter().all(|word| why.contains(word)), "{why}");
+            ask(back);
+            until_up(&store).await;
             all_is_well(&store, "k", &quota).await;
         }
         redis.command(&["LPUSH", "tollgate:{foreign}", "not ours"]);
         let reason = refused(&store, "foreign", &quota).await;
         assert!(reason.contains("tollgate:{foreign}"), "{reason}");
         assert_eq!(redis.command(&["LRANGE", "tollgate:{foreign}", "0", "-1"]).array()[0].text(), "not ours");
-        assert_eq!(used(&store, "k", &quota, LIMIT).await, 150);
+        assert_eq!(used(&store, "k", &quota, LIMIT).await, 200);
     });
 }
 
