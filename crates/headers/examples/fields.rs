@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             remaining: black_box(round % 5_000),
             reset_after,
             retry_after,
+            is_unknown: false,
         };
         let mut fields = HeaderMap::new();
         match style {

@@ -26,7 +26,8 @@ pub struct Values<'a> {
 /// # use tollgate_headers::*;
 /// # use std::time::Duration;
 /// # let limit = LimitState { name: "daily", limit: 5, window: Duration::from_secs(86_400), remaining: 0,
-/// #     reset_after: Duration::from_secs(90), retry_after: RetryAfter::After(Duration::from_millis(1_001)) };
+/// #     reset_after: Duration::from_secs(90), retry_after: RetryAfter::After(Duration::from_millis(1_001)),
+/// #     is_unknown: false };
 /// let values = Values { domain: "shop", rule: "say \"hi\"", limit };
 /// let template: Template = r#"{"rule": "{{rule}}", "wait": {{retry_after}}}"#.parse()?;
 /// assert_eq!(fill(&template, Content::Json, &values), r#"{"rule": "say \"hi\"", "wait": 2}"#);

@@ -20,6 +20,8 @@ pub struct LimitState<'a> {
     pub reset_after: Duration,
     /// Until the request would be admitted.
     pub retry_after: RetryAfter,
+    /// It was refused because the store of the counts gave no answer: nobody knows how much is left.
+    pub is_unknown: bool,
 }
 
 impl<'a> LimitState<'a> {
@@ -33,6 +35,7 @@ impl<'a> LimitState<'a> {
             remaining: decision.remaining(),
             reset_after: decision.reset_after(),
             retry_after: decision.retry_after(),
+            is_unknown: false,
         }
     }
 }

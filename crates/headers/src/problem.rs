@@ -11,27 +11,33 @@ use crate::{LimitState, most_restrictive};
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// Type, title and the beginning of the status.
-const HEAD: &str = concat!(
+const USED_UP: &str = concat!(
     r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
     r#""title":"Request cannot be satisfied as assigned quota has been exceeded","status":"#
 );
 
+/// The same where it was not counted.
+const UNKNOWN: &str = concat!(
+    r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","#,
+    r#""title":"Request cannot be satisfied due to temporary server capacity constraints","status":"#
+);
+
 /// The body that tells a refused client which limits it ran into, and when to come back.
 ///
-/// `limits` are all that were asked; those that refuse are named. `retry_after` is in whole seconds, rounded up, and
-/// `null` where no wait helps.
+/// `limits` are all that were asked; those that are known to refuse are named. Where the one that tells most could not be asked, the
+/// type is that of a server with reduced capacity. `retry_after` is in whole seconds, rounded up, and `null` where no wait helps.
 #[must_use]
 pub fn problem(limits: &[LimitState<'_>], status: u16) -> String {
     let shown = most_restrictive(limits);
     let sentence = shown.map_or_else(|| "The request was refused.".to_owned(), detail);
     // By hand, since a flood of refusals is no time to be slow.
     let mut body = String::with_capacity(384);
-    body.push_str(HEAD);
+    body.push_str(if shown.is_some_and(|limit| limit.is_unknown) { UNKNOWN } else { USED_UP });
     body.push_str(&status.to_string());
     body.push_str(",\"detail\":");
     quote(&sentence, &mut body);
     body.push_str(",\"violated-policies\":[");
-    let refusing = limits.iter().filter(|limit| limit.retry_after != RetryAfter::Now);
+    let refusing = limits.iter().filter(|limit| limit.retry_after != RetryAfter::Now && !limit.is_unknown);
     for (index, limit) in refusing.enumerate() {
         if index > 0 {
             body.push(',');
@@ -63,6 +69,9 @@ pub fn detail(limit: &LimitState<'_>) -> String {
     let name = shown_name(limit.name);
     let rate = Rate(limit);
     match wait(limit.retry_after) {
+        Some(span) if limit.is_unknown => {
+            format!("The limit {name} ({rate}) cannot be checked now; try again in {}.", Span(seconds(span)))
+        }
         Some(span) => {
             let left = match limit.remaining {
                 0 => "is used up".to_owned(),
@@ -165,6 +174,7 @@ mod tests {
                 remaining: 0,
                 reset_after: Duration::ZERO,
                 retry_after: RetryAfter::Now,
+                is_unknown: false,
             };
             assert_eq!(Rate(&limit).to_string(), want);
         }

@@ -40,6 +40,7 @@ pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded")
 ///     remaining: 0,
 ///     reset_after: Duration::from_millis(41_200),
 ///     retry_after: RetryAfter::After(Duration::from_millis(41_200)),
+///     is_unknown: false,
 /// };
 /// let mut fields = http::HeaderMap::new();
 /// write(&[limit], false, &"legacy,draft-11".parse()?, &mut fields);

@@ -29,6 +29,7 @@ fn limits(case: &str) -> [LimitState<'static>; 2] {
         remaining,
         reset_after,
         retry_after,
+        is_unknown: false,
     };
     let daily = LimitState {
         name: "daily",
@@ -37,6 +38,7 @@ fn limits(case: &str) -> [LimitState<'static>; 2] {
         remaining: 862,
         reset_after: Duration::from_secs(28_800),
         retry_after: RetryAfter::Now,
+        is_unknown: false,
     };
     [short, daily]
 }

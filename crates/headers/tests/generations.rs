@@ -129,7 +129,7 @@ fn of_what_was_told_the_wait_follows() {
 
 fn limit(name: &'static str, remaining: u64, reset_s: u64, retry_after: RetryAfter) -> LimitState<'static> {
     let (window, reset_after) = (Duration::from_secs(60), Duration::from_secs(reset_s));
-    LimitState { name, limit: 10, window, remaining, reset_after, retry_after }
+    LimitState { name, limit: 10, window, remaining, reset_after, retry_after, is_unknown: false }
 }
 
 #[test]

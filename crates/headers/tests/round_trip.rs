@@ -35,6 +35,7 @@ impl Raw {
             remaining: self.remaining,
             reset_after: self.reset_after,
             retry_after: self.retry_after,
+            is_unknown: false,
         }
     }
 }

@@ -70,6 +70,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         sheet.check(&descriptors)?;
         let now = self.clock.now();
         let mut answer = Response::new(Full::default());
+        let mut degraded = None;
         out.clear();
         if sheet.is_batch {
             out.extend_from_slice(b"{\"decisions\":[");
@@ -78,12 +79,12 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             for (index, asks) in sheet.asks.chunks(AT_ONCE).enumerate() {
                 let decisions = asks.iter().map(|ask| self.decide_one(ask, &descriptors, traceparent, now));
                 for (at, decided) in at_once(decisions).await.into_iter().enumerate() {
-                    let (written, degraded) = decided?;
+                    let (written, way) = decided?;
                     if index + at > 0 {
                         out.extend_from_slice(b",");
                     }
                     out.extend_from_slice(&written);
-                    decision::mark(degraded, answer.headers_mut());
+                    degraded = degraded.max(way);
                 }
             }
         }
@@ -97,7 +98,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             if let Some(span) = span {
                 decided.record(&span);
             }
-            decision::mark(decided.degraded(), answer.headers_mut());
+            degraded = degraded.max(decided.degraded());
             if sheet.is_batch {
                 if index > 0 {
                     out.extend_from_slice(b",");
@@ -121,6 +122,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
                 }
             }
         }
+        decision::mark(degraded, answer.headers_mut());
         if sheet.is_batch {
             out.extend_from_slice(b"]}");
             answer.headers_mut().insert(CONTENT_TYPE, JSON);

@@ -57,6 +57,7 @@ fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitSta
         } else {
             descriptor.retry_after()
         },
+        is_unknown: descriptor.degraded == Some(Degraded::Denied),
     })
 }
 

@@ -100,6 +100,7 @@ fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Style) 
         remaining: 0,
         reset_after: limit.period,
         retry_after: RetryAfter::After(limit.period),
+        is_unknown: false,
     };
     let mut fields = HeaderMap::new();
     tollgate_headers::write(&[state], false, style, &mut fields);

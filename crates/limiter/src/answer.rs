@@ -58,15 +58,15 @@ pub(crate) enum Kind {
     Overridden,
 }
 
-/// How a decision was made while the store gave none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How a decision was made while the store gave none. The greater says more of an answer in which there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Degraded {
-    /// Denied, as the rule says for that case.
-    Denied,
     /// Let pass, as the rule says for that case.
     Allowed,
     /// Counted in this node's memory.
     Local,
+    /// Denied, as the rule says for that case.
+    Denied,
 }
 
 impl Degraded {
@@ -172,12 +172,7 @@ impl Answer<'_> {
     /// one that says most: what denied, then what this node counted, then what was let pass.
     #[must_use]
     pub fn degraded(&self) -> Option<Degraded> {
-        let rank = |way: Degraded| match way {
-            Degraded::Denied => 2,
-            Degraded::Local => 1,
-            Degraded::Allowed => 0,
-        };
-        self.statuses.iter().filter_map(|status| status.degraded).max_by_key(|way| rank(*way))
+        self.statuses.iter().filter_map(|status| status.degraded).max()
     }
 
     /// The request's domain, where there are rules for it.

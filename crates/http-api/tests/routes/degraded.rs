@@ -148,7 +148,8 @@ async fn a_check_alone_or_in_a_batch_and_a_reservation_say_how_they_were_decided
                 let (outcome, degraded) = if down { (outcome, degraded) } else { ("admit", None) };
                 says(decision, outcome, degraded);
             }
-            assert_eq!(reply.header("x-ratelimit-degraded").is_some(), down, "{reply:?}");
+            // Of several ways the one that says most.
+            assert_eq!(reply.header("x-ratelimit-degraded"), down.then_some("deny"), "{reply:?}");
             // One descriptor among several, though none has a limit to show.
             let body = r#"{"domain":"shop","descriptors":[[{"key":"nobody"}],[{"key":"open"}]]}"#;
             let reply = client.post("/v1/check", body).await;
@@ -156,6 +157,19 @@ async fn a_check_alone_or_in_a_batch_and_a_reservation_say_how_they_were_decided
             assert_eq!((&reply.json()["degraded"], reply.header("x-ratelimit-degraded")), (&json!(how), how));
         }
     }
+}
+
+#[tokio::test]
+async fn who_is_refused_because_nobody_could_count_is_not_told_that_a_limit_is_used_up() {
+    let (server, is_down) = server(true).await;
+    let mut client = server.client().await;
+    is_down.store(true, SeqCst);
+    let reply = client.get("/v1/check?domain=shop&entry=shut=x&status=429").await;
+    let told = reply.json();
+    assert_eq!((reply.status, &told["violated-policies"]), (429, &json!([])), "{told}");
+    assert!(told["type"].as_str().is_some_and(|it| it.ends_with("#temporary-reduced-capacity")), "{told}");
+    let detail = told["detail"].as_str().expect("a text");
+    assert!(detail.contains("shut (9 per minute) cannot be checked now; try again in"), "{detail}");
 }
 
 #[tokio::test]
