@@ -134,8 +134,15 @@ impl RedisStore {
         for node in hub.topology().masters() {
             let looked = async {
                 let address = hub.topology().find(node, hub.dialer()).await?;
-                let mut connection = hub.dialer().open(&address).await?;
-                check::look(&mut connection, hub.config()).await
+                let mut connection = hub.dialer().open_master(&address).await?;
+                // Also a server that is too slow now must be fit.
+                let limit = hub.dialer().patience();
+                let look = tokio::time::timeout(limit, check::look(&mut connection, hub.config()));
+                let mut found = look.await.map_err(|_| {
+                    Trouble::new(trouble::Kind::Silent, format!("{address}: no answer within {limit:?}"))
+                })??;
+                found.extend(hub.dialer().probe(&mut connection).await.err().as_ref().map(finding));
+                Ok::<_, Trouble>(found)
             };
             match looked.await {
                 Ok(found) => findings.extend(found),

@@ -60,7 +60,14 @@ impl Dialer {
 
     /// Connects, logs in and sees that the server can work and answers within the deadline of a call.
     pub(crate) async fn open(&self, at: &Address) -> Result<Connection, Trouble> {
-        let (mut connection, replica) = self.open_any(at).await?;
+        let mut connection = self.open_master(at).await?;
+        self.probe(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Connects and logs in to what is no replica, however slow it is.
+    pub(crate) async fn open_master(&self, at: &Address) -> Result<Connection, Trouble> {
+        let (connection, replica) = self.open_any(at).await?;
         if replica {
             return Err(Trouble::new(
                 Kind::NotNow,
@@ -70,7 +77,6 @@ impl Dialer {
                 ),
             ));
         }
-        self.probe(&mut connection).await?;
         Ok(connection)
     }
 
@@ -100,7 +106,7 @@ impl Dialer {
     }
 
     /// One round trip in the time that a call has. A second one where the first was late: the machine may have been busy connecting.
-    async fn probe(&self, connection: &mut Connection) -> Result<(), Trouble> {
+    pub(crate) async fn probe(&self, connection: &mut Connection) -> Result<(), Trouble> {
         let limit = self.config.deadline;
         let longest = self.patience();
         let commands: &[&[&[u8]]] = &[&[b"PING"], &[b"CLUSTER", b"INFO"]];

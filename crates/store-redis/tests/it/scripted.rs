@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate_core::Decision;
 use tollgate_store::StoreError;
-use tollgate_store_redis::{RedisConfig, RedisStore};
+use tollgate_store_redis::{RedisConfig, RedisStore, Severity};
 use tollgate_testkit::redis::free_port;
 
 use crate::common::{patient, run, store, take, total, wait};
@@ -154,6 +154,31 @@ fn a_master_that_the_sentinels_have_replaced_is_left_though_it_answers() {
         let _ = take_once_sent(&store).await.expect("an answer");
         assert_eq!(calls[0].load(SeqCst), before, "the old one is asked no more");
     });
+}
+
+/// Or a busy machine would start beside a store that forgets.
+#[test]
+fn a_server_that_is_too_slow_for_calls_is_looked_at_all_the_same() {
+    let url = fake(|command, client| match command {
+        "INFO" => {
+            let info = "redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:1\r\naof_enabled:1\r\nmaxmemory_policy:allkeys-lru\r\n";
+            client.write_all(format!("${}\r\n{info}\r\n", info.len()).as_bytes())
+        }
+        "PING" => {
+            std::thread::sleep(Duration::from_millis(20)); // later than the deadline
+            client.write_all(b"+PONG\r\n")
+        }
+        _ => usual(command, client),
+    });
+    let mut config = patient(&url);
+    config.deadline = Duration::from_millis(2);
+    let findings = run(store(config).check());
+    let told: Vec<_> = findings.iter().map(|it| (it.severity, it.message.as_str())).collect();
+    assert!(
+        matches!(told[..], [(Severity::Refuse, evicts), (Severity::Unknown, slow)]
+            if evicts.contains("allkeys-lru") && slow.contains("the deadline of a call is 2ms")),
+        "{told:?}"
+    );
 }
 
 /// However many failures the breaker allows, and however much time there is.
