@@ -158,6 +158,7 @@ fn a_master_that_the_sentinels_have_replaced_is_left_though_it_answers() {
 
 /// Or a busy machine would start beside a store that forgets.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "its slowness is the matter")]
 fn a_server_that_is_too_slow_for_calls_is_looked_at_all_the_same() {
     let url = fake(|command, client| match command {
         "INFO" => {
@@ -165,7 +166,7 @@ fn a_server_that_is_too_slow_for_calls_is_looked_at_all_the_same() {
             client.write_all(format!("${}\r\n{info}\r\n", info.len()).as_bytes())
         }
         "PING" => {
-            std::thread::sleep(Duration::from_millis(20)); // later than the deadline
+            std::thread::sleep(Duration::from_millis(20));
             client.write_all(b"+PONG\r\n")
         }
         _ => usual(command, client),
