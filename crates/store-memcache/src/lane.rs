@@ -9,12 +9,10 @@ mod connection;
 mod link;
 
 use std::collections::HashMap;
-use std::collections::hash_map::{Entry, RandomState};
-use std::hash::{BuildHasher, Hasher};
+use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -246,12 +244,6 @@ impl Driver {
 
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "there is no connection")
-}
-
-/// A span between half and all of `longest`, by chance, so that nodes do not come all at once.
-fn jittered(longest: Duration) -> Duration {
-    let chance = RandomState::new().build_hasher().finish() % 1024;
-    longest / 2 + longest / 2 * chance as u32 / 1024
 }
 
 /// One server's name for messages.

@@ -16,6 +16,7 @@ use crate::hub::Hub;
 use crate::reply::Reply;
 use crate::script::Script;
 use crate::trouble::{Kind, Trouble, code, explain};
+use tollgate_store::remote::jittered;
 
 /// Shortest time between two looks, however often somebody doubts.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -87,7 +88,7 @@ impl Watcher {
                     self.connection = None;
                     self.hub.health().down(self.witness, &trouble.why);
                     self.pause = (self.pause * 2).min(self.hub.config().breaker.longest_pause).max(SHORTEST);
-                    self.pause
+                    jittered(self.pause)
                 }
             };
             tokio::select! {

@@ -2,6 +2,7 @@
 //!
 //! Not here: any connection; each store speaks its own protocol.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +98,20 @@ impl std::fmt::Display for HostPort {
 pub fn patience(deadline: Duration) -> Duration {
     const TICK: Duration = Duration::from_millis(1);
     deadline.saturating_sub(2 * TICK).max(TICK)
+}
+
+/// A pause of between half and all of `longest`, by chance, before a server is tried again: so that nodes do not come all at once.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// let pause = tollgate_store::remote::jittered(Duration::from_millis(400));
+/// assert!(pause >= Duration::from_millis(200) && pause <= Duration::from_millis(400));
+/// ```
+#[must_use]
+pub fn jittered(longest: Duration) -> Duration {
+    let chance = RandomState::new().build_hasher().finish() % 1024; // each state has keys of its own
+    longest / 2 + longest / 2048 * chance as u32
 }
 
 /// When to stop asking a server that does not answer.

@@ -15,6 +15,20 @@ use crate::tollgate::{self, Start, Tollgate};
 use crate::yaml::{self, strings};
 use crate::{http, skip};
 
+/// What a service may have, of <https://github.com/compose-spec/compose-spec/blob/main/05-services.md>.
+const KEYS: &[&str] = &[
+    "image",
+    "build",
+    "command",
+    "volumes",
+    "secrets",
+    "ports",
+    "depends_on",
+    "healthcheck",
+    "restart",
+    "stop_grace_period",
+];
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
 }
@@ -99,6 +113,17 @@ fn the_composed_files_ports_and_names_refer_to_what_is_there() {
     };
     let mut published = Vec::new();
     for (name, service) in &services {
+        let keys: Vec<_> = service.as_object().expect("keys").keys().map(String::as_str).collect();
+        let unknown: Vec<_> = keys.iter().filter(|key| !KEYS.contains(key)).collect();
+        assert!(unknown.is_empty(), "{name}: no keys of a service: {unknown:?}");
+        assert_eq!(service["restart"], "unless-stopped", "{name}");
+        // What the tests of the commands themselves do not start.
+        for (program, flag) in [("envoy", "--config-path"), ("prometheus", "--config.file")] {
+            let args = strings(&service["command"]).into_iter().filter(|arg| arg.starts_with('-'));
+            let others: Vec<_> =
+                args.filter(|arg| name == program && arg.split('=').next() != Some(flag)).collect();
+            assert!(others.is_empty(), "{name}: {others:?}");
+        }
         let mounts = mounts(service); // each source is there, or this panics
         for arg in strings(&service["command"]) {
             let path = arg.split('=').next_back().filter(|it| it.starts_with('/'));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Connection, jittered, told};
-use tollgate_store::remote::HostPort;
+use super::{Connection, told};
+use tollgate_store::remote::{HostPort, jittered};
 
 use crate::config::MemcacheConfig;
 use crate::figures::{Counters, add, sub};

@@ -1,7 +1,6 @@
 //! The task behind a link: connect, fly, and when something is out of order begin anew; the breaker.
 
 use std::future::{Future, poll_fn};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use crate::flight::{Flight, Item};
 use crate::lane::Lane;
 use crate::reply::Reply;
 use crate::trouble::{Kind, Trouble};
+use tollgate_store::remote::jittered;
 
 /// Pause after a first failure; doubled by each that follows.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -28,8 +28,6 @@ pub(super) struct Driver {
     failures: u32,
     /// The breaker is open.
     open: bool,
-    /// For pauses that differ from link to link.
-    chance: u64,
     flight: Flight,
     items: Vec<Item>,
     replies: Vec<Reply>,
@@ -45,7 +43,6 @@ impl Driver {
             lane: Arc::downgrade(lane),
             failures: 0,
             open: false,
-            chance: RandomState::new().build_hasher().finish() | 1,
             flight: Flight::default(),
             items: Vec::new(),
             replies: Vec::new(),
@@ -269,13 +266,9 @@ impl Driver {
     }
 
     /// Before the next try: twice as long each time up to the longest, less a chance part, so that nodes do not come all at once.
-    fn pause(&mut self) -> Duration {
-        self.chance ^= self.chance << 13;
-        self.chance ^= self.chance >> 7;
-        self.chance ^= self.chance << 17;
+    fn pause(&self) -> Duration {
         let longest = self.link.hub.config().breaker.longest_pause;
-        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(longest);
-        pause.mul_f64(0.5 + (self.chance >> 11) as f64 / (1_u64 << 54) as f64)
+        jittered(FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(longest))
     }
 }
 
