@@ -3,14 +3,17 @@
 /// How many deviations of the demand a lease covers: one in ten runs dry.
 const DEVIATIONS: f64 = 1.28;
 
-/// A running estimate of permits wanted a nanosecond, and of how unevenly.
+/// A running estimate of takes and permits per nanosecond, and of how unevenly they come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
-    /// Permits a nanosecond.
+    /// Takes per nanosecond.
+    takes: f64,
+    /// Permits per nanosecond.
     rate: f64,
-    /// Squares of costs a nanosecond: the variance that comes with them.
+    /// Squares of costs per nanosecond: the variance that comes with them.
     energy: f64,
     since_ns: u64,
+    count: f64,
     sum: f64,
     squares: f64,
 }
@@ -23,6 +26,7 @@ impl Demand {
             self.since_ns = now_ns;
         }
         let cost = cost as f64;
+        self.count += 1.0;
         self.sum += cost;
         self.squares += cost * cost;
     }
@@ -30,9 +34,23 @@ impl Demand {
     /// What was counted since the last time goes into the averages, with the weight of its span beside the horizon's.
     fn fold(&mut self, elapsed: f64, horizon: f64) {
         let weight = elapsed / (elapsed + horizon);
+        self.takes += weight * (self.count / elapsed - self.takes);
         self.rate += weight * (self.sum / elapsed - self.rate);
         self.energy += weight * (self.squares / elapsed - self.energy);
-        (self.sum, self.squares) = (0.0, 0.0);
+        (self.count, self.sum, self.squares) = (0.0, 0.0, 0.0);
+    }
+
+    /// Takes in a horizon: what they were on average, or what they surely are by now.
+    pub(super) fn takes(&self, horizon_ns: u64) -> f64 {
+        let surely = self.count - 2.0 * self.count.sqrt();
+        surely.max(self.takes * horizon_ns as f64)
+    }
+
+    /// What a permit's take costs on average: of takes that cost 1 and 99, nearly 99. At least 1.
+    pub(super) fn typical_cost(&self) -> u64 {
+        let (squares, sum) =
+            if self.rate > 0.0 { (self.energy, self.rate) } else { (self.squares, self.sum) };
+        if sum > 0.0 { (squares / sum).ceil().max(1.0) as u64 } else { 1 }
     }
 
     /// Permits that `span_ns` will ask for; what was asked for since the last averaging counts as a span's worth already.

@@ -40,4 +40,14 @@ pub enum Fault {
     GivesBackDropped,
     /// What comes back unspent of a window is set against the hits that it refused meanwhile.
     SwallowsWhatComesBack,
+    /// A change of the rate rounds what is owed up to a whole permit.
+    RoundsDebtUp,
+    /// A grant may be less than the caller's cost.
+    GrantsParts,
+    /// Who takes centrally goes on to do so beside nodes that are promised all that comes back.
+    NeverQueues,
+    /// Entries of a window stay until its end.
+    KeepsEntries,
+    /// Central takes of one cost go to the ledger at a time.
+    OneCostATrip,
 }

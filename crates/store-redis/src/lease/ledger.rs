@@ -12,6 +12,9 @@ pub const MOST_NODES: usize = 1_024;
 /// A clock that went back by no more than this is waited for; beyond it, the account goes on from the new time.
 pub const LONGEST_WAIT_US: u64 = 60_000_000;
 
+/// How long nothing is promised after a node found all of the burst out.
+const CROWDED_US: u64 = 10_000_000;
+
 /// The account of one key: what it owes, and who may still spend how much.
 ///
 /// An unseen key is [`Ledger::default`], and so is one that is full with nothing out: forgetting that loses nothing.
@@ -27,7 +30,7 @@ pub const LONGEST_WAIT_US: u64 = 60_000_000;
 /// # use std::time::Duration;
 /// let terms = Terms::of(&Quota::token_bucket(1_000, Duration::from_secs(1))?).ok_or("not leased")?;
 /// let (mut ledger, noon_us) = (Ledger::default(), 1_700_000_000_000_000);
-/// let ask = Request { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1 };
+/// let ask = Request { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1, least: 1 };
 /// let reply = ledger.apply(&terms, Call { op: Op::Lease(ask), window_ends_us: 0 }, noon_us);
 /// assert_eq!((reply.granted, reply.out), (100, 100));
 /// let again = ledger.apply(&terms, Call { op: Op::Lease(ask), window_ends_us: 0 }, noon_us);
@@ -46,8 +49,14 @@ pub struct Ledger {
     pub out_before: u64,
     /// Time of the account, in microseconds.
     pub at_us: u64,
-    /// When the epoch ends; of a window, when that does.
+    /// When the epoch ends.
     pub ends_us: u64,
+    /// When the window ends; 0 of a bucket.
+    pub window_ends_us: u64,
+    /// Until then nothing is promised ahead: somebody found that the burst is out.
+    pub crowded_until_us: u64,
+    /// How many nodes asked then.
+    pub crowd: u64,
     /// Counts epochs, so that entries can say which is theirs.
     pub epoch: u64,
     /// What each node that leases was last known to hold, by [`Request::node`].
@@ -81,7 +90,7 @@ impl Ledger {
         let full = terms.full();
         let mut reply = Reply { admitted: u64::from(self.taken <= full), ..Reply::default() };
         match call.op {
-            Op::Lease(request) => reply = self.lease(terms, request),
+            Op::Lease(request) => reply = self.lease(terms, request, now_us),
             Op::Take { cost, times } => {
                 reply.admitted = self.take(terms, cost, times, terms.windows.is_some())
             }
@@ -97,8 +106,9 @@ impl Ledger {
         reply.taken = self.taken;
         reply.out = self.out;
         reply.out_before = self.out_before;
-        reply.ends_us = self.ends_us;
+        reply.ends_us = if terms.windows.is_some() { self.window_ends_us } else { self.ends_us };
         reply.active = self.entries.len() as u64;
+        reply.crowd = if self.crowded_until_us > now_us { self.crowd } else { 0 };
         if self.is_fresh() {
             *self = Self::default();
         }
@@ -116,7 +126,7 @@ impl Ledger {
     #[must_use]
     pub fn forget_at_us(&self, terms: &Terms) -> u64 {
         if terms.windows.is_some() {
-            return self.ends_us;
+            return self.window_ends_us;
         }
         let refilled = self.taken.div_ceil(terms.per_us);
         #[cfg(feature = "faults")]
@@ -126,14 +136,19 @@ impl Ledger {
         if self.entries.is_empty() { self.at_us + refilled } else { self.ends_us + terms.tau_us + refilled }
     }
 
-    /// After a change of the rate, what is owed stays the same in permits, rounded up.
+    /// After a change of the rate, what is owed stays the same in permits: also the part of a permit, or callers of two rates that
+    /// take turns would round away all that comes back. Rounded up by two units at most, as doubles do it.
     fn rescale(&mut self, terms: &Terms) {
-        if self.interval != terms.interval {
-            if self.interval != 0 {
-                let permits = self.taken.div_ceil(self.interval);
-                self.taken = permits.saturating_mul(terms.interval).min(DEEPEST);
+        let (of, to) = (self.interval, terms.interval);
+        if of != to {
+            if of != 0 {
+                let (whole, rest) = (self.taken / of, self.taken % of);
+                #[cfg(feature = "faults")]
+                let rest = if terms.has(Fault::RoundsDebtUp) && rest > 0 { of } else { rest };
+                let part = (rest as f64 / of as f64 * to as f64).ceil() as u64 + u64::from(rest > 0);
+                self.taken = whole.saturating_mul(to).saturating_add(part.min(to)).min(DEEPEST);
             }
-            self.interval = terms.interval;
+            self.interval = to;
         }
     }
 
@@ -147,9 +162,7 @@ impl Ledger {
         }
         if back_us > LONGEST_WAIT_US {
             self.at_us = now_us;
-            if terms.windows.is_none() {
-                self.ends_us = now_us + terms.tau_us;
-            }
+            self.ends_us = now_us + terms.tau_us;
         }
         now_us.max(self.at_us)
     }
@@ -176,26 +189,35 @@ impl Ledger {
 
     /// A bucket at `now_us`: what came back, and what was not heard of for an epoch.
     fn advance(&mut self, terms: &Terms, now_us: u64) {
+        self.window_ends_us = 0;
+        self.turn_epochs(terms, now_us);
+        self.refill(terms, now_us);
+    }
+
+    /// Begins the epochs that are due: what a node held that was silent for all of the last one counts as spent.
+    fn turn_epochs(&mut self, terms: &Terms, now_us: u64) {
         while !self.entries.is_empty() && self.ends_us <= now_us {
             // First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
             #[cfg(feature = "faults")]
             let skips = terms.has(Fault::CreditsLostRefill);
             #[cfg(not(feature = "faults"))]
             let skips = false;
-            if !skips {
+            if !skips && terms.windows.is_none() {
                 self.refill(terms, self.ends_us);
             }
             self.out_before = std::mem::take(&mut self.out);
             self.epoch += 1;
             self.ends_us += terms.tau_us;
             #[cfg(feature = "faults")]
-            let keeps = terms.has(Fault::CreditsWrittenOff);
+            let kept = match terms.fault {
+                Some(Fault::CreditsWrittenOff) => 8,
+                Some(Fault::KeepsEntries) if terms.windows.is_some() => u64::MAX - self.epoch,
+                _ => 1,
+            };
             #[cfg(not(feature = "faults"))]
-            let keeps = false;
-            self.entries
-                .retain(|_, entry| entry.epoch + 1 >= self.epoch || keeps && entry.epoch + 8 >= self.epoch);
+            let kept = 1;
+            self.entries.retain(|_, entry| entry.epoch + kept >= self.epoch);
         }
-        self.refill(terms, now_us);
         if self.entries.is_empty() {
             self.ends_us = now_us + terms.tau_us;
         }
@@ -215,16 +237,18 @@ impl Ledger {
         let is_possible = now_us < ends_us && ends_us - now_us <= longest_us;
         // A clock that went back too far to wait for the window's end: what was counted stays counted, until a nearer end, but not
         // nearer than that of the leases that are out.
-        let is_beyond = self.ends_us.saturating_sub(now_us) > longest_us + LONGEST_WAIT_US;
-        let has_ended = self.ends_us <= now_us;
+        let is_beyond = self.window_ends_us.saturating_sub(now_us) > longest_us + LONGEST_WAIT_US;
+        let has_ended = self.window_ends_us <= now_us;
         if (has_ended || is_beyond) && !is_possible {
             return false;
         }
         if has_ended {
-            *self = Self { interval: terms.interval, ends_us, ..Self::default() };
+            *self = Self { interval: terms.interval, ends_us: self.ends_us, ..Self::default() };
+            self.window_ends_us = ends_us;
         } else if is_beyond {
-            self.ends_us = ends_us.max(now_us + terms.tau_us);
+            self.window_ends_us = ends_us.max(now_us + terms.tau_us);
         }
+        self.turn_epochs(terms, now_us);
         self.at_us = now_us;
         true
     }
@@ -242,7 +266,7 @@ impl Ledger {
         admitted
     }
 
-    fn lease(&mut self, terms: &Terms, request: Request) -> Reply {
+    fn lease(&mut self, terms: &Terms, request: Request, now_us: u64) -> Reply {
         let Request { node, seq, held, spent, .. } = request;
         let refused = Reply { seq, refused: true, ..Reply::default() };
         let known = self.entries.get(&node).copied();
@@ -272,31 +296,48 @@ impl Ledger {
         }
         let renewed = known.is_some_and(|known| held <= known.held);
         let active = self.entries.len() as u64 + u64::from(known.is_none());
-        let granted = self.grant(terms, request, kept, active);
+        let granted = self.grant(terms, request, kept, active, now_us);
         self.taken += granted * terms.interval;
         self.out += kept + granted;
         self.entries.insert(node, Entry { seq, held: kept + granted, spent, epoch: self.epoch });
         Reply { seq, renewed, granted, ..Reply::default() }
     }
 
-    /// How many permits a request gets: for callers that wait, what is there; beyond that its share of it; and where nothing is there,
-    /// a ration of what will be, as far ahead as may be promised.
-    fn grant(&self, terms: &Terms, request: Request, kept: u64, active: u64) -> u64 {
+    /// How many permits a request gets: for callers that wait, what is there; beyond that its share of it; and where not enough is
+    /// there, its share of what will be, behind what others were promised. Never less than is of use: parts that no caller can take
+    /// would lie with the nodes, and all of the burst with them.
+    fn grant(&mut self, terms: &Terms, request: Request, kept: u64, active: u64, now_us: u64) -> u64 {
+        let Request { want, need, least, .. } = request;
+        #[cfg(feature = "faults")]
+        let least = if terms.has(Fault::GrantsParts) { 0 } else { least };
         let out = self.out + self.out_before + kept;
         let room = terms.room(self.taken);
         let ration = (terms.ration / active).max(1);
         // With half of the burst out, rations end, or those who take centrally would find nothing.
         let spare = (terms.burst / 2).saturating_sub(out);
         let ahead_of_need = ration.min(spare).max(room / (2 * active));
-        let share = request.need.max(ahead_of_need).min(request.want);
-        if share <= room || terms.windows.is_some() {
-            return share.min(room);
-        }
-        let promised = (terms.full() + terms.ahead).saturating_sub(self.taken) / terms.interval;
-        // Out never exceeds the burst, so that the refill that pays for a promise is never held up.
-        let uncommitted = terms.burst.saturating_sub(out);
-        #[cfg(feature = "faults")]
-        let uncommitted = if terms.has(Fault::NoCapOnPromises) { u64::MAX } else { uncommitted };
-        ration.max(room).min(share).min(promised).min(uncommitted)
+        let share = need.max(least).max(ahead_of_need).min(want);
+        let granted = if share <= room || terms.windows.is_some() {
+            share.min(room)
+        } else {
+            // A place in the queue for what comes back: one for each node, and at its end.
+            let turn = terms.turn(active);
+            let queued = self.taken.saturating_sub(terms.full());
+            let has_place = queued < turn * active * terms.interval;
+            // Out never exceeds the burst, so that the refill that pays for a promise is never held up.
+            let uncommitted = terms.burst.saturating_sub(out);
+            #[cfg(feature = "faults")]
+            let uncommitted = if terms.has(Fault::NoCapOnPromises) { u64::MAX } else { uncommitted };
+            if has_place && uncommitted < least && active.saturating_mul(least) > terms.burst {
+                // Whoever holds a place keeps it: with fewer places than nodes, all take from the ledger, as they come.
+                (self.crowd, self.crowded_until_us) = (active, now_us + CROWDED_US);
+            }
+            if has_place && self.crowded_until_us <= now_us {
+                turn.max(room).max(least).min(want).min(uncommitted)
+            } else {
+                room
+            }
+        };
+        if granted < least { 0 } else { granted }
     }
 }

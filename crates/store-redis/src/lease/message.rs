@@ -60,8 +60,10 @@ pub struct Request {
     pub spent: u64,
     /// Permits that it would like to have in addition; 0 only reports.
     pub want: u64,
-    /// So many in addition are the least that is of any use: the largest cost that waits, less what is held. At most `want`.
+    /// Of these, what callers wait for. At most `want`.
     pub need: u64,
+    /// A smaller grant is of no use and is not made: what the first of these callers costs, or what takes cost here. At most `want`.
+    pub least: u64,
 }
 
 /// The ledger's answer: what became of the operation, and how things stand after it.
@@ -92,4 +94,6 @@ pub struct Reply {
     pub ends_us: u64,
     /// Nodes that lease from this key.
     pub active: u64,
+    /// So many nodes asked that the burst has no place for each: nothing is promised ahead of its refill. Else 0.
+    pub crowd: u64,
 }

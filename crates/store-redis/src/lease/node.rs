@@ -99,6 +99,10 @@ pub struct Node {
     expires: Mono,
     flight: Option<Flight>,
     word: Option<Word>,
+    /// Until then the ledger surely has an entry of this node.
+    listed_until: Mono,
+    /// Others are promised what comes back, as the ledger said lately: until then, takes queue for it too.
+    contended_until: Mono,
     /// The ledger has nothing to grant before this instant.
     dry_until: Mono,
     /// It had little for those who do not wait yet, and is not asked ahead again before this instant.
@@ -129,6 +133,14 @@ struct Flight {
     need: u64,
 }
 
+/// What a request asks for: see [`Request`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Wish {
+    want: u64,
+    need: u64,
+    least: u64,
+}
+
 /// The ledger's last word.
 #[derive(Clone, Copy, Debug)]
 struct Word {
@@ -154,6 +166,8 @@ impl Node {
             expires: Mono(0),
             flight: None,
             word: None,
+            listed_until: Mono(0),
+            contended_until: Mono(0),
             dry_until: Mono(0),
             ahead_after: Mono(0),
             round_trip_ns: 1_000_000,
@@ -189,16 +203,16 @@ impl Node {
         if cost == 0 || cost > terms.burst {
             return self.known_or_central(terms, cost, now, None);
         }
-        if !self.worth_leasing(terms, now) {
+        if !self.worth_leasing(terms, cost, now) {
             // What is held, or spent and not reported, would be denied to those who take centrally.
             let send = if self.has_news() && self.flight.is_none() { self.give_up(terms, now) } else { None };
             return self.known_or_central(terms, cost, now, send);
         }
-        if valid < self.held || now < self.dry_until {
+        if valid < self.held || self.is_dry(terms, cost, now) {
             return Step::decided(self.deny(terms, cost, now), self.ask_ahead(terms, now));
         }
         self.unmet = self.unmet.saturating_add(cost);
-        let send = self.flight.is_none().then(|| self.request(terms, now));
+        let send = self.flight.is_none().then(|| self.request_for(terms, cost, now));
         Step { verdict: Verdict::Wait, send }
     }
 
@@ -280,6 +294,7 @@ impl Node {
             self.reported = reported;
         }
         self.expires = self.expiry(terms, reply, flight.sent, now);
+        self.listed_until = flight.sent.after(Duration::from_micros(terms.tau_us));
         self.promised = self.promised(terms, now) + reply.granted;
         self.held += reply.granted;
         // All that was promised is there once the ledger's debt is down to what a full bucket may owe.
@@ -296,6 +311,7 @@ impl Node {
             self.ahead_after = now.after(Duration::from_micros(pause_us));
         }
         self.word = Some(Word { reply: *reply, asked: flight.sent, heard: now });
+        self.note_contention(terms, now);
         self.lapse(now);
         true
     }
@@ -310,25 +326,33 @@ impl Node {
     }
 
     /// The ledger's reply to a central take of this node, or to anything else that is no lease, which was `asked` for then.
-    pub fn on_central(&mut self, reply: &Reply, asked: Mono, now: Mono) {
+    pub fn on_central(&mut self, terms: &Terms, reply: &Reply, asked: Mono, now: Mono) {
         if !reply.refused {
             self.silent = false;
             self.word = Some(Word { reply: *reply, asked, heard: now });
+            self.note_contention(terms, now);
         }
     }
 
-    /// To be called when [`Node::wakes_at`] has come: gives back what is not needed, and reports what was spent.
+    /// To be called when [`Node::wakes_at`] has come: gives back what is not needed, reports what was spent, and keeps alive what is
+    /// held for the next take of a node that is seldom asked.
     pub fn on_time(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
         self.lapse(now);
-        let is_due = self.wakes_at(terms).is_some_and(|at| at <= now);
-        if is_due { self.give_up(terms, now) } else { None }
+        if self.wakes_at(terms).is_none_or(|at| at > now) {
+            return None;
+        }
+        if now < self.idle_at(terms) { Some(self.request(terms, now)) } else { self.give_up(terms, now) }
     }
 
-    /// When nobody will have asked for long enough to give back what is held; `None` when nothing is held or unreported.
+    /// When nobody will have asked for long enough to give back what is held, or when its lease is to be prolonged until then; `None`
+    /// when nothing is held or unreported.
     #[must_use]
     pub fn wakes_at(&self, terms: &Terms) -> Option<Mono> {
-        (self.has_news() && self.flight.is_none())
-            .then(|| self.busy_at.after(Duration::from_micros(terms.tau_us / 2)))
+        if !self.has_news() || self.flight.is_some() {
+            return None;
+        }
+        let ends_soon = self.expires.0.saturating_sub(terms.tau_us * 250 + 2 * self.round_trip_ns);
+        Some(if self.held > 0 { self.idle_at(terms).min(Mono(ends_soon)) } else { self.idle_at(terms) })
     }
 
     /// Gives back all that is held, and reports what was spent: at shutdown, or when nobody asks any more. A request that is
@@ -344,7 +368,7 @@ impl Node {
         let held = std::mem::take(&mut self.held);
         self.promised = 0;
         self.given_back += held;
-        let request = self.send(0, 0, now);
+        let request = self.send(Wish::default(), now);
         #[cfg(feature = "faults")]
         if terms.has(Fault::SpendsWhatItGaveBack) {
             self.held = held;
@@ -360,6 +384,13 @@ impl Node {
         self.flight = None;
         self.word = None;
         self.dry_until = Mono(0);
+    }
+
+    /// Goes on by other terms of the key: what is held goes back to the ledger, by the new terms.
+    pub fn change(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
+        let request = self.give_up(terms, now);
+        (self.word, self.dry_until, self.ahead_after) = (None, Mono(0), Mono(0));
+        request
     }
 
     /// Permits held at `now` whose time is not up, those included that are not valid yet.
@@ -463,11 +494,12 @@ impl Node {
         Mono(sent.0.saturating_add((u128::from(lives_us) * 1_000_000_000 / million) as u64))
     }
 
-    fn send(&mut self, want: u64, need: u64, now: Mono) -> Request {
+    fn send(&mut self, wish: Wish, now: Mono) -> Request {
+        let Wish { want, need, least } = wish;
         self.seq += 1;
         self.flight = Some(Flight { seq: self.seq, sent: now, want, need });
         (self.reported, self.has_lapsed) = (self.spent, false);
-        Request { node: self.id, seq: self.seq, held: self.held, spent: self.spent, want, need }
+        Request { node: self.id, seq: self.seq, held: self.held, spent: self.spent, want, need, least }
     }
 }
 

@@ -55,7 +55,7 @@ pub struct Terms {
     pub(super) interval: u64,
     /// Units that come back in a microsecond; 0 of a window.
     pub(super) per_us: u64,
-    /// How far ahead of its refill permits may be promised, in units; 0 of a window.
+    /// How far ahead of its refill permits may be promised, in units: what comes back in half of tau; 0 of a window.
     pub(super) ahead: u64,
     /// Permits of the refill in one horizon, shared out among the nodes.
     pub(super) ration: u64,
@@ -124,9 +124,9 @@ impl Terms {
         };
         let per_us = scale * 1_000;
         let full = burst.checked_mul(interval).filter(|full| *full <= MOST)?;
-        let ahead = per_us.saturating_mul(horizon_us).min(full / 2);
+        let ahead = per_us.saturating_mul(tau_us / 2).min(full / 2);
         let ration = match windows {
-            None => ahead / interval,
+            None => per_us.saturating_mul(horizon_us).min(full / 2) / interval,
             Some(Windows { longest_us, .. }) => {
                 (u128::from(limit) * u128::from(horizon_us) / u128::from(longest_us)) as u64
             }
@@ -302,6 +302,12 @@ impl Terms {
     /// Whole permits that are there while `taken` is owed.
     pub(super) const fn room(&self, taken: u64) -> u64 {
         self.full().saturating_sub(taken) / self.interval
+    }
+
+    /// Permits that one of so many nodes is promised at a time, where nothing is there: its part of what comes back in half of tau, and
+    /// at least one.
+    pub(super) const fn turn(&self, active: u64) -> u64 {
+        self.ahead.div_ceil(self.interval * active)
     }
 
     /// What is owed `elapsed_us` after a reply, if nobody took anything and nothing that is out was settled.

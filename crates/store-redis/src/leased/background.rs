@@ -240,7 +240,7 @@ impl Leased {
         if let Some(entry) = self.table.shard(key).entries.get_mut(key)
             && Arc::ptr_eq(&entry.rule, rule)
         {
-            entry.node.on_central(reply, asked, self.now());
+            entry.node.on_central(&rule.terms, reply, asked, self.now());
         }
     }
 

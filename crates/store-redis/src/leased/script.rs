@@ -52,22 +52,21 @@ pub(crate) fn pack(terms: &Terms) -> Vec<u8> {
 /// One script call. `now_us`: the caller's time, where it counts and not the server's.
 pub(crate) fn encode(key: Vec<u8>, terms: Vec<u8>, job: Job, now_us: Option<u64>) -> ScriptCall {
     let (window_ends_us, numbers) = match job {
-        Job::Reset => (0, [5, 0, 0, 0, 0, 0, 0]),
+        Job::Reset => (0, [5, 0, 0, 0, 0, 0, 0, 0]),
         Job::Call(Call { op, window_ends_us }) => {
             let numbers = match op {
-                Op::Lease(it) => [0, it.node, it.seq, it.held, it.spent, it.want, it.need],
-                Op::Take { cost, times } => [1, cost, times, 0, 0, 0, 0],
-                Op::GiveBack { cost } => [2, cost, 0, 0, 0, 0, 0],
-                Op::Charge { cost } => [3, cost, 0, 0, 0, 0, 0],
-                Op::Peek => [4, 0, 0, 0, 0, 0, 0],
-                Op::Try { cost, times } => [6, cost, times, 0, 0, 0, 0],
+                Op::Lease(it) => [0, it.node, it.seq, it.held, it.spent, it.want, it.need, it.least],
+                Op::Take { cost, times } => [1, cost, times, 0, 0, 0, 0, 0],
+                Op::GiveBack { cost } => [2, cost, 0, 0, 0, 0, 0, 0],
+                Op::Charge { cost } => [3, cost, 0, 0, 0, 0, 0, 0],
+                Op::Peek => [4, 0, 0, 0, 0, 0, 0, 0],
+                Op::Try { cost, times } => [6, cost, times, 0, 0, 0, 0, 0],
             };
             (window_ends_us, numbers)
         }
     };
     let [op, rest @ ..] = numbers;
-    let [a, b, c, d, e, f] = rest;
-    let mut args = vec![terms, doubles(&[op, window_ends_us, a, b, c, d, e, f])];
+    let mut args = vec![terms, doubles(&[&[op, window_ends_us], &rest[..]].concat())];
     args.extend(now_us.map(|now_us| doubles(&[now_us])));
     ScriptCall { script: &SCRIPT, keys: vec![key], args }
 }
@@ -76,7 +75,7 @@ pub(crate) fn encode(key: Vec<u8>, terms: Vec<u8>, job: Job, now_us: Option<u64>
 pub(crate) fn decode(value: &Value) -> Result<Reply, Odd> {
     let odd = || Odd::Reply(format!("{value:?}").chars().take(200).collect());
     let Value::Array(items) = value else { return Err(odd()) };
-    let mut numbers = [0; 11];
+    let mut numbers = [0; 12];
     match items.as_slice() {
         [Value::Int(-1)] => return Err(Odd::Foreign),
         items if items.len() == numbers.len() => {
@@ -87,9 +86,10 @@ pub(crate) fn decode(value: &Value) -> Result<Reply, Odd> {
         }
         _ => return Err(odd()),
     }
-    let [now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active] = numbers;
+    let [now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active, crowd] =
+        numbers;
     let (refused, renewed) = (refused == 1, renewed == 1);
-    Ok(Reply { now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active })
+    Ok(Reply { now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active, crowd })
 }
 
 /// Whole numbers as the script unpacks them. Those beyond 2^53 lose their last digits, which no cap lets through.

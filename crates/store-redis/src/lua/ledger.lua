@@ -1,14 +1,14 @@
 -- The account of one leased key: `lease::Ledger`, number by number; what the names mean is said there.
--- The key holds a hash: `ledger` is "interval taken out before at ends epoch", and each node that leases has a field
--- named by its number, "seq held spent epoch". It expires when it equals an unseen key, and never earlier.
+-- The key holds a hash: `ledger` is "interval taken out before at ends window crowded crowd epoch", and each node that leases has a
+-- field named by its number, "seq held spent epoch". It expires when it equals an unseen key, and never earlier.
 -- ARGV: the terms; the call; the time in us where it is the caller's. All numbers are doubles, and whole.
--- Answers {now, refused, seq, renewed, granted, admitted, taken, out, before, ends, active}; {-1}: no state of ours.
+-- Answers {now, refused, seq, renewed, granted, admitted, taken, out, before, ends, active, crowd}; {-1}: no state of ours.
 local key = KEYS[1]
-local DEEPEST, MOST_NODES, LONGEST_WAIT = 4503599627370496, 1024, 60000000
+local DEEPEST, MOST_NODES, LONGEST_WAIT, CROWDED = 4503599627370496, 1024, 60000000, 10000000
 local LEASE, TAKE, GIVE_BACK, CHARGE, RESET, TRY = 0, 1, 2, 3, 5, 6
 local interval, per_us, burst, ahead, ration, tau, longest, first_hit = struct.unpack('<dddddddd', ARGV[1])
--- A lease's node, seq, held, spent, want, need; the others' cost and how often.
-local op, window_ends, node, seq, held, spent, want, need = struct.unpack('<dddddddd', ARGV[2])
+-- A lease's node, seq, held, spent, want, need, least; the others' cost and how often.
+local op, window_ends, node, seq, held, spent, want, need, least = struct.unpack('<ddddddddd', ARGV[2])
 local cost, times = node, seq
 local full, windows = burst * interval, per_us == 0
 local now
@@ -26,15 +26,16 @@ if found.err then
 end
 local v, known = found[1], found[2]
 local nodes = redis.call('HLEN', key)
-local of, taken, out, before, at, ends, epoch = 0, 0, 0, 0, 0, 0, 0
+local of, taken, out, before, at, ends, window, crowded, crowd, epoch = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if v then
-  of, taken, out, before, at, ends, epoch =
-    string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  of, taken, out, before, at, ends, window, crowded, crowd, epoch =
+    string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   if not of then
     return {-1}
   end
   of, taken, out, before = tonumber(of), tonumber(taken), tonumber(out), tonumber(before)
-  at, ends, epoch, nodes = tonumber(at), tonumber(ends), tonumber(epoch), nodes - 1
+  at, ends, window, crowded = tonumber(at), tonumber(ends), tonumber(window), tonumber(crowded)
+  crowd, epoch, nodes = tonumber(crowd), tonumber(epoch), nodes - 1
 elseif nodes > 0 then
   return {-1}
 end
@@ -44,17 +45,16 @@ local function units(permits)
   return math.min(permits * interval, DEEPEST)
 end
 
--- After a change of the rate, what is owed stays the same in permits, rounded up.
+-- After a change of the rate, what is owed stays the same in permits, the part of one included; rounded up by two units at most.
 if of ~= interval and of ~= 0 then
-  taken = units(math.ceil(taken / of))
+  local rest = taken % of
+  local part = rest > 0 and math.min(interval, math.ceil(rest / of * interval) + 1) or 0
+  taken = math.min(units((taken - rest) / of) + part, DEEPEST)
 end
 
 -- The time to go on at: a clock that went back a little is waited out.
 if at - now > LONGEST_WAIT then
-  at = now
-  if not windows then
-    ends = now + tau
-  end
+  at, ends = now, now + tau
 end
 now = math.max(now, at)
 
@@ -64,7 +64,8 @@ local function refill(to)
   at = math.max(at, to)
 end
 
-if not windows then
+-- Begins the epochs that are due: what a node held that was silent for all of the last one counts as spent.
+local function turn_epochs()
   if nodes > 0 and ends <= now then
     local all, epochs = redis.call('HGETALL', key), {}
     for i = 1, #all, 2 do
@@ -72,9 +73,11 @@ if not windows then
         epochs[all[i]] = tonumber(string.match(all[i + 1], '(%d+)$'))
       end
     end
-    -- First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
     while nodes > 0 and ends <= now do
-      refill(ends)
+      if not windows then
+        -- First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
+        refill(ends)
+      end
       before, out, epoch, ends = out, 0, epoch + 1, ends + tau
       for name, last in pairs(epochs) do
         if last + 1 < epoch then
@@ -87,25 +90,31 @@ if not windows then
       end
     end
   end
-  refill(now)
   if nodes == 0 then
     ends = now + tau
   end
+end
+
+if not windows then
+  window = 0
+  turn_epochs()
+  refill(now)
 else
   local till = first_hit == 1 and now + longest or window_ends
   local possible = now < till and till - now <= longest
   -- A clock that went back too far to wait for the window's end: what was counted stays counted, until a nearer end, but
   -- not nearer than that of the leases that are out.
-  local over, beyond = ends <= now, ends - now > longest + LONGEST_WAIT
+  local over, beyond = window <= now, window - now > longest + LONGEST_WAIT
   if (over or beyond) and not possible then
-    return {now, 1, op == LEASE and seq or 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    return {now, 1, op == LEASE and seq or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
   end
   if over then
-    taken, out, before, epoch, ends = 0, 0, 0, 0, till
+    taken, out, before, epoch, crowded, crowd, window = 0, 0, 0, 0, 0, 0, till
     nodes, known, anew = 0, false, true
   elseif beyond then
-    ends = math.max(till, now + tau)
+    window = math.max(till, now + tau)
   end
+  turn_epochs()
   at = now
 end
 
@@ -148,12 +157,27 @@ if op == LEASE then
     -- With half of the burst out, rations end, or those who take centrally would find nothing.
     local spare = math.max(0, math.floor(burst / 2) - held_by_all)
     local ahead_of_need = math.max(math.min(ration, spare), math.floor(room / (2 * active)))
-    local share = math.min(math.max(need, ahead_of_need), want)
+    local share = math.min(math.max(need, least, ahead_of_need), want)
     if share <= room or windows then
       granted = math.min(share, room)
     else
-      local promised = math.floor(math.max(0, full + ahead - taken) / interval)
-      granted = math.min(math.max(ration, room), share, promised, math.max(0, burst - held_by_all))
+      -- A place in the queue for what comes back: one for each node, and at its end.
+      local turn = math.ceil(ahead / (interval * active))
+      local has_place = math.max(0, taken - full) < turn * active * interval
+      -- Out never exceeds the burst, so that the refill that pays for a promise is never held up.
+      local uncommitted = math.max(0, burst - held_by_all)
+      if has_place and uncommitted < least and active * least > burst then
+        -- Whoever holds a place keeps it: with fewer places than nodes, all take from here, as they come.
+        crowd, crowded = active, now + CROWDED
+      end
+      if has_place and crowded <= now then
+        granted = math.min(math.max(turn, room, least), want, uncommitted)
+      else
+        granted = room
+      end
+    end
+    if granted < least then
+      granted = 0
     end
     taken = taken + granted * interval
     out = out + kept + granted
@@ -187,14 +211,14 @@ else
   elseif #gone > 0 then
     redis.call('HDEL', key, unpack(gone))
   end
-  local text =
-    string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', interval, taken, out, before, at, ends, epoch)
+  local text = string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', interval, taken, out, before, at, ends,
+    window, crowded, crowd, epoch)
   if entry then
     redis.call('HSET', key, 'ledger', text, id, entry)
   else
     redis.call('HSET', key, 'ledger', text)
   end
-  local forget = ends
+  local forget = window
   if not windows then
     forget = (nodes == 0 and at or ends + tau) + math.ceil(taken / per_us)
   end
@@ -206,4 +230,5 @@ else
   end
   redis.call('PEXPIREAT', key, string.format('%.0f', math.min(forget, 9e15)))
 end
-return {now, refused, answers, renewed, granted, admitted, taken, out, before, ends, nodes}
+return {now, refused, answers, renewed, granted, admitted, taken, out, before, windows and window or ends, nodes,
+  crowded > now and crowd or 0}

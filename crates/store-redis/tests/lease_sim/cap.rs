@@ -14,12 +14,12 @@ fn spent_at_once(terms: &Terms) -> u64 {
     let mut apply = |now_us, request: Request| {
         ledger.apply(terms, Call { op: Op::Lease(request), window_ends_us: 0 }, now_us).granted
     };
-    let hoard = |node, need| Request { node, seq: 1, held: 0, spent: 0, want: 10, need };
+    let hoard = |node, need| Request { node, seq: 1, held: 0, spent: 0, want: 10, need, least: 1 };
     let mut granted: u64 = (0..10).map(|node| apply(now_us, hoard(node, 10))).sum();
     assert_eq!(granted, BURST);
     granted += (10..20).map(|node| apply(now_us, hoard(node, 1))).sum::<u64>();
     now_us += terms.ahead().div_ceil(terms.per_us()); // by now all promises are valid
-    assert_eq!(apply(now_us, Request { node: 20, seq: 1, held: 0, spent: 0, want: 0, need: 0 }), 0);
+    assert_eq!(apply(now_us, Request { node: 20, seq: 1, held: 0, spent: 0, want: 0, need: 0, least: 0 }), 0);
     granted
 }
 

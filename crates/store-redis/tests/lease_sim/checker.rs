@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use tollgate_store_redis::lease::{Ledger, Terms};
 
-use crate::plan::{PATIENCE_NS, Plan};
+use crate::plan::{PATIENCE_NS, Plan, Trouble};
 
 /// The broken law, and how.
 pub(crate) type Broken = String;
@@ -102,9 +102,21 @@ impl Line {
     }
 }
 
+/// The most that can be promised ahead of its refill, in permits × ns: a queue with a turn for each node, what comes back in half of
+/// tau in all, and one grant behind it: another turn, or a caller's cost. Never more than the burst, since it is out.
+fn most_promised(plan: &Plan) -> i128 {
+    let burst = i128::from(plan.burst) * i128::from(plan.period_ns);
+    let queue = (i128::from(plan.limit) * i128::from(plan.tau_ns() / 2)).min(burst / 2);
+    let hoards =
+        plan.troubles.iter().any(|(_, trouble)| matches!(trouble, Trouble::Hoard | Trouble::Edge { .. }));
+    let largest = plan.phases.iter().map(|phase| phase.costs.largest()).max().unwrap_or(1);
+    let largest = if hoards { plan.burst } else { largest };
+    let rest = (plan.hosts as u64 + largest) * plan.period_ns;
+    2 * queue + i128::from(rest)
+}
+
 impl Checker {
     pub(crate) fn new(plan: &Plan, clock_us: u64) -> Self {
-        let ahead_ns = plan.timing.horizon.as_nanos() as i128;
         Self {
             limit: i128::from(plan.limit),
             period_ns: i128::from(plan.period_ns),
@@ -116,16 +128,15 @@ impl Checker {
             high_us: clock_us,
             ran: Line::default(),
             rose: Line::default(),
-            ahead: (i128::from(plan.limit) * ahead_ns)
-                .min(i128::from(plan.burst) * i128::from(plan.period_ns) / 2),
+            ahead: most_promised(plan),
             was_set_back: false,
             was_set: false,
             held_over: Vec::new(),
             window: (0, 0),
             windows: Vec::new(),
             stood: VecDeque::new(),
-            // A horizon since the answer came, a late one included; and a thousandth for the clocks.
-            believed_ns: (ahead_ns as u64 + PATIENCE_NS) * 1_005 / 1_000,
+            // Half of tau since the answer came, a late one included; and a thousandth for the clocks.
+            believed_ns: (plan.tau_ns() / 2 + PATIENCE_NS) * 1_005 / 1_000,
         }
     }
 
@@ -135,7 +146,7 @@ impl Checker {
         let out = i128::from(ledger.out + ledger.out_before);
         let (full, per_us) = (i128::from(terms.full()), i128::from(terms.per_us()));
         let there = full - i128::from(ledger.taken);
-        if let Some(window) = self.windows.last_mut().filter(|window| window.ends_us == ledger.ends_us) {
+        if let Some(window) = self.windows.last_mut().filter(|window| window.ends_us == ledger.window_ends_us) {
             window.rest = there.max(0) + out;
             if there <= 0 {
                 window.dry_at.get_or_insert(true_ns);
@@ -147,7 +158,7 @@ impl Checker {
             most: if self.is_window { full - i128::from(ledger.taken) } else { full - out * permit },
             per_us,
             permit,
-            ends_us: if self.is_window { ledger.ends_us } else { u64::MAX },
+            ends_us: if self.is_window { ledger.window_ends_us } else { u64::MAX },
         });
         while self.stood.get(1).is_some_and(|next| next.at_ns + self.believed_ns < true_ns) {
             self.stood.pop_front();
@@ -174,7 +185,7 @@ impl Checker {
         if had_none || self.stood.is_empty() {
             return Ok(());
         }
-        Err(format!("I5: {cost} denied by a node alone, and there all the time for a horizon"))
+        Err(format!("I5: {cost} denied by a node alone, and there all the time for half of tau"))
     }
 
     /// The ledger's clock, as it runs. Without a key, nothing remembers that it was ever later.
@@ -333,7 +344,7 @@ impl Checker {
         if entries != out {
             return Err(format!("I3: entries hold {entries}, the book says {out}"));
         }
-        if !self.is_window && ledger.taken < out * terms.interval() {
+        if !self.is_window && ledger.taken < out * ledger.interval {
             return Err(format!(
                 "I3: level + outstanding > B: {} units owed with {out} permits out",
                 ledger.taken
@@ -342,7 +353,11 @@ impl Checker {
         if out > terms.burst() {
             return Err(format!("I3: {out} permits are out of {}", terms.burst()));
         }
-        if !self.is_window && !self.has_charges && ledger.taken > terms.full() + terms.ahead() {
+        let deepest = (self.burst * self.period_ns + self.ahead) * i128::from(ledger.interval);
+        if !self.is_window
+            && !self.has_charges
+            && i128::from(ledger.taken) * self.period_ns > deepest + self.period_ns
+        {
             return Err(format!("I3: {} units owed, more than was promised", ledger.taken));
         }
         if self.held_over.iter().any(|(until, _)| true_ns < *until) {

@@ -3,7 +3,7 @@
 use tollgate_core::{Algorithm, Align, Refill};
 use tollgate_store_redis::lease::Timing;
 
-use crate::plan::{MS, Phase, Plan};
+use crate::plan::{Costs, Gaps, MS, Phase, Plan};
 use crate::run;
 
 const SPAN_NS: u64 = 2_000 * MS;
@@ -16,13 +16,15 @@ fn dry(limit: u64, period_ns: u64, algorithm: Algorithm) -> Plan {
         from_ns: 0,
         until_ns: SPAN_NS,
         every_ns: EVERY_NS,
+        gaps: Gaps::Even,
         together: 1,
-        largest_cost: 1,
+        costs: Costs::UpTo(1),
     };
     Plan {
         seed: 1,
         hosts: 4,
         limit,
+        limits: Vec::new(),
         period_ns,
         burst: limit,
         algorithm,
@@ -40,6 +42,7 @@ fn dry(limit: u64, period_ns: u64, algorithm: Algorithm) -> Plan {
         troubles: Vec::new(),
         calm_from_ns: 0,
         measured_ns: (SPAN_NS - 1, SPAN_NS),
+        records: false,
     }
 }
 

@@ -52,7 +52,7 @@ impl Alone {
                 }
                 Verdict::Central => {
                     let reply = self.call(Op::Take { cost, times: 1 });
-                    self.node.on_central(&reply, now, now);
+                    self.node.on_central(&self.terms, &reply, now, now);
                     return self.terms.decision(&reply, cost);
                 }
                 Verdict::Wait => assert!(before.is_some(), "waits for nothing"),
@@ -198,7 +198,7 @@ fn what_ran_out_of_time_unspent_is_told_and_is_there_again() {
         assert!(alone.take(1).is_admitted());
     }
     let (held, taken) = (alone.node.held(), alone.ledger.taken);
-    alone.now_ns += 2 * alone.terms.tau_us() * 1_000;
+    alone.now_ns += alone.terms.tau_us() * 1_000;
     let now = Mono(alone.now_ns);
     let request = alone.node.on_time(&alone.terms, now).expect("news for the ledger");
     assert_eq!((request.held, alone.node.lapsed()), (0, held));
@@ -247,11 +247,11 @@ fn right_before_a_windows_end_takes_go_to_the_ledger() {
 #[test]
 fn what_comes_back_to_a_full_window_can_be_taken_again() {
     let mut alone = Alone::new(window(10, Duration::from_secs(1), Align::Calendar));
-    let request = Request { node: 7, seq: 1, held: 0, spent: 0, want: 4, need: 4 };
+    let request = Request { node: 7, seq: 1, held: 0, spent: 0, want: 4, need: 4, least: 1 };
     assert_eq!(alone.call(Op::Lease(request)).granted, 4);
     assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 6);
     alone.call(Op::Charge { cost: 5 });
-    let back = alone.call(Op::Lease(Request { seq: 2, spent: 1, want: 0, need: 0, ..request }));
+    let back = alone.call(Op::Lease(Request { seq: 2, spent: 1, want: 0, need: 0, least: 0, ..request }));
     assert_eq!((back.taken, back.out), (7, 0), "one is spent and three are back");
     assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 3);
     // A return of what was taken is set against all that was counted, as in core.
@@ -263,7 +263,7 @@ fn a_node_for_which_the_ledger_has_no_place_takes_centrally() {
     let quota = bucket(1_000_000, Duration::from_secs(1), 1_000_000);
     let mut alone = Alone::new(quota);
     for node in 0..MOST_NODES as u64 {
-        let request = Request { node: 1_000 + node, seq: 1, held: 0, spent: 0, want: 1, need: 1 };
+        let request = Request { node: 1_000 + node, seq: 1, held: 0, spent: 0, want: 1, need: 1, least: 1 };
         assert_eq!(alone.call(Op::Lease(request)).granted, 1);
     }
     for _ in 0..100 {

@@ -11,9 +11,11 @@
 mod cap;
 mod checker;
 mod dry;
+mod fleet;
 mod honest;
 mod plan;
 mod rng;
+mod served;
 mod step;
 mod world;
 

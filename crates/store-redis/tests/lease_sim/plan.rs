@@ -17,11 +17,70 @@ pub(crate) struct Phase {
     pub(crate) host: usize,
     pub(crate) from_ns: u64,
     pub(crate) until_ns: u64,
-    /// Between two takes; half to one and a half times as long.
+    /// Between two takes, on average.
     pub(crate) every_ns: u64,
+    pub(crate) gaps: Gaps,
     /// Takes that come together.
     pub(crate) together: u64,
-    pub(crate) largest_cost: u64,
+    pub(crate) costs: Costs,
+}
+
+/// How the gaps between takes are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gaps {
+    /// Half to one and a half times the average.
+    Even,
+    /// Exponentially: a Poisson process.
+    Poisson,
+    /// Bursts of this many takes at once, a Poisson process of their own.
+    Bursts(u64),
+}
+
+impl Gaps {
+    pub(crate) fn draw(self, every_ns: u64, rng: &mut Rng) -> u64 {
+        let gap = match self {
+            Self::Even => rng.range(every_ns / 2, every_ns * 3 / 2),
+            Self::Poisson => rng.exponential(every_ns),
+            Self::Bursts(size) => rng.exponential(every_ns.saturating_mul(size)),
+        };
+        gap.max(1)
+    }
+
+    pub(crate) const fn at_once(self) -> u64 {
+        if let Self::Bursts(size) = self { size } else { 1 }
+    }
+}
+
+/// What takes cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Costs {
+    /// Evenly from 1 to this.
+    UpTo(u64),
+    /// One of these, each as likely as its number of places.
+    OneOf(Vec<u64>),
+}
+
+impl Costs {
+    pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
+        match self {
+            Self::UpTo(most) => rng.range(1, *most),
+            Self::OneOf(costs) => rng.pick(costs),
+        }
+    }
+
+    pub(crate) fn largest(&self) -> u64 {
+        match self {
+            Self::UpTo(most) => *most,
+            Self::OneOf(costs) => costs.iter().copied().max().unwrap_or(1),
+        }
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        match self {
+            Self::UpTo(most) => (*most as f64 + 1.0) / 2.0,
+            Self::OneOf(costs) => costs.iter().sum::<u64>() as f64 / costs.len() as f64,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +113,18 @@ pub(crate) enum Trouble {
     Look,
     /// The host's process ends in order: it gives back what it holds, then starts again.
     Leave { host: usize },
+    /// The host reloads its rule, with another limit.
+    Reload { host: usize, limit: u64 },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) hosts: usize,
+    /// The limit by which the laws hold: the highest of all hosts'.
     pub(crate) limit: u64,
+    /// Limits of the hosts, in turn, where they differ; empty: all have `limit`.
+    pub(crate) limits: Vec<u64>,
     pub(crate) period_ns: u64,
     pub(crate) burst: u64,
     pub(crate) algorithm: Algorithm,
@@ -86,6 +150,8 @@ pub(crate) struct Plan {
     pub(crate) calm_from_ns: u64,
     /// From here on to the end, demand is twice the rate: nothing of the quota may be lost.
     pub(crate) measured_ns: (u64, u64),
+    /// All arrivals are kept, to be compared with one exact bucket.
+    pub(crate) records: bool,
 }
 
 impl Plan {
@@ -134,6 +200,7 @@ impl Plan {
             seed,
             hosts,
             limit,
+            limits: Vec::new(),
             period_ns,
             burst,
             algorithm,
@@ -151,15 +218,21 @@ impl Plan {
             troubles: Vec::new(),
             calm_from_ns,
             measured_ns: (from_ns, from_ns + measured_for_ns),
+            records: false,
         };
         plan.add_demand(&mut rng);
         plan.add_troubles(&mut rng);
         plan
     }
 
-    pub(crate) fn quota(&self) -> Quota {
+    pub(crate) fn quota(&self, limit: u64) -> Quota {
         let period = Period::Span(Duration::from_nanos(self.period_ns));
-        Quota::new(self.limit, period, self.algorithm.clone()).expect("a quota within bounds")
+        Quota::new(limit, period, self.algorithm.clone()).expect("a quota within bounds")
+    }
+
+    /// The limit that a host goes by at first.
+    pub(crate) fn limit_of(&self, host: usize) -> u64 {
+        if self.limits.is_empty() { self.limit } else { self.limits[host % self.limits.len()] }
     }
 
     pub(crate) fn is_window(&self) -> bool {
@@ -181,7 +254,8 @@ impl Plan {
                     let together = rng.pick(&[1, 1, 1, 4, 16]);
                     let largest_cost = rng.pick(&[1, 1, 1, 3, (self.burst / 2).max(1)]);
                     let every_ns = (even_ns * together * largest_cost.div_ceil(2) * 2 / speed).max(20_000);
-                    self.phases.push(Phase { host, from_ns: at, until_ns, every_ns, together, largest_cost });
+                    let (gaps, costs) = (Gaps::Even, Costs::UpTo(largest_cost));
+                    self.phases.push(Phase { host, from_ns: at, until_ns, every_ns, gaps, together, costs });
                 }
                 at = until_ns;
             }
@@ -191,8 +265,9 @@ impl Plan {
                 from_ns,
                 until_ns,
                 every_ns: even_ns / 2 + 1,
+                gaps: Gaps::Even,
                 together: 1,
-                largest_cost: 1,
+                costs: Costs::UpTo(1),
             });
         }
     }

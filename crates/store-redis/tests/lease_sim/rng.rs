@@ -24,6 +24,12 @@ impl Rng {
         low + self.next() % (high.max(low) - low + 1)
     }
 
+    /// Exponentially distributed, with this mean.
+    pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
+        let uniform = ((self.next() >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
+        (-uniform.ln() * mean as f64) as u64
+    }
+
     /// True so many times in a hundred.
     pub(crate) fn percent(&mut self, of_hundred: u64) -> bool {
         self.next() % 100 < of_hundred

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_core::{Algorithm, Refill};
 use tollgate_store_redis::lease::Timing;
 
-use crate::plan::{MS, Phase, Plan};
+use crate::plan::{Costs, Gaps, MS, Phase, Plan};
 use crate::run;
 
 const RATE: u64 = 2_000;
@@ -18,7 +18,7 @@ fn step(hosts: usize) -> Plan {
     let end_ns = QUIET_NS + STEP_NS;
     let phase = |host, from_ns, until_ns, a_second: u64| {
         let every_ns = 1_000 * MS * hosts as u64 / a_second;
-        Phase { host, from_ns, until_ns, every_ns, together: 1, largest_cost: 1 }
+        Phase { host, from_ns, until_ns, every_ns, gaps: Gaps::Even, together: 1, costs: Costs::UpTo(1) }
     };
     let phases = (0..hosts)
         .flat_map(|host| [phase(host, 0, QUIET_NS, RATE / 2), phase(host, QUIET_NS, end_ns, 5 * RATE)])
@@ -27,6 +27,7 @@ fn step(hosts: usize) -> Plan {
         seed: 1,
         hosts,
         limit: RATE,
+        limits: Vec::new(),
         period_ns: 1_000 * MS,
         burst: BURST,
         algorithm: Algorithm::TokenBucket {
@@ -49,6 +50,7 @@ fn step(hosts: usize) -> Plan {
         troubles: Vec::new(),
         calm_from_ns: 0,
         measured_ns: (end_ns - 1, end_ns),
+        records: false,
     }
 }
 

@@ -16,6 +16,7 @@ use tollgate_store_redis::lease::{Call, Fault, Ledger, Mono, Node, Reply, Terms}
 use crate::checker::{Broken, Checker};
 use crate::plan::{MS, Plan, Trouble};
 use crate::rng::Rng;
+use crate::served::Served;
 
 /// 2026 in microseconds: where the ledger's clock begins.
 const BEGIN_US: u64 = 1_780_000_000_000_000;
@@ -36,6 +37,8 @@ pub(crate) struct Outcome {
     pub(crate) centrals: u64,
     /// Admitted in the measured span, of what the rate gave.
     pub(crate) yielded: Option<f64>,
+    /// What each host was asked for and admitted.
+    pub(crate) served: Served,
     /// Highest of A − r·t above its lowest, as share of the burst.
     pub(crate) peak: f64,
 }
@@ -84,6 +87,15 @@ enum Event {
 struct Message {
     number: u64,
     call: Call,
+    /// Whose terms it names, of the world's rules.
+    rule: usize,
+}
+
+/// A quota that hosts may have.
+struct Rule {
+    limit: u64,
+    terms: Terms,
+    quota: Quota,
 }
 
 struct Host {
@@ -94,6 +106,8 @@ struct Host {
     deferred: Vec<Event>,
     node: Node,
     node_id: u64,
+    /// Which of the world's rules it goes by.
+    rule: usize,
     /// How fast the monotonic clock runs, in millionths off, and what it showed at first.
     drift_ppm: i64,
     began_ns: u64,
@@ -119,9 +133,11 @@ struct Host {
 
 pub(crate) struct World<'a> {
     plan: &'a Plan,
-    terms: Terms,
-    quota: Quota,
+    /// The first has the highest limit, by which the laws hold.
+    rules: Vec<Rule>,
+    fault: Option<Fault>,
     local: Quota,
+    served: Served,
     rng: Rng,
     now: u64,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -143,18 +159,14 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(plan: &'a Plan, fault: Option<Fault>, keeps_trace: bool) -> Self {
-        let quota = plan.quota();
-        let mut terms = Terms::with(&quota, plan.timing).expect("a quota that can be leased");
-        if let Some(fault) = fault {
-            terms = terms.with_fault(fault);
-        }
         let mut rng = Rng::new(plan.seed ^ 0xA5A5);
         let share = |whole: u64| (whole / plan.hosts as u64).max(1);
         let span = std::time::Duration::from_nanos(plan.period_ns);
         let mut world = Self {
-            terms,
+            rules: vec![Rule::new(plan, plan.limit, fault)],
+            served: Served::new(plan),
             local: Quota::token_bucket(share(plan.limit), span).expect("a quota within bounds"),
-            quota,
+            fault,
             now: 0,
             events: BinaryHeap::new(),
             slots: Vec::new(),
@@ -174,12 +186,12 @@ impl<'a> World<'a> {
             rng,
             plan,
         };
-        for _ in 0..plan.hosts {
-            let host = world.host();
+        for at in 0..plan.hosts {
+            let host = world.host(plan.limit_of(at));
             world.hosts.push(host);
         }
         for (index, phase) in plan.phases.iter().enumerate() {
-            let first = phase.from_ns + world.rng.range(0, phase.every_ns);
+            let first = phase.from_ns + world.rng.range(0, phase.every_ns * phase.gaps.at_once());
             if first < phase.until_ns {
                 world.at(first, Event::Take { phase: index });
             }
@@ -190,8 +202,9 @@ impl<'a> World<'a> {
         world
     }
 
-    fn host(&mut self) -> Host {
+    fn host(&mut self, limit: u64) -> Host {
         let node_id = self.rng.next() >> 11;
+        let rule = self.rule(limit);
         Host {
             life: 0,
             is_up: true,
@@ -199,6 +212,7 @@ impl<'a> World<'a> {
             deferred: Vec::new(),
             node: Node::new(node_id),
             node_id,
+            rule,
             drift_ppm: drift(&mut self.rng, self.plan.drift_ppm),
             began_ns: self.rng.range(0, 1 << 50),
             wall_ns: 0,
@@ -214,6 +228,15 @@ impl<'a> World<'a> {
             degraded: 0,
             degraded_lowest: i128::MAX,
         }
+    }
+
+    /// The place of the rule with this limit.
+    fn rule(&mut self, limit: u64) -> usize {
+        if let Some(at) = self.rules.iter().position(|rule| rule.limit == limit) {
+            return at;
+        }
+        self.rules.push(Rule::new(self.plan, limit, self.fault));
+        self.rules.len() - 1
     }
 
     /// Runs to the end, or to the first law that is broken.
@@ -241,6 +264,7 @@ impl<'a> World<'a> {
         }
         self.out.broken = broken;
         self.out.peak = self.checker.peak();
+        self.out.served = self.served;
         self.out
     }
 
@@ -371,6 +395,17 @@ impl<'a> World<'a> {
             }
         }
         Ok(())
+    }
+}
+
+impl Rule {
+    fn new(plan: &Plan, limit: u64, fault: Option<Fault>) -> Self {
+        let quota = plan.quota(limit);
+        let mut terms = Terms::with(&quota, plan.timing).expect("a quota that can be leased");
+        if let Some(fault) = fault {
+            terms = terms.with_fault(fault);
+        }
+        Self { limit, terms, quota }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 #[cfg(feature = "faults")]
 use super::Fault;
-use super::{MOST_NODES, Mono, Node, Reply, Request, Terms, Word};
+use super::{MOST_NODES, Mono, Node, Reply, Request, Terms, Wish, Word};
 
 impl Node {
     /// The ledger's last word is no older than a horizon.
@@ -23,13 +23,18 @@ impl Node {
         if self.flight.is_some() || self.held > 0 || is_counted {
             return false;
         }
-        let wait_us = terms.wait_us(reply, cost);
+        // Where many ask, what comes back by then is gone by then: each asks in its turn.
+        let wait_us = terms.wait_us(reply, cost).saturating_mul(reply.crowd.max(1));
+        let most_us = if reply.crowd > 0 { terms.tau_us / 2 } else { terms.horizon_us };
         #[cfg(feature = "faults")]
-        let most_us = if terms.has(Fault::RemembersDenials) { u64::MAX } else { terms.horizon_us };
-        #[cfg(not(feature = "faults"))]
-        let most_us = terms.horizon_us;
+        let most_us = if terms.has(Fault::RemembersDenials) { u64::MAX } else { most_us };
         let lasts_us = terms.shrunk_us(wait_us.min(most_us).saturating_mul(1_000));
         now < asked.after(Duration::from_micros(lasts_us))
+    }
+
+    /// The ledger could not grant what was asked for, nor `cost`, and is not asked again for a while.
+    pub(super) fn is_dry(&self, terms: &Terms, cost: u64, now: Mono) -> bool {
+        now < self.dry_until && self.word.is_none_or(|word| terms.room(word.reply.taken) < cost)
     }
 
     /// How long it makes no sense to ask a ledger that granted nothing: until its queue of promises has a place again, or what
@@ -38,33 +43,82 @@ impl Node {
         if terms.windows.is_some() {
             return reply.ends_us.saturating_sub(reply.now_us).min(terms.horizon_us);
         }
-        let place = (terms.ration / reply.active.max(1)).max(1) * terms.interval;
-        let until_place =
-            (reply.taken + place).saturating_sub(terms.full() + terms.ahead).div_ceil(terms.per_us);
+        let active = reply.active.max(1);
+        let queue = terms.turn(active) * active * terms.interval;
+        let until_place = (reply.taken + 1).saturating_sub(terms.full() + queue).div_ceil(terms.per_us);
         until_place.clamp(terms.horizon_us / 8, terms.horizon_us)
     }
 
     /// A request ahead of exhaustion, or to keep alive what is still needed.
     pub(super) fn ask_ahead(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
         let soon_ns = 2 * self.round_trip_ns;
-        if self.flight.is_some() || now < self.ahead_after || self.clear.0 > now.0.saturating_add(soon_ns) {
+        if self.flight.is_some() || now < self.ahead_after {
             return None;
         }
-        let low = self.demand.covering(soon_ns, terms.horizon_ns());
+        if self.clear.0 > now.0.saturating_add(soon_ns) {
+            // Others may have given back since: then what is promised here is valid sooner.
+            let is_old = self.word.is_some_and(|word| word.asked.after(Duration::from_micros(terms.tau_us / 2)) <= now);
+            return is_old.then(|| self.send(Wish::default(), now));
+        }
+        let typical = self.demand.typical_cost();
+        let awaited_ns = soon_ns + self.queue_us(terms, now).unwrap_or(0) * 1_000;
+        let low = self.demand.covering(awaited_ns, terms.horizon_ns()).max(typical - 1);
         let ends_soon = self.expires.0.saturating_sub(now.0) < soon_ns;
-        ((self.held <= low || ends_soon) && self.worth_leasing(terms, now)).then(|| self.request(terms, now))
+        ((self.held <= low || ends_soon) && self.worth_leasing(terms, typical, now))
+            .then(|| self.request(terms, now))
     }
 
-    /// A request for a horizon's worth beyond what keeps it from asking, and for those who wait.
+    /// A request for a caller whose take is above what is held: parts of what it needs are of no use to it, and go back, so that
+    /// the ledger sees all that there is.
+    pub(super) fn request_for(&mut self, terms: &Terms, cost: u64, now: Mono) -> Request {
+        #[cfg(feature = "faults")]
+        if terms.has(Fault::GrantsParts) {
+            return self.request(terms, now);
+        }
+        self.given_back += std::mem::take(&mut self.held);
+        self.promised = 0;
+        let need = self.unmet.min(terms.burst);
+        let want = self.target(terms, now).max(need);
+        self.send(Wish { want, need, least: cost }, now)
+    }
+
+    /// A request for what keeps a node from asking for a while.
     pub(super) fn request(&mut self, terms: &Terms, now: Mono) -> Request {
         let need = self.unmet.saturating_sub(self.held).min(terms.burst);
-        let span_ns = terms.horizon_ns() + 2 * self.round_trip_ns;
-        let target = self.demand.covering(span_ns, terms.horizon_ns()).min(terms.burst);
+        let target = self.target(terms, now);
         // What is far beyond it came for a caller that left, or before demand fell; it is of use elsewhere.
         let surplus = self.held.saturating_sub(target.saturating_mul(2).max(self.unmet));
         self.held -= surplus;
         self.given_back += surplus;
-        self.send(target.saturating_sub(self.held).max(need), need, now)
+        let want = target.saturating_sub(self.held).max(need);
+        let least = self.demand.typical_cost().saturating_sub(self.held).max(1).min(want);
+        self.send(Wish { want, need, least }, now)
+    }
+
+    /// How many permits to hold: for a horizon, the way to the ledger and back, and the queue there.
+    fn target(&self, terms: &Terms, now: Mono) -> u64 {
+        let queue_ns = self.queue_us(terms, now).map_or(0, |queue_us| (queue_us + terms.tau_us / 2) * 1_000);
+        let span_ns = terms.horizon_ns() + 2 * self.round_trip_ns + queue_ns;
+        self.demand.covering(span_ns, terms.horizon_ns()).min(terms.burst)
+    }
+
+    /// How long the queue for what comes back was at the ledger's last word; `None` where there is none.
+    fn queue_us(&self, terms: &Terms, now: Mono) -> Option<u64> {
+        let Word { reply, .. } = self.word.as_ref().filter(|_| now < self.contended_until)?;
+        reply.taken.saturating_sub(terms.full()).checked_div(terms.per_us)
+    }
+
+    /// When nobody has asked for so long that what is held is given back: half of tau. Where all that comes back is promised, a node
+    /// that is seldom asked keeps its permit or two for longer, or none would ever be there when somebody asks.
+    pub(super) fn idle_at(&self, terms: &Terms) -> Mono {
+        let least_us = terms.tau_us / 2;
+        let takes = self.demand.takes(terms.horizon_ns());
+        let idle_us = if self.busy_at < self.contended_until && takes > 0.0 {
+            ((3.0 * terms.horizon_us as f64 / takes) as u64).clamp(least_us, 4 * terms.tau_us)
+        } else {
+            least_us
+        };
+        self.busy_at.after(Duration::from_micros(idle_us))
     }
 
     /// The window in force ends so soon that a lease would have ended before it is heard of.
@@ -78,23 +132,61 @@ impl Node {
     }
 
     /// The gate: a lease must be worth its message, and the quota large enough to be shared out. It closes at half of what opens it.
-    pub(super) fn worth_leasing(&mut self, terms: &Terms, now: Mono) -> bool {
+    ///
+    /// Where a `cost` is not there and others are promised what comes back, it is open to everyone: who takes centrally finds
+    /// nothing for as long as others queue.
+    pub(super) fn worth_leasing(&mut self, terms: &Terms, cost: u64, now: Mono) -> bool {
         if self.is_at_an_end(terms, now) {
             return false;
         }
+        let has_entry = now < self.listed_until;
         let (active, room) = match &self.word {
-            Some(Word { reply, .. }) => (reply.active.max(1), terms.room(reply.taken)),
+            Some(Word { reply, heard, .. }) => {
+                let taken = terms.taken_after(reply, now.0.saturating_sub(heard.0) / 1_000);
+                (reply.active.max(1), terms.room(taken))
+            }
             None => (1, terms.burst),
         };
         // One more would have no entry in the ledger, and so nothing to spend.
-        let has_place =
-            self.word.as_ref().is_none_or(|word| word.reply.renewed || active < MOST_NODES as u64);
+        let has_place = has_entry || active < MOST_NODES as u64;
         let factor = if self.leases { 1 } else { 2 };
-        let is_ample = terms.ration >= 2 * factor * active || room >= 128 * factor * active;
+        let typical = self.demand.typical_cost();
+        let share = (factor * active).saturating_mul(typical);
+        let is_ample = (terms.ration >= share.saturating_mul(2) || room >= share.saturating_mul(128))
+            && terms.burst >= share.saturating_mul(4);
         // What is spent counts as out until it is reported: the burst must cover some round trips of the refill.
         let is_near = terms.full() >= (4 * factor * self.round_trip_ns / 1_000).saturating_mul(terms.per_us);
-        let expected = self.demand.expected(terms.horizon_ns(), terms.horizon_ns());
-        self.leases = has_place && is_ample && is_near && expected >= (2 * factor) as f64;
+        let is_busy = self.demand.takes(terms.horizon_ns()) >= 1.5 * factor as f64;
+        let is_scarce = terms.windows.is_none() && room < cost && is_busy && is_near;
+        let queues = (is_scarce || now < self.contended_until)
+            && self.word.is_none_or(|word| word.reply.crowd == 0)
+            && self.is_spent_soon(terms, active);
+        #[cfg(feature = "faults")]
+        let queues = queues && !terms.has(Fault::NeverQueues);
+        self.leases = has_place && (is_ample && is_near && is_busy || queues);
         self.leases
+    }
+
+    /// Remembers for a while that others are promised what comes back: by time alone there would soon be room, but they take it.
+    pub(super) fn note_contention(&mut self, terms: &Terms, now: Mono) {
+        let Some(Word { reply, .. }) = &self.word else { return };
+        let others = reply.active > u64::from(now < self.listed_until);
+        let room = terms.room(reply.taken);
+        if reply.crowd > 0 {
+            self.contended_until = Mono(0);
+        } else if terms.windows.is_none() && others && reply.taken > terms.full() {
+            self.contended_until = now.after(Duration::from_micros(4 * terms.tau_us));
+        } else if room > terms.burst / 4 {
+            self.contended_until = Mono(0);
+        }
+    }
+
+    /// What nodes hold in the queue's regime does not fill the burst, or refill would be held up: by Little's law that is the rate
+    /// times how long a take is waited for, where all nodes are as this one; or a few takes of each.
+    fn is_spent_soon(&self, terms: &Terms, active: u64) -> bool {
+        let (typical, takes) = (self.demand.typical_cost(), self.demand.takes(terms.horizon_ns()));
+        let idle = terms.ration as f64 / takes.max(0.01);
+        let stocks = (2 * active).saturating_mul(typical) as f64;
+        idle.min(stocks) + typical as f64 <= terms.burst as f64 / 2.0
     }
 }

@@ -14,7 +14,7 @@ impl Node {
         let Some(Word { reply, heard, .. }) = &self.word else { return (held, 0) };
         let elapsed_us = now.0.saturating_sub(heard.0) / 1_000;
         let taken = terms.taken_after(reply, elapsed_us);
-        let there = if self.silent { 0 } else { terms.room(taken) };
+        let there = if self.silent || now < self.contended_until { 0 } else { terms.room(taken) };
         let is_all_here = taken <= terms.units(self.held);
         let reset_us = if is_all_here {
             0

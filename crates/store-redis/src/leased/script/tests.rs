@@ -184,7 +184,7 @@ fn on_the_servers_clock_a_key_lives_as_long_as_it_matters() {
     let mut client = redis.client().expect("it answers");
     let quota = Quota::token_bucket(1_000, Duration::from_secs(1)).expect("a quota");
     let terms = Terms::of(&quota).expect("leased");
-    let request = Request { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1 };
+    let request = Request { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1, least: 1 };
     let lease = Job::Call(Call { op: Op::Lease(request), window_ends_us: 0 });
     let reply = run(&mut client, &encode(KEY.to_vec(), pack(&terms), lease, None)).expect("a reply");
     assert_eq!((reply.granted, reply.active), (100, 1));

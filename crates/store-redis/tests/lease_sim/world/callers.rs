@@ -9,8 +9,8 @@ use crate::plan::Phase;
 
 impl World<'_> {
     pub(super) fn next_take(&mut self, phase: usize) {
-        let Phase { every_ns, until_ns, .. } = self.plan.phases[phase];
-        let next = self.now + self.rng.range(every_ns / 2, every_ns * 3 / 2).max(1);
+        let Phase { every_ns, until_ns, gaps, .. } = self.plan.phases[phase];
+        let next = self.now + gaps.draw(every_ns, &mut self.rng);
         if next < until_ns {
             self.at(next, Event::Take { phase });
         }
@@ -22,12 +22,13 @@ impl World<'_> {
     }
 
     pub(super) fn takes(&mut self, phase: usize) -> Result<(), Broken> {
-        let Phase { host, together, largest_cost, .. } = self.plan.phases[phase];
+        let Phase { host, together, gaps, .. } = self.plan.phases[phase];
         if !self.hosts[host].is_up {
             return Ok(());
         }
-        for _ in 0..together {
-            let cost = self.rng.range(1, largest_cost);
+        for _ in 0..together * gaps.at_once() {
+            let cost = self.plan.phases[phase].costs.draw(&mut self.rng);
+            self.served.arrived(host, cost, self.now);
             self.take(host, cost, true)?;
         }
         self.settle_host(host)
@@ -38,15 +39,17 @@ impl World<'_> {
         let now = self.mono(host);
         if is_new && !self.hosts[host].waiting.is_empty() && cost <= self.plan.burst {
             self.note(|| format!("h{host} take {cost}: waits behind others"));
-            self.hosts[host].node.queue(&self.terms, Cost(cost), now);
+            let Host { node, rule, .. } = &mut self.hosts[host];
+            node.queue(&self.rules[*rule].terms, Cost(cost), now);
             self.hosts[host].waiting.push_back(cost);
             return Ok(false);
         }
-        let node = &mut self.hosts[host].node;
+        let Host { node, rule, .. } = &mut self.hosts[host];
+        let terms = &self.rules[*rule].terms;
         let step = if is_new {
-            node.take(&self.terms, Cost(cost), now)
+            node.take(terms, Cost(cost), now)
         } else {
-            node.retake(&self.terms, Cost(cost), now)
+            node.retake(terms, Cost(cost), now)
         };
         let mut is_decided = true;
         match step.verdict {
@@ -85,9 +88,10 @@ impl World<'_> {
     pub(super) fn admitted(&mut self, host: usize, cost: u64) -> Result<(), Broken> {
         self.tick();
         if self.plan.is_window() {
-            self.checker.window(self.ledger.ends_us, self.now);
+            self.checker.window(self.ledger.window_ends_us, self.now);
         }
         self.out.admitted += cost;
+        self.served.admitted(host, cost, self.now);
         self.checker.admit(cost, self.now)?;
         if self.rng.percent(self.plan.refunds) {
             if self.plan.late_refunds {
@@ -112,7 +116,9 @@ impl World<'_> {
     /// To the lease that it was taken from, where that can take it back; else to the ledger.
     pub(super) fn give_back(&mut self, host: usize, cost: u64) {
         let now = self.mono(host);
-        let given = self.hosts[host].node.give_back(&self.terms, Cost(cost), now);
+        let Host { node, rule, .. } = &mut self.hosts[host];
+        let terms = &self.rules[*rule].terms;
+        let given = node.give_back(terms, Cost(cost), now);
         let rest = given.map_or_else(Cost::permits, |_| 0);
         let here = cost - rest;
         if here > 0 {
@@ -149,7 +155,8 @@ impl World<'_> {
                 }
             }
         }
-        if let Some(at) = self.hosts[host].node.wakes_at(&self.terms) {
+        let Host { node, rule, .. } = &self.hosts[host];
+        if let Some(at) = node.wakes_at(&self.rules[*rule].terms) {
             let now = self.mono(host);
             let due = self.now + at.0.saturating_sub(now.0) + 1;
             if self.hosts[host].wake_at <= self.now || due < self.hosts[host].wake_at {

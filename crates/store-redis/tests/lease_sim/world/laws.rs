@@ -14,7 +14,7 @@ impl World<'_> {
             .filter(|at| self.hosts[*at].is_up)
             .map(|at| (self.hosts[at].node_id, self.hosts[at].node.live(self.mono(at))))
             .collect();
-        self.checker.book(&self.ledger, &self.terms, &truth, self.now)
+        self.checker.book(&self.ledger, &self.rules[0].terms, &truth, self.now)
     }
 
     /// I4: with demand above the rate and no faults, nothing of the quota is lost.
@@ -45,7 +45,7 @@ impl World<'_> {
             let got = (self.checker.admitted() - before) as f64;
             self.out.yielded = Some(got / gave);
             // A node may hold its ration, and a cost's worth, at either end.
-            let slack = (self.terms.ration() + self.plan.hosts as u64 * 2) as f64;
+            let slack = (self.rules[0].terms.ration() + self.plan.hosts as u64 * 2) as f64;
             if got < 0.95 * gave - slack {
                 return Err(format!("I4: admitted {got} of {gave:.1}"));
             }
@@ -93,15 +93,15 @@ impl World<'_> {
         let refill_ns = self.plan.burst * self.plan.period_ns / self.plan.limit;
         self.now += 4 * self.plan.tau_ns() + 2 * refill_ns.max(self.plan.period_ns) + PATIENCE_NS;
         self.tick();
-        if self.plan.is_window() && self.ledger.ends_us > self.clock_us() {
+        if self.plan.is_window() && self.ledger.window_ends_us > self.clock_us() {
             return Ok(()); // its clock went back, and the window has not ended yet
         }
         let (at_us, ends_us) = (
             self.clock_us(),
-            self.terms.window_ends_us(&self.quota, Timestamp::from_nanos(self.clock_us() * 1_000)),
+            self.rules[0].terms.window_ends_us(&self.plan.quota(self.plan.limit), Timestamp::from_nanos(self.clock_us() * 1_000)),
         );
         let call = Call { op: Op::Take { cost: 1, times: self.plan.burst + 1 }, window_ends_us: ends_us };
-        let reply = self.ledger.apply(&self.terms, call, at_us);
+        let reply = self.ledger.apply(&self.rules[0].terms, call, at_us);
         if reply.admitted != self.plan.burst {
             return Err(format!(
                 "I5: idle for long, and {} of {} are there",

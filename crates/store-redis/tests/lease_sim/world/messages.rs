@@ -3,7 +3,7 @@
 use tollgate_core::Timestamp;
 use tollgate_store_redis::lease::{Call, Mono, Op, Reply, Request};
 
-use super::{COOLING_NS, Event, Message, World};
+use super::{COOLING_NS, Event, Host, Message, Rule, World};
 use crate::checker::Broken;
 use crate::plan::PATIENCE_NS;
 
@@ -26,9 +26,10 @@ impl World<'_> {
     pub(super) fn send(&mut self, host: usize, op: Op) -> u64 {
         self.numbers += 1;
         let there = self.wall(host).as_nanos().saturating_add_signed(self.hosts[host].skew_ns);
-        let window_ends_us = self.terms.window_ends_us(&self.quota, Timestamp::from_nanos(there));
-        let message = Message { number: self.numbers, call: Call { op, window_ends_us } };
-        let life = self.hosts[host].life;
+        let Host { rule, life, .. } = self.hosts[host];
+        let Rule { terms, quota, .. } = &self.rules[rule];
+        let window_ends_us = terms.window_ends_us(quota, Timestamp::from_nanos(there));
+        let message = Message { number: self.numbers, call: Call { op, window_ends_us }, rule };
         self.note(|| format!("h{host} sends #{} {op:?}", message.number));
         // What must not come twice goes by a connection that sends it once.
         let is_repeatable = !matches!(op, Op::GiveBack { .. });
@@ -69,16 +70,18 @@ impl World<'_> {
         }
         self.tick();
         let clock_us = self.clock_us();
-        let reply = self.ledger.apply(&self.terms, message.call, clock_us);
-        self.forget_at_us = self.ledger.forget_at_us(&self.terms);
+        let terms = &self.rules[message.rule].terms;
+        let reply = self.ledger.apply(terms, message.call, clock_us);
+        self.forget_at_us = self.ledger.forget_at_us(terms);
         self.digest(reply.taken ^ reply.granted << 40 ^ reply.admitted << 50);
         self.note(|| format!("ledger #{} of h{host}: {reply:?}", message.number));
         self.checker.window(reply.ends_us, self.now);
-        self.checker.stood(&self.ledger, &self.terms, self.now);
+        let terms = &self.rules[message.rule].terms;
+        self.checker.stood(&self.ledger, terms, self.now);
         match message.call.op {
             Op::Take { cost, times } if !reply.refused => {
                 // I5: what is there and nobody holds is not denied.
-                let room = self.terms.full().saturating_sub(reply.taken) / self.terms.interval();
+                let room = terms.full().saturating_sub(reply.taken) / terms.interval();
                 if reply.admitted < times && room >= cost && cost > 0 {
                     return Err(format!("I5: denied {cost} with {room} there"));
                 }
@@ -101,7 +104,7 @@ impl World<'_> {
             self.hosts[host].skew_ns = (reply.now_us * 1_000).cast_signed() - wall_ns.cast_signed();
         }
         match message.call.op {
-            Op::Lease(_) if self.hosts[host].node.on_grant(&self.terms, &reply, now) => {
+            Op::Lease(_) if self.hears(host, &reply, now) => {
                 self.hosts[host].granted += reply.granted;
                 self.note(|| format!("h{host} hears #{}: {} granted", message.number, reply.granted));
                 self.answer_waiting(host, true)?;
@@ -111,17 +114,22 @@ impl World<'_> {
             }
             Op::Take { cost, times } => {
                 if let Some(asked) = self.asked(host, message.number) {
-                    self.hosts[host].node.on_central(&reply, asked, now);
+                    self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, asked, now);
                     if reply.refused {
                         self.hosts[host].central.push_back(cost); // once more, with the window of then; the others give up
                     } else {
-                        self.deal(host, cost, times, &reply)?;
+                        self.deal(host, (cost, times), &reply, message.rule)?;
                     }
                 }
             }
             _ => {}
         }
         self.settle_host(host)
+    }
+
+    fn hears(&mut self, host: usize, reply: &Reply, now: Mono) -> bool {
+        let Host { node, rule, .. } = &mut self.hosts[host];
+        node.on_grant(&self.rules[*rule].terms, reply, now)
     }
 
     /// When a merged take that is under way was sent; once, with its reply, or when none is waited for any longer.
@@ -132,10 +140,16 @@ impl World<'_> {
     }
 
     /// Deals a merged take's answer out to its callers.
-    pub(super) fn deal(&mut self, host: usize, cost: u64, times: u64, reply: &Reply) -> Result<(), Broken> {
+    pub(super) fn deal(
+        &mut self,
+        host: usize,
+        (cost, times): (u64, u64),
+        reply: &Reply,
+        rule: usize,
+    ) -> Result<(), Broken> {
         let mut dealt = 0;
         for nth in 0..times {
-            let decision = self.terms.decision_of(reply, cost, nth, times);
+            let decision = self.rules[rule].terms.decision_of(reply, cost, nth, times);
             self.note(|| format!("h{host} central {cost}: {decision:?}"));
             dealt += u64::from(decision.is_admitted());
             if decision.is_admitted() && self.plan.late_refunds && self.rng.percent(self.plan.refunds) {
@@ -143,6 +157,7 @@ impl World<'_> {
             }
         }
         self.out.admitted += dealt * cost;
+        self.served.admitted(host, dealt * cost, self.now);
         if dealt > reply.admitted {
             return Err(format!(
                 "I3: {dealt} callers were admitted where the ledger admitted {}",
@@ -196,7 +211,8 @@ impl World<'_> {
             self.at(at, Event::Wake { host, life });
             return Ok(());
         }
-        if let Some(request) = self.hosts[host].node.on_time(&self.terms, now) {
+        let Host { node, rule, .. } = &mut self.hosts[host];
+        if let Some(request) = node.on_time(&self.rules[*rule].terms, now) {
             self.send_lease(host, request)?;
         }
         self.settle_host(host)

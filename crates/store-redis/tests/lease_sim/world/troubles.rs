@@ -2,7 +2,7 @@
 
 use tollgate_store_redis::lease::{Call, Ledger, Op};
 
-use super::{Event, World};
+use super::{Event, Host, World};
 use crate::checker::Broken;
 use crate::plan::Trouble;
 
@@ -13,7 +13,7 @@ impl World<'_> {
         self.tick();
         match trouble {
             Trouble::Crash { host, down_ns } => {
-                let mut fresh = self.host();
+                let mut fresh = self.host(self.plan.limit_of(host));
                 fresh.life = self.hosts[host].life + 1;
                 fresh.is_up = false;
                 let old = &self.hosts[host];
@@ -38,7 +38,7 @@ impl World<'_> {
                 if self.ledger != Ledger::default() {
                     self.ledger = Ledger::default();
                     self.checker.lost_key(self.now, lease_ns);
-                    self.checker.stood(&self.ledger, &self.terms, self.now);
+                    self.checker.stood(&self.ledger, &self.rules[0].terms, self.now);
                 }
             }
             Trouble::Cancel { host } => self.hosts[host].waiting.clear(),
@@ -66,8 +66,8 @@ impl World<'_> {
             Trouble::Siege => {
                 let lease_ns =
                     self.plan.tau_ns() * 98 / 100 - 2 * self.plan.delay_ns.1.min(self.plan.tau_ns() / 4);
-                let left_us = self.ledger.ends_us.saturating_sub(self.clock_us()).min(self.terms.tau_us());
-                let over = self.now + (left_us + self.terms.tau_us()) * 1_002 + 1_000;
+                let left_us = self.ledger.ends_us.saturating_sub(self.clock_us()).min(self.rules[0].terms.tau_us());
+                let over = self.now + (left_us + self.rules[0].terms.tau_us()) * 1_002 + 1_000;
                 self.silent_until = self.silent_until.max(over);
                 self.at(self.now + lease_ns, Event::Trouble(Trouble::Dump { takes: self.plan.burst }));
                 for host in 0..self.hosts.len() {
@@ -89,7 +89,7 @@ impl World<'_> {
                 // First it is planned, then it is there.
                 let left_us = self.ledger.ends_us.saturating_sub(self.clock_us());
                 let early_us = self.plan.delay_ns.1 / 1_000 + 20;
-                if left_us > early_us && left_us <= self.terms.tau_us() {
+                if left_us > early_us && left_us <= self.rules[0].terms.tau_us() {
                     self.at(self.now + (left_us - early_us) * 1_000, Event::Trouble(Trouble::Edge { host }));
                 } else if left_us > 0 && left_us <= early_us && self.hosts[host].is_up {
                     let more = self.hosts[host].node.live(self.mono(host)) + 2;
@@ -101,26 +101,35 @@ impl World<'_> {
                         Event::Trouble(Trouble::Pause { host, for_ns: tau_ns }),
                     );
                     let drift = 1_000_000 + self.ledger_drift_ppm;
-                    let off_ns = (left_us + self.terms.tau_us()) as i64 * 1_000_000_000 / drift + 3_000;
+                    let off_ns = (left_us + self.rules[0].terms.tau_us()) as i64 * 1_000_000_000 / drift + 3_000;
                     self.at(self.now + off_ns.cast_unsigned(), Event::Trouble(Trouble::Look));
                 }
             }
             Trouble::Look => {
                 if self.ledger != Ledger::default() && !self.plan.is_window() {
                     let call = Call { op: Op::Peek, window_ends_us: 0 };
-                    self.ledger.apply(&self.terms, call, self.clock_us());
-                    self.forget_at_us = self.ledger.forget_at_us(&self.terms);
+                    self.ledger.apply(&self.rules[0].terms, call, self.clock_us());
+                    self.forget_at_us = self.ledger.forget_at_us(&self.rules[0].terms);
                     self.book()?;
                 }
             }
             Trouble::Leave { host } => {
                 let now = self.mono(host);
-                if self.hosts[host].is_up
-                    && let Some(request) = self.hosts[host].node.give_up(&self.terms, now)
-                {
+                let Host { node, rule, is_up, .. } = &mut self.hosts[host];
+                if *is_up && let Some(request) = node.give_up(&self.rules[*rule].terms, now) {
                     self.send_lease(host, request)?;
                     self.answer_waiting(host, false)?;
                 }
+            }
+            Trouble::Reload { host, limit } => {
+                let (now, to) = (self.mono(host), self.rule(limit));
+                let Host { node, rule, .. } = &mut self.hosts[host];
+                *rule = to;
+                let request = node.change(&self.rules[to].terms, now);
+                if let Some(request) = request {
+                    self.send_lease(host, request)?;
+                }
+                self.answer_waiting(host, true)?;
             }
         }
         Ok(())
