@@ -14,6 +14,7 @@ mod demand;
 #[cfg(feature = "faults")]
 mod fault;
 mod ledger;
+mod merged;
 mod message;
 mod node;
 mod terms;
@@ -21,6 +22,7 @@ mod terms;
 #[cfg(feature = "faults")]
 pub use fault::Fault;
 pub use ledger::{Entry, LONGEST_WAIT_US, Ledger, MOST_NODES};
+pub use merged::merged;
 pub use message::{Call, Op, Reply, Request};
 pub use node::{Mono, Node, Step, Verdict};
 pub use terms::{Terms, Timing};

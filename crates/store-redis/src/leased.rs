@@ -61,7 +61,7 @@ struct Counts {
 }
 
 /// What becomes of the hit, when a window denies a take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Hit {
     /// It is counted.
     Counts,
@@ -86,6 +86,12 @@ pub(crate) struct Pending {
     answer: oneshot::Receiver<Result<Decision, StoreError>>,
     sent: Arc<AtomicBool>,
     by: Instant,
+}
+
+/// A script call on its way.
+struct Asked {
+    key: Vec<u8>,
+    answer: oneshot::Receiver<Result<redis::Value, StoreError>>,
 }
 
 impl Leased {
@@ -336,7 +342,9 @@ impl Leased {
         match shard.entries.get_mut(key.0) {
             Some(entry) if entry.rule.quota.counts_as(quota) => {}
             Some(entry) => {
-                entry.change(rule);
+                if let Some(request) = entry.change(rule, mono) {
+                    self.send(entry, request, mono, out);
+                }
                 self.deal(entry, mono, out);
             }
             None => {
@@ -405,18 +413,30 @@ impl Leased {
     async fn ask_in_window(
         &self,
         key: &[u8],
-        mut call: ScriptCall,
+        call: ScriptCall,
         op: Op,
         by: Instant,
     ) -> Result<Reply, StoreError> {
-        for _ in 0..background::TRIES {
-            let reply = self.ask(call, by).await?;
+        let asked = self.begin_to_ask(call, by).await;
+        self.hear_in_window(key, asked, op, by).await
+    }
+
+    /// Hears what a call came to; runs it again where the ledger's window is another than the caller's.
+    async fn hear_in_window(
+        &self,
+        key: &[u8],
+        mut asked: Result<Asked, StoreError>,
+        op: Op,
+        by: Instant,
+    ) -> Result<Reply, StoreError> {
+        for tries_left in (0..background::TRIES).rev() {
+            let reply = self.hear_call(asked?).await?;
             if !reply.refused {
                 return Ok(reply);
             }
             match self.in_its_window(key, op, &reply) {
-                Some(again) => call = again,
-                None => break,
+                Some(again) if tries_left > 0 => asked = self.begin_to_ask(again, by).await,
+                _ => break,
             }
         }
         Err(self.hub.context().refused("no window could be begun: is the server's clock right?"))
@@ -424,16 +444,26 @@ impl Leased {
 
     /// Runs one script call.
     async fn ask(&self, call: ScriptCall, by: Instant) -> Result<Reply, StoreError> {
+        self.hear_call(self.begin_to_ask(call, by).await?).await
+    }
+
+    /// Puts one script call on its way.
+    async fn begin_to_ask(&self, call: ScriptCall, by: Instant) -> Result<Asked, StoreError> {
         let hub = &self.hub;
-        let context = hub.context();
         watcher::start(hub);
-        let lane = Lane::here(hub).map_err(|why| context.unreachable(&why))?;
+        let lane = Lane::here(hub).map_err(|why| hub.context().unreachable(&why))?;
         let key = call.keys.first().cloned().unwrap_or_default();
         let (to, answer) = oneshot::channel();
         hub.send(&lane, hub.topology().slot(&key), Item::Call(call, Rider::new(to, by)), by).await?;
-        let value = hub.hear(answer).await?;
-        script::decode(&value)
-            .map_err(|odd| context.refused(format!("key {} {odd}", String::from_utf8_lossy(&key))))
+        Ok(Asked { key, answer })
+    }
+
+    async fn hear_call(&self, asked: Asked) -> Result<Reply, StoreError> {
+        let Asked { key, answer } = asked;
+        let value = self.hub.hear(answer).await?;
+        script::decode(&value).map_err(|odd| {
+            self.hub.context().refused(format!("key {} {odd}", String::from_utf8_lossy(&key)))
+        })
     }
 
     fn patience(&self) -> Duration {

@@ -50,4 +50,6 @@ pub enum Fault {
     KeepsEntries,
     /// Central takes of one cost go to the ledger at a time.
     OneCostATrip,
+    /// What a lost request would have settled is not said again.
+    ForgetsLostNews,
 }

@@ -119,8 +119,10 @@ pub struct Node {
     silent: bool,
     /// Permits that ran out of time, or that the ledger did not know of.
     lapsed: u64,
-    /// Some ran out of time since the newest request was sent: the ledger takes them for held until it is told.
+    /// Some ran out of time since the newest request was sent: the ledger takes them for held until it hears of it.
     has_lapsed: bool,
+    /// A request was lost: until then the ledger may still count as held what it would have settled.
+    unheard_until: Mono,
     given_back: u64,
 }
 
@@ -178,6 +180,7 @@ impl Node {
             silent: false,
             lapsed: 0,
             has_lapsed: false,
+            unheard_until: Mono(0),
             given_back: 0,
         }
     }
@@ -284,7 +287,7 @@ impl Node {
             return true; // no window could be begun: the next request names another end
         }
         self.silent = false;
-        self.round_trip_ns = (self.round_trip_ns * 7 + now.0.saturating_sub(flight.sent.0)) / 8;
+        self.note_round_trip(flight.sent, now);
         if !reply.renewed {
             self.lapsed += self.held;
             (self.held, self.promised, self.has_lapsed) = (0, 0, false);
@@ -316,12 +319,17 @@ impl Node {
         true
     }
 
-    /// No reply will come to request `seq`, or none is waited for any longer. What it may have granted is given back by the next.
-    pub fn on_lost(&mut self, seq: u64) {
-        if self.is_waiting_for(seq) {
-            self.flight = None;
+    /// No reply will come to request `seq`, or none is waited for any longer. What it may have granted is given back by the next, and
+    /// what it settled is settled by the next: until the ledger has written off this node's lease, there is one.
+    pub fn on_lost(&mut self, terms: &Terms, seq: u64) {
+        if let Some(flight) = self.flight.take_if(|flight| flight.seq == seq) {
             self.silent = true;
             self.unmet = 0;
+            self.unheard_until = flight.sent.after(Duration::from_micros(2 * terms.tau_us));
+            #[cfg(feature = "faults")]
+            if terms.has(Fault::ForgetsLostNews) {
+                self.unheard_until = Mono(0);
+            }
         }
     }
 
@@ -329,9 +337,20 @@ impl Node {
     pub fn on_central(&mut self, terms: &Terms, reply: &Reply, asked: Mono, now: Mono) {
         if !reply.refused {
             self.silent = false;
+            self.note_round_trip(asked, now);
             self.word = Some(Word { reply: *reply, asked, heard: now });
             self.note_contention(terms, now);
         }
+    }
+
+    fn note_round_trip(&mut self, sent: Mono, now: Mono) {
+        self.round_trip_ns = (self.round_trip_ns * 7 + now.0.saturating_sub(sent.0)) / 8;
+    }
+
+    /// How long the ledger takes to answer, on average.
+    #[must_use]
+    pub const fn round_trip(&self) -> Duration {
+        Duration::from_nanos(self.round_trip_ns)
     }
 
     /// To be called when [`Node::wakes_at`] has come: gives back what is not needed, reports what was spent, and keeps alive what is
@@ -436,12 +455,18 @@ impl Node {
     }
 
     /// Something is out on the ledger that need not be.
-    const fn has_news(&self) -> bool {
-        self.held > 0 || self.spent != self.reported || self.has_lapsed
+    fn has_news(&self) -> bool {
+        self.held > 0
+            || self.spent != self.reported
+            || self.has_lapsed
+            || self.unheard_until > Mono(0)
     }
 
-    /// Drops what is held when its time is up.
+    /// Drops what is held when its time is up, and what need not be said any more.
     fn lapse(&mut self, now: Mono) {
+        if now >= self.unheard_until {
+            self.unheard_until = Mono(0);
+        }
         if self.held > 0 && now >= self.expires {
             self.lapsed += self.held;
             (self.held, self.promised, self.has_lapsed) = (0, 0, true);
@@ -499,6 +524,7 @@ impl Node {
         self.seq += 1;
         self.flight = Some(Flight { seq: self.seq, sent: now, want, need });
         (self.reported, self.has_lapsed) = (self.spent, false);
+        self.unheard_until = Mono(0);
         Request { node: self.id, seq: self.seq, held: self.held, spent: self.spent, want, need, least }
     }
 }

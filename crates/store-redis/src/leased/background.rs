@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -14,7 +15,7 @@ use super::table::{Entry, Rule, SHARDS, Waiter};
 use super::{AFTER_A_FAILURE, Hit, Leased};
 use crate::call::Call as ScriptCall;
 use crate::figures::add;
-use crate::lease::{Call, Mono, Op, Reply, Request, Verdict};
+use crate::lease::{Call, Mono, Op, Reply, Request, Verdict, merged};
 
 /// How often the table is looked through for what is idle, in a tau.
 const LOOKS: u32 = 5;
@@ -24,6 +25,10 @@ const FORGETS: usize = 16;
 const KEPT: u32 = 20;
 /// Most returns that are under way at once when all is given back.
 const RETURNS: usize = 256;
+/// Most round trips of one key's central takes that overlap.
+const MOST_TELLERS: usize = 8;
+/// How long the answer to a request for permits is awaited, on links that take longer than a call may. A quarter of tau.
+const LEASE_PATIENCE: Duration = Duration::from_millis(125);
 /// Tries to begin a window whose end the ledger sees elsewhere.
 pub(super) const TRIES: u32 = 3;
 
@@ -82,15 +87,20 @@ impl Leased {
     /// A request of `entry` is to be sent.
     pub(super) fn send(&self, entry: &mut Entry, request: Request, now: Mono, out: &mut Outbox) {
         out.trips.push(self.trip(entry, request, now));
+        self.stay_awake(entry, out);
+    }
+
+    fn stay_awake(&self, entry: &mut Entry, out: &mut Outbox) {
         if !std::mem::replace(&mut entry.is_awake, true) {
             out.awake.push(entry.key.clone());
         }
     }
 
-    /// The same ahead of need: left out for a moment after one has failed.
+    /// The same ahead of need: left out for a moment after one has failed, and said again later.
     pub(super) fn send_ahead(&self, entry: &mut Entry, request: Request, now: Mono, out: &mut Outbox) {
         if now < entry.quiet_until {
-            entry.node.on_lost(request.seq);
+            entry.node.on_lost(&entry.rule.terms, request.seq);
+            self.stay_awake(entry, out);
         } else {
             self.send(entry, request, now, out);
         }
@@ -142,7 +152,7 @@ impl Leased {
         match result {
             Ok(reply) => {
                 if !entry.node.on_grant(&entry.rule.terms, &reply, now) {
-                    entry.node.on_lost(trip.request.1); // no answer to it: nobody is to wait for another
+                    entry.node.on_lost(&entry.rule.terms, trip.request.1); // no answer to it: nobody is to wait for another
                 }
                 add(&self.counts.granted, reply.granted);
                 if reply.refused {
@@ -150,7 +160,7 @@ impl Leased {
                 }
             }
             Err(error) => {
-                entry.node.on_lost(trip.request.1);
+                entry.node.on_lost(&entry.rule.terms, trip.request.1);
                 entry.quiet_until = now.after(AFTER_A_FAILURE);
                 for waiter in entry.waiters.drain(..) {
                     waiter.to.send(Err(self.nothing_taken(&error))).ok();
@@ -169,7 +179,6 @@ impl Leased {
     pub(super) fn deal(&self, entry: &mut Entry, now: Mono, out: &mut Outbox) {
         let mut request = None;
         while let Some(waiter) = entry.waiters.front() {
-            // Who stops waiting at this very moment leaves a permit unused; nobody gets one too many.
             if waiter.to.is_closed() {
                 entry.waiters.pop_front();
                 continue;
@@ -182,7 +191,13 @@ impl Leased {
             let Some(waiter) = entry.waiters.pop_front() else { break };
             match step.verdict {
                 Verdict::Decided(decision) => {
-                    waiter.to.send(Ok(decision)).ok();
+                    let cost = waiter.cost;
+                    if let Err(Ok(decision)) = waiter.to.send(Ok(decision))
+                        && decision.is_admitted()
+                    {
+                        // The caller stopped waiting at this very moment: others can have what it took.
+                        entry.node.give_back(&entry.rule.terms, cost, now).ok();
+                    }
                 }
                 _ => self.take_centrally(entry, waiter, out),
             }
@@ -198,41 +213,38 @@ impl Leased {
     /// The take is to go to the ledger, with all others of its key that wait for that.
     pub(super) fn take_centrally(&self, entry: &mut Entry, waiter: Waiter, out: &mut Outbox) {
         entry.central.push_back(waiter);
-        if !std::mem::replace(&mut entry.has_teller, true) {
+        if entry.tellers < tellers(entry.node.round_trip()) {
+            entry.tellers += 1;
             out.tellers.push(entry.key.clone());
         }
     }
 
-    /// The next takes of equal cost.
-    fn next_order(&self, key: &[u8]) -> Option<Order> {
+    /// All takes of a key that wait to be sent, those alike merged.
+    fn next_orders(&self, key: &[u8]) -> Vec<Order> {
         let now = self.now();
         let mut shard = self.table.shard(key);
-        let entry = shard.entries.get_mut(key)?;
-        let (mut takers, mut alike) = (Vec::new(), None);
-        while let Some(waiter) = entry.central.pop_front() {
-            if waiter.to.is_closed() {
-                continue;
-            }
-            if *alike.get_or_insert((waiter.cost, waiter.hit)) != (waiter.cost, waiter.hit) {
-                entry.central.push_front(waiter);
-                break;
-            }
-            takers.push(waiter);
+        let Some(entry) = shard.entries.get_mut(key) else { return Vec::new() };
+        let waiting = std::mem::take(&mut entry.central).into_iter().filter(|waiter| !waiter.to.is_closed());
+        let orders: Vec<Order> = merged(waiting, |waiter| (waiter.cost, waiter.hit))
+            .into_iter()
+            .filter_map(|((cost, hit), takers)| {
+                let by = takers.iter().map(|waiter| waiter.by).max()?; // each has a timer of its own, too
+                for waiter in &takers {
+                    waiter.sent.store(true, Relaxed);
+                }
+                let (permits, times) = (cost.permits(), takers.len() as u64);
+                let op = match hit {
+                    Hit::Counts => Op::Take { cost: permits, times },
+                    Hit::TakenBack | Hit::Never => Op::Try { cost: permits, times },
+                };
+                let call = self.call(entry, op, now);
+                Some(Order { takers, cost, hit, by, call, op, asked: now, rule: entry.rule.clone() })
+            })
+            .collect();
+        if orders.is_empty() {
+            entry.tellers = entry.tellers.saturating_sub(1);
         }
-        let (Some((cost, hit)), Some(by)) = (alike, takers.iter().map(|waiter| waiter.by).min()) else {
-            entry.has_teller = false;
-            return None;
-        };
-        for waiter in &takers {
-            waiter.sent.store(true, Relaxed);
-        }
-        let (permits, times) = (cost.permits(), takers.len() as u64);
-        let op = match hit {
-            Hit::Counts => Op::Take { cost: permits, times },
-            Hit::TakenBack | Hit::Never => Op::Try { cost: permits, times },
-        };
-        let call = self.call(entry, op, now);
-        Some(Order { takers, cost, hit, by, call, op, asked: now, rule: entry.rule.clone() })
+        orders
     }
 
     /// What the ledger said is remembered, if the key still goes by that rule.
@@ -337,7 +349,8 @@ struct Carrier {
 impl Carrier {
     async fn run(mut self) {
         while let Some(trip) = &self.trip {
-            let by = Instant::now() + self.leased.patience();
+            // Those who wait have timers of their own; a grant that comes after them serves the next.
+            let by = Instant::now() + self.leased.patience().max(LEASE_PATIENCE);
             let result = self.leased.ask(trip.call.clone(), by).await;
             let trip = self.trip.take();
             self.trip = trip.and_then(|trip| self.leased.land(&trip, result));
@@ -365,7 +378,13 @@ struct Order {
     rule: Arc<Rule>,
 }
 
-/// Takes one key's takes to the ledger, one call at a time: what arrives meanwhile rides the next.
+/// How many round trips of one key's central takes may overlap: where one is short, the more wait, the fewer calls each costs; where it is
+/// long, nobody is to wait for one that has left before, and then for its own.
+fn tellers(round_trip: Duration) -> usize {
+    (2 * round_trip.as_millis() as usize).clamp(1, MOST_TELLERS)
+}
+
+/// Takes one key's takes to the ledger, those that wait at once together.
 struct Teller {
     leased: Arc<Leased>,
     key: Arc<[u8]>,
@@ -374,9 +393,20 @@ struct Teller {
 
 impl Teller {
     async fn run(mut self) {
-        while let Some(order) = self.leased.next_order(&self.key) {
-            let result = self.leased.ask_in_window(&self.key, order.call.clone(), order.op, order.by).await;
-            self.leased.fill_order(&self.key, order, result);
+        loop {
+            let orders = self.leased.next_orders(&self.key);
+            if orders.is_empty() {
+                break;
+            }
+            let mut asked = Vec::with_capacity(orders.len());
+            for order in orders {
+                let answer = self.leased.begin_to_ask(order.call.clone(), order.by).await;
+                asked.push((order, answer));
+            }
+            for (order, answer) in asked {
+                let result = self.leased.hear_in_window(&self.key, answer, order.op, order.by).await;
+                self.leased.fill_order(&self.key, order, result);
+            }
         }
         self.is_done = true;
     }
@@ -388,7 +418,7 @@ impl Drop for Teller {
         if !self.is_done
             && let Some(entry) = self.leased.table.shard(&self.key).entries.get_mut(&*self.key)
         {
-            entry.has_teller = false;
+            entry.tellers = entry.tellers.saturating_sub(1);
             entry.central.clear();
         }
     }
@@ -400,7 +430,7 @@ struct Keeper(Weak<Leased>);
 impl Keeper {
     async fn run(self) {
         let Some(every) = self.0.upgrade().map(|leased| leased.timing.tau / LOOKS) else { return };
-        let mut ticks = interval(every.max(std::time::Duration::from_millis(1)));
+        let mut ticks = interval(every.max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for turn in 0.. {
             ticks.tick().await;

@@ -67,8 +67,8 @@ pub(super) struct Entry {
     pub(super) central: VecDeque<Waiter>,
     /// It is among those that may hold something.
     pub(super) is_awake: bool,
-    /// A task sends them.
-    pub(super) has_teller: bool,
+    /// So many tasks send them.
+    pub(super) tellers: usize,
     /// The time of day as it was last known, and when that was.
     pub(super) wall: (Timestamp, Mono),
     pub(super) used: Mono,
@@ -123,7 +123,7 @@ impl Table {
             waiters: VecDeque::new(),
             central: VecDeque::new(),
             is_awake: false,
-            has_teller: false,
+            tellers: 0,
             wall: (Timestamp::from_nanos(0), Mono(0)),
             used: Mono(0),
         };
@@ -180,7 +180,7 @@ impl Shard {
 impl Entry {
     /// Nothing is under way, nobody waits.
     fn is_at_rest(&self) -> bool {
-        self.flying.is_none() && !self.has_teller && self.waiters.is_empty()
+        self.flying.is_none() && self.tellers == 0 && self.waiters.is_empty()
     }
 
     /// The time of day.
@@ -189,10 +189,10 @@ impl Entry {
         then + std::time::Duration::from_nanos(now.0.saturating_sub(at.0))
     }
 
-    /// Goes on by a quota that counts in another way. What is held is dropped: the ledger counts it as spent until it is settled.
-    pub(super) fn change(&mut self, rule: Arc<Rule>) {
+    /// Goes on by a quota that counts in another way. What is held is to be given back by the request.
+    pub(super) fn change(&mut self, rule: Arc<Rule>, now: Mono) -> Option<Request> {
         self.rule = rule;
-        self.node.forget();
         self.flying = None;
+        self.node.change(&self.rule.terms, now)
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Host {
     /// Permits that were asked for, and that were admitted.
     pub(crate) asked: u64,
     pub(crate) admitted: u64,
+    /// Takes that had no answer by their deadline.
+    pub(crate) late: u64,
 }
 
 impl Served {
@@ -44,6 +46,12 @@ impl Served {
     pub(crate) fn admitted(&mut self, host: usize, cost: u64, now: u64) {
         if self.is_measured(now) {
             self.hosts[host].admitted += cost;
+        }
+    }
+
+    pub(crate) fn late(&mut self, host: usize, now: u64) {
+        if self.is_measured(now) {
+            self.hosts[host].late += 1;
         }
     }
 

@@ -74,6 +74,12 @@ enum Event {
     Restart {
         host: usize,
     },
+    /// A caller's time is over.
+    Deadline {
+        host: usize,
+        life: u64,
+        caller: u64,
+    },
     /// A caller does not need what it took.
     GiveBack {
         host: usize,
@@ -98,6 +104,21 @@ struct Rule {
     quota: Quota,
 }
 
+/// A caller that waits, and until when, in true time.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    number: u64,
+    cost: u64,
+    by: u64,
+}
+
+/// A merged central take whose answer is awaited.
+struct Asked {
+    number: u64,
+    at: Mono,
+    callers: Vec<Caller>,
+}
+
 struct Host {
     /// Counts the lives of this machine.
     life: u64,
@@ -115,12 +136,12 @@ struct Host {
     /// How far the ledger's clock is from the wall clock, learnt when a window could not be begun.
     skew_ns: i64,
     /// Callers that wait for the lease under way.
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<Caller>,
     /// The newest request.
     requested: u64,
     /// Callers that wait for a central take, and those whose take is under way, with when it was sent.
-    central: VecDeque<u64>,
-    asked: Vec<(u64, Mono)>,
+    central: VecDeque<Caller>,
+    asked: Vec<Asked>,
     /// Asks nobody until then.
     cool_until: u64,
     wake_at: u64,
@@ -321,6 +342,7 @@ impl<'a> World<'a> {
             Event::ToHost { host, .. }
             | Event::Patience { host, .. }
             | Event::Wake { host, .. }
+            | Event::Deadline { host, .. }
             | Event::GiveBack { host, .. } => Some(*host),
             Event::Take { phase } => Some(self.plan.phases[*phase].host),
             _ => None,
@@ -360,6 +382,13 @@ impl<'a> World<'a> {
             Event::Wake { host, life } => {
                 if self.is_alive(host, life) {
                     self.wake(host)
+                } else {
+                    Ok(())
+                }
+            }
+            Event::Deadline { host, life, caller } => {
+                if self.is_alive(host, life) {
+                    self.time_is_over(host, caller)
                 } else {
                     Ok(())
                 }

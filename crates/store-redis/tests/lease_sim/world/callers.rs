@@ -1,11 +1,11 @@
 //! Callers: takes that arrive, wait, are answered, or are decided without the ledger.
 
 use tollgate_core::{Cost, Timestamp};
-use tollgate_store_redis::lease::{Op, Verdict};
+use tollgate_store_redis::lease::{Fault, Op, Verdict, merged};
 
-use super::{Event, Host, World};
+use super::{Asked, Caller, Event, Host, World};
 use crate::checker::Broken;
-use crate::plan::Phase;
+use crate::plan::{PATIENCE_NS, Phase};
 
 impl World<'_> {
     pub(super) fn next_take(&mut self, phase: usize) {
@@ -29,19 +29,58 @@ impl World<'_> {
         for _ in 0..together * gaps.at_once() {
             let cost = self.plan.phases[phase].costs.draw(&mut self.rng);
             self.served.arrived(host, cost, self.now);
-            self.take(host, cost, true)?;
+            let caller = self.caller(cost);
+            self.take(host, caller, true)?;
         }
         self.settle_host(host)
     }
 
+    /// A caller who arrives now.
+    pub(super) fn caller(&mut self, cost: u64) -> Caller {
+        self.numbers += 1;
+        Caller { number: self.numbers, cost, by: self.now + PATIENCE_NS }
+    }
+
+    fn wait(&mut self, host: usize, caller: Caller, is_new: bool) {
+        if is_new {
+            let life = self.hosts[host].life;
+            self.at(caller.by, Event::Deadline { host, life, caller: caller.number });
+        }
+    }
+
+    /// Who waited long enough is decided without the ledger.
+    pub(super) fn time_is_over(&mut self, host: usize, caller: u64) -> Result<(), Broken> {
+        let Host { waiting, central, asked, .. } = &mut self.hosts[host];
+        let cost = [waiting, central].into_iter().find_map(|queue| {
+            let at = queue.iter().position(|waiting| waiting.number == caller)?;
+            Some(queue.remove(at)?.cost)
+        });
+        let cost = cost.or_else(|| {
+            asked.iter_mut().find_map(|asked| {
+                let at = asked.callers.iter().position(|waiting| waiting.number == caller)?;
+                Some(asked.callers[at].cost).filter(|_| std::mem::replace(&mut asked.callers[at].by, 0) > 0)
+            })
+        });
+        let Some(cost) = cost else { return Ok(()) };
+        self.note(|| format!("h{host} take {cost}: its time is over"));
+        self.served.late(host, self.now);
+        self.degrade(host, cost)
+    }
+
     /// One caller's take; `is_new`: not one that has waited.
-    pub(super) fn take(&mut self, host: usize, cost: u64, is_new: bool) -> Result<bool, Broken> {
+    pub(super) fn take(&mut self, host: usize, caller: Caller, is_new: bool) -> Result<bool, Broken> {
+        let cost = caller.cost;
+        // A host that stood still could not answer sooner.
+        if self.now > caller.by && self.hosts[host].paused_until < caller.by {
+            return Err(format!("L5: a take is answered {} us after its deadline", (self.now - caller.by) / 1_000));
+        }
         let now = self.mono(host);
         if is_new && !self.hosts[host].waiting.is_empty() && cost <= self.plan.burst {
             self.note(|| format!("h{host} take {cost}: waits behind others"));
             let Host { node, rule, .. } = &mut self.hosts[host];
             node.queue(&self.rules[*rule].terms, Cost(cost), now);
-            self.hosts[host].waiting.push_back(cost);
+            self.hosts[host].waiting.push_back(caller);
+            self.wait(host, caller, is_new);
             return Ok(false);
         }
         let Host { node, rule, .. } = &mut self.hosts[host];
@@ -69,12 +108,14 @@ impl World<'_> {
             }
             Verdict::Wait => {
                 self.note(|| format!("h{host} take {cost}: waits"));
-                self.hosts[host].waiting.push_back(cost);
+                self.hosts[host].waiting.push_back(caller);
+                self.wait(host, caller, is_new);
                 is_decided = false;
             }
             Verdict::Central => {
                 self.note(|| format!("h{host} take {cost}: central"));
-                self.hosts[host].central.push_back(cost);
+                self.hosts[host].central.push_back(caller);
+                self.wait(host, caller, is_new);
                 is_decided = false;
             }
         }
@@ -137,12 +178,10 @@ impl World<'_> {
         // At most one trip under way; what arrives meanwhile rides the next, equal takes merged.
         let is_cooling = self.now < self.hosts[host].cool_until;
         if self.hosts[host].asked.is_empty() || is_cooling {
-            while let Some(cost) = self.hosts[host].central.pop_front() {
-                let mut times = 1;
-                while self.hosts[host].central.front() == Some(&cost) {
-                    self.hosts[host].central.pop_front();
-                    times += 1;
-                }
+            let waiting = std::mem::take(&mut self.hosts[host].central);
+            let mut groups = merged(waiting, |caller| caller.cost).into_iter();
+            for (cost, callers) in groups.by_ref() {
+                let times = callers.len() as u64;
                 if is_cooling {
                     for _ in 0..times {
                         self.degrade(host, cost)?;
@@ -151,9 +190,13 @@ impl World<'_> {
                     self.out.centrals += 1;
                     let now = self.mono(host);
                     let number = self.send(host, Op::Take { cost, times });
-                    self.hosts[host].asked.push((number, now));
+                    self.hosts[host].asked.push(Asked { number, at: now, callers });
+                    if self.fault == Some(Fault::OneCostATrip) {
+                        break;
+                    }
                 }
             }
+            self.hosts[host].central = groups.flat_map(|(_, callers)| callers).collect();
         }
         let Host { node, rule, .. } = &self.hosts[host];
         if let Some(at) = node.wakes_at(&self.rules[*rule].terms) {

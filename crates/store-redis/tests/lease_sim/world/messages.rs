@@ -3,19 +3,20 @@
 use tollgate_core::Timestamp;
 use tollgate_store_redis::lease::{Call, Mono, Op, Reply, Request};
 
-use super::{COOLING_NS, Event, Host, Message, Rule, World};
+use super::{Asked, COOLING_NS, Caller, Event, Host, Message, Rule, World};
 use crate::checker::Broken;
 use crate::plan::PATIENCE_NS;
 
 impl World<'_> {
     pub(super) fn send_lease(&mut self, host: usize, mut request: Request) -> Result<(), Broken> {
         // Those who wait behind the first have been told to; the ledger need not be asked once for each.
-        let waits: u64 = self.hosts[host].waiting.iter().sum();
+        let waits: u64 = self.hosts[host].waiting.iter().map(|caller| caller.cost).sum();
         request.need = request.need.max(waits.saturating_sub(request.held).min(self.plan.burst));
         request.want = request.want.max(request.need);
         self.hosts[host].requested = request.seq;
         if self.now < self.hosts[host].cool_until {
-            self.hosts[host].node.on_lost(request.seq);
+            let Host { node, rule, .. } = &mut self.hosts[host];
+            node.on_lost(&self.rules[*rule].terms, request.seq);
             return self.answer_waiting(host, false);
         }
         self.out.requests += 1;
@@ -112,13 +113,15 @@ impl World<'_> {
             Op::Lease(request) if self.hosts[host].node.is_waiting_for(request.seq) => {
                 return Err(format!("h{host} heard #{}, and waits for it all the same", message.number));
             }
-            Op::Take { cost, times } => {
-                if let Some(asked) = self.asked(host, message.number) {
-                    self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, asked, now);
+            Op::Take { cost, .. } => {
+                if let Some(Asked { at, callers, .. }) = self.asked(host, message.number) {
+                    self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, at, now);
                     if reply.refused {
-                        self.hosts[host].central.push_back(cost); // once more, with the window of then; the others give up
+                        // Once more, with the window of then; the others give up.
+                        let first = callers.iter().find(|caller| caller.by >= self.now).copied();
+                        self.hosts[host].central.extend(first);
                     } else {
-                        self.deal(host, (cost, times), &reply, message.rule)?;
+                        self.deal(host, (cost, &callers), &reply, message.rule)?;
                     }
                 }
             }
@@ -133,31 +136,36 @@ impl World<'_> {
     }
 
     /// When a merged take that is under way was sent; once, with its reply, or when none is waited for any longer.
-    pub(super) fn asked(&mut self, host: usize, number: u64) -> Option<Mono> {
+    pub(super) fn asked(&mut self, host: usize, number: u64) -> Option<Asked> {
         let asked = &mut self.hosts[host].asked;
-        let at = asked.iter().position(|(asked, _)| *asked == number)?;
-        Some(asked.remove(at).1)
+        let at = asked.iter().position(|asked| asked.number == number)?;
+        Some(asked.remove(at))
     }
 
     /// Deals a merged take's answer out to its callers.
     pub(super) fn deal(
         &mut self,
         host: usize,
-        (cost, times): (u64, u64),
+        (cost, callers): (u64, &[Caller]),
         reply: &Reply,
         rule: usize,
     ) -> Result<(), Broken> {
-        let mut dealt = 0;
-        for nth in 0..times {
+        let (mut dealt, times) = (0, callers.len() as u64);
+        for (nth, caller) in (0..).zip(callers) {
             let decision = self.rules[rule].terms.decision_of(reply, cost, nth, times);
             self.note(|| format!("h{host} central {cost}: {decision:?}"));
             dealt += u64::from(decision.is_admitted());
+            if caller.by < self.now {
+                continue; // heard by nobody: its time was over
+            }
+            if decision.is_admitted() {
+                self.served.admitted(host, cost, self.now);
+            }
             if decision.is_admitted() && self.plan.late_refunds && self.rng.percent(self.plan.refunds) {
                 self.give_back_later(host, cost);
             }
         }
         self.out.admitted += dealt * cost;
-        self.served.admitted(host, dealt * cost, self.now);
         if dealt > reply.admitted {
             return Err(format!(
                 "I3: {dealt} callers were admitted where the ledger admitted {}",
@@ -173,15 +181,19 @@ impl World<'_> {
                 let waited = self.hosts[host].node.is_waiting_for(request.seq);
                 if waited {
                     self.note(|| format!("h{host} gives #{} up", message.number));
-                    self.hosts[host].node.on_lost(request.seq);
+                    let Host { node, rule, .. } = &mut self.hosts[host];
+                    node.on_lost(&self.rules[*rule].terms, request.seq);
                     self.hosts[host].cool_until = self.now + COOLING_NS;
                     self.answer_waiting(host, false)?;
                 }
             }
-            Op::Take { cost, times } if self.asked(host, message.number).is_some() => {
-                self.hosts[host].cool_until = self.now + COOLING_NS;
-                for _ in 0..times {
-                    self.degrade(host, cost)?;
+            Op::Take { .. } => {
+                if let Some(Asked { callers, .. }) = self.asked(host, message.number) {
+                    self.hosts[host].cool_until = self.now + COOLING_NS;
+                    for caller in callers.iter().filter(|caller| caller.by > 0) {
+                        self.served.late(host, self.now);
+                        self.degrade(host, caller.cost)?;
+                    }
                 }
             }
             _ => {}
@@ -192,10 +204,11 @@ impl World<'_> {
     /// Those who waited ask again; or hear that nobody answers.
     pub(super) fn answer_waiting(&mut self, host: usize, has_answer: bool) -> Result<(), Broken> {
         let mut waiting = std::mem::take(&mut self.hosts[host].waiting);
-        while let Some(cost) = waiting.pop_front() {
+        while let Some(caller) = waiting.pop_front() {
             if !has_answer {
-                self.degrade(host, cost)?;
-            } else if !self.take(host, cost, false)? && !self.hosts[host].waiting.is_empty() {
+                self.served.late(host, self.now);
+                self.degrade(host, caller.cost)?;
+            } else if !self.take(host, caller, false)? && !self.hosts[host].waiting.is_empty() {
                 break; // the others wait behind it
             }
         }

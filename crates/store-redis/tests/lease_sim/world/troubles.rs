@@ -48,7 +48,7 @@ impl World<'_> {
                     let mut left = if is_able { takes } else { 0 };
                     while left > 0 && self.hosts[host].node.live(self.mono(host)) > 0 {
                         let before = self.out.admitted;
-                        self.take(host, 1, true)?;
+                        self.take_new(host, 1)?;
                         left = if self.out.admitted > before { left - 1 } else { 0 };
                     }
                     self.settle_host(host)?;
@@ -57,7 +57,7 @@ impl World<'_> {
             Trouble::Hoard => {
                 for host in 0..self.hosts.len() {
                     if self.hosts[host].is_up {
-                        self.take(host, self.plan.burst.div_ceil(self.plan.hosts as u64), true)?;
+                        self.take_new(host, self.plan.burst.div_ceil(self.plan.hosts as u64))?;
                         self.hosts[host].waiting.clear();
                     }
                 }
@@ -80,7 +80,7 @@ impl World<'_> {
                     let is_able = self.hosts[host].is_up && self.now >= self.hosts[host].paused_until;
                     self.hosts[host].cool_until = 0;
                     for _ in 0..if is_able { takes } else { 0 } {
-                        self.take(host, 1, true)?;
+                        self.take_new(host, 1)?;
                     }
                     self.settle_host(host)?;
                 }
@@ -93,7 +93,7 @@ impl World<'_> {
                     self.at(self.now + (left_us - early_us) * 1_000, Event::Trouble(Trouble::Edge { host }));
                 } else if left_us > 0 && left_us <= early_us && self.hosts[host].is_up {
                     let more = self.hosts[host].node.live(self.mono(host)) + 2;
-                    self.take(host, more, true)?;
+                    self.take_new(host, more)?;
                     self.hosts[host].waiting.clear();
                     let tau_ns = self.plan.tau_ns();
                     self.at(
@@ -133,6 +133,11 @@ impl World<'_> {
             }
         }
         Ok(())
+    }
+
+    fn take_new(&mut self, host: usize, cost: u64) -> Result<(), Broken> {
+        let caller = self.caller(cost);
+        self.take(host, caller, true).map(|_| ())
     }
 
     pub(super) fn pause(&mut self, host: usize, for_ns: u64) {
