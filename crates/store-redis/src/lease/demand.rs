@@ -3,6 +3,9 @@
 /// How many deviations of the demand a lease covers: one in ten runs dry.
 const DEVIATIONS: f64 = 1.28;
 
+/// Takes that come within so long of a first one come at once.
+const AT_ONCE_NS: u64 = 1_000_000;
+
 /// A running estimate of takes and permits per nanosecond, and of how unevenly they come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
@@ -12,10 +15,18 @@ pub(super) struct Demand {
     rate: f64,
     /// Squares of costs per nanosecond: the variance that comes with them.
     energy: f64,
+    /// Squares of what came at once, per nanosecond: how much more than the average a span may ask for.
+    lumpiness: f64,
     since_ns: u64,
     count: f64,
     sum: f64,
     squares: f64,
+    lumps: f64,
+    /// What came at once with the last take, and when.
+    lump: f64,
+    lump_ns: u64,
+    /// Between what came at once and what came next, on average, in nanoseconds.
+    gap_ns: u64,
 }
 
 impl Demand {
@@ -29,6 +40,13 @@ impl Demand {
         self.count += 1.0;
         self.sum += cost;
         self.squares += cost * cost;
+        let gap_ns = now_ns.saturating_sub(self.lump_ns);
+        if gap_ns > AT_ONCE_NS {
+            self.gap_ns = (self.gap_ns * 7 + gap_ns) / 8;
+            (self.lump, self.lump_ns) = (0.0, now_ns);
+        }
+        self.lumps += cost * (cost + 2.0 * self.lump);
+        self.lump += cost;
     }
 
     /// What was counted since the last time goes into the averages, with the weight of its span beside the horizon's.
@@ -37,13 +55,19 @@ impl Demand {
         self.takes += weight * (self.count / elapsed - self.takes);
         self.rate += weight * (self.sum / elapsed - self.rate);
         self.energy += weight * (self.squares / elapsed - self.energy);
-        (self.count, self.sum, self.squares) = (0.0, 0.0, 0.0);
+        self.lumpiness += weight * (self.lumps / elapsed - self.lumpiness);
+        (self.count, self.sum, self.squares, self.lumps) = (0.0, 0.0, 0.0, 0.0);
     }
 
     /// Takes in a horizon: what they were on average, or what they surely are by now.
     pub(super) fn takes(&self, horizon_ns: u64) -> f64 {
         let surely = self.count - 2.0 * self.count.sqrt();
         surely.max(self.takes * horizon_ns as f64)
+    }
+
+    /// How long nobody asks, from one time to the next.
+    pub(super) const fn gap_ns(&self) -> u64 {
+        self.gap_ns
     }
 
     /// What a permit's take costs on average: of takes that cost 1 and 99, nearly 99. At least 1.
@@ -61,8 +85,8 @@ impl Demand {
 
     /// The same, and so much more that it is seldom passed.
     pub(super) fn covering(&self, span_ns: u64, horizon_ns: u64) -> u64 {
-        let lately = self.squares / horizon_ns as f64;
-        let spread = (self.energy.max(lately) * span_ns as f64).sqrt();
+        let lately = self.lumps / horizon_ns as f64;
+        let spread = (self.lumpiness.max(lately) * span_ns as f64).sqrt();
         (self.expected(span_ns, horizon_ns) + DEVIATIONS * spread).ceil() as u64
     }
 }

@@ -52,4 +52,6 @@ pub enum Fault {
     OneCostATrip,
     /// What a lost request would have settled is not said again.
     ForgetsLostNews,
+    /// Where there are more takers than places, each asks as soon as one permit is back.
+    ForgetsTheCrowd,
 }

@@ -13,7 +13,7 @@ pub const MOST_NODES: usize = 1_024;
 pub const LONGEST_WAIT_US: u64 = 60_000_000;
 
 /// How long nothing is promised after a node found all of the burst out.
-const CROWDED_US: u64 = 10_000_000;
+const CROWDED_US: u64 = 3_000_000;
 
 /// The account of one key: what it owes, and who may still spend how much.
 ///
@@ -328,8 +328,11 @@ impl Ledger {
             let uncommitted = terms.burst.saturating_sub(out);
             #[cfg(feature = "faults")]
             let uncommitted = if terms.has(Fault::NoCapOnPromises) { u64::MAX } else { uncommitted };
-            if has_place && uncommitted < least && active.saturating_mul(least) > terms.burst {
-                // Whoever holds a place keeps it: with fewer places than nodes, all take from the ledger, as they come.
+            // Nodes hold all that is owed, unspent, so that refill is held up: they are asked too seldom for what they hold. Or there are
+            // fewer places than nodes, and whoever has one keeps it. Then all take from the ledger, as they come.
+            let is_held_up = need > 0 && room < least && self.taken < terms.units(out + 1);
+            let is_full = uncommitted < least && active.saturating_mul(least) > terms.burst;
+            if has_place && (is_held_up || is_full) {
                 (self.crowd, self.crowded_until_us) = (active, now_us + CROWDED_US);
             }
             if has_place && self.crowded_until_us <= now_us {

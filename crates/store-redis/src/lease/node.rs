@@ -282,7 +282,7 @@ impl Node {
             return false;
         }
         self.flight = None;
-        self.unmet = 0;
+        let unmet = std::mem::take(&mut self.unmet);
         if reply.refused {
             return true; // no window could be begun: the next request names another end
         }
@@ -307,7 +307,9 @@ impl Node {
             (self.ahead, self.clear) = ((ahead, now), clear);
         }
         let pause_us = Self::dry_us(terms, reply);
-        if reply.granted < flight.need {
+        // Also callers that came since it was sent: where nothing more is there, they are not to ask one after another.
+        let lacks = reply.granted < flight.need || reply.granted < unmet && terms.room(reply.taken) == 0;
+        if lacks {
             self.dry_until = now.after(Duration::from_micros(pause_us));
         }
         if reply.granted <= flight.want / 4 {
@@ -370,8 +372,15 @@ impl Node {
         if !self.has_news() || self.flight.is_some() {
             return None;
         }
-        let ends_soon = self.expires.0.saturating_sub(terms.tau_us * 250 + 2 * self.round_trip_ns);
-        Some(if self.held > 0 { self.idle_at(terms).min(Mono(ends_soon)) } else { self.idle_at(terms) })
+        let idle_at = self.idle_at(terms);
+        if self.held == 0 || self.busy_at >= self.contended_until {
+            return Some(idle_at);
+        }
+        // Where others queue, the lease is prolonged, and the next turn asked for when the last one has come, also when nobody asks.
+        let asked = self.word.map_or(Mono(0), |word| word.asked.after(Duration::from_micros(terms.tau_us / 2)));
+        let ends_soon = Mono(self.expires.0.saturating_sub(terms.tau_us * 250 + 2 * self.round_trip_ns));
+        let next_turn = if self.is_low(terms, self.clear) { self.clear.max(self.ahead_after) } else { idle_at };
+        Some(idle_at.min(ends_soon.min(next_turn).max(asked)))
     }
 
     /// Gives back all that is held, and reports what was spent: at shutdown, or when nobody asks any more. A request that is

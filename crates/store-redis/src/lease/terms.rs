@@ -304,10 +304,11 @@ impl Terms {
         self.full().saturating_sub(taken) / self.interval
     }
 
-    /// Permits that one of so many nodes is promised at a time, where nothing is there: its part of what comes back in half of tau, and
-    /// at least one.
-    pub(super) const fn turn(&self, active: u64) -> u64 {
-        self.ahead.div_ceil(self.interval * active)
+    /// Permits that one of so many nodes is promised at a time, where nothing is there: its part of what comes back in half of tau; two
+    /// where the burst has room for them, so that not every permit costs a call; and at least one.
+    pub(super) fn turn(&self, active: u64) -> u64 {
+        let part = self.ahead.div_ceil(self.interval * active);
+        part.max((self.burst / (2 * active)).min(2)).max(1)
     }
 
     /// What is owed `elapsed_us` after a reply, if nobody took anything and nothing that is out was settled.

@@ -4,7 +4,7 @@
 -- ARGV: the terms; the call; the time in us where it is the caller's. All numbers are doubles, and whole.
 -- Answers {now, refused, seq, renewed, granted, admitted, taken, out, before, ends, active, crowd}; {-1}: no state of ours.
 local key = KEYS[1]
-local DEEPEST, MOST_NODES, LONGEST_WAIT, CROWDED = 4503599627370496, 1024, 60000000, 10000000
+local DEEPEST, MOST_NODES, LONGEST_WAIT, CROWDED = 4503599627370496, 1024, 60000000, 3000000
 local LEASE, TAKE, GIVE_BACK, CHARGE, RESET, TRY = 0, 1, 2, 3, 5, 6
 local interval, per_us, burst, ahead, ration, tau, longest, first_hit = struct.unpack('<dddddddd', ARGV[1])
 -- A lease's node, seq, held, spent, want, need, least; the others' cost and how often.
@@ -162,12 +162,13 @@ if op == LEASE then
       granted = math.min(share, room)
     else
       -- A place in the queue for what comes back: one for each node, and at its end.
-      local turn = math.ceil(ahead / (interval * active))
+      local turn = math.max(math.ceil(ahead / (interval * active)), math.min(2, math.floor(burst / (2 * active))), 1)
       local has_place = math.max(0, taken - full) < turn * active * interval
       -- Out never exceeds the burst, so that the refill that pays for a promise is never held up.
       local uncommitted = math.max(0, burst - held_by_all)
-      if has_place and uncommitted < least and active * least > burst then
-        -- Whoever holds a place keeps it: with fewer places than nodes, all take from here, as they come.
+      -- Nodes hold all that is owed, unspent; or there are fewer places than nodes, and whoever has one keeps it.
+      local held_up = need > 0 and room < least and taken < units(held_by_all + 1)
+      if has_place and (held_up or uncommitted < least and active * least > burst) then
         crowd, crowded = active, now + CROWDED
       end
       if has_place and crowded <= now then

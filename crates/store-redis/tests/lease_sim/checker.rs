@@ -111,7 +111,7 @@ fn most_promised(plan: &Plan) -> i128 {
         plan.troubles.iter().any(|(_, trouble)| matches!(trouble, Trouble::Hoard | Trouble::Edge { .. }));
     let largest = plan.phases.iter().map(|phase| phase.costs.largest()).max().unwrap_or(1);
     let largest = if hoards { plan.burst } else { largest };
-    let rest = (plan.hosts as u64 + largest) * plan.period_ns;
+    let rest = (2 * plan.hosts as u64 + largest) * plan.period_ns;
     2 * queue + i128::from(rest)
 }
 
@@ -135,8 +135,8 @@ impl Checker {
             window: (0, 0),
             windows: Vec::new(),
             stood: VecDeque::new(),
-            // Half of tau since the answer came, a late one included; and a thousandth for the clocks.
-            believed_ns: (plan.tau_ns() / 2 + PATIENCE_NS) * 1_005 / 1_000,
+            // Three quarters of tau since the answer came, a late one included; and a thousandth for the clocks.
+            believed_ns: (plan.tau_ns() / 4 * 3 + PATIENCE_NS) * 1_005 / 1_000,
         }
     }
 
@@ -185,7 +185,7 @@ impl Checker {
         if had_none || self.stood.is_empty() {
             return Ok(());
         }
-        Err(format!("I5: {cost} denied by a node alone, and there all the time for half of tau"))
+        Err(format!("I5: {cost} denied by a node alone, and there all the time for 3/4 of tau"))
     }
 
     /// The ledger's clock, as it runs. Without a key, nothing remembers that it was ever later.

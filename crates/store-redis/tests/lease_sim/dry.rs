@@ -42,7 +42,7 @@ fn dry(limit: u64, period_ns: u64, algorithm: Algorithm) -> Plan {
         troubles: Vec::new(),
         calm_from_ns: 0,
         measured_ns: (SPAN_NS - 1, SPAN_NS),
-        records: false,
+        is_fleet: false,
     }
 }
 

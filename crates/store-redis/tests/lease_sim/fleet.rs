@@ -1,64 +1,179 @@
-//! Fleets under load: what leases admit beside one exact bucket, how fairly, and at which price. No faults: only demand.
+//! Fleets under load, without faults: uneven and changing demand, costs above 1, two rates at once, up to 64 nodes. What leases admit is
+//! compared with one exact bucket under the same arrivals, between the nodes, and with the calls that it took.
+
+mod laws;
+mod rows;
 
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Refill};
 use tollgate_store_redis::lease::Timing;
 
-use crate::plan::{Costs, Gaps, MS, Phase, Plan};
-use crate::run;
+use crate::plan::{Costs, Gaps, MS, Phase, Plan, Trouble};
+use crate::rng::Rng;
 
-/// Takes of one node, a second, and what they cost.
-#[derive(Clone)]
-struct Load(f64, Vec<u64>);
+const SECOND: u64 = 1_000 * MS;
+/// Fairness is reached by then.
+const WARM_NS: u64 = 5 * SECOND;
+/// More takes a second make a run longer, and show nothing else.
+const MOST_TAKES: f64 = 4_000.0;
 
+/// Takes of one node, per second, and what they cost.
+#[derive(Clone, Debug)]
+struct Load {
+    takes: f64,
+    costs: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
 struct Fleet {
-    name: &'static str,
+    name: String,
+    seed: u64,
     rate: u64,
+    /// Of the nodes in turn, where they differ.
     rates: Vec<u64>,
     burst: u64,
     loads: Vec<Load>,
+    /// One way of a message, in microseconds.
     way_us: u64,
+    /// Of a fixed window; 0: a bucket.
     window_ms: u64,
     gaps: Gaps,
+    /// Loads change hands every so often; 0: never.
+    turns_ms: u64,
+    troubles: Vec<(u64, Trouble)>,
+    measured_ns: u64,
 }
 
-const SECOND: u64 = 1_000 * MS;
-
-fn even(nodes: usize, a_second: f64, costs: &[u64]) -> Vec<Load> {
-    vec![Load(a_second, costs.to_vec()); nodes]
-}
-
-fn fleet(name: &'static str, rate: u64, burst: u64, loads: Vec<Load>) -> Fleet {
-    Fleet { name, rate, rates: Vec::new(), burst, loads, way_us: 1_000, window_ms: 0, gaps: Gaps::Poisson }
+fn even(nodes: usize, takes: f64, costs: &[u64]) -> Vec<Load> {
+    vec![Load { takes, costs: costs.to_vec() }; nodes]
 }
 
 impl Fleet {
+    fn new(name: &str, rate: u64, burst: u64, loads: Vec<Load>) -> Self {
+        Self {
+            name: name.to_owned(),
+            seed: 1,
+            rate,
+            rates: Vec::new(),
+            burst,
+            loads,
+            way_us: 1_000,
+            window_ms: 0,
+            gaps: Gaps::Poisson,
+            turns_ms: 0,
+            troubles: Vec::new(),
+            measured_ns: 20 * SECOND,
+        }
+    }
+
+    /// What a seed makes.
+    fn of(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0xF1EE7);
+        let nodes = rng.pick(&[2, 2, 3, 4, 8, 16, 32, 64]);
+        let rate = rng.pick(&[20, 50, 100, 200, 500, 1_000, 5_000]);
+        let burst = (rate * rng.pick(&[2, 5, 10, 10, 20]) / 10).max(10);
+        let small: Vec<u64> = (1..=rng.pick(&[5, 20])).collect();
+        let costs = match rng.range(0, 9) {
+            0..=3 => vec![1],
+            4 => vec![(burst / 50).max(2)],
+            5 => vec![(burst / 5).max(2)],
+            6 => vec![burst * 3 / 5],
+            7 => vec![1, 1, 1, 1, 1, 1, 1, 1, 1, (burst / 4).max(2)],
+            8 if burst >= 100 => small,
+            _ => vec![burst],
+        };
+        let mean = costs.iter().sum::<u64>() as f64 / costs.len() as f64;
+        let total = rate as f64 / mean * rng.pick(&[0.6, 0.95, 1.3, 3.0, 10.0, 30.0]);
+        let total = total.min(MOST_TAKES);
+        let each = total / nodes as f64;
+        let mut fleet = Self::new(&format!("seed {seed}"), rate, burst, even(nodes, each, &costs));
+        match rng.range(0, 3) {
+            0 => {
+                fleet.loads[1..].iter_mut().for_each(|load| load.takes = 5.0);
+                fleet.loads[0].takes = total;
+            }
+            1 => {
+                let first = total * 0.5;
+                for (nth, load) in fleet.loads.iter_mut().enumerate() {
+                    load.takes = (first / 1.6_f64.powi(nth as i32)).max(2.0);
+                }
+            }
+            _ => {}
+        }
+        if rng.percent(15) {
+            fleet.rates = rng.pick(&[[100, 110], [100, 200], [100, 101]]).map(|of| rate * of / 100).to_vec();
+            if rng.percent(50) {
+                fleet.flip();
+            }
+        } else if rng.percent(20) {
+            fleet.turns_ms = rng.pick(&[300, 1_000]);
+        } else if rng.percent(20) {
+            fleet.window_ms = rng.pick(&[500, 2_000, 20_000]);
+            if fleet.window_ms == 20_000 {
+                fleet.churn(&mut rng);
+            }
+        }
+        fleet.seed = seed;
+        fleet.way_us = rng.pick(&[100, 1_000, 1_000, 3_000]);
+        fleet.gaps = rng.pick(&[Gaps::Poisson, Gaps::Poisson, Gaps::Bursts(4), Gaps::Even]);
+        fleet.measured_ns = 6 * SECOND;
+        fleet
+    }
+
+    /// Half of the nodes change their rate every second.
+    fn flip(&mut self) {
+        let until = (WARM_NS + self.measured_ns) / SECOND;
+        for second in 1..until {
+            for host in (0..self.loads.len()).step_by(2) {
+                let limit = self.rates[(second % 2) as usize];
+                self.troubles.push((second * SECOND, Trouble::Reload { host, limit }));
+            }
+        }
+    }
+
+    /// Nodes leave and come back as others all the time, in order or not.
+    fn churn(&mut self, rng: &mut Rng) {
+        let until = WARM_NS + self.measured_ns;
+        for at in (0..until).step_by(100 * MS as usize) {
+            let host = rng.range(0, self.loads.len() as u64 - 1) as usize;
+            let trouble = Trouble::Crash { host, down_ns: 10 * MS };
+            if rng.percent(80) {
+                self.troubles.push((at, Trouble::Leave { host }));
+            }
+            self.troubles.push((at + 5 * self.way_us * 1_000 + MS, trouble));
+        }
+    }
+
     fn plan(&self) -> Plan {
-        let (from, until) = (5 * SECOND, 25 * SECOND);
+        let end_ns = WARM_NS + self.measured_ns;
         let algorithm = if self.window_ms > 0 {
             Algorithm::FixedWindow { align: Align::Calendar }
         } else {
-            Algorithm::TokenBucket {
-                burst: Some(self.burst),
-                initial: None,
-                overdraft: 0,
-                refill: Refill::Continuous,
-            }
+            let (initial, refill) = (None, Refill::Continuous);
+            Algorithm::TokenBucket { burst: Some(self.burst), initial, overdraft: 0, refill }
         };
-        let phases = self.loads.iter().enumerate().map(|(host, Load(a_second, costs))| Phase {
+        let phase = |host: usize, load: &Load, from_ns, until_ns| Phase {
             host,
-            from_ns: 0,
-            until_ns: until,
-            every_ns: (1e9 / a_second) as u64,
+            from_ns,
+            until_ns,
+            every_ns: (1e9 / load.takes) as u64,
             gaps: self.gaps,
             together: 1,
-            costs: Costs::OneOf(costs.clone()),
+            costs: Costs::OneOf(load.costs.clone()),
+        };
+        let nodes = self.loads.len();
+        let turn_ns = if self.turns_ms > 0 { self.turns_ms * MS } else { end_ns };
+        let phases = (0..end_ns.div_ceil(turn_ns)).flat_map(|turn| {
+            let (from_ns, until_ns) = (turn * turn_ns, (turn + 1) * turn_ns);
+            (0..nodes).map(move |host| {
+                phase(host, &self.loads[(host + turn as usize) % nodes], from_ns, until_ns.min(end_ns))
+            })
         });
         Plan {
-            seed: 1,
-            hosts: self.loads.len(),
-            limit: self.rate.max(self.rates.iter().copied().max().unwrap_or(0)),
+            seed: self.seed,
+            hosts: nodes,
+            limit: if self.window_ms > 0 { self.burst } else { self.highest() },
             limits: self.rates.clone(),
             period_ns: if self.window_ms > 0 { self.window_ms * MS } else { SECOND },
             burst: self.burst,
@@ -74,79 +189,28 @@ impl Fleet {
             charges: 0,
             local_share: false,
             phases: phases.collect(),
-            troubles: Vec::new(),
+            troubles: self.troubles.clone(),
             calm_from_ns: 0,
-            measured_ns: (from, until),
-            records: true,
+            measured_ns: (WARM_NS, end_ns),
+            is_fleet: true,
         }
     }
-}
 
-#[test]
-fn fleets() {
-    let mut all = vec![
-        fleet("F1 2x cost 600", 1_000, 1_000, even(2, 20.0, &[600])),
-        fleet("F1 8x cost 200", 2_000, 1_000, even(8, 50.0, &[200])),
-        fleet("F1 4x cost 60 r100", 100, 100, even(4, 20.0, &[60])),
-        fleet("F1 16x 0.1B", 5_000, 1_000, even(16, 3.0 * 5000.0 / 16.0 / 100.0, &[100])),
-        fleet("F1 32x 0.1B", 5_000, 1_000, even(32, 3.0 * 5000.0 / 32.0 / 100.0, &[100])),
-        fleet("F1 16x 0.2B", 5_000, 1_000, even(16, 3.0 * 5000.0 / 16.0 / 200.0, &[200])),
-        fleet("F1 4x 0.4B", 5_000, 1_000, even(4, 3.0 * 5000.0 / 4.0 / 400.0, &[400])),
-        fleet("F1 2x 0.6B", 5_000, 1_000, even(2, 3.0 * 5000.0 / 2.0 / 600.0, &[600])),
-        fleet("F1 8x 1..50 B200", 2_000, 200, even(8, 1.5 * 2000.0 / 8.0 / 25.5, &(1..=50).collect::<Vec<_>>())),
-        fleet("mix 1 and 600", 1_000, 1_000, even(4, 100.0, &[1, 1, 1, 1, 1, 1, 1, 1, 1, 600])),
-        fleet("mix 1 | 200 nodes", 1_000, 1_000, [even(4, 200.0, &[1]), even(2, 5.0, &[200])].concat()),
-        fleet("big B 8x 20000", 1_667, 100_000, even(8, 10.0, &[20_000])),
-        fleet("cost B", 1_000, 100, even(3, 20.0, &[100])),
-        fleet("F3 hot 1.05 + 3 light r10k", 10_000, 1_000, vec![Load(10_500.0, vec![1]), Load(5.0, vec![1]), Load(5.0, vec![1]), Load(5.0, vec![1])]),
-        fleet("F3 hot 1.5 + 3 light r1000", 1_000, 1_000, vec![Load(1_500.0, vec![1]), Load(5.0, vec![1]), Load(5.0, vec![1]), Load(5.0, vec![1])]),
-        fleet("F3 hot 1.05 + 3 light r50", 50, 50, vec![Load(55.0, vec![1]), Load(5.0, vec![1]), Load(5.0, vec![1]), Load(5.0, vec![1])]),
-        fleet("F3 hot 5x + 3 light r200", 200, 200, vec![Load(1000.0, vec![1]), Load(5.0, vec![1]), Load(5.0, vec![1]), Load(5.0, vec![1])]),
-        fleet("F3 64 equal", 1_000, 1_000, even(64, 50.0, &[1])),
-        fleet("F3 8 equal r100", 100, 100, even(8, 100.0, &[1])),
-        fleet("F3 5 equal r100 B20", 100, 20, even(5, 100.0, &[1])),
-        fleet("F3 16 equal r2000", 2_000, 2_000, even(16, 500.0, &[1])),
-        fleet("F3 2 hot 14 medium", 1_000, 1_000, [even(2, 2_000.0, &[1]), even(14, 40.0, &[1])].concat()),
-        fleet("F3 spread", 1_000, 500, (0..12).map(|n| Load(4.0 * 1.7_f64.powi(n), vec![1])).collect()),
-        fleet("F6 r500 64 10k/s", 500, 500, even(64, 10_000.0 / 64.0, &[1])),
-        fleet("F6 r200 32 20k/s", 200, 2_000, even(32, 20_000.0 / 32.0, &[1])),
-        fleet("F6 r100 64 10k/s", 100, 100, even(64, 10_000.0 / 64.0, &[1])),
-        fleet("F6 r10 16 5k/s", 10, 10, even(16, 5_000.0 / 16.0, &[1])),
-        fleet("F6 r20 64 10k/s", 20, 20, even(64, 10_000.0 / 64.0, &[1])),
-        fleet("F6 r1000 16 20k/s", 1_000, 1_000, even(16, 20_000.0 / 16.0, &[1])),
-        fleet("under 0.9 r", 1_000, 200, even(8, 112.0, &[1])),
-        fleet("under 0.9 r mixed", 1_000, 200, even(8, 10.0, &[1, 1, 1, 41])),
-    ];
-    for (rates, burst, nodes, each) in [(vec![10, 11], 10, 8, 50.0), (vec![1, 2], 10, 2, 20.0), (vec![100, 110], 100, 32, 30.0), (vec![1_000, 1_100], 1_000, 8, 300.0), (vec![100, 1_000], 100, 8, 300.0)] {
-        all.push(Fleet { rates: rates.clone(), ..fleet("F2", rates[0], burst, even(nodes, each, &[1])) });
+    fn lowest(&self) -> u64 {
+        self.rates.iter().copied().min().unwrap_or(self.rate)
     }
-    for (limit, cost, nodes) in [(1_000, 200, 8), (1_000, 1, 8), (1_000, 30, 16), (100, 60, 2)] {
-        let each = 2.0 * limit as f64 / 2.0 / nodes as f64 / cost as f64;
-        all.push(Fleet { window_ms: 2_000, ..fleet("window", limit, limit, even(nodes, each, &[cost])) });
+
+    fn highest(&self) -> u64 {
+        self.rates.iter().copied().max().unwrap_or(self.rate)
     }
-    println!("{:<28} {:>6} {:>7} {:>7} {:>7} {:>6}  worst node of its fair share", "", "of", "of", "calls a", "leases", "");
-    println!("{:<28} {:>6} {:>7} {:>7} {:>7} {:>6}", "", "exact", "higher", "decision", "/s", "");
-    let only = std::env::var("FLEET").unwrap_or_default();
-    for fleet in all.iter().filter(|fleet| fleet.name.contains(&only)) {
-        let plan = fleet.plan();
-        let outcome = run(&plan, None, std::env::var("TRACE").is_ok());
-        if std::env::var("TRACE").is_ok() { println!("{}", outcome.trace); }
-        let served = &outcome.served;
-        let got: u64 = served.hosts.iter().map(|host| host.admitted).sum();
-        let takes: u64 = served.hosts.iter().map(|host| host.takes).sum();
-        let low = plan.limits.iter().copied().min().unwrap_or(plan.limit);
-        let (exact, high) = (served.exact(&plan, low), served.exact(&plan, plan.limit));
-        let fair = served.fair(got.max(exact.min(got * 2)));
-        let mut shares: Vec<(f64, usize)> = served.hosts.iter().zip(&fair).map(|(host, fair)| host.admitted as f64 / fair).zip(0..).collect();
-        shares.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let calls = (outcome.requests + outcome.centrals) as f64 / (takes as f64 * 25.0 / 20.0);
-        println!(
-            "{:<28} {:>5.1}% {:>6.1}% {:>7.3} {:>7.0} {:>6}  {:.2} {:.2} {:.2} .. {:.2}  (demand of worst {} of {})",
-            fleet.name, 100.0 * got as f64 / exact as f64, 100.0 * got as f64 / high as f64, calls,
-            outcome.requests as f64 / 25.0, outcome.centrals / 25,
-            shares[0].0, shares[shares.len() / 10].0, shares[shares.len() / 2].0, shares[shares.len() - 1].0,
-            served.hosts[shares[0].1].asked, served.hosts.iter().map(|h| h.asked).sum::<u64>()
-        );
-        if let Some(broken) = &outcome.broken { println!("    BROKEN {broken}"); }
+
+    fn largest_cost(&self) -> u64 {
+        self.loads.iter().flat_map(|load| &load.costs).copied().max().unwrap_or(1)
+    }
+
+    /// Permits asked for per second.
+    fn demand(&self) -> f64 {
+        let of = |load: &Load| load.takes * load.costs.iter().sum::<u64>() as f64 / load.costs.len() as f64;
+        self.loads.iter().map(of).sum()
     }
 }

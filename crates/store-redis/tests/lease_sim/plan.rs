@@ -74,13 +74,6 @@ impl Costs {
             Self::OneOf(costs) => costs.iter().copied().max().unwrap_or(1),
         }
     }
-
-    pub(crate) fn mean(&self) -> f64 {
-        match self {
-            Self::UpTo(most) => (*most as f64 + 1.0) / 2.0,
-            Self::OneOf(costs) => costs.iter().sum::<u64>() as f64 / costs.len() as f64,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,8 +143,8 @@ pub(crate) struct Plan {
     pub(crate) calm_from_ns: u64,
     /// From here on to the end, demand is twice the rate: nothing of the quota may be lost.
     pub(crate) measured_ns: (u64, u64),
-    /// All arrivals are kept, to be compared with one exact bucket.
-    pub(crate) records: bool,
+    /// Served without faults: compared with one exact bucket under the same arrivals, and not asked for the rate's 95 %.
+    pub(crate) is_fleet: bool,
 }
 
 impl Plan {
@@ -218,7 +211,7 @@ impl Plan {
             troubles: Vec::new(),
             calm_from_ns,
             measured_ns: (from_ns, from_ns + measured_for_ns),
-            records: false,
+            is_fleet: false,
         };
         plan.add_demand(&mut rng);
         plan.add_troubles(&mut rng);

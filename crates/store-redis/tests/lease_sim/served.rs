@@ -10,6 +10,10 @@ pub(crate) struct Served {
     /// When, at which host, at which cost; all of the run.
     arrivals: Vec<(u64, u32, u64)>,
     records: bool,
+    /// Calls to the ledger in the measured span.
+    pub(crate) calls: u64,
+    /// Permits that hosts held when the measured span began, and when it ended.
+    pub(crate) held: (u64, u64),
 }
 
 /// Of one host, in the measured span.
@@ -26,7 +30,7 @@ pub(crate) struct Host {
 impl Served {
     pub(crate) fn new(plan: &Plan) -> Self {
         let hosts = vec![Host::default(); plan.hosts];
-        Self { span: plan.measured_ns, hosts, arrivals: Vec::new(), records: plan.records }
+        Self { span: plan.measured_ns, hosts, arrivals: Vec::new(), records: plan.is_fleet, calls: 0, held: (0, 0) }
     }
 
     fn is_measured(&self, now: u64) -> bool {
@@ -47,6 +51,10 @@ impl Served {
         if self.is_measured(now) {
             self.hosts[host].admitted += cost;
         }
+    }
+
+    pub(crate) fn called(&mut self, now: u64) {
+        self.calls += u64::from(self.is_measured(now));
     }
 
     pub(crate) fn late(&mut self, host: usize, now: u64) {

@@ -50,7 +50,7 @@ fn step(hosts: usize) -> Plan {
         troubles: Vec::new(),
         calm_from_ns: 0,
         measured_ns: (end_ns - 1, end_ns),
-        records: false,
+        is_fleet: false,
     }
 }
 

@@ -137,6 +137,8 @@ struct Host {
     skew_ns: i64,
     /// Callers that wait for the lease under way.
     waiting: VecDeque<Caller>,
+    /// What those want who wait behind the one who is being answered.
+    behind: u64,
     /// The newest request.
     requested: u64,
     /// Callers that wait for a central take, and those whose take is under way, with when it was sent.
@@ -239,6 +241,7 @@ impl<'a> World<'a> {
             wall_ns: 0,
             skew_ns: 0,
             waiting: VecDeque::new(),
+            behind: 0,
             requested: 0,
             central: VecDeque::new(),
             asked: Vec::new(),
@@ -267,6 +270,9 @@ impl<'a> World<'a> {
         while let Some(Reverse((at, _, slot))) = self.events.pop() {
             let Some(event) = self.slots[slot].take() else { continue };
             self.free.push(slot);
+            if self.now < self.plan.measured_ns.0 && at >= self.plan.measured_ns.0 {
+                self.served.held.0 = self.held();
+            }
             self.now = at;
             let result = self.measure().and_then(|()| if at > end { Ok(()) } else { self.happen(event) });
             if let Err(law) = result {
@@ -277,6 +283,7 @@ impl<'a> World<'a> {
                 break;
             }
         }
+        self.served.held.1 = self.held();
         if broken.is_none() {
             broken = self.finish().err();
         }
@@ -287,6 +294,10 @@ impl<'a> World<'a> {
         self.out.peak = self.checker.peak();
         self.out.served = self.served;
         self.out
+    }
+
+    fn held(&self) -> u64 {
+        self.hosts.iter().map(|host| host.node.held()).sum()
     }
 
     fn at(&mut self, at: u64, event: Event) {

@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::Fault;
 use super::{MOST_NODES, Mono, Node, Reply, Request, Terms, Wish, Word};
 
+/// Where others queue, permits are kept for so many times as long as nobody asks here from one time to the next.
+const GAPS: u64 = 4;
+
 impl Node {
     /// The ledger's last word is no older than a horizon.
     pub(super) fn has_heard(&self, terms: &Terms, now: Mono) -> bool {
@@ -24,8 +27,11 @@ impl Node {
             return false;
         }
         // Where many ask, what comes back by then is gone by then: each asks in its turn.
-        let wait_us = terms.wait_us(reply, cost).saturating_mul(reply.crowd.max(1));
-        let most_us = if reply.crowd > 0 { terms.tau_us / 2 } else { terms.horizon_us };
+        let crowd = reply.crowd;
+        #[cfg(feature = "faults")]
+        let crowd = if terms.has(Fault::ForgetsTheCrowd) { 0 } else { crowd };
+        let wait_us = terms.wait_us(reply, cost).saturating_mul(crowd.max(1));
+        let most_us = if crowd > 0 { terms.tau_us / 2 } else { terms.horizon_us };
         #[cfg(feature = "faults")]
         let most_us = if terms.has(Fault::RemembersDenials) { u64::MAX } else { most_us };
         let lasts_us = terms.shrunk_us(wait_us.min(most_us).saturating_mul(1_000));
@@ -57,15 +63,21 @@ impl Node {
         }
         if self.clear.0 > now.0.saturating_add(soon_ns) {
             // Others may have given back since: then what is promised here is valid sooner.
-            let is_old = self.word.is_some_and(|word| word.asked.after(Duration::from_micros(terms.tau_us / 2)) <= now);
+            let long = Duration::from_micros(terms.tau_us / 4 * 3);
+            let is_old = self.word.is_some_and(|word| word.asked.after(long) <= now);
             return is_old.then(|| self.send(Wish::default(), now));
         }
-        let typical = self.demand.typical_cost();
-        let awaited_ns = soon_ns + self.queue_us(terms, now).unwrap_or(0) * 1_000;
-        let low = self.demand.covering(awaited_ns, terms.horizon_ns()).max(typical - 1);
         let ends_soon = self.expires.0.saturating_sub(now.0) < soon_ns;
-        ((self.held <= low || ends_soon) && self.worth_leasing(terms, typical, now))
-            .then(|| self.request(terms, now))
+        ((self.is_low(terms, now) || ends_soon)
+            && self.worth_leasing(terms, self.demand.typical_cost(), now))
+        .then(|| self.request(terms, now))
+    }
+
+    /// What is held may be used up before more could be here.
+    pub(super) fn is_low(&self, terms: &Terms, now: Mono) -> bool {
+        let awaited_ns = 2 * self.round_trip_ns + self.queue_us(terms, now).unwrap_or(0) * 1_000;
+        let low = self.demand.covering(awaited_ns, terms.horizon_ns());
+        self.held <= low.max(self.demand.typical_cost() - 1)
     }
 
     /// A request for a caller whose take is above what is held: parts of what it needs are of no use to it, and go back, so that
@@ -99,7 +111,14 @@ impl Node {
     fn target(&self, terms: &Terms, now: Mono) -> u64 {
         let queue_ns = self.queue_us(terms, now).map_or(0, |queue_us| (queue_us + terms.tau_us / 2) * 1_000);
         let span_ns = terms.horizon_ns() + 2 * self.round_trip_ns + queue_ns;
-        self.demand.covering(span_ns, terms.horizon_ns()).min(terms.burst)
+        let active = self.word.map_or(1, |word| word.reply.active.max(1));
+        let most = if now < self.contended_until {
+            // What lies here unspent, the others cannot have: with all of them alike, not more than half of the burst.
+            (terms.burst / (2 * active)).max(terms.turn(active)).max(self.demand.typical_cost())
+        } else {
+            terms.burst
+        };
+        self.demand.covering(span_ns, terms.horizon_ns()).min(most)
     }
 
     /// How long the queue for what comes back was at the ledger's last word; `None` where there is none.
@@ -112,9 +131,8 @@ impl Node {
     /// that is seldom asked keeps its permit or two for longer, or none would ever be there when somebody asks.
     pub(super) fn idle_at(&self, terms: &Terms) -> Mono {
         let least_us = terms.tau_us / 2;
-        let takes = self.demand.takes(terms.horizon_ns());
-        let idle_us = if self.busy_at < self.contended_until && takes > 0.0 {
-            ((3.0 * terms.horizon_us as f64 / takes) as u64).clamp(least_us, 4 * terms.tau_us)
+        let idle_us = if self.busy_at < self.contended_until {
+            (GAPS * self.demand.gap_ns() / 1_000).clamp(least_us, 4 * terms.tau_us)
         } else {
             least_us
         };
@@ -158,9 +176,8 @@ impl Node {
         let is_near = terms.full() >= (4 * factor * self.round_trip_ns / 1_000).saturating_mul(terms.per_us);
         let is_busy = self.demand.takes(terms.horizon_ns()) >= 1.5 * factor as f64;
         let is_scarce = terms.windows.is_none() && room < cost && is_busy && is_near;
-        let queues = (is_scarce || now < self.contended_until)
-            && self.word.is_none_or(|word| word.reply.crowd == 0)
-            && self.is_spent_soon(terms, active);
+        let queues = (now < self.contended_until || is_scarce && self.is_spent_soon(terms, active, now))
+            && self.word.is_none_or(|word| word.reply.crowd == 0);
         #[cfg(feature = "faults")]
         let queues = queues && !terms.has(Fault::NeverQueues);
         self.leases = has_place && (is_ample && is_near && is_busy || queues);
@@ -181,12 +198,13 @@ impl Node {
         }
     }
 
-    /// What nodes hold in the queue's regime does not fill the burst, or refill would be held up: by Little's law that is the rate
-    /// times how long a take is waited for, where all nodes are as this one; or a few takes of each.
-    fn is_spent_soon(&self, terms: &Terms, active: u64) -> bool {
-        let (typical, takes) = (self.demand.typical_cost(), self.demand.takes(terms.horizon_ns()));
-        let idle = terms.ration as f64 / takes.max(0.01);
-        let stocks = (2 * active).saturating_mul(typical) as f64;
-        idle.min(stocks) + typical as f64 <= terms.burst as f64 / 2.0
+    /// What nodes that queue hold does not fill the burst, or refill would be held up: by Little's law that is the rate times how long
+    /// a take is waited for, where all nodes are as this one; or what each holds at most. And what a take costs comes back soon.
+    fn is_spent_soon(&self, terms: &Terms, active: u64, now: Mono) -> bool {
+        let typical = terms.units(self.demand.typical_cost());
+        let idle = terms.per_us.saturating_mul(self.demand.gap_ns() / 1_000);
+        let stocks = terms.units(active.saturating_mul(self.target(terms, now)));
+        let is_soon = typical <= terms.per_us.saturating_mul(4 * terms.tau_us);
+        is_soon && idle.min(stocks).saturating_add(typical) <= terms.full() / 2
     }
 }

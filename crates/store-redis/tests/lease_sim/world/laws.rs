@@ -27,7 +27,7 @@ impl World<'_> {
                 self.before = Some(i128::MIN); // the ledger waits for its clock
             }
         }
-        if self.now >= until && self.out.yielded.is_none() {
+        if self.now >= until && self.out.yielded.is_none() && !self.plan.is_fleet {
             let before = self.before.unwrap_or(i128::MIN);
             // A bucket that is full between two callers, or before a round trip's end, loses refill however it is kept.
             let covers_ns =

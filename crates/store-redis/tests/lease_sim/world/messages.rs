@@ -11,6 +11,7 @@ impl World<'_> {
     pub(super) fn send_lease(&mut self, host: usize, mut request: Request) -> Result<(), Broken> {
         // Those who wait behind the first have been told to; the ledger need not be asked once for each.
         let waits: u64 = self.hosts[host].waiting.iter().map(|caller| caller.cost).sum();
+        let waits = waits + self.hosts[host].behind;
         request.need = request.need.max(waits.saturating_sub(request.held).min(self.plan.burst));
         request.want = request.want.max(request.need);
         self.hosts[host].requested = request.seq;
@@ -38,6 +39,7 @@ impl World<'_> {
             self.at(at, Event::ToLedger { host, life, message });
         }
         if matches!(op, Op::Lease(_) | Op::Take { .. }) {
+            self.served.called(self.now);
             self.at(self.now + PATIENCE_NS, Event::Patience { host, life, message });
         }
         self.numbers
@@ -115,7 +117,9 @@ impl World<'_> {
             }
             Op::Take { cost, .. } => {
                 if let Some(Asked { at, callers, .. }) = self.asked(host, message.number) {
-                    self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, at, now);
+                    if self.hosts[host].rule == message.rule {
+                        self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, at, now);
+                    }
                     if reply.refused {
                         // Once more, with the window of then; the others give up.
                         let first = callers.iter().find(|caller| caller.by >= self.now).copied();
@@ -205,6 +209,7 @@ impl World<'_> {
     pub(super) fn answer_waiting(&mut self, host: usize, has_answer: bool) -> Result<(), Broken> {
         let mut waiting = std::mem::take(&mut self.hosts[host].waiting);
         while let Some(caller) = waiting.pop_front() {
+            self.hosts[host].behind = waiting.iter().map(|caller| caller.cost).sum();
             if !has_answer {
                 self.served.late(host, self.now);
                 self.degrade(host, caller.cost)?;
@@ -213,6 +218,7 @@ impl World<'_> {
             }
         }
         self.hosts[host].waiting.append(&mut waiting);
+        self.hosts[host].behind = 0;
         Ok(())
     }
 
