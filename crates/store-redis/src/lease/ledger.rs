@@ -196,6 +196,10 @@ impl Ledger {
 
     /// Begins the epochs that are due: what a node held that was silent for all of the last one counts as spent.
     fn turn_epochs(&mut self, terms: &Terms, now_us: u64) {
+        #[cfg(feature = "faults")]
+        if terms.has(Fault::KeepsEntries) && terms.windows.is_some() {
+            return;
+        }
         while !self.entries.is_empty() && self.ends_us <= now_us {
             // First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
             #[cfg(feature = "faults")]
@@ -209,11 +213,7 @@ impl Ledger {
             self.epoch += 1;
             self.ends_us += terms.tau_us;
             #[cfg(feature = "faults")]
-            let kept = match terms.fault {
-                Some(Fault::CreditsWrittenOff) => 8,
-                Some(Fault::KeepsEntries) if terms.windows.is_some() => u64::MAX - self.epoch,
-                _ => 1,
-            };
+            let kept = if terms.has(Fault::CreditsWrittenOff) { 8 } else { 1 };
             #[cfg(not(feature = "faults"))]
             let kept = 1;
             self.entries.retain(|_, entry| entry.epoch + kept >= self.epoch);

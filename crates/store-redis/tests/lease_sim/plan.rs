@@ -147,8 +147,23 @@ pub(crate) struct Plan {
     pub(crate) is_fleet: bool,
 }
 
+/// Which plans a seed stands for. Mistakes that need rare things to meet are looked for where these are frequent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Everything, as often as it comes.
+    Usual,
+    /// Windows only.
+    Windows,
+    /// The ledger loses its key, and callers give back late.
+    Losses,
+}
+
 impl Plan {
     pub(crate) fn of(seed: u64) -> Self {
+        Self::of_kind(seed, Kind::Usual)
+    }
+
+    pub(crate) fn of_kind(seed: u64, kind: Kind) -> Self {
         let mut rng = Rng::new(seed);
         let tau_ms = rng.pick(&[40, 60, 100, 200, 400]);
         let horizon_ms = tau_ms / rng.pick(&[2, 2, 4]);
@@ -170,7 +185,7 @@ impl Plan {
             2 => limit,
             _ => per_tau * 3 + 5,
         };
-        let is_window = rng.percent(25);
+        let is_window = rng.percent(25) || kind == Kind::Windows;
         let (algorithm, burst) = if is_window {
             (
                 Algorithm::FixedWindow {
@@ -215,6 +230,11 @@ impl Plan {
         };
         plan.add_demand(&mut rng);
         plan.add_troubles(&mut rng);
+        if kind == Kind::Losses {
+            (plan.refunds, plan.late_refunds) = (30, true);
+            let losses = (0..6).map(|_| (rng.range(0, plan.calm_from_ns - 1), Trouble::KeyLoss));
+            plan.troubles.extend(losses);
+        }
         plan
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Outcome {
     pub(crate) centrals: u64,
     /// Admitted in the measured span, of what the rate gave.
     pub(crate) yielded: Option<f64>,
+    /// Nodes of which the ledger knew at the end.
+    pub(crate) entries: usize,
     /// What each host was asked for and admitted.
     pub(crate) served: Served,
     /// Highest of A − r·t above its lowest, as share of the burst.
@@ -284,6 +286,7 @@ impl<'a> World<'a> {
             }
         }
         self.served.held.1 = self.held();
+        self.out.entries = self.ledger.entries.len();
         if broken.is_none() {
             broken = self.finish().err();
         }
