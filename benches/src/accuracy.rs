@@ -47,7 +47,7 @@ impl Accuracy {
             };
             rows.push(vec![
                 name,
-                figure(bytes_a_key(&quota)),
+                figure(bytes_a_key(&quota, settings)),
                 figure(worst(&quota)),
                 figure(sustained(&quota)),
                 most_in_any_window(&trace, &admitted).to_string(),
@@ -208,8 +208,9 @@ fn sustained(quota: &Quota) -> f64 {
 }
 
 /// Full states of many keys, as the store counts them; one-word states are of one size, so one take fills them.
-fn bytes_a_key(quota: &Quota) -> f64 {
+fn bytes_a_key(quota: &Quota, settings: &Settings) -> f64 {
     let (keys, takes) = if quota.shape() == Shape::Word { (1_000_000, 1) } else { (20_000, LIMIT) };
+    let keys = keys / settings.size(1, 1, 100);
     let store = MemoryStore::new(MemoryConfig::default());
     let begin = Timestamp::from_unix_seconds(BEGIN_S);
     let mut name = String::new();

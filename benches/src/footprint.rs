@@ -21,6 +21,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         "domain: bench\ndescriptors:\n  - key: key\n    rate_limit: {unit: hour, requests_per_unit: 1000}\n";
     std::fs::write(folder.path().join("bench.yaml"), rules)?;
     let binary = built_tollgate()?;
+    let requests = settings.size(REQUESTS, REQUESTS, 200);
     let (mut fresh, mut after) = (Vec::new(), Vec::new());
     for repeat in 0..settings.repeats.max(1) {
         settings.say(&format!("footprint: run {repeat}"));
@@ -35,7 +36,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         })?;
         fresh.push(server.resident_mib()?);
         for (scheme, port) in [("resp", server.port), ("http", http), ("grpc", grpc)] {
-            let report = plan(&format!("{scheme}://127.0.0.1:{port}"))?.run(&mut |_| {})?;
+            let report = plan(&format!("{scheme}://127.0.0.1:{port}"), requests)?.run(&mut |_| {})?;
             ensure!(report.errors == 0, "{:?}", report.error_kinds);
         }
         after.push(server.resident_mib()?);
@@ -55,14 +56,14 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     })
 }
 
-fn plan(target: &str) -> anyhow::Result<Plan> {
+fn plan(target: &str, requests: u64) -> anyhow::Result<Plan> {
     Ok(Plan {
         target: target.parse()?,
         ask: check(),
         connections: 16,
         in_flight: 1,
         rate: None,
-        end: End::Requests(REQUESTS),
+        end: End::Requests(requests),
         warm_up: Duration::ZERO,
         keys: KEYS,
         distribution: Distribution::Uniform,

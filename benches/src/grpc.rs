@@ -26,11 +26,15 @@ struct Runs {
 
 /// Measures every server that can be started.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
+    // Package nghttp2-client.
+    if !settings.has("h2load") {
+        return Ok(Vec::new());
+    }
     let folder = tempfile::tempdir()?;
     let servers = servers::start(folder.path(), settings)?;
     let mut tables = Vec::new();
     for (connections, streams, count) in SHAPES {
-        let count = if settings.quick { count / 10 } else { count };
+        let count = settings.size(count, count / 10, count / 200);
         let mut runs: Vec<Runs> = servers.iter().map(|_| Runs::default()).collect();
         for repeat in 0..=settings.repeats {
             settings.say(&format!("grpc: {connections} × {streams}, run {repeat}"));

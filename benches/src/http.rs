@@ -4,7 +4,6 @@ use std::path::Path;
 
 use tollgate_load::Ask;
 
-use crate::machine::first_line_of;
 use crate::process::{Process, built_tollgate, pinned};
 use crate::report::Table;
 use crate::responder;
@@ -25,7 +24,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     };
     // The ceiling is asked the same, and answers after it has read it.
     add("hyper `ok`", "", check(), MANY, responder::Kind::Hyper.start()?);
-    if first_line_of("throttlecrab-server", &["--version"]).is_some() {
+    if settings.has("throttlecrab-server") {
         let process = Process::start(|port| {
             let mut command = pinned(0, Path::new("throttlecrab-server"));
             command.args(["--http", "--http-host", "127.0.0.1", "--log-level", "error", "--http-port"]);

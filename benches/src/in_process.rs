@@ -25,6 +25,11 @@ struct Case {
 }
 
 impl Case {
+    /// With few keys in a smoke run.
+    fn sized(&self, settings: &Settings) -> Self {
+        Self { keys: self.keys.min(settings.size(u64::MAX, u64::MAX, 2_000)), ..*self }
+    }
+
     fn shares_keys_with(&self, other: &Self) -> bool {
         (self.keys, self.allowance, self.spent) == (other.keys, other.allowance, other.spent)
     }
@@ -81,7 +86,10 @@ fn table(
     let mut columns = vec!["ns a decision".to_owned()];
     let mut rows: Vec<Vec<String>> = kinds.iter().map(|kind| vec![kind.name().to_owned()]).collect();
     let (mut contenders, mut last) = (Vec::new(), None::<&Case>);
-    for case in cases.iter().filter(|case| !settings.quick || case.keys <= 1_000_000) {
+    let most = settings.size(u64::MAX, 1_000_000, u64::MAX);
+    let cases: Vec<Case> =
+        cases.iter().filter(|case| case.keys <= most).map(|case| case.sized(settings)).collect();
+    for case in &cases {
         settings.say(&format!("{name}: {}", case.heading));
         // Ten million keys take their time: a case that differs only in what is asked for finds them there.
         if last.is_none_or(|last| !last.shares_keys_with(case)) {
@@ -123,7 +131,7 @@ fn takes_part(kind: Kind, case: &Case) -> bool {
 
 /// A pass of `kind` in a case of `keys` keys is this many decisions.
 fn pass_length(kind: Kind, keys: u64, settings: &Settings) -> usize {
-    let whole: usize = if settings.quick { 1 << 18 } else { 1 << 20 };
+    let whole: usize = settings.size(1 << 20, 1 << 18, 1 << 12);
     match (kind, keys) {
         (Kind::Limitador, _) => whole / 64,
         // Small enough to stay in the cache beside the table, as a caller's own key would.
@@ -201,7 +209,7 @@ pub(crate) fn populate(contender: &dyn Contender, keys: u64) {
 /// Decisions for `length` keys of each thread's list: how many were admitted, and the nanoseconds each took.
 fn decide(contender: &dyn Contender, lists: &[Requests], length: usize, settings: &Settings) -> (u64, f64) {
     // Short lists are asked for again, so that a run is long enough to time.
-    let rounds = (if settings.quick { 1 << 16 } else { 1 << 20_usize } / length).max(1);
+    let rounds = (settings.size(1 << 20_usize, 1 << 16, 1 << 12) / length).max(1);
     let work = |list: &Requests| -> u64 { (0..rounds).map(|_| contender.pass(&list.keys()[..length])).sum() };
     let (admitted, took) = match lists {
         [only] => timed(|| work(only)),

@@ -26,15 +26,16 @@ const KINDS: [Kind; 10] = [
     Kind::GovernorUnkeyed,
     Kind::TollgateUnkeyed,
 ];
-const KEYS: u64 = 1_000;
 
-/// One contender, so many passes over 1,024 requests for 1,000 keys.
+/// One contender, so many passes over 1,024 requests for so many keys.
 #[derive(clap::Args)]
 pub(crate) struct Decide {
     /// Who.
     kind: Kind,
     /// How many passes.
     passes: u64,
+    #[arg(long, default_value_t = 1_000)]
+    keys: u64,
     /// With nothing left to admit.
     #[arg(long)]
     denied: bool,
@@ -46,9 +47,9 @@ impl Decide {
     /// Writes how many were admitted.
     pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let allowance = if self.denied { Allowance::NONE } else { Allowance::MANY };
-        let contender = make(self.kind, allowance, KEYS).context("not in this build")?;
-        prepare(contender.as_ref(), KEYS, allowance);
-        let requests = Requests::new(Self::PASS, KEYS, Spread::Uniform, 1);
+        let contender = make(self.kind, allowance, self.keys).context("not in this build")?;
+        prepare(contender.as_ref(), self.keys, allowance);
+        let requests = Requests::new(Self::PASS, self.keys, Spread::Uniform, 1);
         let admitted = counted(contender.as_ref(), requests.keys(), self.passes);
         ensure!(
             (admitted == 0) == self.denied,
@@ -68,6 +69,7 @@ impl Decide {
             "--toggle-collect=*instructions::counted*",
         ]);
         child.arg(std::env::current_exe()?).arg("decide").arg(self.kind.word()).arg(self.passes.to_string());
+        child.arg("--keys").arg(self.keys.to_string());
         if self.denied {
             child.arg("--denied");
         }
@@ -91,25 +93,30 @@ fn counted(contender: &dyn Contender, keys: &[String], passes: u64) -> u64 {
 }
 
 /// Counts everybody, admitting and denying.
-pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
+pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
+    if !settings.has("valgrind") {
+        return Ok(Vec::new());
+    }
     let mut rows = Vec::new();
     for kind in KINDS.into_iter().filter(|kind| settings.wants(*kind)) {
         let mut row = vec![kind.name().to_owned()];
         for denied in [false, true] {
             settings.say(&format!("instructions: {}{}", kind.word(), if denied { ", denied" } else { "" }));
-            let passes = if kind == Kind::Limitador { 2 } else { 50 };
-            row.push(figure(Decide { kind, passes, denied }.count()?));
+            let keys = settings.size(1_000, 1_000, 20);
+            let most = settings.size(50, 50, 1);
+            let passes = if kind == Kind::Limitador { most.min(2) } else { most };
+            row.push(figure(Decide { kind, passes, keys, denied }.count()?));
         }
         rows.push(row);
     }
     let mut notes = vec!["Instructions a decision, 1,000 keys of 20 bytes, clock read included.".to_owned()];
     notes.extend(settings.notes());
-    Ok(Table {
+    Ok(vec![Table {
         name: "instructions",
         title: "Instructions a decision".to_owned(),
         command: settings.command("instructions"),
         columns: ["instructions a decision", "admitted", "denied"].map(str::to_owned).to_vec(),
         rows,
         notes,
-    })
+    }])
 }

@@ -37,7 +37,7 @@ mod surfaces;
 
 use std::io::Write as _;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::report::Table;
 use crate::settings::Settings;
@@ -53,12 +53,16 @@ struct Bench {
 
 #[derive(Subcommand)]
 enum What {
+    /// The machine and the versions.
+    Machine,
+    /// Instructions a decision, counted by valgrind.
+    Instructions,
     /// Nanoseconds a decision, in this process.
     InProcess,
     /// Bytes a key, and the slowest decision while the table grows.
     Memory,
-    /// Instructions a decision, counted by valgrind.
-    Instructions,
+    /// How far each algorithm is from exact, and the bytes of a key.
+    Accuracy(accuracy::Accuracy),
     /// gRPC servers under h2load: rate, latency, CPU a request.
     Grpc,
     /// Servers of the Redis protocol under our own load: rate, latency, CPU a request, admitted and denied.
@@ -67,6 +71,10 @@ enum What {
     Http,
     /// What we add to an echo of the same protocol, one request at a time.
     Echo,
+    /// What watching costs.
+    Observed,
+    /// Memory of a server with all surfaces open that tracks 100 keys.
+    Footprint,
     /// Counters in a local Redis, beside redis-benchmark; leases; outages; bytes a key.
     #[cfg(feature = "shared")]
     Shared(shared::Shared),
@@ -76,15 +84,7 @@ enum What {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         rest: Vec<String>,
     },
-    /// What watching costs.
-    Observed,
-    /// Memory of a server with all surfaces open that tracks 100 keys.
-    Footprint,
-    /// How far each algorithm is from exact, and the bytes of a key.
-    Accuracy(accuracy::Accuracy),
-    /// The machine and the versions.
-    Machine,
-    /// All of them.
+    /// All of them, also when one has failed.
     All,
     /// One contender growing, in a process of its own.
     #[command(hide = true)]
@@ -104,56 +104,82 @@ enum What {
 
 fn main() -> anyhow::Result<()> {
     let bench = Bench::parse();
-    let settings = &bench.settings;
-    match bench.what {
-        What::Grow(grow) => grow.run(&mut std::io::stdout()),
-        What::Decide(decide) => decide.run(&mut std::io::stdout()),
-        What::Accuracy(accuracy) => show(&accuracy.run(settings)?, settings),
-        #[cfg(feature = "shared")]
-        What::Shared(shared) => shared.run(settings, |table| show(table, settings)),
-        _ if !cfg!(feature = "peers") => with_peers(),
-        What::InProcess => in_process::run(settings)?.iter().try_for_each(|table| show(table, settings)),
-        What::Memory => show(&memory::run(settings)?, settings),
-        What::Instructions => show(&instructions::run(settings)?, settings),
-        #[cfg(feature = "peers")]
-        What::Serve(serve) => serve.run(&mut std::io::stdout()),
-        #[cfg(feature = "peers")]
-        What::Grpc => grpc::run(settings)?.iter().try_for_each(|table| show(table, settings)),
-        #[cfg(feature = "peers")]
-        What::Respond(respond) => respond.run(),
-        #[cfg(feature = "peers")]
-        What::Resp => resp::run(settings)?.iter().try_for_each(|table| show(table, settings)),
-        #[cfg(feature = "peers")]
-        What::Http => show(&http::run(settings)?, settings),
-        #[cfg(feature = "peers")]
-        What::Echo => show(&echo::run(settings)?, settings),
-        #[cfg(feature = "peers")]
-        What::Observed => show(&observed::run(settings)?, settings),
-        #[cfg(feature = "peers")]
-        What::Footprint => show(&footprint::run(settings)?, settings),
-        #[cfg(not(feature = "shared"))]
-        What::Shared { rest: _ } => Ok(()),
-        #[cfg(not(feature = "peers"))]
-        What::Grpc | What::Resp | What::Http | What::Echo | What::Observed | What::Footprint => Ok(()),
-        What::Machine => show(&machine::table(), settings),
-        What::All => {
-            show(&machine::table(), settings)?;
-            show(&instructions::run(settings)?, settings)?;
-            in_process::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
-            show(&memory::run(settings)?, settings)?;
+    bench.what.run(&bench.settings.fixed())
+}
+
+impl What {
+    fn run(self, settings: &Settings) -> anyhow::Result<()> {
+        let show_each = |tables: &[Table]| tables.iter().try_for_each(|table| show(table, settings));
+        match self {
+            Self::Grow(grow) => grow.run(&mut std::io::stdout()),
+            Self::Decide(decide) => decide.run(&mut std::io::stdout()),
+            Self::Accuracy(accuracy) => show(&accuracy.run(settings)?, settings),
+            #[cfg(feature = "shared")]
+            Self::Shared(shared) => shared.run(settings, |table| show(table, settings)),
+            Self::Machine => show(&machine::table(), settings),
+            _ if !cfg!(feature = "peers") => with_peers(),
+            Self::InProcess => show_each(&in_process::run(settings)?),
+            Self::Memory => show(&memory::run(settings)?, settings),
+            Self::Instructions => show_each(&instructions::run(settings)?),
             #[cfg(feature = "peers")]
-            {
-                grpc::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
-                resp::run(settings)?.iter().try_for_each(|table| show(table, settings))?;
-                show(&http::run(settings)?, settings)?;
-                show(&echo::run(settings)?, settings)?;
-                shared::Shared::ALL.run(settings, |table| show(table, settings))?;
-                show(&observed::run(settings)?, settings)?;
-                show(&footprint::run(settings)?, settings)?;
-            }
-            Ok(())
+            Self::Serve(serve) => serve.run(&mut std::io::stdout()),
+            #[cfg(feature = "peers")]
+            Self::Grpc => show_each(&grpc::run(settings)?),
+            #[cfg(feature = "peers")]
+            Self::Respond(respond) => respond.run(),
+            #[cfg(feature = "peers")]
+            Self::Resp => show_each(&resp::run(settings)?),
+            #[cfg(feature = "peers")]
+            Self::Http => show(&http::run(settings)?, settings),
+            #[cfg(feature = "peers")]
+            Self::Echo => show(&echo::run(settings)?, settings),
+            #[cfg(feature = "peers")]
+            Self::Observed => show(&observed::run(settings)?, settings),
+            #[cfg(feature = "peers")]
+            Self::Footprint => show(&footprint::run(settings)?, settings),
+            #[cfg(not(feature = "shared"))]
+            Self::Shared { rest: _ } => Ok(()),
+            #[cfg(not(feature = "peers"))]
+            Self::Grpc | Self::Resp | Self::Http | Self::Echo | Self::Observed | Self::Footprint => Ok(()),
+            Self::All => all(settings),
         }
     }
+}
+
+/// Runs every command that help lists, so that none is forgotten; those of `shared` part by part.
+fn all(settings: &Settings) -> anyhow::Result<()> {
+    let (mut passed, mut failed) = (0, 0);
+    for words in every_command() {
+        let name = words.join(" ");
+        let bench =
+            Bench::try_parse_from(["tollgate-bench"].into_iter().chain(words.iter().map(String::as_str)));
+        match bench.map_err(Into::into).and_then(|bench| bench.what.run(settings)) {
+            Ok(()) => passed += 1,
+            Err(error) => {
+                failed += 1;
+                settings.say(&format!("{name}: FAILED, {error:#}"));
+            }
+        }
+    }
+    writeln!(std::io::stdout(), "{passed} passed, {failed} failed, 0 skipped")?;
+    anyhow::ensure!(failed == 0, "{failed} benches failed");
+    Ok(())
+}
+
+fn every_command() -> Vec<Vec<String>> {
+    let mut every = Vec::new();
+    for command in Bench::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = command.get_name().to_owned();
+        let part = command.get_arguments().find(|argument| argument.get_id() == "part");
+        match part.map(clap::Arg::get_possible_values) {
+            _ if name == "all" => {}
+            Some(parts) => every.extend(
+                parts.iter().map(|part| vec![name.clone(), "--part".to_owned(), part.get_name().to_owned()]),
+            ),
+            None => every.push(vec![name]),
+        }
+    }
+    every
 }
 
 fn show(table: &Table, settings: &Settings) -> anyhow::Result<()> {

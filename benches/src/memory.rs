@@ -66,6 +66,10 @@ impl Grow {
     }
 }
 
+fn millions(keys: u64) -> f64 {
+    keys as f64 / 1e6
+}
+
 fn resident_bytes() -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
@@ -80,7 +84,7 @@ fn nanos(clock: ClockId) -> i64 {
 
 /// Measures everybody at 1 M and 10 M keys.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
-    let sizes: &[u64] = if settings.quick { &[1_000_000] } else { &[1_000_000, 10_000_000] };
+    let sizes: &[u64] = settings.size(&[1_000_000, 10_000_000], &[1_000_000], &[10_000]);
     let largest = sizes.last().copied().unwrap_or(0);
     let mut rows = Vec::new();
     for kind in KINDS.into_iter().filter(|kind| settings.wants(*kind)) {
@@ -108,14 +112,14 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         rows.push(row);
     }
     let mut columns = vec!["bytes a live key".to_owned()];
-    columns.extend(sizes.iter().map(|keys| format!("{} M keys", keys / 1_000_000)));
+    columns.extend(sizes.iter().map(|keys| format!("{} M keys", millions(*keys))));
     columns.push("slowest decision while growing, µs of CPU".to_owned());
     columns.push("the same by the wall clock".to_owned());
     let mut notes = vec![format!(
         "Growth of the resident memory of a fresh process, divided by the keys (20-byte strings, all live). Slowest single \
          decision from nothing to {} M keys: on the thread's CPU clock, page faults included, which other programs do not \
          disturb; and on the wall clock, which they do.",
-        largest / 1_000_000
+        millions(largest)
     )];
     notes.extend(settings.notes());
     let title = "Memory, and growing".to_owned();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine;
@@ -39,12 +39,32 @@ impl Process {
         command: impl FnOnce(u16) -> anyhow::Result<Command>,
     ) -> anyhow::Result<Self> {
         let mut command = command(port)?;
-        // Ours takes any such variable for a setting of its own.
-        command.env_remove(BINARY).stdout(Stdio::null()).stderr(Stdio::null());
+        // Ours takes any such variable for a setting of its own, and does not start where it knows none of that name.
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TOLLGATE_"))
+        {
+            command.env_remove(name);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn()?;
-        let process = Self { port, child };
-        wait_for(port)?;
+        let mut process = Self { port, child };
+        process.wait().with_context(|| format!("{command:?}"))?;
         Ok(process)
+    }
+
+    /// Waits until it listens.
+    fn wait(&mut self) -> anyhow::Result<()> {
+        for _ in 0..500 {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("it ended before it listened: {status}");
+            }
+            #[allow(clippy::disallowed_methods, reason = "asks again until it listens")]
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("nobody listens on port {}", self.port)
     }
 
     /// Seconds of CPU that it has used so far, its threads together.
@@ -95,18 +115,4 @@ pub(crate) fn pinned(core: usize, program: &Path) -> Command {
 
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
-}
-
-fn wait_for(port: u16) -> anyhow::Result<()> {
-    for _ in 0..500 {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Ok(());
-        }
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "asks again until a process that is no child's child listens"
-        )]
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    anyhow::bail!("nobody listens on port {port}")
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-use crate::machine::first_line_of;
 use crate::process::{Process, built_tollgate, pinned};
 use crate::report::Table;
 use crate::responder;
@@ -50,13 +49,13 @@ fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Contender>> {
     };
     add("raw epoll responder", ADMIT, MANY, responder::Kind::Epoll.start()?);
     add("tokio echo", ADMIT, MANY, responder::Kind::Tokio.start()?);
-    if first_line_of("redis-server", &["--version"]).is_some() {
+    if settings.has("redis-server") {
         add("Redis INCR", "INCR {key}", MANY, redis()?);
         let process = redis()?;
         let words = format!("EVALSHA {} 1 {{key}} 1000 1000 3600", loaded(process.port, GCRA)?);
         add("Redis, GCRA in Lua", &words, MANY, process);
     }
-    if first_line_of("throttlecrab-server", &["--version"]).is_some() {
+    if settings.has("throttlecrab-server") {
         let process = Process::start(|port| {
             let mut command = pinned(0, Path::new("throttlecrab-server"));
             command.args(["--redis", "--redis-host", "127.0.0.1", "--log-level", "error", "--redis-port"]);

@@ -8,9 +8,12 @@ use crate::machine;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Settings {
-    /// Smaller and shorter, to see that it works: not for figures that are quoted.
+    /// Smaller and shorter: a first look at the figures.
     #[arg(long, global = true)]
     pub(crate) quick: bool,
+    /// Everything once, as small as it can be, to see that it works; the figures say nothing.
+    #[arg(long, global = true, conflicts_with_all = ["quick", "repeats", "markdown"])]
+    pub(crate) smoke: bool,
     /// Measured runs of each contender, after one to warm up.
     #[arg(long, global = true, default_value_t = 5, value_name = "N")]
     pub(crate) repeats: usize,
@@ -23,6 +26,32 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// With what `--smoke` fixes.
+    pub(crate) fn fixed(mut self) -> Self {
+        if self.smoke {
+            self.repeats = 1;
+        }
+        self
+    }
+
+    /// How much of something this run does.
+    pub(crate) fn size<T>(&self, full: T, quick: T, smoke: T) -> T {
+        match (self.smoke, self.quick) {
+            (true, _) => smoke,
+            (_, true) => quick,
+            _ => full,
+        }
+    }
+
+    /// Whether a program is there; where it is not, says so in a line that `./test` counts.
+    pub(crate) fn has(&self, program: &str) -> bool {
+        let has = machine::first_line_of(program, &["--version"]).is_some();
+        if !has {
+            let _ = writeln!(std::io::stderr(), "SKIPPED {program} in benches: it is not installed");
+        }
+        has
+    }
+
     pub(crate) fn wants(&self, kind: Kind) -> bool {
         self.only.is_empty() || self.only.contains(&kind)
     }
@@ -30,10 +59,12 @@ impl Settings {
     /// The command that makes a table again.
     pub(crate) fn command(&self, what: &str) -> String {
         let mut command = format!("cargo run --release -p tollgate-bench -- {what}");
-        if self.quick {
+        if self.smoke {
+            command.push_str(" --smoke");
+        } else if self.quick {
             command.push_str(" --quick");
         }
-        if self.repeats != 5 {
+        if !self.smoke && self.repeats != 5 {
             command.push_str(&format!(" --repeats {}", self.repeats));
         }
         if !self.only.is_empty() {

@@ -6,6 +6,7 @@
 mod bytes;
 mod drive;
 mod exact;
+mod heard;
 mod leased;
 mod outage;
 mod raw;
@@ -15,10 +16,9 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::machine::first_line_of;
 use crate::process::{Process, pinned};
 use crate::report::Table;
 use crate::settings::Settings;
@@ -48,30 +48,26 @@ enum Part {
 }
 
 impl Shared {
-    #[cfg(feature = "peers")]
-    pub(crate) const ALL: Self = Self { part: Vec::new() };
-
     /// Measures, and shows each table as soon as it is there.
     pub(crate) fn run(
         &self,
         settings: &Settings,
         mut show: impl FnMut(&Table) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if first_line_of("redis-server", &["--version"]).is_none() {
-            settings.say("shared: SKIPPED, redis-server is not installed");
+        if !settings.has("redis-server") {
             return Ok(());
         }
         let mut cores = CpuSet::new();
         cores.set(ASKING.min(std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1)));
         sched_setaffinity(None, &cores)?;
         for (part, run) in [
-            (Part::Exact, exact::run as fn(&Settings) -> anyhow::Result<Table>),
+            (Part::Exact, exact::run as fn(&Settings) -> anyhow::Result<Vec<Table>>),
             (Part::Leased, leased::run),
             (Part::Outage, outage::run),
             (Part::Bytes, bytes::run),
         ] {
             if self.part.is_empty() || self.part.contains(&part) {
-                show(&run(settings)?)?;
+                run(settings)?.iter().try_for_each(&mut show)?;
             }
         }
         Ok(())
@@ -137,67 +133,5 @@ impl Redis {
         let info = self.ask("INFO")?;
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         Ok(line.with_context(|| format!("no {name}"))?.parse()?)
-    }
-
-    /// Every command, as its words, that arrives while `work` is done.
-    fn overheard(&self, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
-        const LAST: &str = "that was all";
-        let mut stream = TcpStream::connect(("127.0.0.1", self.process.port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        write!(stream, "MONITOR\r\n")?;
-        let mut lines = BufReader::new(stream).lines();
-        lines.next().context("MONITOR")??;
-        work()?;
-        self.ask(&format!("ECHO \"{LAST}\""))?;
-        let mut commands = Vec::new();
-        for line in lines {
-            let line = line?;
-            let command = quoted(line.split_once("] ").map_or("", |(_, command)| command))?;
-            if command.last().is_some_and(|word| word == LAST.as_bytes()) {
-                return Ok(commands);
-            }
-            commands.push(command);
-        }
-        bail!("the connection that listens was closed")
-    }
-}
-
-/// The words of a line of `MONITOR`, which are all in quotes, with what is not printable as `\\x00`.
-fn quoted(line: &str) -> anyhow::Result<Vec<Vec<u8>>> {
-    let (mut words, mut word) = (Vec::new(), None);
-    let mut rest = line.trim().bytes();
-    while let Some(byte) = rest.next() {
-        match (byte, &mut word) {
-            (b'"', None) => word = Some(Vec::new()),
-            (b'"', Some(_)) => words.extend(word.take()),
-            (_, None) => {}
-            (b'\\', Some(word)) => word.push(match rest.next().context("a backslash at the end")? {
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b't' => b'\t',
-                b'a' => 7,
-                b'b' => 8,
-                b'x' => {
-                    let digits = [rest.next().unwrap_or_default(), rest.next().unwrap_or_default()];
-                    u8::from_str_radix(std::str::from_utf8(&digits)?, 16)?
-                }
-                other => other,
-            }),
-            (byte, Some(word)) => word.push(byte),
-        }
-    }
-    ensure!(word.is_none(), "a word does not end: {line}");
-    Ok(words)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_read_as_redis_writes_them() {
-        let words = quoted(r#""EVALSHA" "a b" "" "\x00\xff\"\\n\n" "#).expect("words");
-        assert_eq!(words, [b"EVALSHA".to_vec(), b"a b".to_vec(), Vec::new(), b"\x00\xff\"\\n\n".to_vec()]);
-        assert!(quoted("\"x").is_err());
     }
 }

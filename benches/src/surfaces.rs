@@ -86,7 +86,7 @@ pub(crate) fn measure(
 
 fn plan(contender: &Contender, shape: Shape, settings: &Settings, seed: u64) -> anyhow::Result<Plan> {
     let Contender { scheme, path, process, .. } = contender;
-    let requests = if settings.quick { shape.requests / 10 } else { shape.requests };
+    let requests = settings.size(shape.requests, shape.requests / 10, shape.requests / 1_000);
     Ok(Plan {
         target: format!("{scheme}://127.0.0.1:{}{path}", process.port).parse()?,
         ask: contender.ask.clone(),

@@ -7,7 +7,6 @@ use anyhow::{Context as _, ensure};
 use prost::Message as _;
 
 use super::echo::{self, Behind, Runtime, Serve};
-use crate::machine;
 use crate::process::{Process, built_tollgate, free_port, pinned};
 use crate::settings::Settings;
 
@@ -47,7 +46,7 @@ pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Se
             Ok(Serve { behind, runtime, port }.command(&itself))
         })?;
     }
-    if machine::first_line_of("limitador-server", &["--version"]).is_some() {
+    if settings.has("limitador-server") {
         let limits = folder.join("limits.yaml");
         std::fs::write(&limits, LIMITADOR_LIMITS)?;
         add("limitador-server", SHOULD_RATE_LIMIT, body.clone(), &|port| {
@@ -58,7 +57,7 @@ pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Se
             Ok(command)
         })?;
     }
-    if machine::first_line_of("throttlecrab-server", &["--version"]).is_some() {
+    if settings.has("throttlecrab-server") {
         let body = framed(&echo::ThrottleRequest::hot().encode_to_vec());
         add("throttlecrab-server (own message)", "/throttlecrab.RateLimiter/Throttle", body, &|port| {
             let mut command = pinned(0, Path::new("throttlecrab-server"));

@@ -12,8 +12,8 @@ use crate::report::{Table, figure};
 use crate::settings::Settings;
 
 /// Fills a Redis with counters of each algorithm.
-pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
-    let keys: u64 = if settings.quick { 100_000 } else { 1_000_000 };
+pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
+    let keys: u64 = settings.size(1_000_000, 100_000, 500);
     let mut rows = Vec::new();
     for (name, algorithm) in algorithms() {
         settings.say(&format!("shared: bytes of {name}"));
@@ -27,14 +27,14 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
         figure(keys as f64)
     )];
     notes.extend(settings.notes());
-    Ok(Table {
+    Ok(vec![Table {
         name: "store-bytes",
         title: "Memory of a counter in Redis".to_owned(),
         command: settings.command("shared"),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
         notes,
-    })
+    }])
 }
 
 fn algorithms() -> [(&'static str, Algorithm); 10] {

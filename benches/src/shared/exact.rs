@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use tollgate_core::Quota;
 
 use super::drive::{Node, Run, Said, closed, paced, runtime};
+use super::heard::Heard;
 use super::raw::Raw;
 use super::{ASKING, Redis};
 use crate::process::pinned;
@@ -37,18 +38,19 @@ struct Row {
 }
 
 /// Measures both in turns.
-pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
+pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
+    if !settings.has("redis-benchmark") {
+        return Ok(Vec::new());
+    }
     let redis = Redis::start()?;
     let runtime = runtime()?;
     // Never denied here; a key that was asked lasts longer than the run, so that Redis has none to forget meanwhile.
     let quota = Quota::token_bucket(5_000_000, Duration::from_mins(5_000_000))?;
     let node = Node::of(&redis, &quota, Some(Duration::from_secs(30)))?;
-    let population = if settings.quick { 100_000 } else { 1_000_000 };
-    let decisions = |full: usize| if settings.quick { full / 10 } else { full };
-    let commands = redis.overheard(|| Ok(runtime.block_on(node.take(SAMPLE)).map(drop)?))?;
-    let command = same_script(&redis, &commands)?;
-    let heard = commands.iter().rev().find(|words| words[0].eq_ignore_ascii_case(b"EVALSHA"));
-    let raw = Raw::of(heard.context("no EVALSHA")?, SAMPLE)?;
+    let population = settings.size(1_000_000, 100_000, 1_000);
+    let decisions = |full: usize| settings.size(full, full / 10, full / 1_000);
+    let heard = Heard::while_done(&redis, SAMPLE, || Ok(runtime.block_on(node.take(SAMPLE)).map(drop)?))?;
+    let (command, raw) = (same_script(&redis, &heard)?, Raw::of(&heard.words, SAMPLE)?);
     let uniform = |count: usize| keys(count, population, Spread::Uniform);
     // Every key is there when the clock starts.
     runtime.block_on(closed(std::slice::from_ref(&node), 64, &every(population)));
@@ -97,7 +99,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let round_trip = Spans::of(rows[2].p50_us.clone()).median;
     let half = full / 2.0;
     // Long enough that one pause of the machine is not a hundredth of it.
-    let paced_keys = uniform((half * if settings.quick { 4.0 } else { 15.0 }) as usize);
+    let paced_keys = uniform((half * settings.size(15.0, 4.0, 0.2)) as usize);
     let name = format!("our bytes, sent blindly, paced at {}/s (half)", figure(half));
     let mut bare = Row { name, ..Row::default() };
     let name = format!("**tollgate**, uniform, paced at {}/s (half)", figure(half));
@@ -136,7 +138,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
     }
     let failed = rows.iter().any(|row| row.rate.iter().any(|rate| !rate.is_finite()));
     ensure!(!failed, "a run had no calls");
-    Ok(table(&rows, round_trip, population, settings))
+    Ok(vec![table(&rows, round_trip, population, settings)])
 }
 
 /// One run of ours, with what Redis did meanwhile.
@@ -184,28 +186,15 @@ fn every(population: u64) -> Arc<[String]> {
 ///
 /// redis-benchmark can send no zero bytes, and the argument of the script has some: the script is loaded once more with that argument
 /// written into it.
-fn same_script(redis: &Redis, commands: &[Vec<Vec<u8>>]) -> anyhow::Result<Vec<String>> {
-    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-    let (mut source, mut call) = (None, None);
-    for command in commands {
-        match &command[..] {
-            [script, load, text] if is(script, "SCRIPT") && is(load, "LOAD") => source = Some(text),
-            [eval, text, ..] if is(eval, "EVAL") => source = Some(text),
-            [evalsha, _, keys, key, arguments @ ..] if is(evalsha, "EVALSHA") && keys == b"1" => {
-                call = Some((key, arguments));
-            }
-            _ => {}
-        }
-    }
-    let (source, (key, arguments)) = (source.context("no script was loaded")?, call.context("no EVALSHA")?);
+fn same_script(redis: &Redis, heard: &Heard) -> anyhow::Result<Vec<String>> {
     let literal = |word: &Vec<u8>| {
         let bytes: String = word.iter().map(|byte| format!("\\{byte:03}")).collect();
         format!("\"{bytes}\"")
     };
-    let arguments: Vec<String> = arguments.iter().map(literal).collect();
-    let source = format!("local ARGV = {{{}}} {}", arguments.join(","), String::from_utf8_lossy(source));
+    let arguments: Vec<String> = heard.arguments().iter().map(literal).collect();
+    let source = format!("local ARGV = {{{}}} {}", arguments.join(","), heard.source);
     let sha = redis.load(&source)?;
-    let key = String::from_utf8_lossy(key).replace(SAMPLE, "user:000__rand_int__");
+    let key = String::from_utf8_lossy(heard.key()).replace(SAMPLE, "user:000__rand_int__");
     Ok(["EVALSHA", &sha, "1", &key].map(str::to_owned).to_vec())
 }
 

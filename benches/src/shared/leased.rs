@@ -28,7 +28,7 @@ const CASES: [Case; 4] = [
 ];
 
 /// Measures each case with the same rule leased and exact.
-pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
+pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let mut rows = Vec::new();
     for case in &CASES {
         for (how, sharing) in [("exact", Sharing::Exact), ("**leased**", Sharing::Leased)] {
@@ -75,14 +75,14 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
             .to_owned(),
     ];
     notes.extend(settings.notes());
-    Ok(Table {
+    Ok(vec![Table {
         name: "store-leased",
         title: "Counters in Redis, `sharing: leased`".to_owned(),
         command: settings.command("shared"),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
         notes,
-    })
+    }])
 }
 
 /// One run on a Redis of its own, and how many script calls it took.
@@ -100,11 +100,11 @@ fn once(case: &Case, sharing: Sharing, settings: &Settings) -> anyhow::Result<(R
         runtime.block_on(node.with(&exact).first())?;
     }
     let before = sent();
-    let seconds = if settings.quick { 1.5 } else { 5.0 };
+    let seconds = settings.size(5.0, 1.5, 0.3);
     let run = match case.rate {
         Some(rate) => runtime.block_on(paced(&nodes, rate, &hot((rate * seconds) as usize))),
         None => {
-            let count = if settings.quick { 500_000 } else { 4_000_000 };
+            let count = settings.size(4_000_000, 500_000, 5_000);
             runtime.block_on(closed(&nodes, 256, &hot(count)))
         }
     };

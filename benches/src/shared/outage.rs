@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use rustix::process::Signal;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
@@ -14,8 +15,6 @@ use crate::report::{Spread, Table};
 use crate::settings::Settings;
 
 const TASKS: usize = 16;
-/// How long Redis is away.
-const AWAY: Duration = Duration::from_millis(1_500);
 /// A call that took less did not wait for Redis.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
@@ -31,13 +30,15 @@ struct Outage {
 }
 
 /// Measures an outage of each kind.
-pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
+pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
+    // How long Redis is away.
+    let away = Duration::from_millis(settings.size(1_500, 1_500, 300));
     let mut rows = Vec::new();
     for (name, kills) in [("stands still (SIGSTOP)", false), ("is killed and starts anew", true)] {
         let mut runs = Vec::new();
         for repeat in 0..settings.repeats {
             settings.say(&format!("shared: Redis {name}, run {repeat} of {}", settings.repeats));
-            runs.push(once(kills)?);
+            runs.push(once(kills, away)?);
         }
         let of = |what: fn(&Outage) -> f64| Spread::of(runs.iter().map(what).collect()).cell();
         rows.push(vec![
@@ -62,20 +63,20 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let mut notes = vec![format!(
         "{TASKS} tasks that ask one after another, each another key, a deadline of 10 ms; Redis is away for {} ms. \
          Median (least–most).",
-        AWAY.as_millis()
+        away.as_millis()
     )];
     notes.extend(settings.notes());
-    Ok(Table {
+    Ok(vec![Table {
         name: "store-outage",
         title: "Redis goes away and comes back".to_owned(),
         command: settings.command("shared"),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
         notes,
-    })
+    }])
 }
 
-fn once(kills: bool) -> anyhow::Result<Outage> {
+fn once(kills: bool, away_for: Duration) -> anyhow::Result<Outage> {
     let mut redis = Redis::start()?;
     let port = redis.process.port;
     let quota = Quota::token_bucket(1_000_000, Duration::from_secs(1))?;
@@ -110,7 +111,7 @@ fn once(kills: bool) -> anyhow::Result<Outage> {
         sleep(Duration::from_millis(300)).await;
         let away = begun.elapsed();
         redis.process.signal(if kills { Signal::KILL } else { Signal::STOP })?;
-        sleep(AWAY).await;
+        sleep(away_for).await;
         let back = if kills {
             redis = Redis::start_on(port)?;
             begun.elapsed()
@@ -123,11 +124,11 @@ fn once(kills: bool) -> anyhow::Result<Outage> {
         stop.send_replace(true);
         let mut calls = tasks.join_all().await.concat();
         calls.sort_by_key(|call| call.at);
-        Ok(sum_up(&calls, away, back))
+        sum_up(&calls, away, back)
     })
 }
 
-fn sum_up(calls: &[Call], away: Duration, back: Duration) -> Outage {
+fn sum_up(calls: &[Call], away: Duration, back: Duration) -> anyhow::Result<Outage> {
     let ends = |call: &Call| call.at + call.took;
     let during = calls.iter().filter(|call| ends(call) > away && call.at < back);
     let refused = |call: &&Call| call.said == Said::Failed && call.took < AT_ONCE;
@@ -146,15 +147,15 @@ fn sum_up(calls: &[Call], away: Duration, back: Duration) -> Outage {
         .filter(|call| call.said == Said::Admitted && ends(call) > back)
         .map(ends)
         .min()
-        .unwrap_or_default();
+        .context("no answer after Redis' return")?;
     let failed_after =
         calls.iter().filter(|call| call.said == Said::Failed && call.at > first_answer).count();
-    Outage {
+    Ok(Outage {
         slowest_ms: slowest.as_secs_f64() * 1e3,
         waited: waited.filter(|call| call.took >= AT_ONCE).count() as f64,
         refused_p50_us: at(0.5),
         refused_p99_us: at(0.99),
         back_ms: first_answer.saturating_sub(back).as_secs_f64() * 1e3,
         failed_after: failed_after as f64,
-    }
+    })
 }

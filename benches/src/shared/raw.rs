@@ -1,10 +1,10 @@
 //! The very bytes of our calls from a client that does nothing else: writes so many commands, counts as many replies.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::bail;
 
 use tokio::time::Instant;
 
@@ -27,7 +27,8 @@ impl Raw {
             bytes.extend_from_slice(word);
             bytes.extend_from_slice(b"\r\n");
         }
-        let at = bytes.windows(sample.len()).position(|it| it == sample.as_bytes()).context("no such key")?;
+        let mut at = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(sample.as_bytes()));
+        let (Some(at), None) = (at.next(), at.next()) else { bail!("{sample} is not there once") };
         let after = bytes.split_off(at + sample.len());
         bytes.truncate(at);
         Ok(Self { before: bytes, after })
@@ -43,8 +44,8 @@ impl Raw {
     ) -> anyhow::Result<(f64, f64, f64)> {
         let mut stream = TcpStream::connect(("127.0.0.1", redis.process.port))?;
         stream.set_nodelay(true)?;
-        let mut reader = BufReader::with_capacity(1 << 16, stream.try_clone()?);
         let (mut dice, mut out, mut took) = (Dice::new(3), Vec::new(), Vec::new());
+        let mut replies = Replies::default();
         for _ in 0..count / depth {
             out.clear();
             for _ in 0..depth {
@@ -54,7 +55,11 @@ impl Raw {
             }
             let (result, span) = timed(|| {
                 stream.write_all(&out)?;
-                (0..depth).try_for_each(|_| skip(&mut reader))
+                let mut came = 0;
+                while came < depth {
+                    came += replies.read(&mut stream)?;
+                }
+                Ok::<_, anyhow::Error>(())
             });
             result?;
             took.push(span);
@@ -82,7 +87,7 @@ impl Raw {
         let mut stream = TcpStream::connect(("127.0.0.1", redis.process.port))?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        let (mut dice, mut out, mut came) = (Dice::new(5), Vec::new(), Vec::new());
+        let (mut dice, mut out, mut replies) = (Dice::new(5), Vec::new(), Replies::default());
         let (mut sent, mut took) = (0, Vec::with_capacity(count));
         let begun = Instant::now();
         while took.len() < count {
@@ -98,21 +103,11 @@ impl Raw {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
             }
-            let mut buffer = [0; 1 << 14];
-            match stream.read(&mut buffer) {
-                Ok(0) => bail!("redis-server closed the connection"),
-                Ok(length) => came.extend_from_slice(&buffer[..length]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                Err(error) => return Err(error.into()),
-            }
+            let came = replies.read(&mut stream)?;
             let now = begun.elapsed().as_secs_f64();
-            // Every reply is a string of 32 bytes.
-            let whole = came.len() / REPLY * REPLY;
-            for reply in came[..whole].chunks(REPLY) {
-                ensure!(reply.starts_with(b"$32\r\n"), "redis-server: {:?}", String::from_utf8_lossy(reply));
+            for _ in 0..came {
                 took.push((now - took.len() as f64 / rate) * 1e6);
             }
-            came.drain(..whole);
         }
         took.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| took.get((took.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
@@ -120,26 +115,77 @@ impl Raw {
     }
 }
 
-/// Bytes of one reply: an instant, an expiry and a number.
-const REPLY: usize = "$32\r\n".len() + 32 + "\r\n".len();
+/// What came of replies and was not counted yet.
+#[derive(Default)]
+struct Replies(Vec<u8>);
 
-/// Reads one reply.
-fn skip(reader: &mut impl BufRead) -> anyhow::Result<()> {
-    let mut line = Vec::new();
-    reader.read_until(b'\n', &mut line)?;
-    let text = String::from_utf8_lossy(&line);
-    let number = || text.get(1..).unwrap_or_default().trim().parse::<i64>();
-    match line.first() {
-        Some(b'-') => bail!("redis-server: {text}"),
-        Some(b'$') => {
-            let length = number()?;
-            if length >= 0 {
-                reader.read_exact(&mut vec![0; length as usize + 2])?;
-            }
-            Ok(())
+impl Replies {
+    /// Reads once; answers how many replies are whole now.
+    fn read(&mut self, stream: &mut TcpStream) -> anyhow::Result<usize> {
+        let mut buffer = [0; 1 << 14];
+        match stream.read(&mut buffer) {
+            Ok(0) => bail!("redis-server closed the connection"),
+            Ok(length) => self.0.extend_from_slice(&buffer[..length]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            Err(error) => return Err(error.into()),
         }
-        Some(b'*') => (0..number()?).try_for_each(|_| skip(reader)),
-        Some(b'+' | b':') => Ok(()),
-        _ => bail!("redis-server: {text:?}"),
+        let (mut count, mut at) = (0, 0);
+        while let Some(length) = first_reply(&self.0[at..])? {
+            (count, at) = (count + 1, at + length);
+        }
+        self.0.drain(..at);
+        Ok(count)
+    }
+}
+
+/// Bytes of the first reply; `None` where it is not all there.
+fn first_reply(bytes: &[u8]) -> anyhow::Result<Option<usize>> {
+    let Some(end) = bytes.windows(2).position(|it| it == b"\r\n") else { return Ok(None) };
+    let (head, after) = (String::from_utf8_lossy(&bytes[..end]), end + 2);
+    let number = || head.get(1..).unwrap_or_default().parse::<i64>();
+    let whole = match bytes.first() {
+        Some(b'$') => usize::try_from(number()?).map_or(after, |length| after + length + 2),
+        Some(b'*') => {
+            let mut whole = after;
+            for _ in 0..number()? {
+                let Some(length) = first_reply(bytes.get(whole..).unwrap_or_default())? else {
+                    return Ok(None);
+                };
+                whole += length;
+            }
+            whole
+        }
+        Some(b'+' | b':') => after,
+        _ => bail!("redis-server: {head}"),
+    };
+    Ok((whole <= bytes.len()).then_some(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_counted_once_all_of_it_is_there() {
+        for reply in
+            ["+OK\r\n", ":7\r\n", "$3\r\na\r\n\r\n", "$-1\r\n", "*2\r\n$1\r\na\r\n*1\r\n:1\r\n", "*-1\r\n"]
+        {
+            let bytes = reply.as_bytes();
+            for cut in 0..bytes.len() {
+                assert_eq!(first_reply(&bytes[..cut]).expect("no error"), None, "{reply:?} up to {cut}");
+            }
+            let two = [bytes, bytes].concat();
+            assert_eq!(first_reply(&two).expect("no error"), Some(bytes.len()), "{reply:?}");
+        }
+        assert!(first_reply(b"-ERR no\r\n").is_err());
+    }
+
+    #[test]
+    fn a_command_whose_key_is_not_there_once_is_none_to_send() {
+        let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert!(Raw::of(&words(&["GET", "user:1"]), "user:1").is_ok());
+        for odd in [&["GET", "other"][..], &["GET", "user:1", "user:1"]] {
+            assert!(Raw::of(&words(odd), "user:1").is_err(), "{odd:?}");
+        }
     }
 }

@@ -16,36 +16,39 @@ use tollgate_core::{Clock, Cost, Quota};
 use tollgate_store::{Charge, Key, Take, Verdicts};
 use tollgate_store_memory::MemoryStore;
 
-const REPEATS: usize = 5;
 const KEYS_AT_ONCE: usize = 1024;
 
 fn main() {
-    if std::env::args().any(|argument| argument == "--test") {
-        return; // `cargo test --benches`
-    }
     if let Some(decisions) =
         std::env::var("TOLLGATE_BENCH_INSTRUCTIONS").ok().and_then(|text| text.parse().ok())
     {
         return instructions(decisions);
     }
-    let sizes = std::env::var("TOLLGATE_BENCH_KEYS").unwrap_or_else(|_| "1000,1000000".to_owned());
+    let sizes = std::env::var("TOLLGATE_BENCH_KEYS");
+    let sizes = sizes.unwrap_or_else(|_| if is_smoke() { "1000" } else { "1000,1000000" }.to_owned());
     println!("{:>10} {:28} {:>10} {:>10} {:>7}", "keys", "", "governor", "tollgate", "ratio");
     for keys in sizes.split(',').map(|size| size.trim().parse().expect("a number of keys")) {
         let (ours, theirs) = (Ours::full(keys), Theirs::full(keys));
         compare(keys, "one at a time, ns", || theirs.run(keys, 1), || ours.run(keys, 1));
         compare(keys, "batches of 16, ns", || theirs.run(keys, 1), || ours.run_batches(keys));
-        if keys == 1_000_000 {
+        if keys == 1_000_000 || is_smoke() {
             compare(keys, "2 threads, ns", || theirs.run(keys, 2), || ours.run(keys, 2));
             compare(1, "2 threads, one hot key, ns", || theirs.run(1, 2), || ours.run(1, 2));
         }
     }
 }
 
+/// `cargo test --bench table`: everything once, to see that it works.
+fn is_smoke() -> bool {
+    !std::env::args().any(|argument| argument == "--bench")
+}
+
 fn compare(keys: u64, what: &str, theirs: impl Fn() -> f64, ours: impl Fn() -> f64) {
-    let mut both: Vec<(f64, f64)> = (0..REPEATS).map(|_| (theirs(), ours())).collect();
+    let repeats = if is_smoke() { 1 } else { 5 };
+    let mut both: Vec<(f64, f64)> = (0..repeats).map(|_| (theirs(), ours())).collect();
     let mut middle = |of: fn(&(f64, f64)) -> f64| {
         both.sort_by(|a, b| of(a).total_cmp(&of(b)));
-        of(&both[REPEATS / 2])
+        of(&both[repeats / 2])
     };
     let (theirs, ours) = (middle(|both| both.0), middle(|both| both.1));
     println!("{keys:>10} {what:28} {theirs:>10.1} {ours:>10.1} {:>7.3}", ours / theirs);
@@ -177,20 +180,21 @@ fn fresh_memory(bytes: usize) -> ([Duration; 5], [usize; 2]) {
 
 /// Nanoseconds a decision, of all threads together. Making the keys is not counted.
 fn timed(keys: u64, threads: u64, decide: impl Fn(&[String]) -> usize + Sync) -> f64 {
-    const ROUNDS: usize = 400;
+    let rounds = if is_smoke() { 2 } else { 400 };
     let start = Barrier::new(threads as usize);
     let slowest = std::thread::scope(|scope| {
         let run = |thread: u64| {
             let (mut texts, mut random) = (Texts::new(), Random(thread + 1));
             start.wait();
-            let mut rounds = [(); ROUNDS].map(|()| {
+            let mut took = vec![Duration::ZERO; rounds];
+            for took in &mut took {
                 texts.fill(|_| random.below(keys));
                 let begin = Instant::now();
                 black_box(decide(&texts.0));
-                begin.elapsed()
-            });
-            rounds.sort_unstable();
-            rounds[ROUNDS / 2] // so that rounds in which the machine did something else do not count
+                *took = begin.elapsed();
+            }
+            took.sort_unstable();
+            took[rounds / 2] // so that rounds in which the machine did something else do not count
         };
         let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || run(thread))).collect();
         let own = run(0);

@@ -21,8 +21,6 @@ const TAU: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long a rate is measured.
 const STRETCH: Duration = Duration::from_millis(1500);
-/// Of the rate, while more is asked for all the time: all but 5 %, and what nodes hold at either end.
-const LEAST_SHARE: f64 = 0.95 - 0.1 / 1.5;
 /// How far ahead of their refill permits are promised.
 const HORIZON: Duration = Duration::from_millis(100);
 
@@ -47,16 +45,25 @@ fn admitted<'a>(
     of(seen, key, client).filter(|it| it.counted())
 }
 
-/// In these seconds nearly all that the rate gave was admitted, of one client, if far more than that was asked for: a busy
-/// machine may not ask for enough.
+/// In these seconds all was admitted that one bucket would have, asked at the same moments and empty in the beginning, but for 5 % of what
+/// the rate gave and what it gives in a horizon.
 fn assert_rate(seen: &[Seen], client: usize, from: Instant) {
-    let to = from + STRETCH;
-    let gave = RATE * STRETCH.as_secs_f64();
-    let inside = of(seen, "bucket", client).filter(|it| it.sent >= from && it.heard <= to);
-    let asked = inside.clone().count() as f64 / gave;
-    let share = inside.filter(|it| it.counted()).count() as f64 / gave;
-    println!("{:.0} % of the rate admitted, {:.0} % asked for", share * 100.0, asked * 100.0);
-    assert!(share >= LEAST_SHARE || asked < 3.0, "{share} of the rate admitted, {asked} asked for");
+    let inside: Vec<_> =
+        of(seen, "bucket", client).filter(|it| it.sent >= from && it.sent <= from + STRETCH).collect();
+    let mut sent: Vec<_> = inside.iter().map(|it| (it.sent - from).as_secs_f64()).collect();
+    sent.sort_by(f64::total_cmp);
+    let (mut level, mut last, mut ideal) = (0.0_f64, 0.0, 0.0);
+    for at in sent {
+        level = BURST.min(level + (at - last) * RATE);
+        last = at;
+        if level >= 1.0 {
+            (level, ideal) = (level - 1.0, ideal + 1.0);
+        }
+    }
+    let admitted = inside.iter().filter(|it| it.counted()).count() as f64;
+    println!("{admitted} admitted of {}, one bucket would have admitted {ideal}", inside.len());
+    let least = ideal - 0.05 * RATE * STRETCH.as_secs_f64() - RATE * HORIZON.as_secs_f64();
+    assert!(admitted >= least, "{admitted} of {ideal} admitted, at least {least}");
 }
 
 /// Demand goes on for a while that is measured.
@@ -83,7 +90,9 @@ async fn leases_keep_the_bound_of_one_bucket_and_seldom_ask_the_store() {
     assert!(seen.iter().all(|it| matches!(it.what, What::Admitted | What::Denied)), "no fault, no mark");
     let (calls, decisions) = (fleet.metric("tollgate_store_calls_total", "").await, seen.len() as f64);
     println!("{decisions} decisions, {calls} calls");
-    assert!(calls * 5.0 < decisions, "{calls} calls for {decisions} decisions");
+    // A node takes at most its share of what comes in a horizon, so this is several times what one call brings.
+    let batch = RATE * HORIZON.as_secs_f64();
+    assert!(calls * batch < decisions, "{calls} calls for {decisions} decisions");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,6 +207,13 @@ async fn live_leases_are_used_up_first_when_the_store_falls_silent() {
         seen.iter().filter(|it| it.counted() && it.sent > stopped && it.heard < stopped + TAU).count();
     assert!(alone > 0, "nobody was admitted by a lease while the store was silent");
     println!("{alone} admitted by leases while the store was silent");
+    // What nobody has used by then is spent no more.
+    Traffic::run(&fleet, &demand, 200).await;
+    store.stop();
+    go_on(TAU).await;
+    let late = Traffic::run(&fleet, &demand, 40).await;
+    assert!(late.iter().all(|it| matches!(it.what, What::Degraded { admitted: false, .. })), "{late:?}");
+    store.resume();
     let marked = seen.iter().filter(|it| matches!(it.what, What::Degraded { .. })).count();
     assert!(marked > 0, "leases end");
     for client in 0..CLIENTS {

@@ -1,5 +1,6 @@
 //! Several nodes at once: what they admit together, against the clock. A node is a store of its own with a thread and a runtime of its own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -16,7 +17,7 @@ use crate::common::{patient, run, store};
 /// An admission: when it was asked for and when it was heard of, in seconds.
 type Admission = (f64, f64);
 
-/// Callers of one node, on a thread of its own, as fast as they can until the time is over: how often they asked, and what was admitted.
+/// Callers of one node, on a thread of its own, as fast as they can until the time is over: when they asked, and what was admitted.
 fn callers(
     config: RedisConfig,
     quota: Quota,
@@ -24,7 +25,7 @@ fn callers(
     began: Instant,
     until: Duration,
     pause: Duration,
-) -> thread::JoinHandle<(usize, Vec<Admission>)> {
+) -> thread::JoinHandle<(Vec<f64>, Vec<Admission>)> {
     thread::spawn(move || {
         run(async move {
             let store = store(config);
@@ -32,16 +33,16 @@ fn callers(
             for _ in 0..callers {
                 let (store, quota) = (store.clone(), quota.clone());
                 tasks.spawn(async move {
-                    let (mut count, mut admissions) = (0, Vec::new());
+                    let (mut all, mut admissions) = (Vec::new(), Vec::new());
                     while began.elapsed() < until {
                         let asked = began.elapsed().as_secs_f64();
-                        count += 1;
+                        all.push(asked);
                         if take(&store, &quota, 1).await.is_ok_and(|it| it.is_admitted()) {
                             admissions.push((asked, began.elapsed().as_secs_f64()));
                         }
                         tokio::time::sleep(pause).await;
                     }
-                    (count, admissions)
+                    (all, admissions)
                 });
             }
             together(tasks.join_all().await)
@@ -50,9 +51,23 @@ fn callers(
 }
 
 /// Of all callers, or of all nodes.
-fn together(each: Vec<(usize, Vec<Admission>)>) -> (usize, Vec<Admission>) {
+fn together(each: Vec<(Vec<f64>, Vec<Admission>)>) -> (Vec<f64>, Vec<Admission>) {
     let (asked, admissions): (Vec<_>, Vec<_>) = each.into_iter().unzip();
-    (asked.iter().sum(), admissions.concat())
+    (asked.concat(), admissions.concat())
+}
+
+/// What one bucket that all ask admits, full in the beginning.
+fn ideal(mut asked: Vec<f64>, burst: f64, rate: f64) -> f64 {
+    asked.sort_by(f64::total_cmp);
+    let (mut level, mut last, mut count) = (burst, 0.0, 0.0);
+    for at in asked {
+        level = burst.min(level + (at - last) * rate);
+        last = at;
+        if level >= 1.0 {
+            (level, count) = (level - 1.0, count + 1.0);
+        }
+    }
+    count
 }
 
 /// Tries until all is as it should be: where a rate is measured, a busy machine may hold up whoever asks, though hardly three times.
@@ -86,11 +101,13 @@ fn several_nodes_never_admit_more_than_one_would_and_hardly_less() {
         let nodes: Vec<_> = (0..4).map(|_| node()).collect();
         let (asked, admissions) =
             together(nodes.into_iter().map(|node| node.join().expect("a node")).collect());
-        let (ideal, got) = (burst as f64 + rate as f64 * span.as_secs_f64(), admissions.len() as f64);
-        println!("{got} admitted, {ideal} ideal, {asked} asked for");
-        assert_bound(admissions, burst as f64, rate as f64);
-        // Nearly all that there was, where thrice as much was asked for; and as much less as a busy machine asks for less.
-        got > 0.8 * ideal.min(asked as f64 / 3.0)
+        let (burst, rate, many) = (burst as f64, rate as f64, asked.len());
+        let (ideal, got) = (ideal(asked, burst, rate), admissions.len() as f64);
+        assert_bound(admissions, burst, rate);
+        // All but what `docs/guarantees.md` says: 5 % of r · t, and r · h; and what nodes hold at the end, two permits each.
+        let least = ideal - 0.05 * rate * span.as_secs_f64() - 0.1 * rate - 2.0 * 4.0;
+        println!("{got} admitted, {ideal} by one bucket, at least {least}, {many} asked for");
+        got >= least
     });
 }
 
@@ -131,16 +148,24 @@ fn a_window_is_never_passed_by_leases_of_two_nodes() {
         .map(|_| callers(patient(&redis.url()), window(limit), 8, began, span, Duration::from_millis(1)))
         .collect();
     let (_, admissions) = together(nodes.into_iter().map(|node| node.join().expect("a node")).collect());
-    let mut windows = std::collections::BTreeMap::<u64, u64>::new();
+    let (mut windows, mut either) = (BTreeMap::<u64, u64>::new(), BTreeMap::<u64, u64>::new());
     for (asked, heard) in admissions {
         // What may have been decided on either side of an end counts in neither.
         let (asked, heard) = ((offset + asked - 0.002) as u64, (offset + heard + 0.002) as u64);
         if asked == heard {
             *windows.entry(asked).or_default() += 1;
+        } else {
+            *either.entry(asked).or_default() += 1;
+            *either.entry(heard).or_default() += 1;
         }
     }
-    println!("{windows:?}");
+    println!("{windows:?}, on either side {either:?}");
     assert!(windows.values().all(|count| *count <= limit), "{windows:?}");
-    let full = windows.values().filter(|count| **count * 10 >= limit * 9).count();
-    assert!(full >= 2, "{windows:?}");
+    // Of the windows that lie in the time as a whole, all of the limit.
+    let whole: Vec<_> = windows.iter().skip(1).take(windows.len().saturating_sub(2)).collect();
+    assert!(whole.len() >= 2, "{windows:?}");
+    for (window, count) in whole {
+        let most = count + either.get(window).unwrap_or(&0);
+        assert!(most >= limit, "{most} in {window}: {windows:?}, on either side {either:?}");
+    }
 }
