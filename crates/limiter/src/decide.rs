@@ -22,7 +22,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
     /// Decides `request` at `now`.
     ///
     /// Allocates nothing once `scratch` has grown to the size of the requests that come. When the future is dropped
-    /// before its end, the permits may or may not have been taken.
+    /// before its end, the permits may or may not have been taken; of limits that are charged together, all or none.
     ///
     /// # Errors
     /// [`RequestError`]: the request makes no sense; no permit was taken. A store that gives no answer is no error: each

@@ -3,12 +3,19 @@
 //! What lives here is taken first, since it can be given back for certain. If it denies, the store is only looked at. If the store
 //! denies, or a rule denies because the store is silent, what was taken is given back. Between taking and giving back another
 //! request of this node may find permits missing that come back: it may be denied needlessly, never admitted wrongly. Giving back to a
-//! store that fails meanwhile is tried until it fails once; what is not given back counts as used.
+//! store that fails meanwhile is tried once; what is not given back counts as used.
+//!
+//! Where a part of the store is silent, only the limits that lack an answer are decided by their rules; the others stay charged
+//! unless any limit denies.
+//!
+//! A future that is dropped leaves nothing half charged: what memory has taken goes back with it ([`OwnCharge`]), what the store has,
+//! the store settles ([`Store::take`]), and giving back goes on by itself ([`Store::give_all_back`]). Nothing is awaited between the
+//! store's answer and that.
 //! Not here: all or nothing within the store, which the store does by itself.
 
-use tollgate_core::{Cost, Decision};
+use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_policy::OnStoreFailure;
-use tollgate_store::{Charge, Key, Store, Take, Verdicts};
+use tollgate_store::{Charge, Key, Store, Take, Verdicts, at_once};
 
 use crate::answer::Status;
 use crate::limiter::Limiter;
@@ -52,7 +59,9 @@ impl<S: Store, L: Store> Limiter<S, L> {
         }
         if of_own.iter().flatten().all(Decision::is_admitted) {
             if !shared.is_empty() {
+                let charge = OwnCharge::new(self.local.as_ref(), &own, of.now);
                 self.store.take(&shared, Charge::Together, of.now, &mut of_shared).await;
+                charge.stands();
             }
         } else {
             shared.iter_mut().for_each(|take| take.cost = Cost::PEEK);
@@ -124,7 +133,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
         is_charged
     }
 
-    /// Gives back what this node's memory and the store have charged, where they have.
+    /// Gives back what this node's memory and the store have charged, where they have. Memory first, which is not waited for.
     async fn give_all_back(
         &self,
         of: Of<'_>,
@@ -132,19 +141,46 @@ impl<S: Store, L: Store> Limiter<S, L> {
         verdicts: &Verdicts,
         (own, shared): (bool, bool),
     ) {
-        let mut store_fails = false;
-        for (take, _) in takes.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok()) {
-            let Take { key, quota, cost } = *take;
-            match self.own(quota) {
-                Some(local) if own => drop(local.give_back(key, quota, cost, of.now).await),
-                None if shared && !store_fails => {
-                    if let Err(error) = self.store.give_back(key, quota, cost, of.now).await {
-                        self.note_that_the_store_fails(&error, of.now);
-                        store_fails = true;
-                    }
-                }
-                _ => {}
-            }
+        let charged =
+            takes.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok()).map(|(take, _)| *take);
+        let is_own = |take: &Take<'_>| self.own(take.quota).is_some();
+        let (of_own, of_shared): (Vec<_>, Vec<_>) = charged.partition(is_own);
+        if own {
+            drop(OwnCharge::new(self.local.as_ref(), &of_own, of.now));
+        }
+        if shared
+            && !of_shared.is_empty()
+            && let Err(error) = self.store.give_all_back(&of_shared, of.now).await
+        {
+            self.note_that_the_store_fails(&error, of.now);
+        }
+    }
+}
+
+/// What this node's memory has charged while the store is asked: goes back when it is dropped, unless it stands.
+pub(crate) struct OwnCharge<'a, L: Store> {
+    local: Option<&'a L>,
+    takes: &'a [Take<'a>],
+    now: Timestamp,
+}
+
+impl<'a, L: Store> OwnCharge<'a, L> {
+    pub(crate) const fn new(local: Option<&'a L>, takes: &'a [Take<'a>], now: Timestamp) -> Self {
+        Self { local, takes, now }
+    }
+
+    /// What becomes of it is decided elsewhere.
+    pub(crate) fn stands(mut self) {
+        self.local = None;
+    }
+}
+
+impl<L: Store> Drop for OwnCharge<'_, L> {
+    fn drop(&mut self) {
+        if let Some(local) = self.local {
+            // Memory answers at once.
+            let back = |take: &Take<'_>| at_once(local.give_back(take.key, take.quota, take.cost, self.now));
+            self.takes.iter().for_each(|take| drop(back(take)));
         }
     }
 }

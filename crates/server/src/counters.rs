@@ -71,10 +71,12 @@ impl Counters {
         }
     }
 
-    /// Gives back what this node has leased and not spent.
+    /// Waits until nothing is half charged, and gives back what this node has leased and not spent.
     pub async fn close(&self) {
-        if let Self::Redis(store) = self {
-            store.close().await;
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.close().await,
+            Self::Memcache { store, .. } => store.close().await,
         }
     }
 
@@ -184,6 +186,10 @@ impl Store for Counters {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         on!(self, give_back(key, quota, cost, now))
+    }
+
+    async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        on!(self, give_all_back(batch, now))
     }
 
     async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {

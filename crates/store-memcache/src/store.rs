@@ -9,7 +9,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Algorithm, Cost, Decision, Quota, Sharing, Timestamp};
-use tollgate_store::remote::{StoreState, patience};
+use tollgate_store::remote::{Finisher, StoreState, patience};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, Ask, Claim, Failure, Op, copy};
@@ -48,6 +48,8 @@ pub(crate) struct Inner {
     health: Arc<Health>,
     /// A lane a server, by runtime.
     lanes: RwLock<HashMap<Id, Arc<[Lane]>>>,
+    /// Batches that are charged in several steps run to their end.
+    pub(crate) finisher: Finisher,
 }
 
 /// Whether memcached's commands can count by `quota`.
@@ -97,6 +99,7 @@ impl MemcacheStore {
                 counters: Arc::default(),
                 health: Arc::new(Health::new(&config.servers)),
                 lanes: RwLock::default(),
+                finisher: Finisher::default(),
                 config: Arc::new(config),
             }),
         })
@@ -118,6 +121,12 @@ impl MemcacheStore {
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<StoreState> {
         self.inner.health.watch()
+    }
+
+    /// For a node that is about to end: waits until batches whose callers have left are charged or given back, about as long as two
+    /// calls may take.
+    pub async fn close(&self) {
+        self.inner.finisher.wait().await;
     }
 
     /// What was counted since the start.
@@ -142,7 +151,7 @@ impl MemcacheStore {
     ) -> Result<Decision, StoreError> {
         match self.one(key, quota, op, now).await? {
             Answer::Decision(decision) => Ok(decision),
-            _ => Err(self.inner.elsewhere()),
+            _ => Err(self.inner.odd()),
         }
     }
 }
@@ -168,7 +177,7 @@ impl Store for MemcacheStore {
             };
             verdicts.push(answer.and_then(|answer| match answer {
                 Answer::Decision(decision) => Ok(decision),
-                _ => Err(self.inner.elsewhere()),
+                _ => Err(self.inner.odd()),
             }));
         }
     }
@@ -181,6 +190,10 @@ impl Store for MemcacheStore {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         self.decision(key, quota, Op::GiveBack(cost), now).await
+    }
+
+    async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        together::give_all_back(&self.inner, batch, now).await
     }
 
     async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
@@ -200,14 +213,14 @@ impl Store for MemcacheStore {
     async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
         match self.one(key, quota, Op::Reset, now).await? {
             Answer::Forgot(was) => Ok(was),
-            _ => Err(self.inner.elsewhere()),
+            _ => Err(self.inner.odd()),
         }
     }
 
     async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
         match self.one(key, quota, Op::Inspect, now).await? {
             Answer::Inspection(inspection) => Ok(inspection),
-            _ => Err(self.inner.elsewhere()),
+            _ => Err(self.inner.odd()),
         }
     }
 }
@@ -317,10 +330,9 @@ impl Inner {
         StoreError::Unsupported { store: self.name.clone(), algorithm: quota.algorithm().name() }
     }
 
-    /// What a take of a batch hears that was not charged because of another.
-    pub(crate) fn elsewhere(&self) -> StoreError {
-        let reason = "another counter of the same batch gave no answer".to_owned();
-        StoreError::Refused { store: self.name.clone(), reason }
+    /// What a take hears whose answer is that to another question.
+    pub(crate) fn odd(&self) -> StoreError {
+        StoreError::Refused { store: self.name.clone(), reason: "an answer to another question".to_owned() }
     }
 
     /// The same error for another take.

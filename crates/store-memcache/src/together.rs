@@ -3,8 +3,11 @@
 //! memcached changes one item at a time, so this is: look at all keys; if `core` says that any take is denied, say so, and nothing was
 //! changed. Else charge each key, all its takes or none, and if another caller was faster somewhere, give back what was charged.
 //! What a limit denies is never admitted. Others may for a moment see permits taken that are given back (and be denied for it), never the
-//! other way round.
+//! other way round. Charges of several keys run to their end, whether their caller waits or not: else what one key has charged would
+//! stay charged though another denies.
 
+use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota, State, Timestamp};
@@ -20,9 +23,13 @@ struct Group<'a> {
     takes: Vec<usize>,
 }
 
-/// Charges the whole batch or nothing of it; held for as long as `hold` says.
+/// What a key's takes came to.
+type Outcome = Result<Vec<Decision>, StoreError>;
+
+/// Charges the whole batch or nothing of it; held for as long as `hold` says. Keys whose server gives no answer deny nothing: the
+/// others are charged, and whoever asked decides what becomes of them.
 pub(crate) async fn charge(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     batch: &[Take<'_>],
     hold: Option<Duration>,
     now: Timestamp,
@@ -35,83 +42,153 @@ pub(crate) async fn charge(
     let groups = by_key(batch);
     let looks: Vec<_> =
         groups.iter().map(|group| inner.send(group.key, Op::Look, quota(batch, group), now)).collect();
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(groups.len());
     let mut states = Vec::with_capacity(groups.len());
-    for look in looks {
-        states.push(look.answer(inner).await.map(|answer| match answer {
-            Answer::State(state) => state,
-            _ => quota(batch, &groups[states.len()]).fresh(),
-        }));
+    for (look, group) in looks.into_iter().zip(&groups) {
+        let answer = look.answer(inner).await;
+        states.push(match &answer {
+            Ok(Answer::State(state)) => state.clone(),
+            _ => quota(batch, group).fresh(),
+        });
+        outcomes.push(answer.map(|_| Vec::with_capacity(group.takes.len())));
     }
-    if states.iter().any(Result::is_err) {
-        let errors = states.into_iter().map(|state| state.err().ok_or(())).collect();
-        return tell_errors(inner, batch, &groups, errors, verdicts);
-    }
-    let mut states: Vec<State> = states.into_iter().flatten().collect();
-    let foreseen = foresee(batch, &groups, &mut states, hold, now);
-    let changes = batch.iter().any(|take| !take.cost.is_peek());
-    if !changes || !foreseen.iter().all(Decision::is_admitted) {
-        verdicts.extend(foreseen.into_iter().map(Ok));
-        return;
-    }
-    let charges: Vec<_> = groups
+    foresee(batch, &groups, &mut states, &mut outcomes, hold, now);
+    let foreseen = || outcomes.iter().flatten().flatten();
+    let changes = groups
         .iter()
-        .map(|group| {
-            let takes = group.takes.iter().map(|&at| (batch[at].quota.clone(), batch[at].cost)).collect();
-            inner.send(group.key, Op::All { takes, hold }, quota(batch, group), now)
-        })
-        .collect();
-    settle(inner, batch, &groups, charges, now, verdicts).await;
-}
-
-/// Waits for all charges; gives back what was charged where not all were.
-async fn settle(
-    inner: &Inner,
-    batch: &[Take<'_>],
-    groups: &[Group<'_>],
-    charges: Vec<Pending>,
-    now: Timestamp,
-    verdicts: &mut Verdicts,
-) {
-    let mut outcomes = Vec::with_capacity(groups.len());
-    for charge in charges {
-        outcomes.push(charge.answer(inner).await);
-    }
-    let is_charged =
-        |outcome: &Result<Answer, StoreError>| matches!(outcome, Ok(Answer::All { charged: true, .. }));
-    let mut lost = vec![false; groups.len()];
-    if !outcomes.iter().all(is_charged) {
-        let back = groups.iter().zip(&outcomes).enumerate().filter(|(_, (_, outcome))| is_charged(outcome));
-        let back: Vec<_> = back
-            .map(|(index, (group, _))| {
+        .zip(&outcomes)
+        .any(|(group, outcome)| outcome.is_ok() && group.takes.iter().any(|&at| !batch[at].cost.is_peek()));
+    if changes && foreseen().all(Decision::is_admitted) {
+        let charges: Vec<_> = groups
+            .iter()
+            .zip(&outcomes)
+            .enumerate()
+            .filter(|(_, (_, outcome))| outcome.is_ok())
+            .map(|(nth, (group, _))| {
+                let takes = group.takes.iter().map(|&at| (batch[at].quota.clone(), batch[at].cost)).collect();
+                let quota = quota(batch, group);
+                let pending = inner.send(group.key, Op::All { takes, hold }, quota, now);
                 let cost =
                     group.takes.iter().fold(0_u64, |sum, &at| sum.saturating_add(batch[at].cost.permits()));
-                (index, cost, inner.send(group.key, Op::GiveBack(Cost(cost)), quota(batch, group), now))
+                Charging { nth, key: group.key.0.to_vec(), quota: quota.clone(), cost: Cost(cost), pending }
             })
             .collect();
-        for (index, cost, pending) in back {
-            if pending.answer(inner).await.is_err() {
-                add(&inner.counters.left_counted, cost);
-                lost[index] = true;
-            }
+        // One key is charged in one step.
+        let charged = if charges.len() == 1 {
+            settle(inner, charges, now).await
+        } else {
+            let (settling, backs) = (Arc::clone(inner), Arc::clone(inner));
+            let fails = outcomes.iter().any(Result::is_err);
+            let work = async move { settle(&settling, charges, now).await };
+            let unheard = move |charged: Vec<Charged>| async move {
+                // Nobody decides the rest any more, so this is no admission.
+                if (fails || charged.iter().any(Charged::has_failed)) && !charged.iter().any(Charged::denies)
+                {
+                    give_back(&backs, charged.iter().filter(|it| it.is_charged), now).await;
+                }
+            };
+            inner.finisher.run(work, unheard).await
+        };
+        for Charged { nth, outcome, .. } in charged {
+            outcomes[nth] = outcome;
         }
     }
-    let has_failed = outcomes.iter().any(Result::is_err);
-    let mut said: Vec<Option<Decision>> = vec![None; batch.len()];
-    let mut errors = Vec::with_capacity(groups.len());
-    for (index, (group, outcome)) in groups.iter().zip(outcomes).enumerate() {
-        errors.push(match outcome {
-            Ok(Answer::All { decisions, .. }) => {
-                group.takes.iter().zip(decisions).for_each(|(&at, decision)| said[at] = Some(decision));
-                if lost[index] { Ok(inner.silent()) } else { Err(()) }
+    deal(inner, batch, &groups, outcomes, verdicts);
+}
+
+/// A key whose charge is under way.
+struct Charging {
+    /// Which of the groups.
+    nth: usize,
+    key: Vec<u8>,
+    quota: Quota,
+    cost: Cost,
+    pending: Pending,
+}
+
+/// A key whose charge was answered, or not.
+struct Charged {
+    nth: usize,
+    key: Vec<u8>,
+    quota: Quota,
+    cost: Cost,
+    is_charged: bool,
+    outcome: Outcome,
+}
+
+impl Charged {
+    const fn has_failed(&self) -> bool {
+        self.outcome.is_err()
+    }
+
+    const fn denies(&self) -> bool {
+        self.outcome.is_ok() && !self.is_charged
+    }
+}
+
+/// Waits for all charges; where one denies, gives back what the others have charged.
+async fn settle(inner: &Inner, charges: Vec<Charging>, now: Timestamp) -> Vec<Charged> {
+    let mut settled = Vec::with_capacity(charges.len());
+    for Charging { nth, key, quota, cost, pending } in charges {
+        let (is_charged, outcome) = match pending.answer(inner).await {
+            Ok(Answer::All { charged, decisions }) => (charged, Ok(decisions)),
+            Ok(_) => (false, Err(inner.odd())),
+            Err(error) => (false, Err(error)),
+        };
+        settled.push(Charged { nth, key, quota, cost, is_charged, outcome });
+    }
+    if settled.iter().any(Charged::denies) {
+        let lost = give_back(inner, settled.iter().filter(|it| it.is_charged), now).await;
+        for charged in settled.iter_mut().filter(|it| lost.contains(&it.nth)) {
+            charged.outcome = Err(inner.silent());
+        }
+    }
+    settled
+}
+
+/// Gives back what these keys have charged; which of them could not be.
+async fn give_back<'a>(
+    inner: &Inner,
+    charged: impl Iterator<Item = &'a Charged>,
+    now: Timestamp,
+) -> Vec<usize> {
+    let backs: Vec<_> = charged
+        .map(|it| (it.nth, it.cost, inner.send(Key(&it.key), Op::GiveBack(it.cost), &it.quota, now)))
+        .collect();
+    let mut lost = Vec::new();
+    for (nth, cost, pending) in backs {
+        if pending.answer(inner).await.is_err() {
+            add(&inner.counters.left_counted, cost.permits());
+            lost.push(nth);
+        }
+    }
+    lost
+}
+
+/// Gives back what the takes have charged, all at the same time; to its end, whether anybody waits or not.
+pub(crate) async fn give_all_back(
+    inner: &Arc<Inner>,
+    batch: &[Take<'_>],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let pending: Vec<_> = batch
+        .iter()
+        .filter(|take| !take.cost.is_peek())
+        .map(|take| (take.cost, inner.send(take.key, Op::GiveBack(take.cost), take.quota, now)))
+        .collect();
+    let settling = Arc::clone(inner);
+    let work = async move {
+        let mut outcome = Ok(());
+        for (cost, pending) in pending {
+            let given = pending.answer(&settling).await.map(drop);
+            if given.is_err() {
+                add(&settling.counters.left_counted, cost.permits());
             }
-            Ok(_) => Err(()),
-            Err(error) => Ok(error),
-        });
-    }
-    if has_failed {
-        return tell_errors(inner, batch, groups, errors, verdicts);
-    }
-    verdicts.extend(said.into_iter().map(|decision| decision.ok_or_else(|| inner.elsewhere())));
+            outcome = outcome.and(given);
+        }
+        outcome
+    };
+    inner.finisher.run(work, |_| ready(())).await
 }
 
 /// The takes by key, in the order of the batch.
@@ -130,37 +207,42 @@ fn quota<'a>(batch: &[Take<'a>], group: &Group<'_>) -> &'a Quota {
     batch[group.takes[0]].quota
 }
 
-/// What the takes would get one after another, if nobody else came.
+/// What the takes of keys that were looked at would get one after another, if nobody else came.
 fn foresee(
     batch: &[Take<'_>],
     groups: &[Group<'_>],
     states: &mut [State],
+    outcomes: &mut [Outcome],
     hold: Option<Duration>,
     now: Timestamp,
-) -> Vec<Decision> {
-    let decide = |it: &Take<'_>| {
-        let group = groups.iter().position(|group| group.key == it.key).unwrap_or_default();
-        take(&mut states[group], it.quota, it.cost, hold, now)
-    };
-    batch.iter().map(decide).collect()
+) {
+    for ((group, state), outcome) in groups.iter().zip(states).zip(outcomes) {
+        if let Ok(decisions) = outcome {
+            let takes = group.takes.iter().map(|&at| &batch[at]);
+            decisions.extend(takes.map(|it| take(state, it.quota, it.cost, hold, now)));
+        }
+    }
 }
 
-/// A batch that is not charged: `errors` has one of each key that failed; the others' takes hear that it was not theirs.
-fn tell_errors(
+/// Puts what each key's takes came to into the order of the batch.
+fn deal(
     inner: &Inner,
     batch: &[Take<'_>],
     groups: &[Group<'_>],
-    errors: Vec<Result<StoreError, ()>>,
+    outcomes: Vec<Outcome>,
     verdicts: &mut Verdicts,
 ) {
-    let mut said: Vec<Option<StoreError>> = batch.iter().map(|_| None).collect();
-    for (group, error) in groups.iter().zip(errors) {
-        if let Ok(error) = error {
-            for &at in &group.takes[1..] {
-                said[at] = Some(inner.again(&error));
+    let mut said: Vec<Option<Result<Decision, StoreError>>> = batch.iter().map(|_| None).collect();
+    for (group, outcome) in groups.iter().zip(outcomes) {
+        match outcome {
+            Ok(decisions) => {
+                group.takes.iter().zip(decisions).for_each(|(&at, decision)| said[at] = Some(Ok(decision)));
             }
-            said[group.takes[0]] = Some(error);
+            Err(error) => {
+                group.takes[1..].iter().for_each(|&at| said[at] = Some(Err(inner.again(&error))));
+                said[group.takes[0]] = Some(Err(error));
+            }
         }
     }
-    verdicts.extend(said.into_iter().map(|error| Err(error.unwrap_or_else(|| inner.elsewhere()))));
+    verdicts.extend(said.into_iter().map(|said| said.unwrap_or_else(|| Err(inner.odd()))));
 }

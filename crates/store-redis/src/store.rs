@@ -29,7 +29,7 @@ use crate::leased::Leased;
 use crate::slots::{self, Said, What};
 use crate::trouble::{self, Trouble};
 use crate::watcher;
-use tollgate_store::remote::StoreState;
+use tollgate_store::remote::{Finisher, StoreState};
 
 /// Counters in Redis or Valkey. Cheap to clone; clones share connections and figures.
 ///
@@ -54,6 +54,8 @@ pub struct RedisStore {
 struct Inner {
     hub: Arc<Hub>,
     leased: Arc<Leased>,
+    /// Batches that are charged in several steps run to their end.
+    finisher: Finisher,
 }
 
 impl Drop for Inner {
@@ -80,7 +82,7 @@ impl RedisStore {
         };
         let hub = Arc::new(Hub::new(config, context)?);
         let leased = Arc::new(Leased::new(hub.clone()));
-        Ok(Self { inner: Arc::new(Inner { hub, leased }) })
+        Ok(Self { inner: Arc::new(Inner { hub, leased, finisher: Finisher::default() }) })
     }
 
     /// Begins to watch the store from the tokio runtime it is called in: connects, looks whether the server is fit
@@ -111,9 +113,11 @@ impl RedisStore {
         figures
     }
 
-    /// Gives all leased permits back that were not spent, for a node that is about to end; waits until the ledgers know, about as
-    /// long as a call may take. The store goes on working: what is asked for afterwards is leased anew.
+    /// For a node that is about to end: waits until batches whose callers have left are charged or given back, then gives all leased
+    /// permits back that were not spent, and waits until the ledgers know. Each takes about as long as a call may. The store goes on
+    /// working: what is asked for afterwards is leased anew.
     pub async fn close(&self) {
+        self.finisher().wait().await;
         self.leased().give_all_back().await;
     }
 
@@ -158,6 +162,10 @@ impl RedisStore {
 
     fn leased(&self) -> &Arc<Leased> {
         &self.inner.leased
+    }
+
+    fn finisher(&self) -> &Finisher {
+        &self.inner.finisher
     }
 
     /// What a counter is called in Redis.
@@ -321,9 +329,13 @@ impl Store for RedisStore {
         self.decide(key, quota, Kind::GiveBack(cost), now).await
     }
 
+    async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        self.return_all(batch, now).await
+    }
+
     async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         if batch.iter().any(|take| is_leased(take.quota)) {
-            let kind = |cost| Kind::Hold(cost, max_wait);
+            let kind = move |cost| Kind::Hold(cost, max_wait);
             return self.take_with_leases(batch, Charge::Together, kind, now, verdicts).await;
         }
         if let [take] = batch {

@@ -16,7 +16,7 @@ mod wait;
 pub use error::{StoreError, StoreName};
 pub use model::ModelStore;
 pub use take::{Charge, Inspection, Key, Take, Verdicts};
-pub use wait::block_on;
+pub use wait::{at_once, block_on};
 
 use std::future::{Future, ready};
 use std::time::Duration;
@@ -50,6 +50,11 @@ pub trait Store: Send + Sync + 'static {
     /// another, and if any of them is a denial, everything is left as it was before the batch (also the hits that a fixed
     /// window counts when it denies). Other callers never see the batch half done.
     ///
+    /// A store of several servers may lack the answers of one: those takes are errors. With [`Charge::Together`] the others then
+    /// are charged, or none of them is where any denies. Whoever asked decides the rest, and gives back with
+    /// [`Store::give_all_back`] what must not stand. When the future is dropped before its end, no part of such a batch stays
+    /// charged: at most all of it.
+    ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.
     fn take(
@@ -71,6 +76,24 @@ pub trait Store: Send + Sync + 'static {
         cost: Cost,
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
+
+    /// Gives back what the takes of `batch` have charged. Stores that must be waited for carry it to its end once it has begun, also
+    /// when the future is dropped.
+    ///
+    /// # Errors
+    /// [`StoreError`] when some was not given back, or may not have been: it counts as used.
+    fn give_all_back(
+        &self,
+        batch: &[Take<'_>],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async move {
+            for take in batch {
+                let _ = self.give_back(take.key, take.quota, take.cost, now).await?;
+            }
+            Ok(())
+        }
+    }
 
     /// Holds the permits of every take of the batch, or none: as [`Store::take`] with [`Charge::Together`], but where a quota can
     /// promise permits that are not there yet, a take is admitted too when they will be within `max_wait`; the decision's

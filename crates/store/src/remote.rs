@@ -1,6 +1,11 @@
-//! What stores behind a network have in common: where a server is, when to stop asking it, and whether it answers (feature `remote`).
+//! What stores behind a network have in common: where a server is, when to stop asking it, whether it answers, and work that must not
+//! be left half-way (feature `remote`).
 //!
 //! Not here: any connection; each store speaks its own protocol.
+
+mod finish;
+
+pub use finish::{Finisher, OwnBatch};
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;

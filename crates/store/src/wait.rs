@@ -32,3 +32,17 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         std::thread::park();
     }
 }
+
+/// What `future` comes to when it is polled once; `None` where it has to be waited for. For what must not wait, such as a drop.
+///
+/// # Example
+/// ```
+/// assert_eq!(tollgate_store::at_once(async { 1 + 1 }), Some(2));
+/// assert_eq!(tollgate_store::at_once(std::future::pending::<u32>()), None);
+/// ```
+pub fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}

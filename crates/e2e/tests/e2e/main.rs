@@ -36,6 +36,7 @@ mod reload;
 mod rls_cases;
 mod start;
 mod tls;
+mod together;
 mod top;
 mod tracing;
 mod transports;

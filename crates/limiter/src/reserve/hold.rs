@@ -17,6 +17,7 @@ use crate::plan::plan;
 use crate::request::Request;
 use crate::scratch::{Item, LimitRef, Scratch};
 use crate::settle::{self, Said};
+use crate::together::OwnCharge;
 
 impl<S: Store, L: Store> Limiter<S, L> {
     /// Holds the permits that `request` asks for, of every limit of every descriptor or of none, for the first instant at which all
@@ -189,7 +190,9 @@ impl<S: Store, L: Store> Limiter<S, L> {
         let is_own_held = admitted(&of_own);
         if is_own_held {
             if !shared.is_empty() {
+                let held = OwnCharge::new(Some(local), &own, now);
                 self.store.hold(&shared, max_wait, now, &mut of_shared).await;
+                held.stands();
             }
         } else {
             shared.iter_mut().for_each(|take| take.cost = Cost::PEEK);
@@ -199,9 +202,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
         }
         let is_held = is_own_held && admitted(&of_shared);
         if is_own_held && !is_held {
-            for take in &own {
-                drop(local.give_back(take.key, take.quota, take.cost, now).await);
-            }
+            drop(OwnCharge::new(Some(local), &own, now));
         }
         merge(takes.iter().map(is_own), of_own, of_shared, verdicts);
         is_held
@@ -231,9 +232,10 @@ impl<S: Store, L: Store> Limiter<S, L> {
         (Said::Nothing(way), Counted::Shared, Box::default())
     }
 
-    /// Gives back what was held for a request that is denied after all.
+    /// Gives back what was held for a request that is denied after all. Memory first, which is not waited for.
     async fn let_go(&self, domain: &Domain, overrides: &[Override], held: Vec<HeldItem>, now: Timestamp) {
-        for item in held {
+        let mut shared = Vec::new();
+        for item in &held {
             let quota = match item.quota {
                 QuotaRef::Rule { place, limit, .. } => {
                     &domain.rules()[place as usize].limits[limit as usize].quota
@@ -248,10 +250,18 @@ impl<S: Store, L: Store> Limiter<S, L> {
                     }
                 }
             };
-            let _ = match item.counted {
-                Counted::Share(nodes) => self.give_back(&item, &quota.share_of(nodes), item.cost, now).await,
-                Counted::Own | Counted::Shared => self.give_back(&item, quota, item.cost, now).await,
-            };
+            match item.counted {
+                Counted::Share(nodes) => {
+                    let _ = self.give_back(item, &quota.share_of(nodes), item.cost, now).await;
+                }
+                Counted::Own if self.local.is_some() => {
+                    let _ = self.give_back(item, quota, item.cost, now).await;
+                }
+                _ => shared.push(Take { key: Key(&item.key), quota, cost: item.cost }),
+            }
+        }
+        if !shared.is_empty() {
+            let _ = self.store.give_all_back(&shared, now).await; // what is not given back counts as used
         }
     }
 

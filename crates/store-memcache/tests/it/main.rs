@@ -5,3 +5,4 @@ mod faults;
 mod foreign;
 mod helpers;
 mod servers;
+mod together;

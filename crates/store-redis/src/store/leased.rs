@@ -1,8 +1,11 @@
 //! Batches in which a limit is leased: each take goes where its counter is. All or none across leases and scripts is charged one by one
 //! and given back where one denies: never admitted what a limit denies, but others may for a moment find permits gone that are given
 //! back. What is leased makes no promises ahead to callers, so that holding is taking.
+//!
+//! Where leases pay for all of a batch there is nothing to wait for. Else it runs to its end, whether its caller waits or not.
 
 use tollgate_core::{Algorithm, Cost, Decision, Quota, Sharing, Timestamp};
+use tollgate_store::remote::OwnBatch;
 use tollgate_store::{Charge, StoreError, Take, Verdicts};
 
 use super::RedisStore;
@@ -18,6 +21,10 @@ struct Taken {
 impl Taken {
     fn is_admitted(&self) -> bool {
         self.result.as_ref().is_ok_and(Decision::is_admitted)
+    }
+
+    fn denies(&self) -> bool {
+        self.result.is_ok() && !self.is_admitted()
     }
 }
 
@@ -45,7 +52,7 @@ impl RedisStore {
         &self,
         batch: &[Take<'_>],
         charge: Charge,
-        kind: impl Fn(Cost) -> Kind,
+        kind: impl Fn(Cost) -> Kind + Send + 'static,
         now: Timestamp,
         verdicts: &mut Verdicts,
     ) {
@@ -54,45 +61,129 @@ impl RedisStore {
             (Charge::Together, Kind::Hold(..)) => Hit::Never,
             (Charge::Together, _) => Hit::TakenBack,
         };
-        let begin = |take: &Take<'_>| {
-            is_leased(take.quota)
-                .then(|| self.leased().begin(take.key, take.quota, (take.cost, hit), now))
-                .flatten()
-        };
-        if let ([take], Charge::Each) = (batch, charge) {
-            verdicts.push(match begin(take) {
+        let mut begun = Vec::with_capacity(batch.len());
+        if charge == Charge::Together {
+            let waits = self.begin_on(batch, hit, now, &mut begun).is_some();
+            let admitted = |it: &Option<Begun>| matches!(it, Some(Begun::Done(Ok(it))) if it.is_admitted());
+            if waits || !begun.iter().all(admitted) {
+                return self.finish_together(batch, begun, (hit, kind), now, verdicts).await;
+            }
+            for begun in begun.into_iter().flatten() {
+                verdicts.push(self.heard(begun).await);
+            }
+            return;
+        }
+        if let [take] = batch {
+            verdicts.push(match self.begin_one(take, hit, now) {
                 Some(begun) => self.heard(begun).await,
                 None => self.decide(take.key, take.quota, kind(take.cost), now).await,
             });
             return;
         }
-        let mut begun: Vec<Option<Begun>> = Vec::with_capacity(batch.len());
-        for (nth, take) in batch.iter().enumerate() {
-            let before = batch.iter().zip(&begun).rev().find(|(before, _)| before.key == take.key);
-            if hit == Hit::TakenBack
-                && let Some((_, Some(Begun::Done(Ok(denial))))) = before
-                && let Some(denied) = denied_after(denial, take)
-            {
-                begun.push(Some(Begun::Done(Ok(denied))));
-                continue;
-            }
-            // What is asked of one key twice is asked in turn: a lease may answer before the ledger does.
-            let comes_again = batch[nth + 1..].iter().any(|later| later.key == take.key);
-            begun.push(match begin(take) {
-                Some(one) if comes_again => Some(Begun::Done(self.heard(one).await)),
-                one => one,
-            });
+        while let Some(place) = self.begin_on(batch, hit, now, &mut begun) {
+            self.hear_in_place(&mut begun, place).await;
         }
-        let exact: Vec<_> =
-            batch.iter().zip(&begun).filter(|(_, begun)| begun.is_none()).map(|(take, _)| *take).collect();
+        let exact = exact(batch, &begun);
         let mut others = Verdicts::with_capacity(exact.len());
-        match charge {
-            _ if exact.is_empty() => {}
-            Charge::Each => self.each(&exact, now, &mut others).await,
-            Charge::Together => self.all_or_none(&exact, kind, now, &mut others).await,
+        self.each(&exact, now, &mut others).await;
+        let taken = self.heard_all(begun, others).await;
+        verdicts.extend(taken.into_iter().map(|taken| taken.result));
+    }
+
+    /// Goes on with a batch that is charged together, of which these have begun: to its end, whether its caller waits or not.
+    async fn finish_together(
+        &self,
+        batch: &[Take<'_>],
+        begun: Vec<Option<Begun>>,
+        (hit, kind): (Hit, impl Fn(Cost) -> Kind + Send + 'static),
+        now: Timestamp,
+        verdicts: &mut Verdicts,
+    ) {
+        let (own, store, backs) = (OwnBatch::of(batch), self.clone(), self.clone());
+        let work = async move {
+            let taken = store.take_together(&own.takes(), begun, (hit, kind), now).await;
+            (own, taken)
+        };
+        let unheard = move |(own, taken): (OwnBatch, Vec<Taken>)| async move {
+            // Nobody decides the rest any more, so this is no admission.
+            if taken.iter().any(|taken| taken.result.is_err()) && !taken.iter().any(Taken::denies) {
+                backs.undo(&own.takes(), &taken, now).await;
+            }
+        };
+        let (_, taken) = self.finisher().run(work, unheard).await;
+        verdicts.extend(taken.into_iter().map(|taken| taken.result));
+    }
+
+    async fn take_together(
+        &self,
+        batch: &[Take<'_>],
+        mut begun: Vec<Option<Begun>>,
+        (hit, kind): (Hit, impl Fn(Cost) -> Kind + Send),
+        now: Timestamp,
+    ) -> Vec<Taken> {
+        while let Some(place) = self.begin_on(batch, hit, now, &mut begun) {
+            self.hear_in_place(&mut begun, place).await;
         }
+        let exact = exact(batch, &begun);
+        let mut others = Verdicts::with_capacity(exact.len());
+        if !exact.is_empty() {
+            self.all_or_none(&exact, kind, now, &mut others).await;
+        }
+        let taken = self.heard_all(begun, others).await;
+        if taken.iter().any(Taken::denies) {
+            self.undo(batch, &taken, now).await;
+        }
+        taken
+    }
+
+    fn begin_one(&self, take: &Take<'_>, hit: Hit, now: Timestamp) -> Option<Begun> {
+        if is_leased(take.quota) {
+            self.leased().begin(take.key, take.quota, (take.cost, hit), now)
+        } else {
+            None
+        }
+    }
+
+    /// Begins those of the batch that have not begun, in order. What is asked of one key twice is asked in turn, since a lease may
+    /// answer before the ledger does: stops at a key that waits already, and says where that is to be heard first.
+    fn begin_on(
+        &self,
+        batch: &[Take<'_>],
+        hit: Hit,
+        now: Timestamp,
+        begun: &mut Vec<Option<Begun>>,
+    ) -> Option<usize> {
+        for take in &batch[begun.len()..] {
+            let before = batch.iter().zip(&*begun).rposition(|(before, _)| before.key == take.key);
+            let next = match before.and_then(|place| Some((place, begun[place].as_ref()?))) {
+                Some((place, Begun::Waits(_))) => return Some(place),
+                Some((_, Begun::Done(Ok(denial)))) if hit == Hit::TakenBack => {
+                    denied_after(denial, take).map(|denied| Begun::Done(Ok(denied)))
+                }
+                _ => None,
+            };
+            begun.push(next.or_else(|| self.begin_one(take, hit, now)));
+        }
+        None
+    }
+
+    async fn hear_in_place(&self, begun: &mut [Option<Begun>], place: usize) {
+        if let Some(one) = begun[place].take() {
+            begun[place] = Some(Begun::Done(self.heard(one).await));
+        }
+    }
+
+    async fn heard(&self, begun: Begun) -> Result<Decision, StoreError> {
+        match begun {
+            Begun::Done(result) => result,
+            Begun::Waits(pending) => self.leased().hear(pending).await,
+        }
+    }
+
+    /// Waits for all that has begun; `others` are the answers to what is not leased.
+    async fn heard_all(&self, begun: Vec<Option<Begun>>, others: Verdicts) -> Vec<Taken> {
         let mut others = others.into_iter();
-        let mut taken = Vec::with_capacity(batch.len());
+        let mut taken = Vec::with_capacity(begun.len());
         for begun in begun {
             let is_leased = begun.is_some();
             let result = match begun {
@@ -104,36 +195,22 @@ impl RedisStore {
             };
             taken.push(Taken { result, is_leased });
         }
-        if charge == Charge::Together && !taken.iter().all(Taken::is_admitted) {
-            self.undo(batch, &mut taken, now).await;
-        }
-        verdicts.extend(taken.into_iter().map(|taken| taken.result));
-    }
-
-    async fn heard(&self, begun: Begun) -> Result<Decision, StoreError> {
-        match begun {
-            Begun::Done(result) => result,
-            Begun::Waits(pending) => self.leased().hear(pending).await,
-        }
+        taken
     }
 
     /// Gives back what was charged. What cannot be given back, because the store has gone silent, stays taken: that denies too much,
     /// never admits too much.
-    async fn undo(&self, batch: &[Take<'_>], taken: &mut [Taken], now: Timestamp) {
-        let exact_stands = taken.iter().filter(|taken| !taken.is_leased).all(Taken::is_admitted);
-        let any_failed = taken.iter().any(|taken| taken.result.is_err());
-        for (take, taken) in batch.iter().zip(taken) {
-            let (key, quota, cost) = (take.key, take.quota, take.cost);
-            if taken.is_leased && taken.is_admitted() && !cost.is_peek() {
-                self.leased().give_back(key, quota, cost, now).await;
-            } else if !taken.is_leased && exact_stands && !cost.is_peek() {
-                self.decide(key, quota, Kind::GiveBack(cost), now).await.ok();
-            }
-            if any_failed && taken.is_admitted() {
-                // Admitted here, and not as a whole: whoever asked must not think so.
-                let why = "another limit that is charged together with this one gave no answer";
-                taken.result = Err(self.hub().context().refused(why));
-            }
-        }
+    async fn undo(&self, batch: &[Take<'_>], taken: &[Taken], now: Timestamp) {
+        // Where one of those that are not leased denies, none of them is charged.
+        let exact_stands = !taken.iter().any(|taken| !taken.is_leased && taken.denies());
+        let stands = |taken: &Taken| taken.is_admitted() && (taken.is_leased || exact_stands);
+        let charged: Vec<_> =
+            batch.iter().zip(taken).filter(|(_, taken)| stands(taken)).map(|(take, _)| *take).collect();
+        self.return_each(&charged, now).await.ok();
     }
+}
+
+/// Those that are not leased.
+fn exact<'a>(batch: &[Take<'a>], begun: &[Option<Begun>]) -> Vec<Take<'a>> {
+    batch.iter().zip(begun).filter(|(_, begun)| begun.is_none()).map(|(take, _)| *take).collect()
 }

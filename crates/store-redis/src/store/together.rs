@@ -1,11 +1,19 @@
 //! All or none, over any number of keys. Keys of one slot are one script, which is atomic. Across the slots of a Cluster each slot's
 //! share is charged on its own, and given back where another slot denies: never admitted what a limit denies, but others may for a moment
-//! find permits gone that are given back.
+//! find permits gone that are given back. A slot that gives no answer denies nothing: the others' shares are charged, and whoever asked
+//! decides what becomes of them.
+//!
+//! What has begun is carried to its end, whether its caller waits or not: else what one slot has charged would stay charged though
+//! another denies.
+
+use std::future::ready;
 
 use tollgate_core::{Cost, Timestamp};
+use tollgate_store::remote::OwnBatch;
 use tollgate_store::{StoreError, StoreName, Take, Verdicts};
 
 use super::RedisStore;
+use super::leased::is_leased;
 use crate::ask::{Answer, Ask, Kind};
 use crate::flight::Item;
 
@@ -19,6 +27,15 @@ struct Share {
 /// What a share was answered.
 type Heard = Result<Vec<Answer>, StoreError>;
 
+/// A share of several that was asked for.
+struct Charged {
+    slot: u16,
+    places: Vec<usize>,
+    /// What gives it back.
+    backs: Vec<Ask>,
+    heard: Heard,
+}
+
 impl RedisStore {
     pub(super) async fn all_or_none(
         &self,
@@ -27,53 +44,98 @@ impl RedisStore {
         now: Timestamp,
         verdicts: &mut Verdicts,
     ) {
-        let shares = self.shares(batch, kind);
-        let mut asked = Vec::with_capacity(shares.len());
-        for Share { slot, places, asks } in shares {
-            asked.push((places, self.send(slot, |to| Item::Together(asks, now, to)).await));
-        }
-        let mut answers = Vec::with_capacity(asked.len());
-        for (places, asked) in asked {
-            let answer: Heard = match asked {
+        let mut shares = self.shares(batch, kind);
+        let mut dealt: Vec<Option<_>> = batch.iter().map(|_| None).collect();
+        if let [share] = &mut shares[..] {
+            let asks = std::mem::take(&mut share.asks);
+            let heard = match self.send(share.slot, |to| Item::Together(asks, now, to)).await {
                 Ok(asked) => asked.hear(self.hub()).await,
                 Err(error) => Err(error),
             };
-            answers.push((places, answer));
-        }
-        let all_admit = answers.iter().all(|(_, answer)| admits(answer));
-        let any_failed = answers.iter().any(|(_, answer)| answer.is_err());
-        let mut dealt: Vec<Option<_>> = batch.iter().map(|_| None).collect();
-        let several = answers.len() > 1;
-        for (places, answer) in answers {
-            if several && !all_admit && admits(&answer) {
-                self.give_all_back(batch, &places, now).await;
-                if any_failed {
-                    // Admitted here, and not as a whole: whoever asked must not think so.
-                    for place in places {
-                        let why = "another limit that is charged together with this one gave no answer";
-                        dealt[place] = Some(Err(self.hub().context().refused(why)));
-                    }
-                    continue;
+            self.deal(&share.places, heard, &mut dealt);
+        } else {
+            let (store, backs) = (self.clone(), self.clone());
+            let work = async move { store.charge_apart(shares, now).await };
+            let unheard = move |charged: Vec<Charged>| async move {
+                // Nobody decides the rest any more, so this is no admission.
+                if charged.iter().any(|share| share.heard.is_err()) && !charged.iter().any(Charged::denies) {
+                    backs.undo_shares(&charged, now).await;
                 }
-            }
-            match answer {
-                Ok(answers) => {
-                    for (place, answer) in places.into_iter().zip(answers) {
-                        dealt[place] = Some(self.as_decision(answer));
-                    }
-                }
-                Err(error) => {
-                    let more = places.len() - 1;
-                    let copies: Vec<_> = (0..more).map(|_| again(&error)).collect();
-                    for (place, error) in places.into_iter().zip(copies.into_iter().chain([error])) {
-                        dealt[place] = Some(Err(error));
-                    }
-                }
+            };
+            for share in self.finisher().run(work, unheard).await {
+                self.deal(&share.places, share.heard, &mut dealt);
             }
         }
         verdicts.extend(dealt.into_iter().map(|verdict| {
             verdict.unwrap_or_else(|| Err(self.hub().context().refused("a script answered too few callers")))
         }));
+    }
+
+    /// Charges each slot's share by itself; where one denies, gives back what the others have charged.
+    async fn charge_apart(&self, shares: Vec<Share>, now: Timestamp) -> Vec<Charged> {
+        let mut asked = Vec::with_capacity(shares.len());
+        for Share { slot, places, asks } in shares {
+            let backs = backs(&asks);
+            asked.push((slot, places, backs, self.send(slot, |to| Item::Together(asks, now, to)).await));
+        }
+        let mut charged = Vec::with_capacity(asked.len());
+        for (slot, places, backs, asked) in asked {
+            let heard = match asked {
+                Ok(asked) => asked.hear(self.hub()).await,
+                Err(error) => Err(error),
+            };
+            charged.push(Charged { slot, places, backs, heard });
+        }
+        if charged.iter().any(Charged::denies) {
+            self.undo_shares(&charged, now).await;
+        }
+        charged
+    }
+
+    /// What cannot be given back, because the store has gone silent, stays taken: that denies too much, never admits too much.
+    async fn undo_shares(&self, charged: &[Charged], now: Timestamp) {
+        let mut asked = Vec::new();
+        for share in charged.iter().filter(|share| share.is_charged()) {
+            for back in &share.backs {
+                let item = |to| Item::Ask(Box::new(back.clone()), now, to);
+                asked.push(self.send(share.slot, item).await);
+            }
+        }
+        for asked in asked.into_iter().flatten() {
+            asked.hear(self.hub()).await.ok();
+        }
+    }
+
+    /// Gives back what the takes have charged, all at the same time; to its end, whether anybody waits or not.
+    pub(super) async fn return_all(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        let (store, own) = (self.clone(), OwnBatch::of(batch));
+        let work = async move { store.return_each(&own.takes(), now).await };
+        self.finisher().run(work, |_| ready(())).await
+    }
+
+    /// As [`Self::return_all`], for work that runs to its end already.
+    pub(super) async fn return_each(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        let mut asked = Vec::with_capacity(batch.len());
+        for take in batch.iter().filter(|take| !take.cost.is_peek()) {
+            let (key, quota, cost) = (take.key, take.quota, take.cost);
+            let leased = match is_leased(quota) {
+                true => self.leased().give_back(key, quota, cost, now).await,
+                false => None,
+            };
+            match leased {
+                Some(given) => outcome = outcome.and(given.map(drop)),
+                None => asked.push(self.begin(key, quota, Kind::GiveBack(cost), now).await),
+            }
+        }
+        for asked in asked {
+            let given = match asked {
+                Ok(asked) => asked.hear(self.hub()).await.map(drop),
+                Err(error) => Err(error),
+            };
+            outcome = outcome.and(given);
+        }
+        outcome
     }
 
     /// The batch by slot, in order of arrival.
@@ -94,22 +156,51 @@ impl RedisStore {
         shares
     }
 
-    /// What cannot be given back, because the store has gone silent, stays taken: that denies too much, never admits too much.
-    async fn give_all_back(&self, batch: &[Take<'_>], places: &[usize], now: Timestamp) {
-        let mut asked = Vec::with_capacity(places.len());
-        for place in places {
-            let take = &batch[*place];
-            asked.push(self.begin(take.key, take.quota, Kind::GiveBack(take.cost), now).await);
-        }
-        for asked in asked.into_iter().flatten() {
-            asked.hear(self.hub()).await.ok();
+    /// Puts the answers of a share where they belong.
+    fn deal(
+        &self,
+        places: &[usize],
+        heard: Heard,
+        dealt: &mut [Option<Result<tollgate_core::Decision, StoreError>>],
+    ) {
+        match heard {
+            Ok(answers) => {
+                for (place, answer) in places.iter().zip(answers) {
+                    dealt[*place] = Some(self.as_decision(answer));
+                }
+            }
+            Err(error) => {
+                let copies: Vec<_> = (1..places.len()).map(|_| again(&error)).collect();
+                for (place, error) in places.iter().zip(copies.into_iter().chain([error])) {
+                    dealt[*place] = Some(Err(error));
+                }
+            }
         }
     }
 }
 
-fn admits(answer: &Heard) -> bool {
-    let admitted = |answer: &Answer| matches!(answer, Answer::Decision(decision) if decision.is_admitted());
-    answer.as_ref().is_ok_and(|answers| answers.iter().all(admitted))
+impl Charged {
+    /// Every take of it was admitted.
+    fn is_charged(&self) -> bool {
+        let admitted =
+            |answer: &Answer| matches!(answer, Answer::Decision(decision) if decision.is_admitted());
+        self.heard.as_ref().is_ok_and(|answers| answers.iter().all(admitted))
+    }
+
+    fn denies(&self) -> bool {
+        self.heard.is_ok() && !self.is_charged()
+    }
+}
+
+/// What gives back what these ask for.
+fn backs(asks: &[Ask]) -> Vec<Ask> {
+    let back = |ask: &Ask| match ask.kind {
+        Kind::Take(cost) | Kind::Hold(cost, _) if !cost.is_peek() => {
+            Some(Ask { kind: Kind::GiveBack(cost), ..ask.clone() })
+        }
+        _ => None,
+    };
+    asks.iter().filter_map(back).collect()
 }
 
 /// The same error for another take of the same call.

@@ -11,7 +11,7 @@ use tollgate_core::{Algorithm, Cost, Period, Quota, Timestamp};
 use tollgate_store::suite::{self, Executor, Options as Suite};
 use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
 use tollgate_store_redis::{FLIGHT_EDGES, HashTag, RedisConfig, RedisStore, StoreTime};
-use tollgate_testkit::redis::{Client, Cluster, Fault, Options, Proxy, Redis};
+use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
 
 use crate::common::{NOW, patient, run, store, take, take_many, total, until_up, used};
 use crate::one_slot::OneSlot;
@@ -240,32 +240,6 @@ fn together_across_slots_charges_all_or_gives_back() {
                 10,
                 "{key}: denied rounds took nothing"
             );
-        }
-    });
-}
-
-#[test]
-fn together_across_slots_admits_nothing_where_one_slot_gives_no_answer() {
-    let Some(cluster) = Cluster::start() else { return };
-    run(async {
-        let store = store(patient(&cluster.url()));
-        let quotas: Vec<Quota> = (0..8).map(|nth| total(10 + nth)).collect();
-        let keys: Vec<String> = (0..8).map(|nth| format!("k{nth}")).collect();
-        let spoilt = "tollgate:{k3}";
-        let owner = cluster.addresses()[cluster.owner(cluster.slot(spoilt))];
-        let mut client = Client::connect(owner).expect("a connection");
-        client.command(&["HSET", spoilt, "a", "1"]).expect("an answer");
-        let takes = keys.iter().zip(&quotas);
-        let batch: Vec<_> =
-            takes.map(|(key, quota)| Take { key: Key(key.as_bytes()), quota, cost: Cost(2) }).collect();
-        for _ in 0..3 {
-            let mut verdicts = Vec::new();
-            store.take(&batch, Charge::Together, NOW, &mut verdicts).await;
-            assert_eq!(verdicts.len(), 8);
-            assert!(verdicts.iter().all(Result::is_err), "{verdicts:?}");
-        }
-        for (nth, (key, quota)) in keys.iter().zip(&quotas).enumerate().filter(|(nth, _)| *nth != 3) {
-            assert_eq!(used(&store, key, quota, 10 + nth as u64).await, 0, "{key}: given back");
         }
     });
 }

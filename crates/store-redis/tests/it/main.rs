@@ -16,3 +16,4 @@ mod one_slot;
 mod outages;
 mod scripted;
 mod tls;
+mod together;

@@ -1,0 +1,220 @@
+//! Callers who leave while limits are charged together: whatever was charged for them goes back, at every moment.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
+
+mod common;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use common::{Ask, NOON, ask_at, entries, of, policy};
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_limiter::{Descriptor, Limiter, LimiterSettings, Request, ReserveTerms, Scratch};
+use tollgate_store::{
+    Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts, block_on,
+};
+
+/// The model behind a network: each call is waited for twice. Keys that hold `down` give no answer. What it is asked to take it
+/// takes with its answer; what it is asked to take back, it takes back once it has begun.
+#[derive(Default)]
+struct Far {
+    model: ModelStore,
+    down: Mutex<Option<&'static str>>,
+}
+
+/// Lets the caller wait so often.
+async fn wait(mut times: u32) {
+    poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        if times == 0 {
+            return Poll::Ready(());
+        }
+        times -= 1;
+        Poll::Pending
+    })
+    .await;
+}
+
+impl Far {
+    fn down(&self, word: Option<&'static str>) {
+        *self.down.lock().expect("no panic") = word;
+    }
+
+    fn is_down(&self, key: Key<'_>) -> bool {
+        let down = *self.down.lock().expect("no panic");
+        down.is_some_and(|word| String::from_utf8_lossy(key.0).contains(word))
+    }
+
+    /// Those that answer are charged, or none of them; the others are errors.
+    async fn all_or_none(
+        &self,
+        batch: &[Take<'_>],
+        hold: Option<Duration>,
+        now: Timestamp,
+        out: &mut Verdicts,
+    ) {
+        wait(2).await;
+        let up: Vec<_> = batch.iter().copied().filter(|take| !self.is_down(take.key)).collect();
+        let mut answers = Verdicts::new();
+        match hold {
+            Some(max_wait) => self.model.hold(&up, max_wait, now, &mut answers).await,
+            None => self.model.take(&up, Charge::Together, now, &mut answers).await,
+        }
+        let mut answers = answers.into_iter();
+        out.extend(batch.iter().map(|take| match self.is_down(take.key) {
+            true => Err(StoreError::Silent { store: self.name(), waited: Duration::from_millis(10) }),
+            false => answers.next().expect("one each"),
+        }));
+    }
+}
+
+impl Store for Far {
+    fn name(&self) -> StoreName {
+        StoreName::new("far")
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        match charge {
+            Charge::Together => self.all_or_none(batch, None, now, verdicts).await,
+            Charge::Each => {
+                for take in batch {
+                    self.all_or_none(&[*take], None, now, verdicts).await;
+                }
+            }
+        }
+    }
+
+    async fn give_back(&self, _: Key<'_>, _: &Quota, _: Cost, _: Timestamp) -> Result<Decision, StoreError> {
+        panic!("a caller who leaves would keep the rest from being given back")
+    }
+
+    async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        for take in batch {
+            assert!(!self.is_down(take.key), "it was never charged");
+            let _ = self.model.give_back(take.key, take.quota, take.cost, now).await?;
+        }
+        wait(2).await;
+        Ok(())
+    }
+
+    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        self.all_or_none(batch, Some(max_wait), now, verdicts).await;
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.model.charge(key, quota, cost, now).await
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        self.model.reset(key, quota, now).await
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.model.inspect(key, quota, now).await
+    }
+}
+
+const RULES: &str = "
+domain: d
+charge: together
+descriptors:
+  - {key: own, rate_limit: {unit: hour, requests_per_unit: 5000, sharing: local}}
+  - {key: all, rate_limit: {unit: hour, requests_per_unit: 5000}}
+  - {key: few, rate_limit: {unit: hour, requests_per_unit: 10}}
+  - {key: shut, rate_limit: {unit: hour, requests_per_unit: 5000, on_store_failure: deny}}
+  - {key: part, rate_limit: {unit: hour, requests_per_unit: 10, on_store_failure: local}}";
+
+fn limiter() -> Limiter<Far, ModelStore> {
+    Limiter::new(policy(RULES), Far::default(), LimiterSettings::default()).with_local(ModelStore::default())
+}
+
+/// Polls so often at most, and then drops it.
+fn polled<T>(future: impl Future<Output = T>, most: u32) -> Option<T> {
+    let mut future = pin!(future);
+    (0..most).find_map(|_| match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    })
+}
+
+/// Asks for `asks`, or reserves them, and leaves after so many polls; whether it was admitted, where it stayed.
+fn left(limiter: &Limiter<Far, ModelStore>, asks: &[Ask<'_>], reserves: bool, most: u32) -> Option<bool> {
+    let lists: Vec<_> = asks.iter().map(|ask| entries(ask.entries)).collect();
+    let descriptors: Vec<_> = asks
+        .iter()
+        .zip(&lists)
+        .map(|(ask, entries)| Descriptor { hits: ask.hits, ..Descriptor::new(entries) })
+        .collect();
+    let request = Request { domain: "d", descriptors: &descriptors, hits: 1_000 };
+    let mut scratch = Scratch::new();
+    if reserves {
+        let reserved = limiter.reserve(&request, ReserveTerms::default(), NOON, &mut scratch);
+        polled(reserved, most).map(|it| it.expect("room").id.is_some())
+    } else {
+        polled(limiter.decide(&request, NOON, &mut scratch), most)
+            .map(|it| it.expect("an answer").is_admitted())
+    }
+}
+
+fn used(limiter: &Limiter<Far, ModelStore>, key: &str, limit: u64) -> u64 {
+    limiter.store().down(None);
+    let seen = block_on(limiter.inspect("d", &entries(key), NOON)).expect("it answers");
+    limit - seen[0].decision.remaining()
+}
+
+#[test]
+fn a_caller_that_leaves_at_any_moment_leaves_nothing_half_charged() {
+    let (own, all, few) = (of("own=1"), of("all=1"), of("few=1"));
+    for (down, asks, is_admitted) in [
+        (None, &[own, all][..], true),
+        (None, &[all, own, few], false), // the store denies
+        (Some("shut"), &[own, all, of("shut=1")], false),
+        (Some("part"), &[own, all, of("part=1")], false), // the share denies
+        (Some("part"), &[own, all, of("part=1").hits(1)], true),
+        (Some("all"), &[own, all], true),
+    ] {
+        for reserves in [false, true] {
+            for most in 0.. {
+                let limiter = limiter();
+                limiter.store().down(down);
+                let heard = left(&limiter, asks, reserves, most);
+                let what = format!("{down:?}, {} asks, reserves: {reserves}, {most} polls", asks.len());
+                let stands = heard == Some(true);
+                let in_the_store = stands && down != Some("all");
+                assert_eq!(used(&limiter, "own=1", 5_000), if stands { 1_000 } else { 0 }, "{what}");
+                assert_eq!(used(&limiter, "all=1", 5_000), if in_the_store { 1_000 } else { 0 }, "{what}");
+                assert_eq!(used(&limiter, "few=1", 10), 0, "{what}");
+                if let Some(heard) = heard {
+                    assert_eq!(heard, is_admitted, "{what}");
+                    assert!(most > 2, "{what}: it waited for the store");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_answers_holds_while_another_gives_no_answer() {
+    for (down, asks, want, admitted) in [
+        ("all", [of("few=1"), of("all=1")], "OK: ok 9/10, ok degraded:allow", 10),
+        ("part", [of("few=1"), of("part=1").hits(2)], "OK: ok 9/10, ok 8/10 degraded:local", 5),
+        ("shut", [of("few=1"), of("shut=1")], "OVER: ok 10/10, over 0/5000 degraded:deny in 1s", 0),
+    ] {
+        let limiter = limiter();
+        limiter.store().down(Some(down));
+        let said: Vec<_> = (0..200).map(|_| ask_at(&limiter, "d", &asks, NOON)).collect();
+        assert_eq!(said[0], want);
+        assert_eq!(said.iter().filter(|it| it.starts_with("OK")).count(), admitted, "{down}");
+        assert!(said.iter().all(|it| it.matches("degraded").count() == 1), "{said:?}");
+        assert_eq!(used(&limiter, "few=1", 10), admitted as u64, "{down}: what was denied went back");
+    }
+}

@@ -1,0 +1,155 @@
+//! Work that is not left half-way: charges that are given back unless all of them stand.
+//!
+//! A caller may leave at any await: a deadline passes, a connection closes. What has been charged by then would stay charged for
+//! ever if nobody went on. Not here: what is charged, and how it is given back (each store).
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tollgate_core::{Cost, Quota};
+
+use crate::{Key, Take};
+
+/// Runs work to its end, also where its caller leaves: what is left of it then goes on in a task of the caller's runtime.
+///
+/// While the caller stays there is no task, only a box. Clones share the number of tasks.
+///
+/// # Example
+/// ```
+/// # use std::time::Duration;
+/// # use tollgate_store::remote::Finisher;
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let finisher = Finisher::default();
+/// let (said, heard) = tokio::sync::oneshot::channel();
+/// let work = async { tokio::time::sleep(Duration::from_millis(20)).await };
+/// let left = finisher.run(work, move |()| async { said.send("nobody waits").unwrap_or(()) });
+/// assert!(tokio::time::timeout(Duration::from_millis(1), left).await.is_err());
+/// assert_eq!(finisher.unfinished(), 1);
+/// assert_eq!(heard.await, Ok("nobody waits"));
+/// finisher.wait().await;
+/// assert_eq!(finisher.unfinished(), 0);
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Finisher {
+    left: Arc<watch::Sender<usize>>,
+}
+
+impl Default for Finisher {
+    fn default() -> Self {
+        Self { left: Arc::new(watch::Sender::new(0)) }
+    }
+}
+
+impl Finisher {
+    /// Awaits `work`. Where this future is dropped after it was first polled, the rest of `work` goes on in a task, and then what
+    /// `unheard` makes of its result.
+    ///
+    /// The rest is lost only with its runtime, or where there is none.
+    pub async fn run<W, U, R>(&self, work: W, unheard: U) -> W::Output
+    where
+        W: Future<Output: Send> + Send + 'static,
+        U: FnOnce(W::Output) -> R + Send + 'static,
+        R: Future<Output = ()> + Send + 'static,
+    {
+        let runtime = Handle::try_current().ok();
+        let mut running = Running { parts: Some((Box::pin(work), unheard)), runtime, left: &self.left };
+        poll_fn(|cx| running.poll(cx)).await
+    }
+
+    /// How many are finished in tasks of their own now.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        *self.left.borrow()
+    }
+
+    /// Waits until nothing is unfinished, as before a runtime ends.
+    pub async fn wait(&self) {
+        let _ = self.left.subscribe().wait_for(|left| *left == 0).await; // the sender lives as long as `self`
+    }
+}
+
+/// Work whose caller still waits.
+struct Running<'a, W, U, R>
+where
+    W: Future<Output: Send> + Send + 'static,
+    U: FnOnce(W::Output) -> R + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    /// Absent when it is done, or has panicked.
+    parts: Option<(Pin<Box<W>>, U)>,
+    runtime: Option<Handle>,
+    left: &'a Arc<watch::Sender<usize>>,
+}
+
+impl<W, U, R> Running<'_, W, U, R>
+where
+    W: Future<Output: Send> + Send + 'static,
+    U: FnOnce(W::Output) -> R + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<W::Output> {
+        let Some((mut work, unheard)) = self.parts.take() else { return Poll::Pending };
+        let polled = work.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.parts = Some((work, unheard));
+        }
+        polled
+    }
+}
+
+impl<W, U, R> Drop for Running<'_, W, U, R>
+where
+    W: Future<Output: Send> + Send + 'static,
+    U: FnOnce(W::Output) -> R + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    fn drop(&mut self) {
+        if let (Some((work, unheard)), Some(runtime)) = (self.parts.take(), &self.runtime) {
+            let place = Place::new(self.left);
+            runtime.spawn(async move {
+                let _place = place;
+                unheard(work.await).await;
+            });
+        }
+    }
+}
+
+/// One among the unfinished, until it is dropped.
+struct Place(Arc<watch::Sender<usize>>);
+
+impl Place {
+    fn new(left: &Arc<watch::Sender<usize>>) -> Self {
+        left.send_modify(|left| *left += 1);
+        Self(Arc::clone(left))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.send_modify(|left| *left -= 1);
+    }
+}
+
+/// A batch that outlives its caller.
+#[derive(Debug)]
+pub struct OwnBatch(Vec<(Vec<u8>, Quota, Cost)>);
+
+impl OwnBatch {
+    /// A copy of these takes.
+    pub fn of<'a>(takes: impl IntoIterator<Item = &'a Take<'a>>) -> Self {
+        let own = |take: &Take<'_>| (take.key.0.to_vec(), take.quota.clone(), take.cost);
+        Self(takes.into_iter().map(own).collect())
+    }
+
+    /// The takes, in their order.
+    #[must_use]
+    pub fn takes(&self) -> Vec<Take<'_>> {
+        self.0.iter().map(|(key, quota, cost)| Take { key: Key(key), quota, cost: *cost }).collect()
+    }
+}
