@@ -461,9 +461,8 @@ impl Leased {
     async fn hear_call(&self, asked: Asked) -> Result<Reply, StoreError> {
         let Asked { key, answer } = asked;
         let value = self.hub.hear(answer).await?;
-        script::decode(&value).map_err(|odd| {
-            self.hub.context().refused(format!("key {} {odd}", String::from_utf8_lossy(&key)))
-        })
+        script::decode(&value)
+            .map_err(|odd| self.hub.context().refused(format!("key {} {odd}", String::from_utf8_lossy(&key))))
     }
 
     fn patience(&self) -> Duration {

@@ -141,8 +141,8 @@ impl Ledger {
     fn rescale(&mut self, terms: &Terms) {
         let (of, to) = (self.interval, terms.interval);
         if of != to {
-            if of != 0 {
-                let (whole, rest) = (self.taken / of, self.taken % of);
+            if let Some(whole) = self.taken.checked_div(of) {
+                let rest = self.taken % of;
                 #[cfg(feature = "faults")]
                 let rest = if terms.has(Fault::RoundsDebtUp) && rest > 0 { of } else { rest };
                 let part = (rest as f64 / of as f64 * to as f64).ceil() as u64 + u64::from(rest > 0);

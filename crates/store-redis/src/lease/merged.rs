@@ -8,7 +8,10 @@ use std::hash::Hash;
 /// All groups are to be sent at once: were each to wait for the answer to the one before, callers whose costs differ would have one
 /// round trip after another to wait for, and most of them longer than their deadline.
 #[must_use]
-pub fn merged<T, K: Copy + Eq + Hash>(takes: impl IntoIterator<Item = T>, kind: impl Fn(&T) -> K) -> Vec<(K, Vec<T>)> {
+pub fn merged<T, K: Copy + Eq + Hash>(
+    takes: impl IntoIterator<Item = T>,
+    kind: impl Fn(&T) -> K,
+) -> Vec<(K, Vec<T>)> {
     let (mut groups, mut places) = (Vec::<(K, Vec<T>)>::new(), HashMap::new());
     for take in takes {
         let kind = kind(&take);

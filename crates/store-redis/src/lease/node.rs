@@ -377,9 +377,11 @@ impl Node {
             return Some(idle_at);
         }
         // Where others queue, the lease is prolonged, and the next turn asked for when the last one has come, also when nobody asks.
-        let asked = self.word.map_or(Mono(0), |word| word.asked.after(Duration::from_micros(terms.tau_us / 2)));
+        let asked =
+            self.word.map_or(Mono(0), |word| word.asked.after(Duration::from_micros(terms.tau_us / 2)));
         let ends_soon = Mono(self.expires.0.saturating_sub(terms.tau_us * 250 + 2 * self.round_trip_ns));
-        let next_turn = if self.is_low(terms, self.clear) { self.clear.max(self.ahead_after) } else { idle_at };
+        let next_turn =
+            if self.is_low(terms, self.clear) { self.clear.max(self.ahead_after) } else { idle_at };
         Some(idle_at.min(ends_soon.min(next_turn).max(asked)))
     }
 
@@ -465,10 +467,7 @@ impl Node {
 
     /// Something is out on the ledger that need not be.
     fn has_news(&self) -> bool {
-        self.held > 0
-            || self.spent != self.reported
-            || self.has_lapsed
-            || self.unheard_until > Mono(0)
+        self.held > 0 || self.spent != self.reported || self.has_lapsed || self.unheard_until > Mono(0)
     }
 
     /// Drops what is held when its time is up, and what need not be said any more.

@@ -89,7 +89,20 @@ pub(crate) fn decode(value: &Value) -> Result<Reply, Odd> {
     let [now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active, crowd] =
         numbers;
     let (refused, renewed) = (refused == 1, renewed == 1);
-    Ok(Reply { now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active, crowd })
+    Ok(Reply {
+        now_us,
+        refused,
+        seq,
+        renewed,
+        granted,
+        admitted,
+        taken,
+        out,
+        out_before,
+        ends_us,
+        active,
+        crowd,
+    })
 }
 
 /// Whole numbers as the script unpacks them. Those beyond 2^53 lose their last digits, which no cap lets through.

@@ -146,7 +146,8 @@ impl Checker {
         let out = i128::from(ledger.out + ledger.out_before);
         let (full, per_us) = (i128::from(terms.full()), i128::from(terms.per_us()));
         let there = full - i128::from(ledger.taken);
-        if let Some(window) = self.windows.last_mut().filter(|window| window.ends_us == ledger.window_ends_us) {
+        if let Some(window) = self.windows.last_mut().filter(|window| window.ends_us == ledger.window_ends_us)
+        {
             window.rest = there.max(0) + out;
             if there <= 0 {
                 window.dry_at.get_or_insert(true_ns);

@@ -30,7 +30,14 @@ pub(crate) struct Host {
 impl Served {
     pub(crate) fn new(plan: &Plan) -> Self {
         let hosts = vec![Host::default(); plan.hosts];
-        Self { span: plan.measured_ns, hosts, arrivals: Vec::new(), records: plan.is_fleet, calls: 0, held: (0, 0) }
+        Self {
+            span: plan.measured_ns,
+            hosts,
+            arrivals: Vec::new(),
+            records: plan.is_fleet,
+            calls: 0,
+            held: (0, 0),
+        }
     }
 
     fn is_measured(&self, now: u64) -> bool {
@@ -65,7 +72,8 @@ impl Served {
 
     /// What one bucket of `limit` would have admitted of the same arrivals in the measured span.
     pub(crate) fn exact(&self, plan: &Plan, limit: u64) -> u64 {
-        let (permit, full) = (u128::from(plan.period_ns), u128::from(plan.burst) * u128::from(plan.period_ns));
+        let (permit, full) =
+            (u128::from(plan.period_ns), u128::from(plan.burst) * u128::from(plan.period_ns));
         let (mut debt, mut at, mut admitted) = (0_u128, 0, 0);
         let mut window = 0;
         for (now, _, cost) in &self.arrivals {

@@ -68,9 +68,8 @@ impl Node {
             return is_old.then(|| self.send(Wish::default(), now));
         }
         let ends_soon = self.expires.0.saturating_sub(now.0) < soon_ns;
-        ((self.is_low(terms, now) || ends_soon)
-            && self.worth_leasing(terms, self.demand.typical_cost(), now))
-        .then(|| self.request(terms, now))
+        ((self.is_low(terms, now) || ends_soon) && self.worth_leasing(terms, self.demand.typical_cost(), now))
+            .then(|| self.request(terms, now))
     }
 
     /// What is held may be used up before more could be here.

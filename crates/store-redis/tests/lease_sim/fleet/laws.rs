@@ -77,7 +77,10 @@ impl Fleet {
                 let slack = 3.0 * lump + 2.0 * (fair * lump).sqrt();
                 if !is_seldom && (host.admitted as f64) < 0.8 * fair - slack {
                     let asked = host.asked;
-                    return Err(format!("L2: {} of {asked} admitted, {fair:.0} would be fair", host.admitted));
+                    return Err(format!(
+                        "L2: {} of {asked} admitted, {fair:.0} would be fair",
+                        host.admitted
+                    ));
                 }
             }
         }
@@ -105,7 +108,11 @@ impl Fleet {
     /// a demand that stays what it is.
     fn is_shared_fairly(&self) -> bool {
         let holds = 8 * self.largest_cost() * self.loads.len() as u64 <= self.burst;
-        self.window_ms == 0 && holds && self.rates.is_empty() && self.turns_ms == 0 && self.burst * 2 >= self.rate
+        self.window_ms == 0
+            && holds
+            && self.rates.is_empty()
+            && self.turns_ms == 0
+            && self.burst * 2 >= self.rate
     }
 }
 

@@ -54,10 +54,7 @@ fn rows() -> Vec<Row> {
         calls: 0.05,
     };
     let two_rates = |name, rates: [u64; 2], burst, nodes, takes| Row {
-        fleet: Fleet {
-            rates: rates.to_vec(),
-            ..Fleet::new(name, rates[0], burst, even(nodes, takes, &[1]))
-        },
+        fleet: Fleet { rates: rates.to_vec(), ..Fleet::new(name, rates[0], burst, even(nodes, takes, &[1])) },
         of_exact: 0.95,
         worst: 0.0,
         calls: 1.0,

@@ -72,7 +72,10 @@ impl World<'_> {
         let cost = caller.cost;
         // A host that stood still could not answer sooner.
         if self.now > caller.by && self.hosts[host].paused_until < caller.by {
-            return Err(format!("L5: a take is answered {} us after its deadline", (self.now - caller.by) / 1_000));
+            return Err(format!(
+                "L5: a take is answered {} us after its deadline",
+                (self.now - caller.by) / 1_000
+            ));
         }
         let now = self.mono(host);
         if is_new && !self.hosts[host].waiting.is_empty() && cost <= self.plan.burst {
@@ -85,11 +88,8 @@ impl World<'_> {
         }
         let Host { node, rule, .. } = &mut self.hosts[host];
         let terms = &self.rules[*rule].terms;
-        let step = if is_new {
-            node.take(terms, Cost(cost), now)
-        } else {
-            node.retake(terms, Cost(cost), now)
-        };
+        let step =
+            if is_new { node.take(terms, Cost(cost), now) } else { node.retake(terms, Cost(cost), now) };
         let mut is_decided = true;
         match step.verdict {
             Verdict::Decided(decision) => {

@@ -98,7 +98,10 @@ impl World<'_> {
         }
         let (at_us, ends_us) = (
             self.clock_us(),
-            self.rules[0].terms.window_ends_us(&self.plan.quota(self.plan.limit), Timestamp::from_nanos(self.clock_us() * 1_000)),
+            self.rules[0].terms.window_ends_us(
+                &self.plan.quota(self.plan.limit),
+                Timestamp::from_nanos(self.clock_us() * 1_000),
+            ),
         );
         let call = Call { op: Op::Take { cost: 1, times: self.plan.burst + 1 }, window_ends_us: ends_us };
         let reply = self.ledger.apply(&self.rules[0].terms, call, at_us);

@@ -66,7 +66,8 @@ impl World<'_> {
             Trouble::Siege => {
                 let lease_ns =
                     self.plan.tau_ns() * 98 / 100 - 2 * self.plan.delay_ns.1.min(self.plan.tau_ns() / 4);
-                let left_us = self.ledger.ends_us.saturating_sub(self.clock_us()).min(self.rules[0].terms.tau_us());
+                let left_us =
+                    self.ledger.ends_us.saturating_sub(self.clock_us()).min(self.rules[0].terms.tau_us());
                 let over = self.now + (left_us + self.rules[0].terms.tau_us()) * 1_002 + 1_000;
                 self.silent_until = self.silent_until.max(over);
                 self.at(self.now + lease_ns, Event::Trouble(Trouble::Dump { takes: self.plan.burst }));
@@ -101,7 +102,8 @@ impl World<'_> {
                         Event::Trouble(Trouble::Pause { host, for_ns: tau_ns }),
                     );
                     let drift = 1_000_000 + self.ledger_drift_ppm;
-                    let off_ns = (left_us + self.rules[0].terms.tau_us()) as i64 * 1_000_000_000 / drift + 3_000;
+                    let off_ns =
+                        (left_us + self.rules[0].terms.tau_us()) as i64 * 1_000_000_000 / drift + 3_000;
                     self.at(self.now + off_ns.cast_unsigned(), Event::Trouble(Trouble::Look));
                 }
             }
