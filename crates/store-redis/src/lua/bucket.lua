@@ -1,33 +1,86 @@
 -- Token bucket with continuous refill, and both leaky buckets: one instant, at which the key is full again.
--- It is e ms, less b units; a ms has M units. The key expires `keep` ms after e, and holds b + FP, where FP tells at
--- which rate it was written. All spans are two limbs: ms, and units within a ms.
+-- Here that is e ms less b units of the caller's rate, which has `scale` in a ns and M in a ms; spans are two limbs: ms, and units
+-- within. The key holds the same instant, and the interval of a permit at which it is counted: 19 digits
+-- (docs/redis-layout.md), behind a minus where the key outlives the instant by KEPT ms.
+-- head, mark: the digits before the instant that the caller's rate writes, the first four as text, the others as a number;
+-- mark is 0 where the rate is counted in whole ns only. parts: 10^(digits below a ns).
 -- owe: what an unseen key lacks of a full bucket. n > 0: so many takes of `ask`, each of which fits while not more than
 -- `room` is owed. 0: a charge, -1: given back, `room` being the deepest debt that is written. -2: forgotten.
 -- go: 0 only try, 1 do, 2 only let it begin to fill.
--- FP < 0: a number that another rate has written stays as it is, and only the time that is owed counts, in whole ms.
+-- Answers the state that it began with, in the caller's units, whichever rate wrote it.
 local LATEST = 3221225471000 -- in ms; a later instant is none of ours
+local KEPT = 2592000000
 local function bucket(key, arg, go)
-  local M, FP, keep, owe_ms, owe, n, ask_ms, ask, room_ms, room, at = struct.unpack('<dddddddddd', arg)
-  local u = ns * (M / 1000000)
-  local v, E = redis.call('GET', key), -2
-  local e, b, held = ms + owe_ms, -u - owe
-  local short, write, gone, ok = not v and owe_ms + owe > 0, false, false, 1
-  local leaves, stays = FP < 0, false
-  if leaves then
-    FP = -FP
+  local head, mark, scale, parts, keep, n, ask_ms, ask, room_ms, room, at =
+    struct.unpack('<sddddddddd', arg, 45)
+  local call, M, u = redis.call, scale * 1000000, ns * scale
+  local v = call('GET', key)
+  local e, b, owe_ms, owe = ms, -u, 0, 0
+  if keep > 0 then
+    owe_ms, owe = struct.unpack('<dd', arg, 29)
+    e, b = ms + owe_ms, -u - owe
   end
+  local was_ms, was = e, b
+  local short, write, gone, ok = not v and owe_ms + owe > 0, false, false, 1
+  local whole, far = mark == 0, false
   if v then
-    E = redis.call('PEXPIRETIME', key)
-    held = tonumber(v)
-    e, b = E - keep, (held or -1) - FP
-    if b < 0 or b >= M or E < 0 or e > LATEST then
-      if not leaves or not held or held < 1000000 or E < 0 or E > LATEST then
+    local E, begins, t = call('PEXPIRETIME', key), '', 0
+    if #v == 15 + #head then
+      begins, t = struct.unpack(keep > 0 and 'c5c15' or 'c4c15', v)
+    end
+    t = begins == head and t - mark or -1
+    if t >= 0 and t < parts * 1000000 and E >= 0 then
+      e, b = E - keep, t
+      if scale > 1 then
+        local below = b % parts
+        b = (b - below) / parts * scale + (below < scale and below or scale - 1)
+      end
+      if e > LATEST then
         return -1, E, v
       end
-      e, b, keep, stays = E, 0, 0, true
-    end
-    if (e - ms) * M <= b + u then
-      e, b = ms, -u
+      was_ms, was = e, b
+      if (e - ms) * M <= b + u then
+        e, b = ms, -u
+      end
+    else
+      -- Another rate has written it, or this one in whole ns: so many permits are owed as by the interval written there. Never fewer:
+      -- what a double cannot hold is rounded up, as far as the state that is gone on from.
+      local interval, step, digits, first = struct.unpack('<dddc4', arg)
+      local owed, is_exact = 0, false
+      local sign, x, m, k, rest = string.match(v, '^(-?)(%d%d)(%d%d)([1-8])(%d+)$')
+      if rest and #rest == 14 and E >= 0 and E <= LATEST + KEPT then
+        local p, per = x + k - 29, tonumber(m .. string.sub(rest, 1, 9 - k))
+        per = p < 0 and per / 10 ^ -p or per * 10 ^ p
+        local full = E - (sign == '-' and KEPT or 0)
+        local y = (full - ms) * 1000000 - string.sub(rest, 10 - k, 15 - k) - ns
+        if y > 0 and per > 0 then
+          owed, is_exact = y / per, y < 2 ^ 53 and per % 1 == 0 and math.fmod(y, per) == 0
+          whole = step ~= 1
+          -- From a refusal on too, it comes back at the rate of whoever was here last.
+          local behind = (k .. rest) - digits
+          short = x .. m ~= first or behind < 0 or behind > 999999
+        end
+      elseif E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
+        owed, is_exact, short = tonumber(v), true, true -- the limit was 0, and what it admitted a total
+      else
+        return -1, E, v
+      end
+      owed = owed * interval
+      if not is_exact or owed >= 2 ^ 53 then
+        owed = math.ceil(owed * (1 + 2 ^ -49))
+      end
+      if owed > 2 ^ 61 then
+        owed, far = 2 ^ 61, true
+      end
+      local left = math.fmod(owed, M)
+      e, b = ms + math.floor((owed - left) / M + 0.5), -u - left
+      while b < 0 do
+        e, b = e + 1, b + M
+      end
+      if e > LATEST then
+        e, b, far = LATEST, 0, true
+      end
+      was_ms, was = e, b
     end
   end
   while true do
@@ -60,7 +113,7 @@ local function bucket(key, arg, go)
             ok = 0
           end
         end
-        e, b, write = e + ask_ms, b - ask, true
+        e, b, write, far = e + ask_ms, b - ask, true, false
       end
     elseif n == 0 then
       e, b, write = e + ask_ms, b - ask, true
@@ -82,6 +135,7 @@ local function bucket(key, arg, go)
       end
     elseif n == -2 then
       e, b, write, gone, short = ms + owe_ms, -u - owe, false, true, owe_ms + owe > 0
+      whole, far = mark == 0, false
     end
     while b < 0 do
       e, b = e + 1, b + M
@@ -90,7 +144,7 @@ local function bucket(key, arg, go)
       e, b = e - 1, b - M
     end
     if go == 2 and short and asks and n > 0 then
-      e, b, write = ms + owe_ms, -u - owe, true
+      e, b, write = was_ms, was, true
       while b < 0 do
         e, b = e + 1, b + M
       end
@@ -101,10 +155,22 @@ local function bucket(key, arg, go)
     end
     n, ask_ms, ask, room_ms, room, at = struct.unpack('<ddddd', arg, at)
   end
-  if go == 1 and write or go == 2 and short and write then
-    redis.call('SET', key, stays and v or string.format('%d', FP + b), 'PXAT', string.format('%d', e + keep))
+  -- A debt that this rate cannot tell stays as it is, unless more is taken.
+  if write and not far and (go == 1 or go == 2 and short) then
+    if whole then
+      -- In ns of the interval as it is written; rounded up too.
+      local _, step, digits, first = struct.unpack('<dddc4', arg)
+      local y = math.ceil(((e - ms) * M - b - u) * step * (1 + 2 ^ -49)) + ns
+      e = math.min(ms + math.ceil(y / 1000000), LATEST)
+      b = math.max(0, math.min((e - ms) * 1000000 - y, 999999))
+      head, mark = keep > 0 and '-' .. first or first, digits
+    elseif scale > 1 then
+      local below = b % scale
+      b = (b - below) / scale * parts + below
+    end
+    call('SET', key, head .. string.format('%d', mark + b), 'PXAT', string.format('%d', e + keep))
   elseif go == 1 and gone then
-    redis.call('DEL', key)
+    call('DEL', key)
   end
-  return ok, E, held
+  return ok, was_ms, v and was
 end
