@@ -126,11 +126,6 @@ impl Packed<'_> {
         self.count(u64::try_from(whole).unwrap_or(u64::MAX)).count(rest as u64)
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
     fn text(&mut self, text: &str) -> &mut Self {
         self.0.extend_from_slice(text.as_bytes());
         self.0.push(0);

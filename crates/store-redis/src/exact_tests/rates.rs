@@ -380,3 +380,17 @@ fn how_a_bucket_starts_may_change_with_its_rate() {
         near(left(&short, 1, AHEAD + SECOND * 3), 7);
     }
 }
+
+/// Two rates that write the same digits, which differ by less than a thousandth: by no more than that of the burst are they mistaken.
+#[test]
+fn rates_that_are_taken_for_one_exceed_the_burst_by_what_they_differ() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let rules = [rule(100_003, SECOND, 50_000), rule(100_007, SECOND, 50_000)];
+    for turns in [1, 700] {
+        let takes = (0..1_500_usize)
+            .map(|nth| (AHEAD + Duration::from_micros(nth as u64), (nth / turns) % 2, 1 + nth as u64 % 200));
+        let run = run(&store(&redis, StoreTime::Node), &rules, takes);
+        assert!(run.over <= 50_000.0 * 4.0 / 100_003.0, "{} too many", run.over);
+        assert!(run.admitted as f64 >= 0.95 * run.least as f64, "{} of {}", run.admitted, run.least);
+    }
+}

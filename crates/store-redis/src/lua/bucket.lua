@@ -1,9 +1,9 @@
 -- Token bucket with continuous refill, and both leaky buckets: one instant, at which the key is full again.
 -- Here that is e ms less b units of the caller's rate, which has `scale` in a ns and M in a ms; spans are two limbs: ms, and units
--- within. The key holds the same instant, and the interval of a permit at which it is counted: 19 digits
--- (docs/redis-layout.md), behind a minus where the key outlives the instant by KEPT ms.
--- head, mark: the digits before the instant that the caller's rate writes, the first four as text, the others as a number;
--- mark is 0 where the rate is counted in whole ns only. parts: 10^(digits below a ns).
+-- within. The key holds the same instant, and the interval of a permit at which it is counted, as digits: 16, or 19 where parts of
+-- a ns are counted too (docs/redis-layout.md); behind a minus where the key outlives the instant by KEPT ms.
+-- mark: the digits before the instant that the caller's rate writes, as a number that ends with those of the instant; of 19 digits
+-- the last 15. parts: 10^(digits below a ns); 0: this rate has no form of its own, and is counted in whole ns.
 -- owe: what an unseen key lacks of a full bucket. n > 0: so many takes of `ask`, each of which fits while not more than
 -- `room` is owed. 0: a charge, -1: given back, `room` being the deepest debt that is written. -2: forgotten.
 -- go: 0 only try, 1 do, 2 only let it begin to fill.
@@ -11,27 +11,32 @@
 local LATEST = 3221225471000 -- in ms; a later instant is none of ours
 local KEPT = 2592000000
 local function bucket(key, arg, go)
-  local head, mark, scale, parts, keep, n, ask_ms, ask, room_ms, room, at =
-    struct.unpack('<sddddddddd', arg, 45)
+  local mark, scale, parts, keep, n, ask_ms, ask, room_ms, room, at = struct.unpack('<ddddddddd', arg, 45)
   local call, M, u = redis.call, scale * 1000000, ns * scale
   local v = call('GET', key)
-  local e, b, owe_ms, owe = ms, -u, 0, 0
+  local e, b, owe_ms, owe, head = ms, -u, 0, 0, ''
+  if parts > 1 then
+    head = string.sub(arg, 41, 44)
+  end
   if keep > 0 then
-    owe_ms, owe = struct.unpack('<dd', arg, 29)
-    e, b = ms + owe_ms, -u - owe
+    owe_ms, owe = struct.unpack('<dd', arg, 25)
+    e, b, head = ms + owe_ms, -u - owe, '-' .. head
   end
   local was_ms, was = e, b
   local short, write, gone, ok = not v and owe_ms + owe > 0, false, false, 1
-  local whole, far = mark == 0, false
+  local whole, far = parts == 0, false
   if v then
-    local E, begins, t = call('PEXPIRETIME', key), '', 0
-    if #v == 15 + #head then
-      begins, t = struct.unpack(keep > 0 and 'c5c15' or 'c4c15', v)
+    local E, t = call('PEXPIRETIME', key), -1
+    if parts == 1 then
+      t = (tonumber(v) or 0) * (keep > 0 and -1 or 1) - mark
+    elseif parts > 1 then
+      if string.sub(v, 1, #head) == head then
+        t = (tonumber(string.sub(v, #head + 1)) or 0) - mark
+      end
     end
-    t = begins == head and t - mark or -1
     if t >= 0 and t < parts * 1000000 and E >= 0 then
       e, b = E - keep, t
-      if scale > 1 then
+      if parts > 1 then
         local below = b % parts
         b = (b - below) / parts * scale + (below < scale and below or scale - 1)
       end
@@ -45,20 +50,26 @@ local function bucket(key, arg, go)
     else
       -- Another rate has written it, or this one in whole ns: so many permits are owed as by the interval written there. Never fewer:
       -- what a double cannot hold is rounded up, as far as the state that is gone on from.
-      local interval, step, digits, first = struct.unpack('<dddc4', arg)
+      local interval, step, mark = struct.unpack('<ddd', arg)
       local owed, is_exact = 0, false
-      local sign, x, m, k, rest = string.match(v, '^(-?)(%d%d)(%d%d)([1-8])(%d+)$')
-      if rest and #rest == 14 and E >= 0 and E <= LATEST + KEPT then
-        local p, per = x + k - 29, tonumber(m .. string.sub(rest, 1, 9 - k))
+      local sign, x, rest = string.match(v, '^(-?)(%d%d)(%d+)$')
+      local digits = rest and #rest or 0
+      if (digits == 14 or digits == 17) and E >= 0 and E <= LATEST + KEPT then
+        local p, per, within = x - 26, string.sub(rest, 1, 8), string.sub(rest, 9)
+        if digits == 17 then
+          local d = string.sub(rest, 3, 3) + 0
+          p, per = x + d - 29, string.sub(rest, 1, 2) .. string.sub(rest, 4, 12 - d)
+          within = string.sub(rest, 13 - d, 18 - d)
+        end
         per = p < 0 and per / 10 ^ -p or per * 10 ^ p
         local full = E - (sign == '-' and KEPT or 0)
-        local y = (full - ms) * 1000000 - string.sub(rest, 10 - k, 15 - k) - ns
+        local y = (full - ms) * 1000000 - within - ns
         if y > 0 and per > 0 then
           owed, is_exact = y / per, y < 2 ^ 53 and per % 1 == 0 and math.fmod(y, per) == 0
           whole = step ~= 1
           -- From a refusal on too, it comes back at the rate of whoever was here last.
-          local behind = (k .. rest) - digits
-          short = x .. m ~= first or behind < 0 or behind > 999999
+          local behind = math.abs(tonumber(v)) - mark
+          short = behind < 0 or behind > 999999
         end
       elseif E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
         owed, is_exact, short = tonumber(v), true, true -- the limit was 0, and what it admitted a total
@@ -135,7 +146,7 @@ local function bucket(key, arg, go)
       end
     elseif n == -2 then
       e, b, write, gone, short = ms + owe_ms, -u - owe, false, true, owe_ms + owe > 0
-      whole, far = mark == 0, false
+      whole, far = parts == 0, false
     end
     while b < 0 do
       e, b = e + 1, b + M
@@ -159,12 +170,12 @@ local function bucket(key, arg, go)
   if write and not far and (go == 1 or go == 2 and short) then
     if whole then
       -- In ns of the interval as it is written; rounded up too.
-      local _, step, digits, first = struct.unpack('<dddc4', arg)
+      local _, step, digits = struct.unpack('<ddd', arg)
       local y = math.ceil(((e - ms) * M - b - u) * step * (1 + 2 ^ -49)) + ns
       e = math.min(ms + math.ceil(y / 1000000), LATEST)
       b = math.max(0, math.min((e - ms) * 1000000 - y, 999999))
-      head, mark = keep > 0 and '-' .. first or first, digits
-    elseif scale > 1 then
+      head, mark = keep > 0 and '-' or '', digits
+    elseif parts > 1 then
       local below = b % scale
       b = (b - below) / scale * parts + below
     end

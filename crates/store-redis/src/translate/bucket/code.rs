@@ -11,7 +11,9 @@ const KEPT_MS: u64 = 30 * 86_400_000;
 const WHOLE: u32 = 6;
 /// The most digits of an exact instant. Rates with more units in a ns are counted in whole ns.
 const MOST: u32 = 13;
-/// Digits for the interval and the instant together.
+/// Digits of the interval, of a number in whole ns: of 16 digits in all, so that a script holds it in one of its own numbers.
+const OF_WHOLE: u32 = 8;
+/// Digits for the interval and the instant together, of any other number. It has 19.
 const SHARED: u32 = 16;
 /// The least exponent of an interval: 2^-27 ns is the shortest.
 const LEAST: i32 = -9;
@@ -50,14 +52,19 @@ impl Form {
     pub(super) fn pack(&self, packed: &mut Packed, owed: u64) {
         // A step of 1: whole ns are exact.
         let step = if self.own == Some(self.whole) { 1.0 } else { self.whole.step(self.interval) };
-        packed.number(self.interval as f64).number(step).count(self.whole.mark()).bytes(&self.whole.head());
+        packed.number(self.interval as f64).number(step).count(self.whole.mark());
         packed.limbs(u128::from(owed), self.per_ms());
-        let (head, mark, parts) = match self.own {
-            Some(own) => (own.head(), own.mark(), 10_u64.pow(own.digits - WHOLE)),
-            None => (*b"none", 0, 0),
+        match self.own {
+            Some(own) => {
+                let head = own.head();
+                packed.0.extend([1_000, 100, 10, 1].map(|place| b'0' + (head / place % 10) as u8));
+                packed.count(own.mark()).count(self.scale).count(10_u64.pow(own.digits - WHOLE))
+            }
+            None => {
+                packed.0.extend([0; 4]);
+                packed.count(0).count(self.scale).count(0)
+            }
         };
-        packed.bytes(if self.starts_short { b"-" } else { b"" }).bytes(&head).bytes(b"\0");
-        packed.count(mark).count(self.scale).count(parts);
         packed.count(if self.starts_short { KEPT_MS } else { 0 });
     }
 }
@@ -80,13 +87,13 @@ impl Code {
     /// The interval of `interval / scale` ns, before an instant of so many digits.
     fn new(scale: u64, interval: u64, digits: u32, up: bool) -> Self {
         let (scale, interval) = (u128::from(scale), u128::from(interval));
-        let (top, power) = (10_u128.pow(SHARED - digits), |of: i32| 10_u128.pow(of.unsigned_abs()));
+        let (top, power) = (10_u128.pow(places(digits)), |of: i32| 10_u128.pow(of.unsigned_abs()));
         // Within one of the right one: numbers of i and s digits have a quotient of i - s or i - s + 1.
         let mut exponent = (interval.ilog10() as i32 - scale.ilog10() as i32).max(LEAST);
         if interval * power(exponent.min(0)) < scale * power(exponent.max(0)) {
             exponent -= 1;
         }
-        let shift = (SHARED - digits) as i32 - 1 - exponent;
+        let shift = places(digits) as i32 - 1 - exponent;
         let (over, under) = (interval * power(shift.max(0)), scale * power(shift.min(0)));
         let mantissa = if up { over.div_ceil(under) } else { over / under };
         if mantissa == top {
@@ -95,8 +102,12 @@ impl Code {
         Self { exponent, mantissa: mantissa as u64, digits }
     }
 
+    const fn places(&self) -> u32 {
+        places(self.digits)
+    }
+
     const fn shift(&self) -> i32 {
-        (SHARED - self.digits) as i32 - 1 - self.exponent
+        self.places() as i32 - 1 - self.exponent
     }
 
     /// Nothing was rounded.
@@ -112,18 +123,29 @@ impl Code {
     }
 
     /// The first four digits: exponent, and two of the mantissa.
-    fn head(&self) -> [u8; 4] {
-        let first = self.mantissa / 10_u64.pow(SHARED - self.digits - 2);
-        let head = (10 + self.exponent - LEAST) as u64 * 100 + first;
-        [1_000, 100, 10, 1].map(|place| b'0' + (head / place % 10) as u8)
+    const fn head(&self) -> u64 {
+        self.exponent_digits() * 100 + self.mantissa / 10_u64.pow(self.places() - 2)
     }
 
-    /// The others, with an instant of 0: how many it has, less 5, and the rest of the mantissa. (The first is none of 0, so that these
-    /// are a number that needs no zeros before it.)
+    /// 10 and more, so that a number does not begin with 0.
+    const fn exponent_digits(&self) -> u64 {
+        (10 + self.exponent - LEAST) as u64
+    }
+
+    /// All digits with an instant of 0; or, where that is more than a script's number holds, those behind the head: how many digits the
+    /// instant has, less 5, and the rest of the mantissa. (The first is none of 0, so that these are a number as well.)
     const fn mark(&self) -> u64 {
-        let rest = self.mantissa % 10_u64.pow(SHARED - self.digits - 2);
+        if self.digits == WHOLE {
+            return (self.exponent_digits() * 10_u64.pow(OF_WHOLE) + self.mantissa) * 10_u64.pow(WHOLE);
+        }
+        let rest = self.mantissa % 10_u64.pow(self.places() - 2);
         (self.digits as u64 - 5) * 100_000_000_000_000 + rest * 10_u64.pow(self.digits)
     }
+}
+
+/// Digits of the interval before an instant of so many.
+const fn places(digits: u32) -> u32 {
+    if digits == WHOLE { OF_WHOLE } else { SHARED - digits }
 }
 
 #[cfg(test)]
@@ -141,7 +163,7 @@ mod tests {
             let (scale, interval) = ((scale >> small).max(1), (interval >> short).max(1));
             for up in [false, true] {
                 let code = Code::new(scale, interval, digits, up);
-                let places = SHARED - digits;
+                let places = places(digits);
                 prop_assert!((10_u64.pow(places - 1)..10_u64.pow(places)).contains(&code.mantissa), "{code:?}");
                 prop_assert!((LEAST..=18).contains(&code.exponent), "{code:?}");
                 let power = |of: i32| 10_u128.pow(of.unsigned_abs());
@@ -154,19 +176,25 @@ mod tests {
             }
         }
 
-        /// Law: every number has 19 digits, and 15 behind the head, whatever the instant.
+        /// Law: a number has 16 digits, or 19, and then 15 behind the head, whatever the instant.
         #[test]
-        fn every_number_has_nineteen_digits(
+        fn every_number_has_sixteen_or_nineteen_digits(
             scale in 1_u64..1 << 27, small in 0_u32..27, interval in 1_u64..1 << 60, short in 0_u32..60,
         ) {
             let form = Form::new((scale >> small).max(1), (interval >> short).max(1), false);
             for code in form.own.into_iter().chain([form.whole]) {
-                let head = String::from_utf8(code.head().to_vec()).expect("digits");
-                prop_assert!((1_000..4_000).contains(&head.parse::<u64>().expect("a number")), "{code:?}");
+                prop_assert!((1_000..4_000).contains(&code.head()), "{code:?}");
                 for instant in [0, 10_u64.pow(code.digits) - 1] {
-                    let number = format!("{head}{}", code.mark() + instant);
-                    prop_assert_eq!(number.len(), 19);
-                    prop_assert!(number.parse::<i64>().is_ok(), "{number}");
+                    let number = code.mark() + instant;
+                    if code.digits == WHOLE {
+                        prop_assert_eq!(number.to_string().len(), 16);
+                        prop_assert!(number < 1 << 53);
+                        prop_assert_eq!(number / 1_000_000_000_000, code.head());
+                    } else {
+                        let number = format!("{}{number}", code.head());
+                        prop_assert_eq!(number.len(), 19);
+                        prop_assert!(number.parse::<i64>().is_ok(), "{number}");
+                    }
                 }
             }
             if let Some(own) = form.own {
@@ -189,7 +217,7 @@ mod tests {
             let (Some(a_own), Some(b_own)) = (a.own, b.own) else { return Ok(()) };
             if a_own == b_own {
                 let [long, long_other] = [(interval, other), (near, scale)].map(|(a, b)| u128::from(a) * u128::from(b));
-                let apart = long.abs_diff(long_other) * 10_u128.pow(SHARED - 1 - a_own.digits);
+                let apart = long.abs_diff(long_other) * 10_u128.pow(a_own.places() - 1);
                 prop_assert!(apart <= long.max(long_other), "{a:?} and {b:?}");
             }
         }
@@ -199,16 +227,16 @@ mod tests {
     fn known_rates_are_told_so() {
         let second = 1_000_000_000;
         for (scale, interval, head, mark) in [
-            (1, second, "2810", 100_000_000_000_000_u64),      // 1 a second
-            (1, second / 10, "2710", 100_000_000_000_000),     // 10
-            (1, 86_400 * second, "3286", 140_000_000_000_000), // 1 a day
-            (3, second, "2733", 233_333_330_000_000),          // 3 a second: 333,333,333 and a third
-            (999_983, 86_400 * second, "2686", 740_000_000_000_000), // 999,983 a day: 86.4 ms
-            (1_000_003, second, "2199", 890_000_000_000_000),
+            (1, second, 2810, 2_810_000_000_000_000_u64),      // 1 a second
+            (1, second / 10, 2710, 2_710_000_000_000_000),     // 10
+            (1, 86_400 * second, 3286, 3_286_400_000_000_000), // 1 a day
+            (3, second, 2733, 233_333_330_000_000),            // 3 a second: 333,333,333 ns and a third
+            (999_983, 86_400 * second, 2686, 740_000_000_000_000), // 999,983 a day: 86.4 ms
+            (1_000_003, second, 2199, 890_000_000_000_000),    // 999.997 ns
+            (1, 12_345_678_901, 2912, 234_567_890_000_000),    // of more digits than whole ns tell
         ] {
             let own = Form::new(scale, interval, false).own.expect("exact");
-            let head_is = String::from_utf8(own.head().to_vec()).expect("digits");
-            assert_eq!((head_is.as_str(), own.mark()), (head, mark), "{interval}/{scale}: {own:?}");
+            assert_eq!((own.head(), own.mark()), (head, mark), "{interval}/{scale}: {own:?}");
         }
         assert!(Form::new(12_345_677, second, false).own.is_none(), "in whole ns");
     }
