@@ -49,47 +49,54 @@ local function bucket(key, arg, go)
       end
     else
       -- Another rate has written it, or this one in whole ns: so many permits are owed as by the interval written there. Never fewer:
-      -- what a double cannot hold is rounded up, as far as the state that is gone on from.
-      local interval, step, mark = struct.unpack('<ddd', arg)
-      local owed, is_exact = 0, false
-      local sign, x, rest = string.match(v, '^(-?)(%d%d)(%d+)$')
-      local digits = rest and #rest or 0
-      if (digits == 14 or digits == 17) and E >= 0 and E <= LATEST + KEPT then
-        local p, per, within = x - 26, string.sub(rest, 1, 8), string.sub(rest, 9)
-        if digits == 17 then
-          local d = string.sub(rest, 3, 3) + 0
-          p, per = x + d - 29, string.sub(rest, 1, 2) .. string.sub(rest, 4, 12 - d)
-          within = string.sub(rest, 13 - d, 18 - d)
+      -- what a double cannot hold is rounded up, as far as the state that is gone on from. (A function of its own, as those below are,
+      -- that a call which needs it not is as short as without.)
+      local function of_another()
+        local interval, step, own = struct.unpack('<ddd', arg)
+        local owed, is_exact, is_whole, begins = 0, false, parts == 0, false
+        local sign, x, rest = string.match(v, '^(-?)(%d%d)(%d+)$')
+        local digits = rest and #rest or 0
+        if (digits == 14 or digits == 17 and string.find(rest, '^..[2-8]')) and E >= 0 and E <= LATEST + KEPT then
+          local p, per, within = x - 26, string.sub(rest, 1, 8), string.sub(rest, 9)
+          if digits == 17 then
+            local d = string.sub(rest, 3, 3) + 0
+            p, per = x + d - 29, string.sub(rest, 1, 2) .. string.sub(rest, 4, 12 - d)
+            within = string.sub(rest, 13 - d, 18 - d)
+          end
+          per = p < 0 and per / 10 ^ -p or per * 10 ^ p
+          local full = E - (sign == '-' and KEPT or 0)
+          local y = (full - ms) * 1000000 - within - ns
+          if y > 0 and per > 0 then
+            owed, is_exact = y / per, y < 2 ^ 53 and per % 1 == 0 and math.fmod(y, per) == 0
+            is_whole = step ~= 1
+            -- From a refusal on too, it comes back at the rate of whoever was here last.
+            local behind = math.abs(tonumber(v)) - own
+            begins = behind < 0 or behind > 999999
+          end
+        elseif E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
+          owed, is_exact, begins = tonumber(v), true, true -- the limit was 0, and what it admitted a total
+        else
+          return nil
         end
-        per = p < 0 and per / 10 ^ -p or per * 10 ^ p
-        local full = E - (sign == '-' and KEPT or 0)
-        local y = (full - ms) * 1000000 - within - ns
-        if y > 0 and per > 0 then
-          owed, is_exact = y / per, y < 2 ^ 53 and per % 1 == 0 and math.fmod(y, per) == 0
-          whole = step ~= 1
-          -- From a refusal on too, it comes back at the rate of whoever was here last.
-          local behind = math.abs(tonumber(v)) - mark
-          short = behind < 0 or behind > 999999
+        owed = owed * interval
+        if not is_exact or owed >= 2 ^ 53 then
+          owed = math.ceil(owed * (1 + 2 ^ -49))
         end
-      elseif E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
-        owed, is_exact, short = tonumber(v), true, true -- the limit was 0, and what it admitted a total
-      else
+        local too_long = owed > 2 ^ 61
+        owed = math.min(owed, 2 ^ 61)
+        local left = math.fmod(owed, M)
+        local full, before = ms + math.floor((owed - left) / M + 0.5), -u - left
+        while before < 0 do
+          full, before = full + 1, before + M
+        end
+        if full > LATEST then
+          full, before, too_long = LATEST, 0, true
+        end
+        return full, before, begins, is_whole, too_long
+      end
+      e, b, short, whole, far = of_another()
+      if not e then
         return -1, E, v
-      end
-      owed = owed * interval
-      if not is_exact or owed >= 2 ^ 53 then
-        owed = math.ceil(owed * (1 + 2 ^ -49))
-      end
-      if owed > 2 ^ 61 then
-        owed, far = 2 ^ 61, true
-      end
-      local left = math.fmod(owed, M)
-      e, b = ms + math.floor((owed - left) / M + 0.5), -u - left
-      while b < 0 do
-        e, b = e + 1, b + M
-      end
-      if e > LATEST then
-        e, b, far = LATEST, 0, true
       end
       was_ms, was = e, b
     end
@@ -102,24 +109,30 @@ local function bucket(key, arg, go)
         write = write or short and asks
       elseif asks then
         if n > 1 then
-          -- How often it fits: 2^i at a time, from above.
-          local w_ms, w, i, k = {[0] = ask_ms}, {[0] = ask}, 0, 1
-          while 2 ^ (i + 1) < n do
-            local twice, over = w[i] * 2, 0
-            if twice >= M then
-              twice, over = twice - M, 1
+          -- How often it fits: 2^i at a time, from above. Answers how often, and the state before the last.
+          local function often()
+            local w_ms, w, i, k = {[0] = ask_ms}, {[0] = ask}, 0, 1
+            while 2 ^ (i + 1) < n do
+              local twice, over = w[i] * 2, 0
+              if twice >= M then
+                twice, over = twice - M, 1
+              end
+              i = i + 1
+              w_ms[i], w[i] = w_ms[i - 1] * 2 + over, twice
             end
-            i = i + 1
-            w_ms[i], w[i] = w_ms[i - 1] * 2 + over, twice
-          end
-          for j = i, 0, -1 do
-            if k + 2 ^ j <= n and (e + w_ms[j] - ms - room_ms) * M <= b - w[j] + u + room then
-              k, e, b = k + 2 ^ j, e + w_ms[j], b - w[j]
-              if b < 0 then
-                e, b = e + 1, b + M
+            local full, before = e, b
+            for j = i, 0, -1 do
+              if k + 2 ^ j <= n and (full + w_ms[j] - ms - room_ms) * M <= before - w[j] + u + room then
+                k, full, before = k + 2 ^ j, full + w_ms[j], before - w[j]
+                if before < 0 then
+                  full, before = full + 1, before + M
+                end
               end
             end
+            return k, full, before
           end
+          local k
+          k, e, b = often()
           if k < n then
             ok = 0
           end
@@ -170,11 +183,13 @@ local function bucket(key, arg, go)
   if write and not far and (go == 1 or go == 2 and short) then
     if whole then
       -- In ns of the interval as it is written; rounded up too.
-      local _, step, digits = struct.unpack('<ddd', arg)
-      local y = math.ceil(((e - ms) * M - b - u) * step * (1 + 2 ^ -49)) + ns
-      e = math.min(ms + math.ceil(y / 1000000), LATEST)
-      b = math.max(0, math.min((e - ms) * 1000000 - y, 999999))
-      head, mark = keep > 0 and '-' or '', digits
+      local function in_whole_ns()
+        local _, step, own = struct.unpack('<ddd', arg)
+        local y = math.ceil(((e - ms) * M - b - u) * step * (1 + 2 ^ -49)) + ns
+        local full = math.min(ms + math.ceil(y / 1000000), LATEST)
+        return full, math.max(0, math.min((full - ms) * 1000000 - y, 999999)), own, keep > 0 and '-' or ''
+      end
+      e, b, mark, head = in_whole_ns()
     elseif parts > 1 then
       local below = b % scale
       b = (b - below) / scale * parts + below

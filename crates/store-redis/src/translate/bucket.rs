@@ -1,6 +1,6 @@
 //! Buckets: one whole number, and the key's expiry.
 //!
-//! The key expires at the ms at or after which it is full again (and [`KEPT_MS`] later, where it does not start full). The number
+//! The key expires at the ms at or after which it is full again (and 30 days later, where it does not start full). The number
 //! says by how much that ms is later than the instant itself, and at which rate the instant is counted, so that a node of any rate
 //! can read it. A rate writes [its own form](Form), which is exact, until it meets another rate; from then on, and until the key is
 //! full, all rates write whole ns. What a key of another rate owes is worked out by the step; what comes back is in units of ours.
