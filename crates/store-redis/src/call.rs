@@ -19,7 +19,7 @@ use tollgate_store::Inspection;
 use crate::ask::{Answer, Ask, Fault, Kind};
 use crate::config::StoreTime;
 use crate::script::{Script, Step, Swap, all, each};
-use crate::translate::{self, Read, instant, int, leaves, read, step_of};
+use crate::translate::{self, Read, instant, int, read, step_of};
 
 /// How often to ask again for one group of asks before giving up; nothing was taken by then.
 pub(crate) const MOST_CALLS: u32 = 5;
@@ -35,15 +35,6 @@ pub(crate) struct Call {
     pub(crate) script: &'static Script,
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) args: Vec<Vec<u8>>,
-}
-
-/// How a node counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mode {
-    /// Whose clock counts.
-    pub(crate) time: StoreTime,
-    /// It has just begun: what a rate has written that it does not know is older than its own.
-    pub(crate) is_new: bool,
 }
 
 /// What comes next.
@@ -80,7 +71,7 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Re
 pub(crate) fn answers(
     asks: &[Ask],
     now: Timestamp,
-    mode: Mode,
+    time: StoreTime,
     at: Timestamp,
     part: &Part<'_>,
     out: &mut Vec<Answer>,
@@ -91,21 +82,16 @@ pub(crate) fn answers(
     if *status == OUTSIDE {
         return Ok(Next::Step(step, at));
     }
-    match read(&first.quota, (*status, a, b), at, mode.is_new)? {
+    match read(&first.quota, (*status, a, b), at)? {
         Read::State(mut state, mut existed) if *status != ODD => {
             out.extend(asks.iter().map(|ask| replay(ask, &mut state, &mut existed, at)));
             Ok(Next::Done)
         }
         Read::State(..) => Err(foreign(&first.key, "what no counter of this kind holds".to_owned())),
         Read::Odd(swap, words) => {
-            let mut args = alone(asks, now, mode.time)?;
+            let mut args = alone(asks, now, time)?;
             push_groups(&mut args, [vec![b"1".to_vec()], words].concat());
             Ok(Next::Again(Call { script: each(step, swap), keys: vec![first.key.clone()], args }))
-        }
-        Read::Newer => {
-            let mut args = alone(asks, now, mode.time)?;
-            leaves(&mut args[0]);
-            Ok(Next::Again(Call { script: each(step, Swap::None), keys: vec![first.key.clone()], args }))
         }
         Read::Foreign(found) => Err(foreign(&first.key, found)),
     }
@@ -131,14 +117,14 @@ pub(crate) fn together(
         uncounted(asks, now, out);
         return Ok(Next::Done);
     }
-    all_call(&keys, now, time, false, Swap::None, Vec::new())
+    all_call(&keys, now, time, Swap::None, Vec::new())
 }
 
 /// What the reply to a call of [`together`] says.
 pub(crate) fn together_answers(
     asks: &[Ask],
     now: Timestamp,
-    mode: Mode,
+    time: StoreTime,
     reply: &Value,
     out: &mut Vec<Answer>,
 ) -> Result<Next, Fault> {
@@ -146,29 +132,27 @@ pub(crate) fn together_answers(
     let Some(first) = keys.first() else { return Err(Fault::Reply(format!("{reply:?}"))) };
     let (status, at, parts) = opened(reply)?;
     if status == OUTSIDE {
-        return all_call(&keys, at, mode.time, false, Swap::None, Vec::new());
+        return all_call(&keys, at, time, Swap::None, Vec::new());
     }
     let mut states = Vec::with_capacity(keys.len());
-    let (mut strings, mut lists, mut any_newer) = (Vec::new(), Vec::new(), false);
+    let (mut strings, mut lists) = (Vec::new(), Vec::new());
     for (nth, (key, part)) in keys.iter().zip(parts).enumerate() {
         let Value::Array(part) = part else { return Err(Fault::Reply(format!("{part:?}"))) };
         let [a, b] = [part.get(1).unwrap_or(&Value::Nil), part.get(2).unwrap_or(&Value::Nil)];
         let own = int(part.first().unwrap_or(&Value::Nil))?;
-        match read(key.quota(), (own, a, b), at, mode.is_new)? {
+        match read(key.quota(), (own, a, b), at)? {
             Read::State(state, existed) => states.push((state, existed)),
             Read::Odd(swap, words) => {
                 let groups = if swap == Swap::Lists { &mut lists } else { &mut strings };
                 groups.push((nth + 1).to_string().into_bytes());
                 groups.extend(words);
             }
-            Read::Newer => any_newer = true,
             Read::Foreign(found) => return Err(foreign(key.key(), found)),
         }
     }
     if states.len() < keys.len() {
         let (swap, groups) = if strings.is_empty() { (Swap::Lists, lists) } else { (Swap::Strings, strings) };
-        let swap = if groups.is_empty() { Swap::None } else { swap };
-        return all_call(&keys, now, mode.time, any_newer, swap, groups);
+        return all_call(&keys, now, time, swap, groups);
     }
     if status == ODD {
         return Err(foreign(first.key(), "what no counter of this kind holds".to_owned()));
@@ -191,7 +175,6 @@ fn all_call(
     keys: &[OfKey<'_>],
     hint: Timestamp,
     time: StoreTime,
-    any_newer: bool,
     swap: Swap,
     groups: Vec<Vec<u8>>,
 ) -> Result<Next, Fault> {
@@ -199,9 +182,6 @@ fn all_call(
     for key in keys {
         let mut bytes = Vec::new();
         translate::argument(&mut bytes, &key.asks, hint)?;
-        if any_newer && key.step == Step::Bucket {
-            leaves(&mut bytes);
-        }
         args.push(bytes);
     }
     args.push(if time == StoreTime::Node { instant(hint) } else { Vec::new() });

@@ -9,7 +9,7 @@ use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take
 
 use crate::ask::{Answer, Ask, Fault, Kind};
 use crate::call::{
-    Call, MOST_CALLS, Mode, Next, Part, Replied, answers, argument, first, together, together_answers,
+    Call, MOST_CALLS, Next, Part, Replied, answers, argument, first, together, together_answers,
 };
 use crate::config::{HashTag, StoreTime};
 use crate::keys::redis_key;
@@ -22,21 +22,12 @@ pub(crate) struct Direct {
     pub(crate) time: StoreTime,
     /// Of a batch without `charge: together`, equal keys in a row go as one call.
     pub(crate) merges: bool,
-    /// As a node that has just begun.
-    pub(crate) is_new: bool,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Direct {
     pub(crate) fn new(url: &str, prefix: &str, time: StoreTime) -> Self {
-        Self {
-            url: url.into(),
-            prefix: prefix.into(),
-            time,
-            merges: true,
-            is_new: true,
-            idle: Mutex::default(),
-        }
+        Self { url: url.into(), prefix: prefix.into(), time, merges: true, idle: Mutex::default() }
     }
 
     pub(crate) fn with<T>(&self, use_it: impl FnOnce(&mut Connection) -> T) -> T {
@@ -93,7 +84,7 @@ impl Direct {
             if let Part::Failed(error) = &part {
                 return Err(failed(asks, error.split(' ').next(), error));
             }
-            next = answers(asks, now, self.mode(), replied.at, &part, &mut out)?;
+            next = answers(asks, now, self.time, replied.at, &part, &mut out)?;
         }
         Err(Fault::Reply("asked again and again".into()))
     }
@@ -104,7 +95,7 @@ impl Direct {
         for _ in 0..=MOST_CALLS {
             let Next::Again(call) = next else { return Ok(out) };
             let reply = self.reply(&call, asks)?;
-            next = together_answers(asks, now, self.mode(), &reply, &mut out)?;
+            next = together_answers(asks, now, self.time, &reply, &mut out)?;
         }
         Err(Fault::Reply("asked again and again".into()))
     }
@@ -116,10 +107,6 @@ impl Direct {
             args.push(instant(hint));
         }
         Ok(Call { script: each(step, Swap::None), keys: vec![asks[0].key.clone()], args })
-    }
-
-    fn mode(&self) -> Mode {
-        Mode { time: self.time, is_new: self.is_new }
     }
 
     fn reply(&self, call: &Call, asks: &[Ask]) -> Result<Value, Fault> {

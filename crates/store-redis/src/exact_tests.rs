@@ -3,6 +3,7 @@
 mod changes;
 mod edges;
 mod memory;
+mod rates;
 mod server_time;
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

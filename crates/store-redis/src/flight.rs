@@ -19,7 +19,7 @@ use tollgate_store::remote::patience;
 use tollgate_store::{StoreError, StoreName};
 
 use crate::ask::{Answer, Ask, Fault};
-use crate::call::{self, Call, Mode, Next};
+use crate::call::{self, Call, Next};
 use crate::config::StoreTime;
 use crate::connection::{array, bulk};
 use crate::figures::{Counters, add};
@@ -97,19 +97,9 @@ pub(crate) struct Context {
     pub(crate) counters: Counters,
     /// Keys of different slots may not share a call: a Cluster, or what stands for one.
     pub(crate) keeps_slots_apart: AtomicBool,
-    /// When the store was made.
-    pub(crate) begun: Instant,
 }
 
-/// How long a node is new: its rules have replaced those of nodes that ran before it. Afterwards, what it does not know is newer.
-const NEW: Duration = Duration::from_secs(60);
-
 impl Context {
-    /// How it counts now.
-    pub(crate) fn mode(&self) -> Mode {
-        Mode { time: self.time, is_new: self.begun.elapsed() < NEW }
-    }
-
     /// How long an answer is waited for.
     pub(crate) fn patience(&self) -> Duration {
         patience(self.deadline)

@@ -78,7 +78,6 @@ impl RedisStore {
             deadline: config.deadline,
             counters: Counters::default(),
             keeps_slots_apart: AtomicBool::new(config.is_cluster()),
-            begun: Instant::now(),
         };
         let hub = Arc::new(Hub::new(config, context)?);
         let leased = Arc::new(Leased::new(hub.clone()));

@@ -20,10 +20,8 @@ const ALL: u64 = 1 << 50;
 pub(crate) enum Read {
     /// A state, and whether there was one at all.
     State(State, bool),
-    /// What another rate has written: how it is to go on.
+    /// What another rule of the key's has written: how it is to go on.
     Odd(Swap, Vec<Vec<u8>>),
-    /// What a rate has written that may be newer than ours: it is asked again with [`leaves`].
-    Newer,
     /// Nothing of ours; what it looks like.
     Foreign(String),
 }
@@ -58,32 +56,14 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> R
     Ok(())
 }
 
-/// Turns the argument of a bucket's step into one that leaves alone how another rate has written a number.
-pub(crate) fn leaves(argument: &mut [u8]) {
-    if let Some(sign) = argument.get_mut(15) {
-        *sign |= 0x80; // of the second number, the mark
-    }
-}
-
-/// What the key held, as the step answers it: its status, and `a` and `b` of its reply. `is_new`: this node has just begun, and writes
-/// anew what a rate has written that it does not know.
+/// What the key held, as the step answers it: its status, and `a` and `b` of its reply.
 pub(crate) fn read(
     quota: &Quota,
     (status, a, b): (i64, &Value, &Value),
     at: Timestamp,
-    is_new: bool,
 ) -> Result<Read, Fault> {
     match quota.numbers() {
-        Numbers::Bucket(bucket) => {
-            let other = if status >= 0 {
-                bucket::Other::WasLeft
-            } else if is_new {
-                bucket::Other::IsWrittenAnew
-            } else {
-                bucket::Other::IsLeft
-            };
-            bucket::read(quota, bucket, a, b, at, other)
-        }
+        Numbers::Bucket(bucket) => bucket::read(quota, bucket, status, a, b),
         Numbers::Window(window) => window::read(quota, window, a, b),
         Numbers::Total { .. } => window::read_total(quota, b),
         Numbers::Interval(interval) => texts::read_interval(quota, interval, b, at),

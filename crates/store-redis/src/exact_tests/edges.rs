@@ -5,7 +5,10 @@ use tollgate_core::{Holder, Slots};
 
 use super::*;
 use crate::ask::Ask;
+use crate::call::{self, Next, Replied};
+use crate::script::Swap;
 use crate::slots::{self, What};
+use crate::translate::instant;
 
 fn expires_ns(store: &Direct, key: &str) -> u64 {
     let Value::Int(ms) = store.command(&["PEXPIRETIME", key]) else { panic!("no number") };
@@ -110,38 +113,34 @@ fn what_is_begun_and_given_back_at_once_has_begun() {
     }
 }
 
-/// While rules change, nodes ask by the old rate and by the new one at the same time, and each goes on from what the other wrote. Of two
-/// buckets that are used up after the same time, one has half as many permits, and so each of its permits weighs two.
+/// While rules change, nodes ask by the old rate and by the new one at the same time, and each goes on from what the other wrote.
 #[test]
 fn two_rates_at_once_lose_no_count() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let flow = |limit, span, burst| quota(limit, span, bucket(Some(burst), None, 0, Refill::Continuous));
     let [fast, slow] = [2_000_000, 1_000_000].map(|limit| flow(limit, SECOND, 200));
     let strict = |cells| quota(200, HOUR * 24, Algorithm::SlidingWindow { cells });
-    for (quotas, weights) in [
-        ([flow(200, HOUR * 24, 200), flow(100, HOUR * 24, 100)], [1, 2]),
-        // Within a millisecond, and each knows the other.
-        ([fast.clone().succeeding(&slow, AHEAD), slow.clone().succeeding(&fast, AHEAD)], [1, 1]),
-        ([strict(10), strict(24)], [1, 1]),
-    ] {
-        let (store, weight) = (store(&redis, StoreTime::Node), AtomicU32::new(0));
+    for quotas in
+        [[flow(200, HOUR * 24, 200), flow(100, HOUR * 24, 100)], [fast, slow], [strict(10), strict(24)]]
+    {
+        let (store, admitted) = (store(&redis, StoreTime::Node), AtomicU32::new(0));
         std::thread::scope(|scope| {
             for thread in 0..6 {
-                let (store, quota, one, weight) = (&store, &quotas[thread % 2], weights[thread % 2], &weight);
+                let (store, quota, admitted) = (&store, &quotas[thread % 2], &admitted);
                 scope.spawn(move || {
                     for _ in 0..80 {
                         // Who meets the others too often takes nothing.
                         let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
                         let Ok(answers) = store.run(&asks, AHEAD) else { continue };
                         if matches!(answers[..], [Answer::Decision(it)] if it.is_admitted()) {
-                            weight.fetch_add(one, Relaxed);
+                            admitted.fetch_add(1, Relaxed);
                         }
                     }
                 });
             }
         });
-        let weight = weight.into_inner();
-        assert!((1..=200).contains(&weight), "{weight} of 200: {:?}", quotas[0].algorithm());
+        let admitted = admitted.into_inner();
+        assert!((1..=200).contains(&admitted), "{admitted} of 200: {:?}", quotas[0].algorithm());
     }
 }
 
@@ -199,5 +198,100 @@ fn only_what_counts_alike_on_one_key_shares_a_call() {
         (ask(b"a", 5, Kind::Reset), false),
     ] {
         assert_eq!((first.joins(&other), other.joins(&first)), (want, want), "{other:?}");
+    }
+}
+
+/// What a call says to a caller who takes it to be `believed` when it is [`AHEAD`].
+fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
+    let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
+    let (mut argument, mut out) = (Vec::new(), Vec::new());
+    call::argument(&mut argument, &asks, believed).expect("an argument");
+    let Next::Step(step, _) = call::first(&asks, believed, &mut out) else { panic!("a step") };
+    let reply: Value = store.with(|connection| {
+        let mut eval = redis::cmd("EVAL");
+        eval.arg(crate::script::each(step, Swap::None).source())
+            .arg(1)
+            .arg(&asks[0].key)
+            .arg(argument)
+            .arg(instant(AHEAD));
+        eval.query(connection).expect("an answer")
+    });
+    let replied = Replied::read(&reply).expect("a reply");
+    let part = replied.part(0).expect("of a key");
+    call::answers(&asks, believed, StoreTime::Node, replied.at, &part, &mut out).expect("an answer")
+}
+
+/// A board that boots in 1970: spans of years, in cells of no whole ms, are more than a double counts to the ns.
+#[test]
+fn a_caller_who_is_years_off_is_asked_for_the_right_cell() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let cells = |span, cells| quota(3, span, Algorithm::SlidingWindow { cells });
+    let counter = |span| quota(3, span, Algorithm::SlidingWindowCounter);
+    let (odd, even) = (Duration::from_nanos(3_000_100), Duration::from_millis(40));
+    let long = Duration::from_secs(200 * 86_400) + Duration::from_nanos(10);
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    for (quota, believed, is_right) in [
+        (cells(odd, 2), Timestamp::ZERO, false),
+        (cells(odd, 2), AHEAD + days(2_700), false),
+        (cells(odd, 2), AHEAD + days(89), true),
+        (cells(even, 4), Timestamp::ZERO, true),
+        (cells(long, 2), AHEAD, true),
+        (counter(odd), Timestamp::ZERO, false),
+        (counter(odd), AHEAD, true),
+        (counter(even), Timestamp::ZERO, true),
+        (counter(long), AHEAD, true),
+    ] {
+        let store = store(&redis, StoreTime::Node);
+        let next = asked_at(&store, &quota, believed);
+        let is_done = matches!(next, Next::Done);
+        assert!(is_done || matches!(next, Next::Step(_, at) if at == AHEAD), "{next:?}");
+        assert_eq!(is_done, is_right, "{believed:?}, {:?} in {:?}", quota.algorithm(), quota.period());
+        assert_eq!(store.command(&["EXISTS", &name(&store)]), Value::Int(i64::from(is_right)));
+        // As if it had been right all the time.
+        let model = ModelStore::default();
+        if is_done {
+            one_by_one(&model, &quota, &[Kind::Take(Cost(1))], AHEAD);
+        }
+        for nth in 0..8 {
+            let now = AHEAD + Duration::from_nanos(nth * 700_001);
+            let got = store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
+            assert_eq!(
+                got,
+                one_by_one(&model, &quota, &[Kind::Take(Cost(1))], now),
+                "{:?}",
+                quota.algorithm()
+            );
+        }
+    }
+}
+
+/// A list that is never empty counts on and on: before a double loses permits it is written afresh.
+#[test]
+fn a_list_that_has_counted_too_many_is_written_afresh() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for algorithm in
+        [Algorithm::SlidingWindowLog { log_denied: false }, Algorithm::SlidingWindow { cells: 10 }]
+    {
+        let (store, quota) = (store(&redis, StoreTime::Node), quota(9, HOUR, algorithm));
+        let take = |cost| [store.ask(b"k", &quota, Kind::Take(Cost(cost)))];
+        store.run(&take(2), AHEAD).expect("an answer");
+        // As it would be after many years.
+        let Value::BulkString(head) = store.command(&["LINDEX", &name(&store), "0"]) else {
+            panic!("a head")
+        };
+        let head = String::from_utf8(head).expect("text");
+        let aged = head.strip_suffix(" 0").expect("none has left").to_owned() + " 4000000000000001";
+        let at_ms = (AHEAD.as_nanos() / 1_000_000).to_string();
+        store.command(&["LSET", &name(&store), "0", &aged]);
+        store.command(&["LSET", &name(&store), "-1", &format!("{at_ms} 0 4000000000000003")]);
+        let Answer::Decision(said) = store.run(&take(3), AHEAD).expect("an answer")[0] else {
+            panic!("a decision")
+        };
+        assert_eq!((said.is_admitted(), said.remaining()), (true, 4), "{:?}", quota.algorithm());
+        let last = store.command(&["LINDEX", &name(&store), "-1"]);
+        assert_eq!(last, Value::BulkString(format!("{at_ms} 0 5").into_bytes()));
+        let asks = [take(5), take(1)].concat();
+        store.run_together(&asks, AHEAD).expect("all or none");
+        assert_eq!(store.command(&["LINDEX", &name(&store), "-1"]), last);
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Context, Emptied, Expect, Flight, Item, Sends, Trip, Work};
 use crate::ask::{Answer, Fault};
-use crate::call::{self, MOST_CALLS, Mode, Next, Part, Replied};
+use crate::call::{self, MOST_CALLS, Next, Part, Replied};
 use crate::figures::add;
 use crate::reply::Reply;
 use crate::script::Script;
@@ -53,16 +53,7 @@ impl Flight {
         ctx: &Context,
     ) -> Landing {
         let Self { trips, expects, answers, spare, unknown, .. } = self;
-        let mut runway = Runway {
-            server,
-            user,
-            ctx,
-            mode: ctx.mode(),
-            landing: Landing::default(),
-            answers,
-            spare,
-            unknown,
-        };
+        let mut runway = Runway { server, user, ctx, landing: Landing::default(), answers, spare, unknown };
         let (mut replies, mut trips) = (replies.drain(..), trips.drain(..));
         for expect in expects.drain(..) {
             let reply = replies.next();
@@ -101,7 +92,6 @@ struct Runway<'a> {
     server: &'a str,
     user: Option<&'a str>,
     ctx: &'a Context,
-    mode: Mode,
     landing: Landing,
     /// Used again and again.
     answers: &'a mut Vec<Answer>,
@@ -125,7 +115,7 @@ impl Runway<'_> {
                 }
                 (Ok(part), Ok(replied), Work::Each { asks, now, .. }) => {
                     self.answers.clear();
-                    call::answers(asks, *now, self.mode, replied.at, &part, self.answers)
+                    call::answers(asks, *now, self.ctx.time, replied.at, &part, self.answers)
                 }
                 (Err(fault), ..) => Err(fault),
                 _ => Err(Fault::Reply("a step that nobody asked for".to_owned())),
@@ -140,7 +130,7 @@ impl Runway<'_> {
             Work::Each { .. } => return self.steps_came(std::iter::once(trip), 1, &value),
             Work::Together { asks, now, .. } => {
                 self.answers.clear();
-                call::together_answers(asks, *now, self.mode, &value, self.answers)
+                call::together_answers(asks, *now, self.ctx.time, &value, self.answers)
             }
             Work::Call { rider } => {
                 if let Some(rider) = rider.take() {
@@ -291,7 +281,6 @@ mod tests {
             deadline: Duration::from_secs(60),
             counters: Counters::default(),
             keeps_slots_apart: AtomicBool::new(true),
-            begun: Instant::now(),
         };
         let quota = Quota::fixed_window(9, Duration::from_secs(60)).expect("a quota");
         let ask = Ask { key: b"k".to_vec(), quota, kind: ask::Kind::Take(Cost::ONE) };

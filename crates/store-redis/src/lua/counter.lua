@@ -1,6 +1,7 @@
 -- Two windows on the grid, the older weighted by its overlap and rounded down. The key holds the length of a window in
 -- ns, the number of the later window, its count and that of the one before.
 -- number, from: the window that the caller believes now to be in. Groups as in window.lua, but none counts refusals.
+-- Answers -2 where that window is too far from now to be counted on from.
 -- go: 0 only try, 1 do, 2 nothing.
 
 -- floor(count * span / whole): exact. Spans are ms, and ns within.
@@ -34,6 +35,9 @@ local COUNTER_MOST = 549755813887
 local function counter(key, arg, go)
   local limit, w_ms, w, number, from_ms, from, whole, n, cost, hold, at = struct.unpack('<ddddddsddd', arg)
   local v = redis.call('GET', key)
+  if is_far(ms - from_ms, w_ms, w) then
+    return -2, -1, v
+  end
   local passed, in_ms, into = divide(ms - from_ms, ns - from, w_ms, w)
   number = number + passed
   local ahead, now, before = 0, 0, 0

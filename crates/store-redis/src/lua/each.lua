@@ -1,12 +1,9 @@
 -- Keys that share an algorithm, each by itself: take the step, and answer what was there before. An empty argument is the one
 -- before it. First the instant; then for each key, in few bytes, when it was to expire and the number that it held, or -1. What is
 -- no number is told in words: status, expiry, what it held; and -3 with the error where a command failed: then this key is as it was.
-local function is_short(status, a, b)
-  return status >= 0 and type(a) == 'number' and (not b or type(b) == 'number')
-end
 if #KEYS == 1 then -- its error can be the reply's, which is cheaper
   local status, a, b = step(KEYS[1], ARGV[1], 1)
-  if is_short(status, a, b) then
+  if status >= 0 and (not b or type(b) == 'number') and type(a) == 'number' then
     return struct.pack('<dddd', ms, ns, a, b or -1)
   end
   return {struct.pack('<dd', ms, ns), {status, a, b}}
@@ -17,7 +14,7 @@ for i, key in ipairs(KEYS) do
     arg = ARGV[i]
   end
   local ran, status, a, b = pcall(step, key, arg, 1)
-  if ran and is_short(status, a, b) then
+  if ran and status >= 0 and (not b or type(b) == 'number') and type(a) == 'number' then
     out[i + 1] = struct.pack('<dd', a, b or -1)
   else
     plain = false

@@ -5,7 +5,8 @@
 -- were taken up to and with it since the list began. So what counts is the last number less that of the head.
 -- cell_ms, cell: length of a cell, or 0; from: beginning of the one that the caller believes now to be in.
 -- keeps: 1 where refused takes are logged too. Groups as in window.lua.
--- Answers the head as it was, how many entries have left, and those that say when the refused would fit, and the last.
+-- Answers the head as it was, how many entries have left, and those that say when the refused would fit, and the last; or -2 where
+-- `from` is too far from now to be counted on from.
 -- go: 0 only try, 1 do, 2 nothing.
 local function entries(key, arg, go)
   local limit, w_ms, w, cell_ms, cell, from_ms, from, keeps, tag, n, cost, hold, at =
@@ -50,6 +51,9 @@ local function entries(key, arg, go)
   -- The instant that counts: of cells, that at which now's begins. A clock that stepped back stands still.
   local here_ms, here_ns = ms, ns
   if cell_ms + cell > 0 then
+    if is_far(ms - from_ms, cell_ms, cell) then
+      return -2, {}
+    end
     local _, r_ms, r = divide(ms - from_ms, ns - from, cell_ms, cell)
     here_ms, here_ns = ms - r_ms, ns - r
     if here_ns < 0 then

@@ -16,3 +16,9 @@ local function divide(a_ms, a, by_ms, by)
   end
   return q, 0, 0
 end
+
+-- Whether `divide` by this may be inexact: not in one of these spans, 90 days away, and ns to be multiplied. (A number of spans times
+-- their ns is no more than the ns of them all: below 2^53 for 104 days.)
+local function is_far(a_ms, by_ms, by)
+  return by > 0 and math.abs(a_ms) > 7776000000 and (a_ms < 0 or a_ms > by_ms)
+end

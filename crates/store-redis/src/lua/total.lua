@@ -6,7 +6,7 @@ local function total(key, arg, go)
   local v = redis.call('GET', key)
   local held, stale = v and tonumber(v), false
   -- The rule's limit became 0: what its bucket left, which is a large number or a text and expires, counts nothing here.
-  if v and (not held and string.find(v, '^%d+ %d+ %d+$') or held and held >= 1000000) then
+  if v and (not held and string.find(v, '^%d+ %d+ %d+$') or held and math.abs(held) >= 1000000) then
     stale = redis.call('PEXPIRETIME', key) > 0
     if stale then
       v, held = false, nil

@@ -26,7 +26,6 @@ fn driver(breaker: Breaker) -> (Driver, Runtime) {
         deadline: config.deadline,
         counters: Counters::default(),
         keeps_slots_apart: AtomicBool::new(false),
-        begun: Instant::now(),
     };
     let entered = runtime.enter();
     let lane = Lane::here(&Arc::new(Hub::new(config, context).expect("settings"))).expect("in a runtime");
