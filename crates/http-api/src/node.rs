@@ -31,7 +31,7 @@ pub struct StoreView {
     pub state: &'static str,
     /// How long it has given no answer; `None` where it does.
     pub down_for: Option<Duration>,
-    /// What was the matter when it was last tried.
+    /// What was the matter when it was last tried, or what makes it too slow while it is up.
     pub why: Option<Arc<str>>,
 }
 

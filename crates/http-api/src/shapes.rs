@@ -157,7 +157,7 @@ pub(crate) struct StoreState {
     /// For how long it has given no answer; null when it does.
     #[schema(required)]
     pub(crate) down_for_ms: Option<u64>,
-    /// What was the matter when it was last tried; null when nothing is.
+    /// What was the matter when it was last tried, or what makes it too slow while it is up; null when nothing is.
     #[schema(required)]
     pub(crate) why: Option<String>,
 }

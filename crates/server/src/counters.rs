@@ -131,6 +131,8 @@ impl Counters {
             _ => ("trying", None),
         };
         let (since, why) = down.unzip();
+        let slow = if let Self::Redis(store) = self { store.slow() } else { None };
+        let why = why.or(slow);
         StoreView { name, state, down_for: since.map(|since| since.elapsed()), why }
     }
 }

@@ -1,14 +1,13 @@
-//! One connection to one server: opened, logged in, and ready for commands in pipelines. It is used by one task and closed when anything
-//! is out of order: a late reply never meets the next question. Not here: what is asked, and when to try again.
+//! One connection to one server: opened, logged in, and ready for commands in pipelines. One task uses it, and closes it when anything
+//! is out of order. Not here: what is asked, which reply answers which question (`link/line`), and when to try again.
 
 mod dial;
 mod tls;
 
 pub(crate) use dial::{Address, Dialer, text};
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -16,7 +15,7 @@ use crate::reply::{self, Reply};
 use crate::trouble::{Kind, Trouble};
 
 /// What bytes go through.
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 /// A connection that is logged in.
@@ -28,14 +27,16 @@ pub(crate) struct Connection {
     /// Up to where `input` has been read.
     read: usize,
     encrypted: bool,
+    /// How long the probe took when it was opened.
+    pub(crate) round_trip: Duration,
 }
 
 /// Most of the input buffer that is kept between flights.
 const KEPT: usize = 256 << 10;
 
 impl Connection {
-    fn new(wire: impl Wire + 'static, name: Arc<str>, encrypted: bool) -> Self {
-        Self { wire: Box::new(wire), name, input: Vec::new(), read: 0, encrypted }
+    pub(crate) fn new(wire: impl Wire + 'static, name: Arc<str>, encrypted: bool) -> Self {
+        Self { wire: Box::new(wire), name, input: Vec::new(), read: 0, encrypted, round_trip: Duration::ZERO }
     }
 
     /// How messages call the server.
@@ -120,18 +121,9 @@ impl Connection {
         replies.pop().ok_or_else(|| self.closed())
     }
 
-    /// True when the other side has closed it, as far as has arrived; never waits.
-    pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<Trouble> {
-        let mut byte = [0; 1];
-        let mut buffer = tokio::io::ReadBuf::new(&mut byte);
-        match Pin::new(&mut self.wire).poll_read(cx, &mut buffer) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(self.closed()),
-            Poll::Ready(Ok(())) => {
-                Poll::Ready(Trouble::new(Kind::Network, format!("{}: speaks without being asked", self.name)))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(self.broken(&error)),
-        }
+    /// Bytes arrived though no reply is due.
+    pub(crate) fn unasked(&self) -> Trouble {
+        Trouble::new(Kind::Network, format!("{}: speaks without being asked", self.name))
     }
 
     fn closed(&self) -> Trouble {

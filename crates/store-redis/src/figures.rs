@@ -45,6 +45,8 @@ pub struct Figures {
     pub breakers_open: u64,
     /// Gauge: connections that are open now.
     pub connections: u64,
+    /// Gauge: how long round trips take lately, in microseconds.
+    pub round_trip_us: u64,
     /// Gauge: nodes that share these counters, this one included; 1 until the store was heard of.
     pub live_nodes: u64,
     /// Decisions made from a lease, or from what its ledger said last: without asking the store.
@@ -90,6 +92,7 @@ pub(crate) struct Counters {
     pub(crate) breaker_opened: AtomicU64,
     pub(crate) breakers_open: AtomicU64,
     pub(crate) connections: AtomicU64,
+    pub(crate) round_trip_us: AtomicU64,
     pub(crate) live_nodes: AtomicU64,
 }
 
@@ -105,22 +108,6 @@ pub(crate) fn sub(gauge: &AtomicU64, n: u64) {
     gauge.fetch_sub(n, Relaxed);
 }
 
-/// A gauge that is raised by one until this is dropped.
-pub(crate) struct Raised<'a>(&'a AtomicU64);
-
-impl<'a> Raised<'a> {
-    pub(crate) fn new(gauge: &'a AtomicU64) -> Self {
-        add(gauge, 1);
-        Self(gauge)
-    }
-}
-
-impl Drop for Raised<'_> {
-    fn drop(&mut self) {
-        sub(self.0, 1);
-    }
-}
-
 impl Counters {
     /// One flight with so many calls, on so many keys, left.
     pub(crate) fn flight(&self, calls: u64, keys: u64) {
@@ -129,6 +116,14 @@ impl Counters {
         add(&self.keys, keys);
         let at = FLIGHT_EDGES.partition_point(|edge| *edge < keys);
         add(&self.flight_sizes[at], 1);
+    }
+
+    /// A round trip took so long. Those of several threads may overwrite each other, which hardly changes the mean.
+    pub(crate) fn round_trip(&self, took: std::time::Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let before = self.round_trip_us.load(Relaxed);
+        let mean = if before == 0 { us } else { (before.saturating_mul(7).saturating_add(us)) / 8 };
+        self.round_trip_us.store(mean, Relaxed);
     }
 
     pub(crate) fn snapshot(&self) -> Figures {
@@ -152,6 +147,7 @@ impl Counters {
             breaker_opened: get(&self.breaker_opened),
             breakers_open: get(&self.breakers_open),
             connections: get(&self.connections),
+            round_trip_us: get(&self.round_trip_us),
             live_nodes: get(&self.live_nodes).max(1),
             ..Figures::default()
         }

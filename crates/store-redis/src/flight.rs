@@ -23,6 +23,7 @@ use crate::call::{self, Call, Next};
 use crate::config::StoreTime;
 use crate::connection::{array, bulk};
 use crate::figures::{Counters, add};
+use crate::reply::Reply;
 use crate::script::{Script, Step, Swap, each};
 use crate::translate::instant;
 use crate::trouble::Trouble;
@@ -73,6 +74,40 @@ impl Item {
             Self::Together(_, _, rider) => open(rider.to.is_closed(), rider.by),
             Self::Call(_, rider) => open(rider.to.is_closed(), rider.by),
             Self::Trip(trip) => trip.waits_until(),
+        }
+    }
+
+    /// Until when it may wait at most, whether anybody still does or not.
+    pub(crate) fn gives_up(&self) -> Option<Instant> {
+        match self {
+            Self::Ask(_, _, rider) => Some(rider.by),
+            Self::Together(_, _, rider) => Some(rider.by),
+            Self::Call(_, rider) => Some(rider.by),
+            Self::Trip(trip) => trip.waits_until(),
+        }
+    }
+
+    /// Ends it for those whose time is over by `now`: nothing was sent, nothing taken. Gives it back where others still wait for it.
+    /// Also says how many were told.
+    pub(crate) fn expire(self, now: Instant, ctx: &Context) -> (Option<Self>, u64) {
+        let Some(by) = self.waits_until() else { return (None, 0) };
+        if by > now {
+            return (Some(self), 0);
+        }
+        match self {
+            Self::Trip(mut trip) => {
+                let mut told = 0;
+                let late = |_| {
+                    told += 1;
+                    ctx.unreachable(&late(ctx.deadline))
+                };
+                trip.fail_where(|by| by <= now, late);
+                (trip.waits_until().is_some().then_some(Self::Trip(trip)), told)
+            }
+            item => {
+                item.refuse(ctx, &late(ctx.deadline));
+                (None, 1)
+            }
         }
     }
 
@@ -193,11 +228,11 @@ impl Trip {
         self.fail_where(|by| by <= now, |by| ctx.silent(ctx.waited(by, now)));
     }
 
-    fn fail_where(&mut self, which: impl Fn(Instant) -> bool, error: impl Fn(Instant) -> StoreError) {
+    fn fail_where(&mut self, which: impl Fn(Instant) -> bool, mut error: impl FnMut(Instant) -> StoreError) {
         fn one<T>(
             rider: &mut Option<Rider<T>>,
             which: impl Fn(Instant) -> bool,
-            error: impl Fn(Instant) -> StoreError,
+            mut error: impl FnMut(Instant) -> StoreError,
         ) {
             if let Some(rider) = rider.take_if(|rider| which(rider.by)) {
                 let error = error(rider.by);
@@ -205,7 +240,7 @@ impl Trip {
             }
         }
         match &mut self.work {
-            Work::Each { riders, .. } => riders.iter_mut().for_each(|rider| one(rider, &which, &error)),
+            Work::Each { riders, .. } => riders.iter_mut().for_each(|rider| one(rider, &which, &mut error)),
             Work::Together { rider, .. } => one(rider, which, error),
             Work::Call { rider } => one(rider, which, error),
         }
@@ -218,6 +253,8 @@ type Emptied = (Vec<Ask>, Vec<Option<Rider<Answer>>>);
 /// What a reply on the wire belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Expect {
+    /// This number, sent back: what follows answers this flight, and what came before was the last of the one before it.
+    Mark(u64),
     /// The script was loaded.
     Loaded,
     /// The node makes an exception.
@@ -239,15 +276,16 @@ pub(crate) struct Flight {
     /// By the hash of a key: the last trip with it, to merge with.
     last: HashMap<u64, usize, RandomState>,
     hasher: RandomState,
-    /// Scripts that the server said it does not know.
-    unknown: Vec<&'static Script>,
+    /// When the first who waits gives up, or earlier.
+    gives_up: Option<Instant>,
     answers: Vec<Answer>,
     spare: Vec<Emptied>,
 }
 
 impl Flight {
     /// Plans what `items` need; those whose time is over are answered, and those nobody waits for are left out: neither is sent.
-    pub(crate) fn plan(&mut self, items: &mut Vec<Item>, now: Instant, ctx: &Context) {
+    /// `ahead` is sent first, if anything is.
+    pub(crate) fn plan(&mut self, items: &mut Vec<Item>, now: Instant, ctx: &Context, ahead: Ahead<'_>) {
         self.trips.clear();
         self.last.clear();
         for item in items.drain(..) {
@@ -263,7 +301,8 @@ impl Flight {
             self.add(item, now, ctx);
         }
         self.decide_what_to_send(ctx);
-        self.write(ctx);
+        self.write(ctx, ahead);
+        self.gives_up = self.trips.iter().filter_map(Trip::waits_until).min();
     }
 
     fn add(&mut self, item: Item, now: Instant, ctx: &Context) {
@@ -320,11 +359,20 @@ impl Flight {
         }
     }
 
-    fn write(&mut self, ctx: &Context) {
+    fn write(&mut self, ctx: &Context, ahead: Ahead<'_>) {
         self.bytes.clear();
         self.bytes.shrink_to(1 << 20);
         self.expects.clear();
-        for script in self.unknown.drain(..) {
+        if self.trips.is_empty() {
+            return;
+        }
+        if let Some(mark) = ahead.mark {
+            array(&mut self.bytes, 2);
+            bulk(&mut self.bytes, b"PING");
+            bulk(&mut self.bytes, &mark.to_be_bytes());
+            self.expects.push(Expect::Mark(mark));
+        }
+        for script in ahead.scripts.drain(..) {
             array(&mut self.bytes, 3);
             [b"SCRIPT", b"LOAD".as_slice(), script.source().as_bytes()]
                 .into_iter()
@@ -380,15 +428,43 @@ impl Flight {
         self.expects.len()
     }
 
-    /// When the first who waits gives up.
-    pub(crate) fn waits_until(&self) -> Option<Instant> {
-        self.trips.iter().filter_map(Trip::waits_until).min()
+    /// When the first who waits gives up; `None` when nobody waits.
+    pub(crate) fn gives_up(&self) -> Option<Instant> {
+        self.gives_up
     }
 
-    /// Answers those whose time is over; the others go on waiting.
-    pub(crate) fn expire(&mut self, now: Instant, ctx: &Context) {
+    /// Answers those whose time is over; the others go on waiting. True when there were any.
+    pub(crate) fn expire(&mut self, now: Instant, ctx: &Context) -> bool {
+        if self.gives_up.is_none_or(|by| by > now) {
+            return false;
+        }
         self.trips.iter_mut().for_each(|trip| trip.expire(now, ctx));
+        self.gives_up = self.trips.iter().filter_map(Trip::waits_until).min();
+        true
     }
+
+    /// Whether its `nth` reply can be that: a mark must come back as it was sent, or be refused as any command would be.
+    pub(crate) fn believes(&self, nth: usize, reply: &Reply) -> bool {
+        match (self.expects.get(nth), reply) {
+            (Some(Expect::Mark(mark)), Reply::Value(Value::BulkString(bytes))) => {
+                bytes[..] == mark.to_be_bytes()
+            }
+            (Some(Expect::Mark(_)), Reply::Error(error)) => {
+                matches!(crate::trouble::code(error), "NOPERM" | "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH")
+            }
+            (Some(Expect::Mark(_)), Reply::Value(_)) | (None, _) => false,
+            (Some(_), _) => true,
+        }
+    }
+}
+
+/// What a flight sends before its calls.
+#[derive(Debug)]
+pub(crate) struct Ahead<'a> {
+    /// A number to be sent back, where another flight's replies come before this one's.
+    pub(crate) mark: Option<u64>,
+    /// Scripts to load.
+    pub(crate) scripts: &'a mut Vec<&'static Script>,
 }
 
 impl Trip {

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 
 use tollgate_store::remote::StoreState;
+
+/// Fewer calls without an answer mean nothing.
+const FEW: u64 = 5;
 
 /// Who tells: connections by number.
 pub(crate) type Witness = u64;
@@ -16,6 +19,16 @@ pub(crate) struct Health {
     store: String,
     heard: Mutex<Heard>,
     state: watch::Sender<StoreState>,
+    /// It answers, and too late for too many calls.
+    slow: Mutex<Slow>,
+}
+
+/// Calls of the last seconds, the older the less, and what to say of them.
+#[derive(Debug, Default)]
+struct Slow {
+    asked: u64,
+    silent: u64,
+    why: Option<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -28,11 +41,48 @@ struct Heard {
 impl Health {
     pub(crate) fn new(store: &str) -> Self {
         let (state, _) = watch::channel(StoreState::Trying);
-        Self { store: store.to_owned(), heard: Mutex::default(), state }
+        Self { store: store.to_owned(), heard: Mutex::default(), state, slow: Mutex::default() }
     }
 
     pub(crate) fn state(&self) -> StoreState {
         self.state.borrow().clone()
+    }
+
+    /// What to say of a store that is up and answers too late for more than 1 % of the calls.
+    pub(crate) fn slow(&self) -> Option<Arc<str>> {
+        if !self.state.borrow().is_up() {
+            return None;
+        }
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).why.clone()
+    }
+
+    /// So many more calls were made, and so many not answered in time; told about once a second. One log line when it becomes too slow,
+    /// one when that is over.
+    pub(crate) fn calls(&self, asked: u64, silent: u64, round_trip: Duration, deadline: Duration) {
+        let mut slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
+        (slow.asked, slow.silent) = (slow.asked / 2 + asked.max(silent), slow.silent / 2 + silent);
+        let is_up = self.state.borrow().is_up();
+        if !is_up {
+            (slow.asked, slow.silent) = (0, 0); // an outage is told as such
+        }
+        match &slow.why {
+            None if is_up && slow.silent >= FEW && slow.silent * 100 > slow.asked => {
+                let share = slow.silent * 100 / slow.asked.max(1);
+                let why = format!(
+                    "too slow: round trip {round_trip:.1?}, deadline {deadline:?}: {share} % of calls were not answered in time; \
+                     raise --store-deadline, or look at the server's load and the network"
+                );
+                tracing::warn!(store = %self.store, "the store is {why}");
+                slow.why = Some(why.into());
+            }
+            Some(_) if !is_up || slow.silent * 200 <= slow.asked => {
+                if is_up {
+                    tracing::info!(store = %self.store, "the store answers in time again");
+                }
+                slow.why = None;
+            }
+            _ => {}
+        }
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<StoreState> {
@@ -111,6 +161,37 @@ mod tests {
         );
         health.gone(2);
         assert_eq!(health.state(), StoreState::Up);
+    }
+
+    #[test]
+    fn it_is_too_slow_while_more_than_one_call_in_a_hundred_gets_no_answer() {
+        let ms = Duration::from_millis;
+        let health = Health::new("redis");
+        let calls = |asked, silent| health.calls(asked, silent, ms(12), ms(10));
+        calls(1000, 900);
+        assert_eq!(health.slow(), None, "nothing is known of it yet");
+        health.up(1);
+        calls(1000, 900);
+        assert!(health.slow().is_some_and(|why| why.contains("round trip 12.0ms, deadline 10ms: 90 %")));
+        calls(100_000, 0);
+        assert_eq!(health.slow(), None);
+        for _ in 0..20 {
+            calls(1000, 10);
+            assert_eq!(health.slow(), None, "one in a hundred");
+        }
+        calls(1000, 20);
+        assert!(health.slow().is_some());
+        health.down(1, &why_text());
+        assert_eq!(health.slow(), None, "it is down, which says more");
+        calls(0, 0);
+        health.up(1);
+        assert_eq!(health.slow(), None);
+        calls(1, 1);
+        assert_eq!(health.slow(), None, "one call");
+    }
+
+    fn why_text() -> Arc<str> {
+        "a".into()
     }
 
     #[test]

@@ -16,6 +16,15 @@ use crate::link::Link;
 use crate::topology::Topology;
 use crate::trouble::{Kind, Trouble};
 
+/// Kinds of calls that must not hold each other up: each has connections of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// A caller waits for what becomes of it.
+    Decisions,
+    /// Requests for leases and their returns.
+    Leases,
+}
+
 #[derive(Debug)]
 pub(crate) struct Hub {
     id: u64,
@@ -121,6 +130,18 @@ impl Hub {
         item: Item,
         by: Instant,
     ) -> Result<(), StoreError> {
+        self.send_as(Traffic::Decisions, lane, slot, item, by).await
+    }
+
+    /// As [`Hub::send`], for any kind of traffic.
+    pub(crate) async fn send_as(
+        self: &Arc<Self>,
+        traffic: Traffic,
+        lane: &Arc<Lane>,
+        slot: u16,
+        item: Item,
+        by: Instant,
+    ) -> Result<(), StoreError> {
         let refuse = |why: &Trouble| Err(self.context.unreachable(why));
         if self.is_barred.load(Relaxed)
             && let Some(why) = &*self.barred.lock().unwrap_or_else(PoisonError::into_inner)
@@ -136,7 +157,7 @@ impl Hub {
         };
         let mut item = item;
         for _ in 0..2 {
-            let link = lane.link(node);
+            let link = lane.link(node, traffic);
             match link.push(item) {
                 Ok(()) => return Ok(()),
                 // It ended since it was looked up; there is a new one.

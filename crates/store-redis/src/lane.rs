@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::{Handle, Id};
 
-use crate::hub::Hub;
+use crate::hub::{Hub, Traffic};
 use crate::link::Link;
 use crate::topology::Node;
 use crate::trouble::{Kind, Trouble};
@@ -14,7 +14,7 @@ use crate::trouble::{Kind, Trouble};
 pub(crate) struct Lane {
     hub: Arc<Hub>,
     runtime: Handle,
-    /// By node. In order of use where there is a Cluster, one only elsewhere.
+    /// By node and kind of traffic. By number where there is a Cluster, one node only elsewhere.
     links: Mutex<Vec<Option<Arc<Link>>>>,
 }
 
@@ -53,16 +53,16 @@ impl Lane {
         &self.runtime
     }
 
-    /// The link to a node, begun where there is none.
-    pub(crate) fn link(self: &Arc<Self>, node: Node) -> Arc<Link> {
+    /// The link to a node for one kind of traffic, begun where there is none.
+    pub(crate) fn link(self: &Arc<Self>, node: Node, traffic: Traffic) -> Arc<Link> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = usize::from(node);
+        let place = 2 * usize::from(node) + traffic as usize;
         if links.len() <= place {
             links.resize(place + 1, None);
         }
         match &links[place] {
             Some(link) if !link.has_ended() || self.hub.has_ended() => link.clone(),
-            _ => links[place].insert(Link::begin(self, node)).clone(),
+            _ => links[place].insert(Link::begin(self, node, traffic)).clone(),
         }
     }
 

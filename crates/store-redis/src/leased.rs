@@ -29,7 +29,7 @@ use crate::call::Call as ScriptCall;
 use crate::config::StoreTime;
 use crate::figures::{Figures, add};
 use crate::flight::{Item, Rider};
-use crate::hub::Hub;
+use crate::hub::{Hub, Traffic};
 use crate::keys::redis_key;
 use crate::lane::Lane;
 use crate::lease::{Mono, Op, Reply, Terms, Timing, Verdict};
@@ -274,7 +274,7 @@ impl Leased {
             script::encode(entry.redis_key.clone(), entry.rule.packed.clone(), Job::Reset, time)
         })?;
         let asked = match call {
-            Ok(call) => self.ask(call, Instant::now() + self.patience()).await,
+            Ok(call) => self.ask(Traffic::Decisions, call, Instant::now() + self.patience()).await,
             Err(error) => return Some(Err(error)),
         };
         let forgotten = asked.map(|reply| reply.taken > 0);
@@ -417,7 +417,7 @@ impl Leased {
         op: Op,
         by: Instant,
     ) -> Result<Reply, StoreError> {
-        let asked = self.begin_to_ask(call, by).await;
+        let asked = self.begin_to_ask(Traffic::Decisions, call, by).await;
         self.hear_in_window(key, asked, op, by).await
     }
 
@@ -435,7 +435,9 @@ impl Leased {
                 return Ok(reply);
             }
             match self.in_its_window(key, op, &reply) {
-                Some(again) if tries_left > 0 => asked = self.begin_to_ask(again, by).await,
+                Some(again) if tries_left > 0 => {
+                    asked = self.begin_to_ask(Traffic::Decisions, again, by).await;
+                }
                 _ => break,
             }
         }
@@ -443,18 +445,24 @@ impl Leased {
     }
 
     /// Runs one script call.
-    async fn ask(&self, call: ScriptCall, by: Instant) -> Result<Reply, StoreError> {
-        self.hear_call(self.begin_to_ask(call, by).await?).await
+    async fn ask(&self, traffic: Traffic, call: ScriptCall, by: Instant) -> Result<Reply, StoreError> {
+        self.hear_call(self.begin_to_ask(traffic, call, by).await?).await
     }
 
     /// Puts one script call on its way.
-    async fn begin_to_ask(&self, call: ScriptCall, by: Instant) -> Result<Asked, StoreError> {
+    async fn begin_to_ask(
+        &self,
+        traffic: Traffic,
+        call: ScriptCall,
+        by: Instant,
+    ) -> Result<Asked, StoreError> {
         let hub = &self.hub;
         watcher::start(hub);
         let lane = Lane::here(hub).map_err(|why| hub.context().unreachable(&why))?;
         let key = call.keys.first().cloned().unwrap_or_default();
         let (to, answer) = oneshot::channel();
-        hub.send(&lane, hub.topology().slot(&key), Item::Call(call, Rider::new(to, by)), by).await?;
+        let (slot, item) = (hub.topology().slot(&key), Item::Call(call, Rider::new(to, by)));
+        hub.send_as(traffic, &lane, slot, item, by).await?;
         Ok(Asked { key, answer })
     }
 

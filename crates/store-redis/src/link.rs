@@ -1,21 +1,28 @@
-//! A link: one connection of one lane to one server, the queue before it and the task that drives both. At most one flight is under way;
-//! what arrives meanwhile rides the next. Not here: which server keeps which key, and what flights hold.
+//! A link: what one lane has of one server for one kind of traffic: a queue, the connections behind it and the task that drives both.
+//! What arrives while as many flights are in the air as may be (`pace`) rides the next. Not here: which server keeps which key, and
+//! what flights hold.
 
 mod drive;
+mod fly;
+mod line;
+mod pace;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::figures::add;
 use crate::flight::Item;
-use crate::hub::Hub;
+use crate::hub::{Hub, Traffic};
 use crate::lane::Lane;
 use crate::topology::Node;
 use crate::trouble::{Kind, Trouble};
+
+/// Places of an empty queue that are kept.
+const KEPT: usize = 1024;
 
 /// One connection's end that callers see.
 #[derive(Debug)]
@@ -25,9 +32,9 @@ pub(crate) struct Link {
     witness: u64,
     /// To which server.
     node: Node,
+    /// For what: calls that another node redirects stay what they are.
+    traffic: Traffic,
     queue: Mutex<Queue>,
-    /// Something was put into the empty queue, or the end has come.
-    wake: Notify,
     /// Its task has ended, or is about to.
     ended: AtomicBool,
 }
@@ -35,19 +42,71 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 struct Queue {
     items: VecDeque<Item>,
+    /// No item's time is over before this; it may be earlier than the first whose is.
+    soonest: Option<Instant>,
+    /// The task, while it rests.
+    rests: Option<Rest>,
     /// The breaker is open: why.
     open: Option<Trouble>,
 }
 
+/// What the resting task waits for.
+#[derive(Debug)]
+struct Rest {
+    waker: Waker,
+    /// An item whose time is over before this matters, and any where there is no such instant;
+    before: Option<Instant>,
+    /// so does the one that makes so many.
+    count: usize,
+}
+
+impl Queue {
+    /// Puts an item in; whom to wake, once the lock is free.
+    #[must_use]
+    fn put(&mut self, item: Item, in_front: bool) -> Option<Waker> {
+        let by = item.gives_up();
+        self.soonest = earlier(self.soonest, by);
+        if in_front {
+            self.items.push_front(item);
+        } else {
+            self.items.push_back(item);
+        }
+        let count = self.items.len();
+        let matters = |rest: &Rest| {
+            count >= rest.count || rest.before.is_none_or(|before| by.is_some_and(|by| by < before))
+        };
+        if self.rests.as_ref().is_some_and(matters) { self.rouse() } else { None }
+    }
+
+    #[must_use]
+    fn rouse(&mut self) -> Option<Waker> {
+        self.rests.take().map(|rest| rest.waker)
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// The earlier of two instants that may both be absent.
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 impl Link {
     /// A link to `node`, driven by a task of the lane's runtime.
-    pub(crate) fn begin(lane: &Arc<Lane>, node: Node) -> Arc<Self> {
+    pub(crate) fn begin(lane: &Arc<Lane>, node: Node, traffic: Traffic) -> Arc<Self> {
         let hub = lane.hub().clone();
         let link = Arc::new(Self {
             witness: hub.next_witness(),
             node,
+            traffic,
             queue: Mutex::default(),
-            wake: Notify::new(),
             ended: AtomicBool::new(false),
             hub: hub.clone(),
         });
@@ -74,15 +133,13 @@ impl Link {
             let why = format!("{} calls are waiting to be sent already", queue.items.len());
             return Err((item, Trouble::new(Kind::NotNow, why)));
         }
-        queue.items.push_back(item);
-        if queue.items.len() == 1 {
-            drop(queue);
-            self.wake.notify_one();
-        }
+        let waker = queue.put(item, false);
+        drop(queue);
+        wake(waker);
         Ok(())
     }
 
-    /// Puts what was under way before the others. Its callers wait since longer, and it was counted already.
+    /// Puts what was in the air before the others. Its callers wait since longer, and it was counted already.
     pub(crate) fn push_front(&self, item: Item) {
         let mut queue = self.lock();
         let why = if self.has_ended() { Some(ended()) } else { queue.open.clone() };
@@ -92,9 +149,9 @@ impl Link {
                 item.refuse(self.hub.context(), &why);
             }
             None => {
-                queue.items.push_front(item);
+                let waker = queue.put(item, true);
                 drop(queue);
-                self.wake.notify_one();
+                wake(waker);
             }
         }
     }
@@ -109,9 +166,10 @@ impl Link {
         let mut queue = self.lock();
         self.ended.store(true, Relaxed); // under the lock, so that nothing is put in afterwards
         let items = std::mem::take(&mut queue.items);
+        let waker = queue.rouse();
         drop(queue);
         self.refuse(items, &ended());
-        self.wake.notify_one();
+        wake(waker);
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -124,37 +182,89 @@ impl Link {
         }
     }
 
+    /// Refuses all that waits, and from now on what comes where `open` is set.
+    fn refuse_all(&self, why: &Trouble, open: bool) {
+        let mut queue = self.lock();
+        if open {
+            queue.open = Some(why.clone());
+        }
+        queue.soonest = None;
+        let waiting = std::mem::take(&mut queue.items);
+        drop(queue);
+        self.refuse(waiting, why);
+    }
+
     /// Moves what waits to `items`, at most `most`.
     fn take(&self, items: &mut Vec<Item>, most: usize) {
         let mut queue = self.lock();
         let count = queue.items.len().min(most);
         items.extend(queue.items.drain(..count));
+        if queue.items.is_empty() {
+            queue.soonest = None;
+            queue.items.shrink_to(KEPT);
+        }
     }
 
-    /// When the first that waits gives up. (Those at the front wait longest.)
-    fn waits_until(&self) -> Option<Instant> {
-        self.lock().items.iter().find_map(Item::waits_until)
+    /// Whether anything waits, and an instant before which nobody's time is over.
+    fn waiting(&self) -> (usize, Option<Instant>) {
+        let queue = self.lock();
+        (queue.items.len(), queue.soonest)
     }
 
-    /// Takes out what waits no longer: nothing was sent. True when there was any whose time was over.
-    fn expire(&self, now: Instant) -> bool {
-        let mut over = Vec::new();
+    /// The task is about to rest. It is woken by the item that makes `count`, and by one whose time is over before all that wait.
+    /// False when there are as many already.
+    fn rest(&self, waker: &Waker, count: usize) -> bool {
         let mut queue = self.lock();
-        while let Some(first) = queue.items.front() {
-            match first.waits_until() {
-                Some(by) if by > now => break,
-                _ => over.extend(queue.items.pop_front()),
+        if queue.items.len() >= count {
+            return false;
+        }
+        let before = queue.soonest;
+        match &mut queue.rests {
+            Some(rest) if rest.waker.will_wake(waker) => (rest.before, rest.count) = (before, count),
+            rests => *rests = Some(Rest { waker: waker.clone(), before, count }),
+        }
+        true
+    }
+
+    /// Takes out what waits no longer: nothing was sent. True when there was a caller whose time was over.
+    fn expire(&self, now: Instant) -> bool {
+        let context = self.hub.context();
+        let mut queue = self.lock();
+        if queue.soonest.is_none_or(|by| by > now) {
+            return false;
+        }
+        let (mut over, mut soonest) = (Vec::new(), None);
+        for _ in 0..queue.items.len() {
+            let Some(item) = queue.items.pop_front() else { break };
+            match item.waits_until() {
+                Some(by) if by > now => {
+                    soonest = earlier(soonest, Some(by));
+                    queue.items.push_back(item);
+                }
+                _ => over.push(item),
             }
         }
+        queue.soonest = soonest;
+        if queue.items.is_empty() {
+            queue.items.shrink_to(KEPT);
+        }
         drop(queue);
-        let any = over.iter().any(|item| item.waits_until().is_some());
-        let context = self.hub.context();
-        add(&context.counters.unsent, over.len() as u64);
-        self.refuse(over, &crate::flight::late(context.deadline));
-        any
+        let mut told = 0;
+        for item in over {
+            let (rest, gone) = item.expire(now, context);
+            told += gone;
+            if let Some(rest) = rest {
+                self.push_front(rest); // of callers that share a count, others have longer
+            }
+        }
+        add(&context.counters.unsent, told);
+        told > 0
     }
 }
 
 fn ended() -> Trouble {
     Trouble::new(Kind::NotNow, "the store's connection has ended with its runtime")
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

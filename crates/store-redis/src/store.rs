@@ -98,6 +98,12 @@ impl RedisStore {
         self.hub().health().state()
     }
 
+    /// What to say of a store that is up and answers more than 1 % of the calls too late; `None` where all is well, or it is down.
+    #[must_use]
+    pub fn slow(&self) -> Option<Arc<str>> {
+        self.hub().health().slow()
+    }
+
     /// Tells every change of [`RedisStore::state`]. The store logs these changes itself, one line each.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<StoreState> {
@@ -155,7 +161,8 @@ impl RedisStore {
         findings
     }
 
-    fn hub(&self) -> &Arc<Hub> {
+    /// What all lanes share.
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
         &self.inner.hub
     }
 

@@ -41,6 +41,7 @@ pub(crate) fn start(hub: &Arc<Hub>) {
         looked: false,
         warned: false,
         pause: SHORTEST,
+        seen: (0, 0),
     };
     runtime.spawn(watcher.run());
 }
@@ -57,6 +58,8 @@ struct Watcher {
     looked: bool,
     warned: bool,
     pause: Duration,
+    /// Calls asked and not answered in time, as of the last look.
+    seen: (u64, u64),
 }
 
 /// With its runtime ends the task; another may begin.
@@ -78,6 +81,7 @@ impl Watcher {
                 self.connection = None;
                 round = self.round().await;
             }
+            self.look_at_calls();
             let wait = match &round {
                 Ok(()) => {
                     self.hub.health().up(self.witness);
@@ -140,6 +144,17 @@ impl Watcher {
             || Trouble::new(Kind::Silent, format!("{}: no answer within {limit:?}", hub.config().servers));
         timeout(limit, self.look()).await.map_err(|_| silent())??;
         timeout(limit, self.beat(&key)).await.map_err(|_| silent())?
+    }
+
+    /// Whether calls are answered in time, though the server answers.
+    fn look_at_calls(&mut self) {
+        let context = self.hub.context();
+        let counters = &context.counters;
+        let (asked, silent) = (counters.asked.load(Relaxed), counters.silent.load(Relaxed));
+        let round_trip = Duration::from_micros(counters.round_trip_us.load(Relaxed));
+        let more = (asked.saturating_sub(self.seen.0), silent.saturating_sub(self.seen.1));
+        self.seen = (asked, silent);
+        self.hub.health().calls(more.0, more.1, round_trip, context.deadline);
     }
 
     /// Sees once a connection whether the server is fit; warns once.

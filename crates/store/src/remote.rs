@@ -91,18 +91,18 @@ impl std::fmt::Display for HostPort {
     }
 }
 
-/// How long to wait for an answer that must be there within `deadline`: timers of tokio ring at whole milliseconds, and so
-/// does the wait of the system below them: up to two late, together. At least one.
+/// How long to wait for an answer so that a call ends at `deadline`, or 1 ms after it at the latest: timers of tokio ring at whole
+/// milliseconds, and so does the wait of the system below them: up to 2 ms late, together. At least 1 ms.
 ///
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// assert_eq!(tollgate_store::remote::patience(Duration::from_millis(10)), Duration::from_millis(8));
+/// assert_eq!(tollgate_store::remote::patience(Duration::from_millis(10)), Duration::from_millis(9));
 /// ```
 #[must_use]
 pub fn patience(deadline: Duration) -> Duration {
     const TICK: Duration = Duration::from_millis(1);
-    deadline.saturating_sub(2 * TICK).max(TICK)
+    deadline.saturating_sub(TICK).max(TICK)
 }
 
 /// A pause of between half and all of `longest`, by chance, before a server is tried again: so that nodes do not come all at once.

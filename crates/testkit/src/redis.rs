@@ -5,6 +5,7 @@
 //! - [`Cluster`]: three masters that share the slots; slots move while the test runs.
 //! - [`Memcached`]: the other kind of store.
 //! - [`Proxy`]: stands between a client and a store and spoils what passes: late, silent, cut, refused.
+//! - [`Distance`]: a long way between a client and a store, some of whose answers come late.
 //! - [`Client`]: just enough of a client to ask a server and to tell it things.
 //!
 //! The server is `redis-server`, or what the variable `TOLLGATE_TEST_REDIS_SERVER` names, `valkey-server` for one.
@@ -26,6 +27,7 @@
 
 mod client;
 mod cluster;
+mod distance;
 mod memcached;
 mod options;
 mod process;
@@ -37,6 +39,7 @@ mod tests;
 
 pub use client::{Client, Reply};
 pub use cluster::Cluster;
+pub use distance::Distance;
 pub use memcached::Memcached;
 pub use options::Options;
 pub use process::{free_port, poll};

@@ -88,6 +88,11 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
     let gauges = [
         ("tollgate_store_breakers_open", "Breakers that are open", of.breakers_open),
         ("tollgate_store_connections", "Connections to the store", of.connections),
+        (
+            "tollgate_store_round_trip_microseconds",
+            "How long round trips to the store take lately; 0 of memcached",
+            of.round_trip_us,
+        ),
     ];
     for (name, help, value) in gauges {
         family(to, name, help, "", MetricType::Gauge, &[("", value)])?;

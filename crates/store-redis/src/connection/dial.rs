@@ -10,7 +10,7 @@ use tokio::time::{Duration, Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::{Connection, tls};
-use tollgate_store::remote::HostPort;
+use tollgate_store::remote::{HostPort, patience};
 
 use crate::config::{ConfigError, Login, RedisConfig};
 use crate::reply::Reply;
@@ -37,6 +37,9 @@ impl std::fmt::Display for Address {
 pub(crate) struct Dialer {
     config: Arc<RedisConfig>,
     tls: Option<tls::Client>,
+    /// What a test has instead of the network.
+    #[cfg(test)]
+    pub(crate) instead: std::sync::OnceLock<Arc<crate::link::tests::Far>>,
 }
 
 /// Who to log in as, read from files where there are any.
@@ -49,7 +52,12 @@ impl Dialer {
     /// Reads what files the settings name.
     pub(crate) fn new(config: Arc<RedisConfig>) -> Result<Self, ConfigError> {
         let tls = config.tls.clone().map(tls::Client::load).transpose()?;
-        Ok(Self { config, tls })
+        Ok(Self {
+            config,
+            tls,
+            #[cfg(test)]
+            instead: std::sync::OnceLock::new(),
+        })
     }
 
     /// How long to wait for what is no decision.
@@ -105,18 +113,21 @@ impl Dialer {
         Ok((connection, replica))
     }
 
-    /// One round trip in the time that a call has. A second one where the first was late: the machine may have been busy connecting.
+    /// One round trip in the time that a call has, of a script too: a server may answer `PING` while it lets scripts wait
+    /// (`CLIENT PAUSE` does). A second one where the first was late: the machine may have been busy connecting.
     pub(crate) async fn probe(&self, connection: &mut Connection) -> Result<(), Trouble> {
-        let limit = self.config.deadline;
-        let longest = self.patience();
-        let commands: &[&[&[u8]]] = &[&[b"PING"], &[b"CLUSTER", b"INFO"]];
-        let commands = if self.config.is_cluster() { commands } else { &commands[..1] };
-        let mut waited = longest;
+        const SCRIPT: &[&[u8]] = &[b"EVAL", b"return 1", b"0"];
+        let (limit, longest) = (patience(self.config.deadline), self.patience());
+        let commands: &[&[&[u8]]] = &[&[b"PING"], SCRIPT, &[b"CLUSTER", b"INFO"]];
+        let commands = if self.config.is_cluster() { commands } else { &commands[..2] };
+        let mut waited = None;
         for _ in 0..2 {
             let asked = Instant::now();
             let Ok(replies) = timeout(longest, connection.ask(commands)).await else { break };
-            for reply in replies? {
+            for (nth, reply) in replies?.into_iter().enumerate() {
                 match reply {
+                    // What stands before a server may not know scripts without keys; real ones have theirs.
+                    Reply::Error(error) if nth == 1 && !is_about_the_server(&error) => {}
                     Reply::Error(error) if code(&error) != "NOPERM" => {
                         return Err(self.told(connection, &error));
                     }
@@ -128,23 +139,33 @@ impl Dialer {
                     _ => {}
                 }
             }
-            waited = asked.elapsed();
-            if waited <= limit {
+            let took = asked.elapsed();
+            if took <= limit {
+                connection.round_trip = took;
                 return Ok(());
             }
+            waited = Some(took);
         }
         let name = connection.name();
-        Err(Trouble::new(
-            Kind::Silent,
-            format!(
-                "{name}: answered after {waited:.0?} or not at all, and the deadline of a call is {limit:?}"
+        let deadline = self.config.deadline;
+        let why = match waited {
+            Some(waited) => format!(
+                "{name}: too slow: answered after {waited:.0?}, and the deadline of a call is {deadline:?}; where the network is \
+                 that slow, set --store-deadline to {:?} or more",
+                enough_for(waited)
             ),
-        ))
+            None => format!("{name}: no answer to a probe within {longest:?}"),
+        };
+        Err(Trouble::new(Kind::Silent, why))
     }
 
     async fn connect(&self, at: &Address) -> Result<Connection, Trouble> {
         let name: Arc<str> = at.to_string().into();
         let network = |error: &std::io::Error| Trouble::new(Kind::Network, format!("{at}: {error}"));
+        #[cfg(test)]
+        if let Some(far) = self.instead.get() {
+            return Ok(Connection::new(far.connect().await, name, false));
+        }
         let host = match at {
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| network(&error))?;
@@ -282,6 +303,17 @@ impl Dialer {
         }
         Err(Trouble::new(Kind::Wrong, format!("{at}: is no sentinel")))
     }
+}
+
+/// A deadline that fits a round trip, with room for others before it and for jitter.
+pub(crate) fn enough_for(round_trip: Duration) -> Duration {
+    let ms = u64::try_from(round_trip.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis((ms.saturating_mul(3) / 2 + 5).next_multiple_of(5))
+}
+
+/// An error that any script would be answered now.
+fn is_about_the_server(error: &str) -> bool {
+    matches!(code(error), "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH")
 }
 
 /// The text of a string.

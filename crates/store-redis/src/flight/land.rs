@@ -30,6 +30,8 @@ pub(crate) struct Landing {
     pub(crate) pause: bool,
     /// Calls were refused for a reason that may be every call's.
     pub(crate) doubt: bool,
+    /// Scripts that the server said it does not know.
+    pub(crate) unknown: Vec<&'static Script>,
 }
 
 /// A call that another node must be asked.
@@ -52,14 +54,14 @@ impl Flight {
         user: Option<&str>,
         ctx: &Context,
     ) -> Landing {
-        let Self { trips, expects, answers, spare, unknown, .. } = self;
-        let mut runway = Runway { server, user, ctx, landing: Landing::default(), answers, spare, unknown };
+        let Self { trips, expects, answers, spare, .. } = self;
+        let mut runway = Runway { server, user, ctx, landing: Landing::default(), answers, spare };
         let (mut replies, mut trips) = (replies.drain(..), trips.drain(..));
         for expect in expects.drain(..) {
             let reply = replies.next();
             let count = match expect {
                 // What is wrong with these is what the call after them is answered.
-                Expect::Loaded | Expect::Asking => continue,
+                Expect::Mark(_) | Expect::Loaded | Expect::Asking => continue,
                 Expect::Steps(count) => count,
                 Expect::Call => 1,
             };
@@ -96,7 +98,6 @@ struct Runway<'a> {
     /// Used again and again.
     answers: &'a mut Vec<Answer>,
     spare: &'a mut Vec<Emptied>,
-    unknown: &'a mut Vec<&'static Script>,
 }
 
 impl Runway<'_> {
@@ -175,10 +176,9 @@ impl Runway<'_> {
         match code(error) {
             "NOSCRIPT" => {
                 if let Some(script) = trip.script()
-                    && !self.unknown.iter().any(|known| std::ptr::eq(*known, script))
+                    && !self.landing.unknown.iter().any(|known| std::ptr::eq(*known, script))
                 {
-                    add(&ctx.counters.reloads, 1);
-                    self.unknown.push(script);
+                    self.landing.unknown.push(script);
                 }
                 trip.asking = asking;
                 self.again(trip);
@@ -255,7 +255,7 @@ mod tests {
     use crate::ask::{self, Ask};
     use crate::config::StoreTime;
     use crate::figures::Counters;
-    use crate::flight::Rider;
+    use crate::flight::{Ahead, Rider};
 
     #[test]
     fn redirects_are_read() {
@@ -288,6 +288,7 @@ mod tests {
         let rider = Rider::new(to, Instant::now() + ctx.deadline);
         let (mut flight, mut item) =
             (Flight::default(), Item::Ask(Box::new(ask), Timestamp::from_unix_seconds(1), rider));
+        let mut scripts = Vec::new();
         for (error, asks) in [
             ("ASK 7 b:1", false),
             ("NOSCRIPT no matching script", true),
@@ -295,7 +296,8 @@ mod tests {
             ("MOVED 7 c:1", true),
             ("TRYAGAIN multiple keys", false),
         ] {
-            flight.plan(&mut vec![item], Instant::now(), &ctx);
+            let ahead = Ahead { mark: None, scripts: &mut scripts };
+            flight.plan(&mut vec![item], Instant::now(), &ctx, ahead);
             let text = String::from_utf8_lossy(flight.bytes()).into_owned();
             let asked = text.contains("ASKING\r\n*5\r\n$7\r\nEVALSHA");
             assert_eq!(asked, asks, "before {error}: {text:?}");
@@ -303,6 +305,7 @@ mod tests {
             replies.push(Reply::Error(error.to_owned()));
             let landing = flight.land(&mut replies, true, "a:1", None, &ctx);
             assert_eq!(landing.pause, error.starts_with("TRYAGAIN"), "{error}");
+            scripts = landing.unknown;
             let sent_on = landing.redirects.into_iter().map(|it| it.item);
             item = landing.again.into_iter().chain(sent_on).next().expect("it goes on");
         }

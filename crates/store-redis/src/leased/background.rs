@@ -15,6 +15,7 @@ use super::table::{Entry, Rule, SHARDS, Waiter};
 use super::{AFTER_A_FAILURE, Hit, Leased};
 use crate::call::Call as ScriptCall;
 use crate::figures::add;
+use crate::hub::Traffic;
 use crate::lease::{Call, Mono, Op, Reply, Request, Verdict, merged};
 
 /// How often the table is looked through for what is idle, in a tau.
@@ -351,7 +352,7 @@ impl Carrier {
         while let Some(trip) = &self.trip {
             // Those who wait have timers of their own; a grant that comes after them serves the next.
             let by = Instant::now() + self.leased.patience().max(LEASE_PATIENCE);
-            let result = self.leased.ask(trip.call.clone(), by).await;
+            let result = self.leased.ask(Traffic::Leases, trip.call.clone(), by).await;
             let trip = self.trip.take();
             self.trip = trip.and_then(|trip| self.leased.land(&trip, result));
         }
@@ -400,7 +401,7 @@ impl Teller {
             }
             let mut asked = Vec::with_capacity(orders.len());
             for order in orders {
-                let answer = self.leased.begin_to_ask(order.call.clone(), order.by).await;
+                let answer = self.leased.begin_to_ask(Traffic::Decisions, order.call.clone(), order.by).await;
                 asked.push((order, answer));
             }
             for (order, answer) in asked {

@@ -136,7 +136,7 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
 
 /// In a time that stands still while anything happens, and else goes on to the next timer.
 #[test]
-fn a_call_that_nobody_answers_takes_its_deadline_and_no_tick_more() {
+fn a_call_that_nobody_answers_takes_its_deadline_and_at_most_a_tick_more() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(redis.address());
     run(async {
@@ -148,13 +148,14 @@ fn a_call_that_nobody_answers_takes_its_deadline_and_no_tick_more() {
         proxy.set(Fault::Stall);
         tokio::time::pause();
         for nth in 0..10 {
-            // The first is sent; the others find no connection.
+            // The first is sent.
             tokio::time::advance(Duration::from_micros(371)).await; // timers ring at whole milliseconds
             let asked = Instant::now();
             let error = take(&store, "k", &quota).await.expect_err("nobody answers");
             let took = asked.elapsed();
-            assert_eq!(matches!(error, StoreError::Silent { .. }), nth == 0, "{error:?}");
-            assert!(took <= config.deadline, "{took:?} of {:?}", config.deadline);
+            // Others may find another connection that was open before, or none.
+            assert!(nth > 0 || matches!(error, StoreError::Silent { .. }), "{error:?}");
+            assert!(took <= config.deadline + TICK, "{took:?} of {:?}", config.deadline);
             assert!(nth > 0 || took + 3 * TICK >= config.deadline, "{took:?} of {:?}", config.deadline);
         }
     });

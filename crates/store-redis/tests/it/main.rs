@@ -10,6 +10,7 @@ mod connections;
 mod fake;
 mod faults;
 mod flights;
+mod latency;
 mod leased_suite;
 mod leases;
 mod one_slot;

@@ -11,8 +11,8 @@ use tollgate_store::{StoreError, StoreName};
 use super::*;
 use crate::config::{RedisConfig, StoreTime};
 use crate::figures::Counters;
-use crate::flight::{Context, Rider};
-use crate::hub::Hub;
+use crate::flight::{Context, Item, Rider};
+use crate::hub::{Hub, Traffic};
 use crate::slots::{self, What};
 
 /// A driver whose link is driven by nobody else: the runtime stands still.
@@ -29,7 +29,7 @@ fn driver(breaker: Breaker) -> (Driver, Runtime) {
     };
     let entered = runtime.enter();
     let lane = Lane::here(&Arc::new(Hub::new(config, context).expect("settings"))).expect("in a runtime");
-    let driver = Driver::new(&lane.link(0), &lane);
+    let driver = Driver::new(&lane.link(0, Traffic::Decisions), &lane);
     drop(entered);
     (driver, runtime)
 }
