@@ -12,6 +12,8 @@ pub const MOST_NODES: usize = 1_024;
 /// A clock that went back by no more than this is waited for; beyond it, the account goes on from the new time.
 pub const LONGEST_WAIT_US: u64 = 60_000_000;
 
+/// For so many epochs a silent node's permits of a window are held for it.
+const HELD_EPOCHS: u64 = 8;
 /// How long nothing is promised after a node found all of the burst out.
 const CROWDED_US: u64 = 3_000_000;
 
@@ -209,9 +211,17 @@ impl Ledger {
             if !skips && terms.windows.is_none() {
                 self.refill(terms, self.ends_us);
             }
-            self.out_before = std::mem::take(&mut self.out);
             self.epoch += 1;
             self.ends_us += terms.tau_us;
+            if terms.windows.is_some() {
+                // Nothing comes back by time, so that there is no hurry: what lapsed at a node can be told for some epochs more.
+                let epoch = self.epoch;
+                let kept = |entry: &Entry| if entry.held > 0 { HELD_EPOCHS } else { 1 };
+                self.entries.retain(|_, entry| entry.epoch + kept(entry) >= epoch);
+                self.out = self.entries.values().map(|entry| entry.held).sum();
+                continue;
+            }
+            self.out_before = std::mem::take(&mut self.out);
             #[cfg(feature = "faults")]
             let kept = if terms.has(Fault::CreditsWrittenOff) { 8 } else { 1 };
             #[cfg(not(feature = "faults"))]
@@ -278,7 +288,7 @@ impl Ledger {
             if is_old {
                 return refused;
             }
-            if known.epoch == self.epoch {
+            if known.epoch == self.epoch || terms.windows.is_some() {
                 self.out -= known.held.min(self.out);
             } else if known.epoch + 1 == self.epoch {
                 self.out_before -= known.held.min(self.out_before);
@@ -332,6 +342,9 @@ impl Ledger {
             // fewer places than nodes, and whoever has one keeps it. Then all take from the ledger, as they come.
             let is_held_up = need > 0 && room < least && self.taken < terms.units(out + 1);
             let is_full = uncommitted < least && active.saturating_mul(least) > terms.burst;
+            #[cfg(feature = "faults")]
+            let (is_held_up, is_full) =
+                if terms.has(Fault::NoCapOnPromises) { (false, false) } else { (is_held_up, is_full) };
             if has_place && (is_held_up || is_full) {
                 (self.crowd, self.crowded_until_us) = (active, now_us + CROWDED_US);
             }

@@ -5,6 +5,7 @@
 -- Answers {now, refused, seq, renewed, granted, admitted, taken, out, before, ends, active, crowd}; {-1}: no state of ours.
 local key = KEYS[1]
 local DEEPEST, MOST_NODES, LONGEST_WAIT, CROWDED = 4503599627370496, 1024, 60000000, 3000000
+local HELD_EPOCHS = 8
 local LEASE, TAKE, GIVE_BACK, CHARGE, RESET, TRY = 0, 1, 2, 3, 5, 6
 local interval, per_us, burst, ahead, ration, tau, longest, first_hit = struct.unpack('<dddddddd', ARGV[1])
 -- A lease's node, seq, held, spent, want, need, least; the others' cost and how often.
@@ -67,10 +68,11 @@ end
 -- Begins the epochs that are due: what a node held that was silent for all of the last one counts as spent.
 local function turn_epochs()
   if nodes > 0 and ends <= now then
-    local all, epochs = redis.call('HGETALL', key), {}
+    local all, entries = redis.call('HGETALL', key), {}
     for i = 1, #all, 2 do
       if all[i] ~= 'ledger' then
-        epochs[all[i]] = tonumber(string.match(all[i + 1], '(%d+)$'))
+        local has, last = string.match(all[i + 1], '(%d+) %d+ (%d+)$')
+        entries[all[i]] = {tonumber(has), tonumber(last)}
       end
     end
     while nodes > 0 and ends <= now do
@@ -78,14 +80,17 @@ local function turn_epochs()
         -- First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
         refill(ends)
       end
-      before, out, epoch, ends = out, 0, epoch + 1, ends + tau
-      for name, last in pairs(epochs) do
-        if last + 1 < epoch then
-          epochs[name], nodes = nil, nodes - 1
+      before, out, epoch, ends = windows and 0 or out, 0, epoch + 1, ends + tau
+      for name, entry in pairs(entries) do
+        -- In a window nothing comes back by time: what lapsed at a node can be told for some epochs more.
+        if entry[2] + (windows and entry[1] > 0 and HELD_EPOCHS or 1) < epoch then
+          entries[name], nodes = nil, nodes - 1
           gone[#gone + 1] = name
           if name == id then
             known = false
           end
+        elseif windows then
+          out = out + entry[1]
         end
       end
     end
@@ -133,7 +138,7 @@ if op == LEASE then
   elseif known or nodes < MOST_NODES then
     local kept, active = 0, nodes
     if known then
-      if k_epoch == epoch then
+      if k_epoch == epoch or windows then
         out = math.max(0, out - k_held)
       elseif k_epoch + 1 == epoch then
         before = math.max(0, before - k_held)

@@ -126,7 +126,7 @@ pub(super) fn short_rows(fault: Option<Fault>) -> Vec<(String, String)> {
             figures.calls
         );
         let is_short = outcome.broken.is_some()
-            || outcome.entries > fleet.loads.len() + 20
+            || outcome.entries > fleet.loads.len() + 50
             || figures.of_lower < of_exact
             || figures.of_higher > 1.01
             || figures.worst < worst
