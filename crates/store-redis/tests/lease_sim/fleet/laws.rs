@@ -94,7 +94,7 @@ impl Fleet {
             return Err(format!("L4: {:.3} store calls a take", figures.calls));
         }
         // Ten a second leave: those of the last two tau, and of the last nine those that were killed with permits.
-        if outcome.entries as u64 > nodes + 50 {
+        if outcome.entries as u64 > nodes + 35 {
             return Err(format!("L4: {} nodes are on the book, {nodes} are there", outcome.entries));
         }
         let is_churning = self.troubles.iter().any(|(_, trouble)| matches!(trouble, Trouble::Crash { .. }));

@@ -28,7 +28,7 @@ fn hot_in_turns() -> Row {
 
 /// Nodes of a long window that end and start ten times a second: what they held counts as spent, and they are forgotten.
 fn churn() -> Row {
-    let mut fleet = Fleet::new("window of 60,000, nodes come and go", 1_000, 60_000, even(4, 200.0, &[1]));
+    let mut fleet = Fleet::new("window of 60,000, nodes come and go", 1_000, 60_000, even(10, 100.0, &[1]));
     fleet.window_ms = 60_000;
     fleet.churn(&mut Rng::new(1));
     Row { fleet, of_exact: 0.85, worst: 0.0, calls: 1.3 }
@@ -126,7 +126,7 @@ pub(super) fn short_rows(fault: Option<Fault>) -> Vec<(String, String)> {
             figures.calls
         );
         let is_short = outcome.broken.is_some()
-            || outcome.entries > fleet.loads.len() + 50
+            || outcome.entries > fleet.loads.len() + 35
             || figures.of_lower < of_exact
             || figures.of_higher > 1.01
             || figures.worst < worst
