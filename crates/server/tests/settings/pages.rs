@@ -77,7 +77,7 @@ fn fixed() -> String {
         (
             "lease: horizon",
             format!("{:?}", timing.horizon),
-            "of demand, and of the refill, are covered by one lease; so far ahead permits are promised",
+            "of demand is covered by one lease; where nothing is left, permits are promised ahead of their refill for half of tau",
         ),
         (
             "lease: end of a window",

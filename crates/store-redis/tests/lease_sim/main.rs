@@ -13,6 +13,7 @@ mod checker;
 mod dry;
 mod fleet;
 mod honest;
+mod idle;
 mod plan;
 mod rng;
 mod served;

@@ -118,7 +118,8 @@ fn kept(client: &mut Client) -> Ledger {
         let numbers: Vec<u64> = pair[1].text().split(' ').map(|word| word.parse().expect("whole")).collect();
         match (pair[0].text().as_str(), numbers.as_slice()) {
             ("ledger", numbers) => {
-                let [interval, taken, out, out_before, at_us, ends_us, rest @ ..] = *<&[u64; 10]>::try_from(numbers).expect("ten");
+                let [interval, taken, out, out_before, at_us, ends_us, rest @ ..] =
+                    *<&[u64; 10]>::try_from(numbers).expect("ten");
                 let [window_ends_us, crowded_until_us, crowd, epoch] = rest;
                 ledger = Ledger {
                     interval,
