@@ -5,6 +5,8 @@ const DEVIATIONS: f64 = 1.28;
 
 /// Takes that come within so long of a first one come at once.
 const AT_ONCE_NS: u64 = 1_000_000;
+/// A longer gap says no more: by then what was held has been given back.
+const LONGEST_GAP_NS: u64 = 4_000_000_000;
 
 /// A running estimate of takes and permits per nanosecond, and of how unevenly they come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +44,9 @@ impl Demand {
         self.squares += cost * cost;
         let gap_ns = now_ns.saturating_sub(self.lump_ns);
         if gap_ns > AT_ONCE_NS {
-            self.gap_ns = (self.gap_ns * 7 + gap_ns) / 8;
+            if self.lump_ns > 0 {
+                self.gap_ns = (self.gap_ns * 7 + gap_ns.min(LONGEST_GAP_NS)) / 8;
+            }
             (self.lump, self.lump_ns) = (0.0, now_ns);
         }
         self.lumps += cost * (cost + 2.0 * self.lump);

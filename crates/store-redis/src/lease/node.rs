@@ -187,7 +187,10 @@ impl Node {
 
     /// Takes `cost` permits from the lease, or says how else the answer is to be had.
     pub fn take(&mut self, terms: &Terms, cost: Cost, now: Mono) -> Step {
-        self.demand.observe(cost.permits(), now.0, terms.horizon_ns());
+        if cost.permits() <= terms.burst {
+            // What never fits is no demand that permits could meet.
+            self.demand.observe(cost.permits(), now.0, terms.horizon_ns());
+        }
         self.busy_at = now;
         self.retake(terms, cost, now)
     }

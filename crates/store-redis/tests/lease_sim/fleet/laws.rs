@@ -63,7 +63,7 @@ impl Fleet {
         // What nodes have come to hold is not lost; and one take more may fall into the span or not.
         let held = served.held.1.saturating_sub(served.held.0);
         let slack = (2 * largest + held) as f64;
-        let is_roomy = 4 * nodes * largest <= self.burst && self.turns_ms == 0;
+        let is_roomy = 4 * nodes * largest * self.gaps.at_once() <= self.burst && self.turns_ms == 0;
         let least = if is_roomy || plan.is_window() { 0.95 } else { 0.9 };
         if (got as f64) < least * exact as f64 - slack {
             return Err(format!("L1: {got} admitted where one exact bucket admits {exact}"));
@@ -88,7 +88,7 @@ impl Fleet {
         let each = takes as f64 * 1e9 / self.measured_ns as f64 / nodes as f64;
         let is_used_up = !plan.is_window() && self.demand() >= 10.0 * self.highest() as f64 && largest == 1;
         // Five calls a second keep a node's place in the queue.
-        let has_places = self.burst >= 2 * nodes && self.turns_ms == 0;
+        let has_places = self.burst >= 2 * nodes && self.turns_ms == 0 && self.rates.is_empty();
         let most = if is_used_up && has_places { 0.05 + 6.0 / each } else { 1.3 };
         if figures.calls > most {
             return Err(format!("L4: {:.3} store calls a take", figures.calls));
