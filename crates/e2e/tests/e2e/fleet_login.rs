@@ -113,7 +113,7 @@ fn the_messages_that_the_documentation_explains_are_those_of_the_code() {
     let page = std::fs::read_to_string(root().join("docs/running-with-redis.md")).expect("a page");
     let (_, table) = page.split_once("| it says | do |").expect("a table of messages");
     let mut source = String::new();
-    for file in ["trouble.rs", "check.rs", "connection/dial.rs"] {
+    for file in ["trouble.rs", "check.rs", "health.rs", "connection/dial.rs"] {
         source += &std::fs::read_to_string(root().join("crates/store-redis/src").join(file)).expect(file);
     }
     // Messages that run over a line in the source are written with `\` there.
