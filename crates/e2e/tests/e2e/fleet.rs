@@ -62,11 +62,32 @@ impl Fleet {
 
     /// One more node like the others.
     pub(crate) fn node(&self) -> Tollgate {
+        self.prepare().go()
+    }
+
+    fn prepare(&self) -> Start {
         Start::new(self.rules.path())
             .args(["--store", &self.store, "--workers", "1", "--memory-max", "16MiB"])
             .args(["--store-deadline", &format!("{}ms", DEADLINE.as_millis())])
             .args(self.args.iter().map(String::as_str))
-            .go()
+    }
+
+    /// Replaces the rules and signals all nodes to reload.
+    pub(crate) fn replace(&self, text: &str) {
+        let beside = self.rules.path().join(".rules.new");
+        std::fs::write(&beside, text).expect("written beside");
+        std::fs::rename(&beside, self.rules.path().join("rules.yaml")).expect("and moved over it");
+        self.nodes.iter().for_each(|node| node.signal("HUP"));
+    }
+
+    /// Stops a node gracefully and starts it again with other rules, on the same gRPC port.
+    pub(crate) fn restart(&mut self, node: usize, text: &str) {
+        let mut old = self.nodes.remove(node);
+        old.signal("TERM");
+        old.wait();
+        self.replace(text);
+        let new = self.prepare().grpc(old.grpc).go();
+        self.nodes.insert(node, new);
     }
 
     /// Waits until each node says that its store is `up`, or `down`.
@@ -90,6 +111,11 @@ impl Fleet {
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(|node| node.http).collect()
+    }
+
+    /// Where the gRPC service of each node listens.
+    pub(crate) fn grpc(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(|node| node.grpc).collect()
     }
 }
 

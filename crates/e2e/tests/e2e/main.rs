@@ -1,7 +1,8 @@
 //! The release binary, started as a user starts it and asked over real sockets.
 //!
 //! Harness: `tollgate` (the process), `rls` (a gRPC client with its own copy of the messages), `http` (a small HTTP/1.1
-//! client), `calendar` (what time it is), `yaml` (a file as a tree), `skip` (what to say when a test cannot run here).
+//! client), `arrivals` (an open loop of calls), `calendar` (what time it is), `yaml` (a file as a tree), `skip` (what to say
+//! when a test cannot run here).
 //! Not here: what can be shown without a process; that stands in the crates.
 #![allow(
     clippy::expect_used,
@@ -9,6 +10,7 @@
     reason = "a failed step of a test must say which; helpers count as no test to clippy"
 )]
 
+mod arrivals;
 mod calendar;
 mod http;
 mod resp;
@@ -25,8 +27,11 @@ mod deploy;
 mod drain;
 mod envoy;
 mod fleet;
+mod fleet_costs;
 mod fleet_leased;
 mod fleet_login;
+mod fleet_rates;
+mod fleet_uneven;
 mod flood;
 mod nginx;
 mod operation;
