@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use tollgate_store_redis::lease::{Ledger, Terms};
 
-use crate::plan::{PATIENCE_NS, Plan, Trouble};
+use crate::plan::{Plan, Trouble};
 
 /// The broken law, and how.
 pub(crate) type Broken = String;
@@ -136,7 +136,7 @@ impl Checker {
             windows: Vec::new(),
             stood: VecDeque::new(),
             // Three quarters of tau since the answer came, a late one included; and a thousandth for the clocks.
-            believed_ns: (plan.tau_ns() / 4 * 3 + PATIENCE_NS) * 1_005 / 1_000,
+            believed_ns: (plan.tau_ns() / 4 * 3 + plan.patience_ns()) * 1_005 / 1_000,
         }
     }
 

@@ -30,6 +30,7 @@ fn dry(limit: u64, period_ns: u64, algorithm: Algorithm) -> Plan {
         algorithm,
         timing: Timing::default(),
         delay_ns: (MS / 2, MS / 2),
+        far_ns: 0,
         slow: 0,
         loss: 0,
         twice: 0,

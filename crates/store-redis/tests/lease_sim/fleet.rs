@@ -36,6 +36,8 @@ struct Fleet {
     loads: Vec<Load>,
     /// One way of a message, in microseconds.
     way_us: u64,
+    /// How much longer one way of the first node's messages takes.
+    far_us: u64,
     /// Of a fixed window; 0: a bucket.
     window_ms: u64,
     gaps: Gaps,
@@ -59,6 +61,7 @@ impl Fleet {
             burst,
             loads,
             way_us: 1_000,
+            far_us: 0,
             window_ms: 0,
             gaps: Gaps::Poisson,
             turns_ms: 0,
@@ -180,6 +183,7 @@ impl Fleet {
             algorithm,
             timing: Timing { tau: Duration::from_millis(500), ..Timing::default() },
             delay_ns: (self.way_us * 900, self.way_us * 1_100),
+            far_ns: self.far_us * 1_000,
             slow: 0,
             loss: 0,
             twice: 0,

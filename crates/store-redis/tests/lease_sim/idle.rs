@@ -55,6 +55,7 @@ fn a_take_of_the_whole_burst_waits_for_idle_nodes_no_longer_than_stated() {
             },
             timing: Timing::default(),
             delay_ns: (MS, MS),
+            far_ns: 0,
             slow: 0,
             loss: 0,
             twice: 0,

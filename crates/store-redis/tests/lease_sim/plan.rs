@@ -124,6 +124,8 @@ pub(crate) struct Plan {
     pub(crate) timing: Timing,
     /// Delay of a message: from so long to so long.
     pub(crate) delay_ns: (u64, u64),
+    /// How much longer each message of the first host takes, and how long hosts wait then.
+    pub(crate) far_ns: u64,
     /// Messages that take up to three times tau, of a hundred.
     pub(crate) slow: u64,
     pub(crate) loss: u64,
@@ -214,6 +216,7 @@ impl Plan {
             algorithm,
             timing,
             delay_ns: rng.pick(&[(20_000, 200_000), (100_000, 2 * MS), (500_000, 8 * MS)]),
+            far_ns: 0,
             slow: rng.pick(&[0, 0, 2, 10]),
             loss: rng.pick(&[0, 0, 3, 20]),
             twice: rng.pick(&[0, 0, 5, 30]),
@@ -246,6 +249,10 @@ impl Plan {
     /// The limit that a host goes by at first.
     pub(crate) fn limit_of(&self, host: usize) -> u64 {
         if self.limits.is_empty() { self.limit } else { self.limits[host % self.limits.len()] }
+    }
+
+    pub(crate) fn patience_ns(&self) -> u64 {
+        PATIENCE_NS + 2 * self.far_ns
     }
 
     pub(crate) fn is_window(&self) -> bool {

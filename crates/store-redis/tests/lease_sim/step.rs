@@ -38,6 +38,7 @@ fn step(hosts: usize) -> Plan {
         },
         timing: Timing { tau: Duration::from_millis(200), ..Timing::default() },
         delay_ns: (2 * MS, 2 * MS),
+        far_ns: 0,
         slow: 0,
         loss: 0,
         twice: 0,

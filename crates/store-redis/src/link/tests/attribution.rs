@@ -160,7 +160,7 @@ fn of_flights_on_a_connection_that_is_cut_those_not_sent_are_sent_again_and_no_o
         let store = store(&far, |config| config.deadline = Duration::from_secs(1));
         far.set().buffer = 300; // about two calls
         warm(&store).await;
-        let ran = far.set().ran;
+        let ran = far.set().echoed;
         let reads_from = Instant::now() + Duration::from_millis(16);
         far.set().reads_from = Some(reads_from);
         // Each connection goes on waiting for what it waits for; from the next read on it does as told.
@@ -173,7 +173,7 @@ fn of_flights_on_a_connection_that_is_cut_those_not_sent_are_sent_again_and_no_o
         println!("{answered} answered, {silent} silent");
         assert_eq!(answered + silent, 14, "{ended:?}");
         assert!((1..=4).contains(&silent), "{ended:?}");
-        let ran = far.set().ran - ran - 2;
+        let ran = far.set().echoed - ran - 2;
         assert!((answered..=answered + silent).contains(&(ran as usize)), "{ran} ran: none twice");
     });
 }
@@ -201,7 +201,7 @@ fn calls_that_a_replica_refuses_are_all_sent_again_though_others_are_in_the_air(
     run(async {
         let store = store(&far, |config| config.deadline = Duration::from_millis(200));
         warm(&store).await;
-        let (connects, ran) = (store.figures().connects, far.set().ran);
+        let (connects, ran) = (store.figures().connects, far.set().echoed);
         let refuses = Arc::new(AtomicU64::new(3));
         far.says(move |_, words| {
             let refuses = words[0] == b"EVALSHA"
@@ -210,7 +210,7 @@ fn calls_that_a_replica_refuses_are_all_sent_again_though_others_are_in_the_air(
         });
         let ended = ends(one_by_one(&store, 6).await).await;
         assert!(ended.iter().all(Result::is_ok), "{ended:?}");
-        assert_eq!(far.set().ran - ran, 6, "each was run once");
+        assert_eq!(far.set().echoed - ran, 6, "each was run once");
         assert!(store.figures().connects > connects, "it looks for the master");
     });
 }

@@ -48,6 +48,8 @@ pub(super) struct State {
     pub(super) late: u64,
     /// Calls that it ran, and scripts that it loaded.
     pub(super) ran: u64,
+    /// Of these, calls of tests: without heartbeats.
+    pub(super) echoed: u64,
     pub(super) loaded: u64,
     chance: Chance,
 }
@@ -74,6 +76,7 @@ impl Far {
             reads: 0,
             late: 0,
             ran: 0,
+            echoed: 0,
             loaded: 0,
             chance: Chance(0x9e37_79b9_7f4a_7c15),
         };
@@ -178,6 +181,7 @@ impl State {
             }
             b"EVALSHA" if words.len() == 4 => {
                 self.ran += 1;
+                self.echoed += 1;
                 bulk(&words[3])
             }
             b"EVALSHA" => {

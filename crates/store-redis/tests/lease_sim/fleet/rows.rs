@@ -34,6 +34,13 @@ fn churn() -> Row {
     Row { fleet, of_exact: 0.85, worst: 0.0, calls: 1.3 }
 }
 
+/// One node 30 ms away from the store beside three that are near.
+fn one_far() -> Row {
+    let mut fleet = Fleet::new("one of 4 nodes 30 ms away", 1_000, 1_000, even(4, 500.0, &[1]));
+    fleet.far_us = 14_000;
+    Row { fleet, of_exact: 0.95, worst: 0.8, calls: 0.1 }
+}
+
 fn rows() -> Vec<Row> {
     let costly = |name, rate, burst, nodes, takes, costs: &[u64]| Row {
         fleet: Fleet::new(name, rate, burst, even(nodes, takes, costs)),
@@ -102,6 +109,7 @@ fn rows() -> Vec<Row> {
         two_rates("32 nodes, 100 and 110/s", [100, 110], 100, 32, 30.0),
         two_rates("8 nodes, 1,000 and 1,100/s", [1_000, 1_100], 1_000, 8, 300.0),
         two_rates("8 nodes, 100 and 1,000/s", [100, 1_000], 100, 8, 300.0),
+        one_far(),
         hot_in_turns(),
         churn(),
         costly("1 node, B 30, costs 1 to 20", 5_000, 30, 1, 2_000.0, &(1..=20).collect::<Vec<_>>()),

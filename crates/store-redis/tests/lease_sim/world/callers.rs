@@ -5,7 +5,7 @@ use tollgate_store_redis::lease::{Fault, Op, Verdict, merged};
 
 use super::{Asked, Caller, Event, Host, World};
 use crate::checker::Broken;
-use crate::plan::{PATIENCE_NS, Phase};
+use crate::plan::Phase;
 
 impl World<'_> {
     pub(super) fn next_take(&mut self, phase: usize) {
@@ -38,7 +38,7 @@ impl World<'_> {
     /// A caller who arrives now.
     pub(super) fn caller(&mut self, cost: u64) -> Caller {
         self.numbers += 1;
-        Caller { number: self.numbers, cost, by: self.now + PATIENCE_NS }
+        Caller { number: self.numbers, cost, by: self.now + self.plan.patience_ns() }
     }
 
     fn wait(&mut self, host: usize, caller: Caller, is_new: bool) {

@@ -5,7 +5,6 @@ use tollgate_store_redis::lease::{Call, Mono, Op, Reply, Request};
 
 use super::{Asked, COOLING_NS, Caller, Event, Host, Message, Rule, World};
 use crate::checker::Broken;
-use crate::plan::PATIENCE_NS;
 
 impl World<'_> {
     pub(super) fn send_lease(&mut self, host: usize, mut request: Request) -> Result<(), Broken> {
@@ -35,18 +34,18 @@ impl World<'_> {
         self.note(|| format!("h{host} sends #{} {op:?}", message.number));
         // What must not come twice goes by a connection that sends it once.
         let is_repeatable = !matches!(op, Op::GiveBack { .. });
-        for at in self.deliveries(is_repeatable) {
+        for at in self.deliveries(host, is_repeatable) {
             self.at(at, Event::ToLedger { host, life, message });
         }
         if matches!(op, Op::Lease(_) | Op::Take { .. }) {
             self.served.called(self.now);
-            self.at(self.now + PATIENCE_NS, Event::Patience { host, life, message });
+            self.at(self.now + self.plan.patience_ns(), Event::Patience { host, life, message });
         }
         self.numbers
     }
 
     /// When a message arrives: not at all, once, or twice.
-    pub(super) fn deliveries(&mut self, is_repeatable: bool) -> Vec<u64> {
+    pub(super) fn deliveries(&mut self, host: usize, is_repeatable: bool) -> Vec<u64> {
         let is_faulty = self.now < self.plan.calm_from_ns;
         let mut times = if is_faulty && self.rng.percent(self.plan.loss) { 0 } else { 1 };
         if is_faulty && is_repeatable && self.rng.percent(self.plan.twice) {
@@ -62,7 +61,8 @@ impl World<'_> {
             if is_faulty && (self.rng.percent(self.plan.slow) || nth > 0 && self.rng.percent(30)) {
                 delay = self.rng.range(high, 3 * self.plan.tau_ns());
             }
-            at.push(self.now + delay);
+            let far_ns = if host == 0 { self.plan.far_ns } else { 0 };
+            at.push(self.now + delay + far_ns);
         }
         at
     }
@@ -94,7 +94,7 @@ impl World<'_> {
             _ => {}
         }
         self.book()?;
-        for at in self.deliveries(true) {
+        for at in self.deliveries(host, true) {
             self.at(at, Event::ToHost { host, life, message, reply });
         }
         Ok(())
