@@ -27,7 +27,7 @@ const KINDS: [Kind; 10] = [
     Kind::TollgateUnkeyed,
 ];
 
-/// One contender, so many passes over 1,024 requests for so many keys.
+/// One contender: a number of passes over 1,024 requests for a number of keys.
 #[derive(clap::Args)]
 pub(crate) struct Decide {
     /// Who.

@@ -56,14 +56,14 @@ impl Health {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).why.clone()
     }
 
-    /// So many more calls were made, and so many not answered in time; told about once a second. One log line when it becomes too slow,
+    /// So many more calls were made, and so many not answered in time; reported about once a second. One log line when it becomes too slow,
     /// one when that is over.
     pub(crate) fn calls(&self, asked: u64, silent: u64, round_trip: Duration, deadline: Duration) {
         let mut slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
         (slow.asked, slow.silent) = (slow.asked / 2 + asked.max(silent), slow.silent / 2 + silent);
         let is_up = self.state.borrow().is_up();
         if !is_up {
-            (slow.asked, slow.silent) = (0, 0); // an outage is told as such
+            (slow.asked, slow.silent) = (0, 0); // an outage is reported as such
         }
         match &slow.why {
             None if is_up && slow.silent >= FEW && slow.silent * 100 > slow.asked => {

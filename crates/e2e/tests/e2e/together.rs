@@ -211,7 +211,7 @@ async fn clients_that_leave_before_the_answer_leave_nothing_half_charged() {
     }
     assert_eq!(charged(&cluster, 2, &slow), 1, "it denied all");
 
-    // Some are admitted. The last clients leave as the server is told to go; it finishes before it ends.
+    // Some are admitted. The last clients leave during shutdown; the server finishes their work first.
     let (value, [wide, slow]) = keys_apart(&cluster, node, "pass").await;
     let rows =
         [Leaves::Timeout(5), Leaves::Reset, Leaves::Resp, Leaves::Http, Leaves::Closes, Leaves::Closes];

@@ -44,7 +44,7 @@ pub enum Fault {
     RoundsDebtUp,
     /// A grant may be less than the caller's cost.
     GrantsParts,
-    /// Who takes centrally goes on to do so beside nodes that are promised all that comes back.
+    /// Nodes keep taking centrally beside nodes that are promised everything that comes back.
     NeverQueues,
     /// Entries of a window stay until its end.
     KeepsEntries,

@@ -12,7 +12,7 @@ pub const MOST_NODES: usize = 1_024;
 /// A clock that went back by no more than this is waited for; beyond it, the account goes on from the new time.
 pub const LONGEST_WAIT_US: u64 = 60_000_000;
 
-/// For so many epochs a silent node's permits of a window are held for it.
+/// How many epochs a silent node's permits of a window are kept for it.
 const HELD_EPOCHS: u64 = 8;
 /// How long nothing is promised after a node found all of the burst out.
 const CROWDED_US: u64 = 3_000_000;

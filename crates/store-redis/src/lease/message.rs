@@ -94,6 +94,6 @@ pub struct Reply {
     pub ends_us: u64,
     /// Nodes that lease from this key.
     pub active: u64,
-    /// So many nodes asked that the burst has no place for each: nothing is promised ahead of its refill. Else 0.
+    /// Number of nodes, where the burst has no place for each of them and nothing is promised ahead; else 0.
     pub crowd: u64,
 }

@@ -419,7 +419,7 @@ impl Node {
         self.dry_until = Mono(0);
     }
 
-    /// Goes on by other terms of the key: what is held goes back to the ledger, by the new terms.
+    /// Switches to other terms of the key: held permits return to the ledger, by the new terms.
     pub fn change(&mut self, terms: &Terms, now: Mono) -> Option<Request> {
         let request = self.give_up(terms, now);
         (self.word, self.dry_until, self.ahead_after) = (None, Mono(0), Mono(0));

@@ -67,7 +67,7 @@ pub(super) struct Entry {
     pub(super) central: VecDeque<Waiter>,
     /// It is among those that may hold something.
     pub(super) is_awake: bool,
-    /// So many tasks send them.
+    /// Number of tasks that send them.
     pub(super) tellers: usize,
     /// The time of day as it was last known, and when that was.
     pub(super) wall: (Timestamp, Mono),
@@ -189,7 +189,7 @@ impl Entry {
         then + std::time::Duration::from_nanos(now.0.saturating_sub(at.0))
     }
 
-    /// Goes on by a quota that counts in another way. What is held is to be given back by the request.
+    /// Switches to a quota that counts in another way. The request returns what is held.
     pub(super) fn change(&mut self, rule: Arc<Rule>, now: Mono) -> Option<Request> {
         self.rule = rule;
         self.flying = None;

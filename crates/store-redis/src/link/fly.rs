@@ -22,7 +22,7 @@ const KEYS_ON_THEIR_WAY: Duration = Duration::from_millis(1);
 const MOST_LINES: usize = 4;
 /// How long a connection that is not needed stays open.
 const KEPT_IDLE: Duration = Duration::from_secs(10);
-/// So many late answers in a row are as bad as one that does not come at all.
+/// This many late answers in a row are as bad as one that does not come at all.
 const LATE_A_FAILURE: u32 = 10;
 /// Most flights whose buffers are kept.
 const MOST_PARKED: usize = 4;

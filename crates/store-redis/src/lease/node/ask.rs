@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Fault;
 use super::{MOST_NODES, Mono, Node, Reply, Request, Terms, Wish, Word};
 
-/// Where others queue, permits are kept for so many times as long as nobody asks here from one time to the next.
+/// Where others queue, permits are kept for this many times the usual gap between takes.
 const GAPS: u64 = 4;
 
 impl Node {
@@ -126,7 +126,7 @@ impl Node {
         reply.taken.saturating_sub(terms.full()).checked_div(terms.per_us)
     }
 
-    /// When nobody has asked for so long that what is held is given back: half of tau. Where all that comes back is promised, a node
+    /// When held permits are returned because nobody asks: after half of tau. Where all that comes back is promised, a node
     /// that is seldom asked keeps its permit or two for longer, or none would ever be there when somebody asks.
     pub(super) fn idle_at(&self, terms: &Terms) -> Mono {
         let least_us = terms.tau_us / 2;
