@@ -119,6 +119,7 @@ impl Fleet {
         }
         fleet.seed = seed;
         fleet.way_us = rng.pick(&[100, 1_000, 1_000, 3_000]);
+        fleet.far_us = rng.pick(&[0, 0, 0, 0, 14_000]);
         fleet.gaps = rng.pick(&[Gaps::Poisson, Gaps::Poisson, Gaps::Bursts(4), Gaps::Even]);
         fleet.measured_ns = 6 * SECOND;
         fleet

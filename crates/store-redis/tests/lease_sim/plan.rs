@@ -252,7 +252,7 @@ impl Plan {
     }
 
     pub(crate) fn patience_ns(&self) -> u64 {
-        PATIENCE_NS + 2 * self.far_ns
+        PATIENCE_NS + 4 * self.far_ns
     }
 
     pub(crate) fn is_window(&self) -> bool {

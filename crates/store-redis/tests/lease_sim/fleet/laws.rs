@@ -104,11 +104,12 @@ impl Fleet {
         Ok(())
     }
 
-    /// Where max-min shares are promised: a bucket, of which every node can hold some takes at once, that come back soon; one rate, and
-    /// a demand that stays what it is.
+    /// Where max-min shares are promised: a bucket, of which every node can hold some takes at once, that come back soon; one rate, a
+    /// demand that stays what it is, and nodes that are equally far from the store.
     fn is_shared_fairly(&self) -> bool {
         let holds = 8 * self.largest_cost() * self.loads.len() as u64 <= self.burst;
-        self.window_ms == 0
+        self.far_us == 0
+            && self.window_ms == 0
             && holds
             && self.rates.is_empty()
             && self.turns_ms == 0
