@@ -63,11 +63,7 @@ fn fixed() -> String {
             format!("{:?}", breaker.longest_pause),
             "between two probes. The first pauses are shorter, and each has random jitter",
         ),
-        (
-            "flight",
-            config.max_flight.to_string(),
-            "calls at most in one round trip of a connection",
-        ),
+        ("flight", config.max_flight.to_string(), "calls at most in one round trip of a connection"),
         (
             "node",
             format!("{:?}", config.node_timeout),
@@ -117,8 +113,8 @@ fn example() -> String {
         "# Every setting of `tollgate serve`, with its default; a key without a value is not set.
 # Use it unchanged, or keep the lines that you change:  tollgate serve --config examples/tollgate.yaml
 # Each is also a flag (--memory-max) and an environment variable (TOLLGATE_MEMORY_MAX), which both take
-# precedence over this file. An unknown key, an invalid value or two contradicting keys are reported with their
-# line and column, and the server does not start.
+# precedence over this file. An unknown key, an invalid value or two contradicting keys are reported with
+# their line and column, and the server does not start.
 ",
     );
     let mut heading = "";
