@@ -99,7 +99,7 @@ impl Store for Far {
         Ok(())
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         self.all_or_none(batch, Some(max_wait), now, verdicts).await;
     }
 
