@@ -59,7 +59,7 @@ impl Far {
         let up: Vec<_> = batch.iter().copied().filter(|take| !self.is_down(take.key)).collect();
         let mut answers = Verdicts::new();
         match hold {
-            Some(max_wait) => self.model.hold(&up, max_wait, now, &mut answers).await,
+            Some(max_wait) => self.model.reserve(&up, max_wait, now, &mut answers).await,
             None => self.model.take(&up, Charge::Together, now, &mut answers).await,
         }
         let mut answers = answers.into_iter();
