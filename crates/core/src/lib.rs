@@ -14,7 +14,6 @@ mod reserve;
 mod slots;
 mod state;
 mod step_params;
-mod template;
 mod time;
 
 pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
@@ -27,5 +26,4 @@ pub use state::{Expiry, FastStep, Shape, State, Wide, Word, WordStep};
 pub use step_params::{
     BucketParams, CellParams, CounterParams, IntervalParams, LogParams, MAX_COUNT, StepParams, WindowParams,
 };
-pub use template::{Content, Part, Placeholder, Template, TemplateError};
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp};
