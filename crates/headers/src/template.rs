@@ -1,7 +1,7 @@
 //! A text with holes, such as `back in {{retry_after}} s`: what users write for those who are refused.
 //!
 //! Parsed once, where rules are loaded, so that filling it in cannot fail. Not here: what is filled in, and how it is
-//! escaped (`headers`).
+//! escaped (`fill`).
 
 /// What a template can be filled in with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,12 +105,12 @@ pub enum TemplateError {
 ///
 /// # Example
 /// ```
-/// # use tollgate_core::{Part, Placeholder, Template};
+/// # use tollgate_headers::{Part, Placeholder, Template};
 /// let template: Template = "back in {{ retry_after }} s".parse()?;
 /// assert_eq!(template.parts()[1], Part::Hole(Placeholder::RetryAfter));
 /// let faulty = "back in {{retry_afer}} s".parse::<Template>().unwrap_err();
 /// assert_eq!(faulty.to_string(), "character 9: {{retry_afer}} is unknown");
-/// # Ok::<(), tollgate_core::TemplateError>(())
+/// # Ok::<(), tollgate_headers::TemplateError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
@@ -168,7 +168,7 @@ impl Content {
     /// What a `Content-Type` names.
     ///
     /// ```
-    /// # use tollgate_core::Content;
+    /// # use tollgate_headers::Content;
     /// assert_eq!(Content::of("application/problem+json; charset=utf-8"), Content::Json);
     /// assert_eq!(Content::of("text/HTML"), Content::Markup);
     /// assert_eq!(Content::of("text/plain"), Content::Plain);

@@ -1,8 +1,8 @@
 //! The shapes of bodies, as they are served and as `/openapi.json` describes them.
 
-mod by_hand;
+mod check;
 
-pub(crate) use by_hand::*;
+pub(crate) use check::*;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

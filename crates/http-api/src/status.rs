@@ -6,12 +6,12 @@ use tollgate_store::Store;
 
 use crate::answer::{Answer, Refusal, json};
 use crate::api::HttpApi;
+use crate::bodies::{
+    Counter, Counters, DomainRules, Readiness, ReadyRules, RuleTotals, Rules, StoreState, TopLimited,
+};
 use crate::decision::{self, millis, reset_millis};
 use crate::query::One;
 use crate::reserve::shown_time;
-use crate::shapes::{
-    Counter, Counters, DomainRules, Readiness, ReadyRules, RuleTotals, Rules, StoreState, TopLimited,
-};
 use crate::{NodeState, StoreView};
 
 impl<S: Store, L: Store> HttpApi<S, L> {

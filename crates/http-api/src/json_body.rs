@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::answer::Refusal;
-use crate::sheet::{Ask, Caps, Part, Sheet, Text};
+use crate::parsed::{Ask, Caps, Part, Sheet, Text};
 
 /// Reads the body of `/v1/check` into `sheet`, which is empty.
 pub(crate) fn check<'b>(body: &'b [u8], sheet: &mut Sheet<'b>, caps: Caps) -> Result<(), Refusal> {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use tollgate_limiter::Scratch;
 
-use crate::sheet::Room;
+use crate::parsed::Room;
 
 /// What a request needs besides its own bytes.
 #[derive(Debug, Default)]
