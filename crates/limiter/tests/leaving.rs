@@ -59,7 +59,7 @@ impl Far {
         let up: Vec<_> = batch.iter().copied().filter(|take| !self.is_down(take.key)).collect();
         let mut answers = Verdicts::new();
         match hold {
-            Some(max_wait) => self.model.hold(&up, max_wait, now, &mut answers).await,
+            Some(max_wait) => self.model.reserve(&up, max_wait, now, &mut answers).await,
             None => self.model.take(&up, Charge::Together, now, &mut answers).await,
         }
         let mut answers = answers.into_iter();
@@ -99,7 +99,7 @@ impl Store for Far {
         Ok(())
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         self.all_or_none(batch, Some(max_wait), now, verdicts).await;
     }
 

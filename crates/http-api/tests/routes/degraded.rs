@@ -59,9 +59,9 @@ impl Store for Moody {
         self.answers()?.give_back(key, quota, cost, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         match self.answers() {
-            Ok(store) => store.hold(batch, max_wait, now, verdicts).await,
+            Ok(store) => store.reserve(batch, max_wait, now, verdicts).await,
             Err(_) => verdicts.extend(batch.iter().map(|_| Err(self.silent()))),
         }
     }

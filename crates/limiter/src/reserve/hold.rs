@@ -131,8 +131,8 @@ impl<S: Store, L: Store> Limiter<S, L> {
         // What cannot deny the request is held on its own, and only when the request is.
         for take in &takes[hard..] {
             match (is_charged, self.own(take.quota)) {
-                (true, Some(local)) => local.hold(&[*take], max_wait, now, verdicts).await,
-                (true, None) => self.store.hold(&[*take], max_wait, now, verdicts).await,
+                (true, Some(local)) => local.reserve(&[*take], max_wait, now, verdicts).await,
+                (true, None) => self.store.reserve(&[*take], max_wait, now, verdicts).await,
                 (false, _) => self.take_each(&[Take { cost: Cost::PEEK, ..*take }], now, verdicts).await,
             }
             self.metrics.count_batch(Seat::here(), 1);
@@ -181,17 +181,17 @@ impl<S: Store, L: Store> Limiter<S, L> {
         self.metrics.count_batch(Seat::here(), takes.len());
         let local = self.local.as_ref().filter(|_| takes.iter().any(is_own));
         let Some(local) = local else {
-            self.store.hold(takes, max_wait, now, verdicts).await;
+            self.store.reserve(takes, max_wait, now, verdicts).await;
             return admitted(verdicts);
         };
         let (own, mut shared): (Vec<_>, Vec<_>) = takes.iter().copied().partition(is_own);
         let (mut of_own, mut of_shared) = (Verdicts::new(), Verdicts::new());
-        local.hold(&own, max_wait, now, &mut of_own).await;
+        local.reserve(&own, max_wait, now, &mut of_own).await;
         let is_own_held = admitted(&of_own);
         if is_own_held {
             if !shared.is_empty() {
                 let held = OwnCharge::new(Some(local), &own, now);
-                self.store.hold(&shared, max_wait, now, &mut of_shared).await;
+                self.store.reserve(&shared, max_wait, now, &mut of_shared).await;
                 held.stands();
             }
         } else {
@@ -224,7 +224,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
             let own = own_take(&shares, of, item);
             let take = Take { key: Key(&own.key), quota: &own.quota, cost: item.cost };
             let mut verdicts = Verdicts::new();
-            local.hold(&[take], max_wait, of.now, &mut verdicts).await;
+            local.reserve(&[take], max_wait, of.now, &mut verdicts).await;
             if let Some(Ok(decision)) = verdicts.pop() {
                 return (Said::Locally(decision), Counted::Share(shares.nodes()), own.key.into());
             }

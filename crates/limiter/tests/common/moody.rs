@@ -66,11 +66,11 @@ impl Store for Moody {
         }
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         if self.is_down.load(SeqCst) {
             verdicts.extend(batch.iter().map(|_| Err(self.error())));
         } else {
-            self.model.hold(batch, max_wait, now, verdicts).await;
+            self.model.reserve(batch, max_wait, now, verdicts).await;
         }
     }
 

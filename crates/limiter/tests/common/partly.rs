@@ -68,10 +68,10 @@ impl Store for Partly {
         self.ask(key)?.give_back(key, quota, cost, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         for take in batch {
             match self.ask(take.key) {
-                Ok(model) => model.hold(&[*take], max_wait, now, verdicts).await,
+                Ok(model) => model.reserve(&[*take], max_wait, now, verdicts).await,
                 Err(error) => verdicts.push(Err(error)),
             }
         }

@@ -27,7 +27,7 @@ impl Store for Down {
         Err(self.error())
     }
 
-    async fn hold(&self, batch: &[Take<'_>], _: Duration, _: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], _: Duration, _: Timestamp, verdicts: &mut Verdicts) {
         verdicts.extend(batch.iter().map(|_| Err(self.error())));
     }
 

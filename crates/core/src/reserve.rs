@@ -1,6 +1,6 @@
 //! Permits held for a while: taken now, or promised for a later instant, as a [`Decision`].
 //!
-//! What [`Quota::reserve_word`](crate::Quota::reserve_word) promises, told in the words of a take: admitted with a
+//! What [`Quota::promise_word`](crate::Quota::promise_word) promises, told in the words of a take: admitted with a
 //! [`delay`](Decision::delay) that is at most as long as the caller is willing to wait, or denied with the wait until the same
 //! question would be admitted. Only buckets and queues promise; what any other algorithm has is there now or not.
 //! Not here: giving back and charging what was not foreseen ([`Quota::give_back`], [`Quota::charge`]).
@@ -16,13 +16,13 @@ impl Quota {
     /// they are there: the [`delay`](Decision::delay) says how long that is. Else takes nothing and answers when it would.
     ///
     /// What [`Quota::take_word`] would admit without a delay is held without one.
-    pub fn hold_word(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> WordStep {
+    pub fn reserve_word(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> WordStep {
         let step = self.take_word(word, cost, now);
         let taken = step.decision;
         if taken.is_admitted() && taken.delay() <= max_wait {
             return step;
         }
-        let ahead = self.reserve_word(word, cost, max_wait, now);
+        let ahead = self.promise_word(word, cost, max_wait, now);
         let wait = ahead.act_at.since(now);
         if ahead.granted {
             let after = self.take_word(ahead.word, Cost::PEEK, now).decision;
@@ -38,18 +38,18 @@ impl Quota {
             (RetryAfter::Never, _) => taken,
             (RetryAfter::Now, _) => refused(until_near),
             // A bucket grants what is there as well as what will be near enough; a queue must have room, and its end be near.
-            (RetryAfter::After(until_room), Promise::Bucket) if is_ever => {
+            (RetryAfter::After(until_room), Ahead::Bucket) if is_ever => {
                 refused(nanos(until_room).min(until_near))
             }
-            (RetryAfter::After(until_room), Promise::Queue) if is_ever => {
+            (RetryAfter::After(until_room), Ahead::Queue) if is_ever => {
                 refused(nanos(until_room).max(until_near))
             }
             (RetryAfter::After(until_room), _) => refused(nanos(until_room)),
         };
-        WordStep { word: self.begin_word(word, now), decision }
+        WordStep { word: self.start_refill_word(word, now), decision }
     }
 
-    /// As [`Quota::hold_word`], for a state of either shape, in place.
+    /// As [`Quota::reserve_word`], for a state of either shape, in place.
     ///
     /// # Example
     /// ```
@@ -57,32 +57,32 @@ impl Quota {
     /// # use std::time::Duration;
     /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
     /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), quota.fresh());
-    /// assert_eq!(quota.hold(&mut state, Cost(10), Duration::ZERO, noon).delay(), Duration::ZERO);
-    /// let ahead = quota.hold(&mut state, Cost(2), Duration::from_secs(1), noon);
+    /// assert_eq!(quota.reserve(&mut state, Cost(10), Duration::ZERO, noon).delay(), Duration::ZERO);
+    /// let ahead = quota.reserve(&mut state, Cost(2), Duration::from_secs(1), noon);
     /// assert!(ahead.is_admitted() && ahead.delay() == Duration::from_millis(200));
-    /// let too_far = quota.hold(&mut state, Cost(10), Duration::from_secs(1), noon);
+    /// let too_far = quota.reserve(&mut state, Cost(10), Duration::from_secs(1), noon);
     /// assert_eq!(too_far.retry_after(), RetryAfter::After(Duration::from_millis(200)));
     /// # Ok::<(), QuotaError>(())
     /// ```
-    pub fn hold(&self, state: &mut State, cost: Cost, max_wait: Duration, now: Timestamp) -> Decision {
+    pub fn reserve(&self, state: &mut State, cost: Cost, max_wait: Duration, now: Timestamp) -> Decision {
         match state {
             State::Word(word) => {
-                let step = self.hold_word(*word, cost, max_wait, now);
+                let step = self.reserve_word(*word, cost, max_wait, now);
                 *word = step.word;
                 step.decision
             }
-            State::Wide(wide) => self.hold_wide(wide, cost, now),
+            State::Wide(wide) => self.reserve_wide(wide, cost, now),
         }
     }
 
-    /// As [`Quota::hold_word`], for quotas whose shape is [`Shape::Wide`](crate::Shape::Wide), in place. None of them can promise what is
+    /// As [`Quota::reserve_word`], for quotas whose shape is [`Shape::Wide`](crate::Shape::Wide), in place. None of them can promise what is
     /// not there yet, so that there is nothing to wait for.
-    pub fn hold_wide(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+    pub fn reserve_wide(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let before = state.clone();
         let decision = self.take_wide(state, cost, now);
         if !decision.is_admitted() {
             *state = before; // a log may have kept the refusal
-            if self.starts_short() {
+            if self.starts_partial() {
                 let _ = self.take_wide(state, Cost(u64::MAX), now);
             }
         }
@@ -91,20 +91,20 @@ impl Quota {
 
     /// What is left of a refusal that is to change nothing: a bucket that does not start full begins to fill at the first wish,
     /// whatever becomes of that, or it would never fill.
-    pub fn begin(&self, state: &mut State, now: Timestamp) {
-        if self.starts_short() {
+    pub fn start_refill(&self, state: &mut State, now: Timestamp) {
+        if self.starts_partial() {
             let _never = self.take(state, Cost(u64::MAX), now);
         }
     }
 
-    /// As [`Quota::begin`], for a one-word state.
-    fn begin_word(&self, word: Word, now: Timestamp) -> Word {
-        if self.starts_short() { self.take_word(word, Cost(u64::MAX), now).word } else { word }
+    /// As [`Quota::start_refill`], for a one-word state.
+    fn start_refill_word(&self, word: Word, now: Timestamp) -> Word {
+        if self.starts_partial() { self.take_word(word, Cost(u64::MAX), now).word } else { word }
     }
 
     /// A bucket that does not start full.
     #[must_use]
-    pub const fn starts_short(&self) -> bool {
+    pub const fn starts_partial(&self) -> bool {
         matches!(self.algorithm(), Algorithm::TokenBucket { initial: Some(_), .. })
     }
 }
@@ -173,7 +173,7 @@ impl Quota {
 }
 
 /// What a quota can promise ahead of time.
-pub(crate) enum Promise {
+pub(crate) enum Ahead {
     /// Permits that will have flowed back.
     Bucket,
     /// A place.

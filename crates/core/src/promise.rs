@@ -2,10 +2,10 @@
 
 use crate::{Cost, Timestamp, Word};
 
-/// The answer to [`Quota::reserve_word`](crate::Quota::reserve_word).
+/// The answer to [`Quota::promise_word`](crate::Quota::promise_word).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct Reservation {
+pub struct Promise {
     /// False: nothing was reserved, and the state is unchanged.
     pub granted: bool,
     /// How many permits were asked for.
@@ -17,7 +17,7 @@ pub struct Reservation {
     pub word: Word,
 }
 
-impl Reservation {
+impl Promise {
     pub(crate) const fn refused(word: Word, cost: Cost, act_at: Timestamp) -> Self {
         Self { granted: false, permits: cost.permits(), act_at, word }
     }

@@ -7,7 +7,7 @@ use crate::any::{self, Plain, Visit};
 
 /// True when the usual step had an answer.
 fn agrees(quota: &Quota, word: Word, cost: Cost, now: Timestamp) -> Result<bool, TestCaseError> {
-    let Some(usual) = quota.take_usual_word(word, cost, now) else { return Ok(false) };
+    let Some(usual) = quota.take_fast_word(word, cost, now) else { return Ok(false) };
     let usual = WordStep { word: usual.write.unwrap_or(word), decision: usual.decision };
     prop_assert_eq!(usual, quota.take_word(word, cost, now), "{:?} of {:?} at {:?}", cost, word, now);
     Ok(true)

@@ -41,16 +41,16 @@ proptest! {
             let max_wait = Duration::from_nanos((patience * plain.period_ns as f64) as u64);
             let mut before = state.clone();
             if cost > 0 {
-                quota.begin(&mut before, any::at(now));
+                quota.start_refill(&mut before, any::at(now));
             }
-            let decision = quota.hold(&mut state, Cost(cost), max_wait, any::at(now));
+            let decision = quota.reserve(&mut state, Cost(cost), max_wait, any::at(now));
             match decision.retry_after() {
                 RetryAfter::Now => prop_assert!(decision.delay() <= max_wait),
                 RetryAfter::Never => prop_assert_eq!(&state, &before),
                 RetryAfter::After(wait) => {
                     prop_assert_eq!(&state, &before, "refused, it changes nothing");
                     let retry = any::at(now) + wait;
-                    let at = |ns| quota.hold(&mut state.clone(), Cost(cost), max_wait, any::at(ns));
+                    let at = |ns| quota.reserve(&mut state.clone(), Cost(cost), max_wait, any::at(ns));
                     prop_assert!(at(retry.as_nanos()).is_admitted(), "{decision:?} after its wait");
                     let early = retry.as_nanos() - 1;
                     // A log of refusals says what it would after logging this one, which a hold is spared.
@@ -67,7 +67,7 @@ proptest! {
     ) {
         let (quota, mut state) = (plain.quota(), plain.quota().fresh());
         for (now, cost) in any::times(&plain, &visits, any::NOON) {
-            let held = quota.hold(&mut state.clone(), Cost(cost), Duration::ZERO, any::at(now));
+            let held = quota.reserve(&mut state.clone(), Cost(cost), Duration::ZERO, any::at(now));
             let taken = quota.take(&mut state, Cost(cost), any::at(now));
             let at_once = taken.is_admitted() && taken.delay().is_zero();
             prop_assert_eq!(held.is_admitted(), at_once, "{:?} and {:?}", held, taken);

@@ -17,16 +17,16 @@ use crate::quota::Step;
 use crate::{Cost, Quota, Timestamp, Wide, Word};
 
 /// The most permits that one charge adds to a count where nothing else bounds it: 2^39 - 1. More says no more.
-pub const MOST_COUNTED: u64 = (1 << 39) - 1;
+pub const MAX_COUNT: u64 = (1 << 39) - 1;
 
 /// How a quota counts, in numbers.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Numbers<'a> {
+pub enum StepParams<'a> {
     /// One instant, at which the key is full again: token bucket with continuous refill, and both leaky buckets.
-    Bucket(BucketNumbers<'a>),
+    Bucket(BucketParams<'a>),
     /// Hits, and the end of the window under way.
-    Window(WindowNumbers<'a>),
+    Window(WindowParams<'a>),
     /// So many in all, of which none comes back.
     Total {
         /// How many.
@@ -35,13 +35,13 @@ pub enum Numbers<'a> {
     /// Nothing is counted.
     Unlimited,
     /// A bucket that gets `limit` back at the end of each period.
-    Interval(IntervalNumbers<'a>),
+    Interval(IntervalParams<'a>),
     /// A window of cells.
-    Cells(CellNumbers<'a>),
+    Cells(CellParams<'a>),
     /// Two windows on the grid, the older weighted by its overlap.
-    Counter(CounterNumbers<'a>),
+    Counter(CounterParams<'a>),
     /// Every instant of a window.
-    Log(LogNumbers<'a>),
+    Log(LogParams<'a>),
 }
 
 impl Quota {
@@ -52,25 +52,26 @@ impl Quota {
     /// # use tollgate_core::*;
     /// # use std::time::Duration;
     /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
-    /// let Numbers::Bucket(bucket) = quota.numbers() else { panic!("it is one") };
+    /// let StepParams::Bucket(bucket) = quota.step_params() else { panic!("it is one") };
     /// assert_eq!((bucket.scale(), bucket.units(Cost(1))), (1, 100_000_000)); // a permit every 100 ms, in ns
     /// assert_eq!(bucket.room_to_take(Cost(4)), Some(600_000_000)); // four fit while six are owed
     /// # Ok::<(), QuotaError>(())
     /// ```
     #[must_use]
-    pub fn numbers(&self) -> Numbers<'_> {
+    pub fn step_params(&self) -> StepParams<'_> {
         match &self.step {
-            Step::TokenBucket(bucket) => Numbers::Bucket(BucketNumbers { bucket, undelayed: None }),
-            Step::LeakyQueue(queue) => {
-                Numbers::Bucket(BucketNumbers { bucket: queue.bucket(), undelayed: Some(queue.undelayed()) })
-            }
-            Step::FixedWindow(window) => Numbers::Window(WindowNumbers { window, limit: self.limit }),
-            Step::Total(total) => Numbers::Total { stock: total.stock() },
-            Step::Unlimited => Numbers::Unlimited,
-            Step::IntervalBucket(bucket) => Numbers::Interval(IntervalNumbers(bucket)),
-            Step::SlidingWindow(window) => Numbers::Cells(CellNumbers(window)),
-            Step::SlidingWindowCounter(counter) => Numbers::Counter(CounterNumbers(counter)),
-            Step::SlidingWindowLog(log) => Numbers::Log(LogNumbers(log)),
+            Step::TokenBucket(bucket) => StepParams::Bucket(BucketParams { bucket, undelayed: None }),
+            Step::LeakyQueue(queue) => StepParams::Bucket(BucketParams {
+                bucket: queue.bucket(),
+                undelayed: Some(queue.undelayed()),
+            }),
+            Step::FixedWindow(window) => StepParams::Window(WindowParams { window, limit: self.limit }),
+            Step::Total(total) => StepParams::Total { stock: total.stock() },
+            Step::Unlimited => StepParams::Unlimited,
+            Step::IntervalBucket(bucket) => StepParams::Interval(IntervalParams(bucket)),
+            Step::SlidingWindow(window) => StepParams::Cells(CellParams(window)),
+            Step::SlidingWindowCounter(counter) => StepParams::Counter(CounterParams(counter)),
+            Step::SlidingWindowLog(log) => StepParams::Log(LogParams(log)),
         }
     }
 }
@@ -78,12 +79,12 @@ impl Quota {
 /// A bucket: spans are in units of 1/[`scale`](Self::scale) ns. `owed` is how far the instant at which the key is full again lies
 /// ahead of now, at least 0.
 #[derive(Clone, Copy, Debug)]
-pub struct BucketNumbers<'a> {
+pub struct BucketParams<'a> {
     bucket: &'a TokenBucket,
     undelayed: Option<u64>,
 }
 
-impl BucketNumbers<'_> {
+impl BucketParams<'_> {
     /// Units in a nanosecond, from 1 to 2^27.
     #[must_use]
     pub const fn scale(&self) -> u64 {
@@ -128,7 +129,7 @@ impl BucketNumbers<'_> {
 
     /// A hold of `cost` fits while no more than this is owed: what is there, or will be within `max_wait`. `None`: it never fits.
     #[must_use]
-    pub fn room_to_hold(&self, cost: Cost, max_wait: Duration) -> Option<u64> {
+    pub fn room_to_reserve(&self, cost: Cost, max_wait: Duration) -> Option<u64> {
         let now = self.room_to_take(cost);
         let wait = u64::try_from(max_wait.as_nanos()).unwrap_or(u64::MAX).saturating_mul(self.scale());
         if let Some(undelayed) = self.undelayed {
@@ -168,12 +169,12 @@ impl BucketNumbers<'_> {
 
 /// A fixed window.
 #[derive(Clone, Copy, Debug)]
-pub struct WindowNumbers<'a> {
+pub struct WindowParams<'a> {
     window: &'a FixedWindow,
     limit: u64,
 }
 
-impl WindowNumbers<'_> {
+impl WindowParams<'_> {
     /// Hits that pass.
     #[must_use]
     pub const fn limit(&self) -> u64 {
@@ -201,9 +202,9 @@ impl WindowNumbers<'_> {
 
 /// A bucket with refill by the period.
 #[derive(Clone, Copy, Debug)]
-pub struct IntervalNumbers<'a>(&'a IntervalBucket);
+pub struct IntervalParams<'a>(&'a IntervalBucket);
 
-impl IntervalNumbers<'_> {
+impl IntervalParams<'_> {
     /// Permits that come back at the end of a period.
     #[must_use]
     pub const fn limit(&self) -> u64 {
@@ -244,9 +245,9 @@ impl IntervalNumbers<'_> {
 
 /// A window of cells.
 #[derive(Clone, Copy, Debug)]
-pub struct CellNumbers<'a>(&'a SlidingWindow);
+pub struct CellParams<'a>(&'a SlidingWindow);
 
-impl CellNumbers<'_> {
+impl CellParams<'_> {
     /// Permits of a window.
     #[must_use]
     pub const fn limit(&self) -> u64 {
@@ -281,9 +282,9 @@ impl CellNumbers<'_> {
 
 /// Two windows on the grid.
 #[derive(Clone, Copy, Debug)]
-pub struct CounterNumbers<'a>(&'a SlidingWindowCounter);
+pub struct CounterParams<'a>(&'a SlidingWindowCounter);
 
-impl CounterNumbers<'_> {
+impl CounterParams<'_> {
     /// Permits of a window.
     #[must_use]
     pub const fn limit(&self) -> u64 {
@@ -311,9 +312,9 @@ impl CounterNumbers<'_> {
 
 /// A log.
 #[derive(Clone, Copy, Debug)]
-pub struct LogNumbers<'a>(&'a SlidingWindowLog);
+pub struct LogParams<'a>(&'a SlidingWindowLog);
 
-impl LogNumbers<'_> {
+impl LogParams<'_> {
     /// Permits of a window.
     #[must_use]
     pub const fn limit(&self) -> u64 {

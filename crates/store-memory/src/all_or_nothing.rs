@@ -37,7 +37,7 @@ impl Stripes {
     }
 }
 
-/// Charges the whole batch or nothing of it. With `max_wait` its takes are [held](tollgate_core::Quota::hold_word): what is
+/// Charges the whole batch or nothing of it. With `max_wait` its takes are [held](tollgate_core::Quota::reserve_word): what is
 /// not there yet may be promised.
 pub(crate) fn take(
     states: &States,
@@ -52,8 +52,8 @@ pub(crate) fn take(
     let tried = tried(states, batch, max_wait, &keys, now);
     if !tried.iter().all(Decision::is_admitted) {
         for (take, key) in batch.iter().zip(&keys) {
-            if take.quota.starts_short() && !take.cost.is_peek() {
-                // It begins to fill at the first wish, or it never would; see `Quota::begin`.
+            if take.quota.starts_partial() && !take.cost.is_peek() {
+                // It begins to fill at the first wish, or it never would; see `Quota::start_refill`.
                 let _never = states.take(*key, take.quota, Cost(u64::MAX), now);
             }
         }
@@ -64,7 +64,7 @@ pub(crate) fn take(
     for (done, (take, key)) in batch.iter().zip(&keys).enumerate() {
         let decision = match max_wait {
             None => states.take(*key, take.quota, take.cost, now),
-            Some(max_wait) => states.hold(*key, take.quota, take.cost, max_wait, now),
+            Some(max_wait) => states.reserve(*key, take.quota, take.cost, max_wait, now),
         };
         verdicts.push(Ok(decision));
         if !decision.is_admitted() {
@@ -96,7 +96,7 @@ fn tried(
         };
         decisions.push(match max_wait {
             None => take.quota.take(state, take.cost, now),
-            Some(max_wait) => take.quota.hold(state, take.cost, max_wait, now),
+            Some(max_wait) => take.quota.reserve(state, take.cost, max_wait, now),
         });
     }
     decisions
