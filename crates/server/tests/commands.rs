@@ -248,7 +248,7 @@ fn help_of_every_command_has_examples_and_names_every_setting() {
         assert!(help.contains("Examples:\n  "), "{name}: {help}");
         if name == "serve" {
             let flat: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
-            for setting in SETTINGS {
+            for setting in SETTINGS.iter() {
                 assert!(help.contains(&format!("--{}", setting.name)), "{}", setting.name);
                 assert!(flat.contains(&format!("[env: {}", setting.env())), "{}", setting.env());
             }

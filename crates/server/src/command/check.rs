@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use tollgate_policy::{LoadError, Options, Policy};
 
-use super::{count, fault_count, summary};
+use super::fault_count;
 use crate::cli::Ending;
-use crate::settings::StoreSettings;
+use crate::counted::{count, summary};
+use crate::settings::StoreKind;
 
 /// Report every fault of rule files.
 ///
@@ -17,7 +18,7 @@ use crate::settings::StoreSettings;
 #[command(
     after_help = "Examples:\n  tollgate check examples/rules\n  tollgate check shop.yaml messaging.yaml"
 )]
-pub struct Check {
+pub(crate) struct Check {
     /// Files and folders of rules; together they are one set, as `serve` would load it.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -26,7 +27,7 @@ pub struct Check {
     merge_domains: bool,
     /// Store that will count, as `serve` is told it: what it cannot count is a fault. Nothing connects to it.
     #[arg(long, value_name = "URL", default_value = "memory")]
-    store: StoreSettings,
+    store: StoreKind,
 }
 
 impl Check {
@@ -34,7 +35,7 @@ impl Check {
     ///
     /// # Errors
     /// When either cannot be written to.
-    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
+    pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
         match Policy::load(
             &self.paths,
             &Options { merge_domains: self.merge_domains, countable: self.store.countable() },

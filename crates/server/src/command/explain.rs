@@ -8,8 +8,9 @@ use tollgate_http_api::refusal_as_text;
 use tollgate_limiter::explain::{Verdict, explain};
 use tollgate_policy::{Entry, Options, Policy};
 
-use super::{count, fault_count};
+use super::fault_count;
 use crate::cli::Ending;
+use crate::counted::count;
 
 /// Tell which rule a descriptor falls under, why, and what would be charged.
 ///
@@ -19,7 +20,7 @@ use crate::cli::Ending;
 #[command(after_help = "Examples:
   tollgate explain --rules examples/rules --domain messaging message_type=marketing
   tollgate explain --rules examples/rules --domain shop --preview api_key=alice plan=gold")]
-pub struct Explain {
+pub(crate) struct Explain {
     /// Folder or file of rules; may be given more than once.
     #[arg(long, required = true, value_name = "PATH")]
     rules: Vec<PathBuf>,
@@ -52,7 +53,7 @@ impl Explain {
     ///
     /// # Errors
     /// When either cannot be written to.
-    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
+    pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
         let policy = match Policy::load(
             &self.rules,
             &Options { merge_domains: self.merge_domains, ..Options::default() },
