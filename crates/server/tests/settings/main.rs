@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tollgate_server::settings::{
     Fault, GrpcSettings, HttpSettings, Kind, Listen, RespSettings, SETTINGS, Secret, Setting, Settings,
-    Sources, StoreKind, TlsFiles,
+    Sources, StoreKind, TlsFiles, TlsSettings,
 };
 
 /// Flags, environment and file text, as a test writes them.

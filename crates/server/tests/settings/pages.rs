@@ -20,7 +20,7 @@ memory_max: 2GiB
 response_headers: true
 ```
 
-This page is made of the table in `crates/server/src/settings/table.rs`; a test holds the two together.
+This page is generated from the rows of the settings (`crates/server/src/settings` and `surfaces`); a test keeps it in step.
 ",
     );
     let mut heading = "";
