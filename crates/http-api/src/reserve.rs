@@ -18,7 +18,7 @@ use crate::desk::Desk;
 use crate::read::{self, Terms};
 use crate::shapes::{CancelRequest, CommitRequest, Ending as EndingShape, Settlement};
 
-impl<S: Store, L: Store> HttpApi<S, L> {
+impl<S: Store> HttpApi<S> {
     /// Answers `/v1/reserve`. A denial is an answer like any other, without an id.
     pub(crate) async fn reserve(&self, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
         let mut desk = Desk::take();

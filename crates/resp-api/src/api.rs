@@ -16,8 +16,8 @@ use crate::settings::RespSettings;
 
 /// The Redis protocol in front of a limiter. One serves any number of listeners and threads.
 #[derive(Debug)]
-pub struct RespApi<S: Store, L: Store = S> {
-    pub(crate) limiter: Arc<Limiter<S, L>>,
+pub struct RespApi<S: Store> {
+    pub(crate) limiter: Arc<Limiter<S>>,
     clock: Clocked,
     pub(crate) settings: RespSettings,
     pub(crate) figures: Figures,
@@ -36,10 +36,10 @@ impl std::fmt::Debug for Clocked {
     }
 }
 
-impl<S: Store, L: Store> RespApi<S, L> {
+impl<S: Store> RespApi<S> {
     /// A surface that asks `limiter` at the time of `clock`.
     #[must_use]
-    pub fn new(limiter: Arc<Limiter<S, L>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
+    pub fn new(limiter: Arc<Limiter<S>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
         let (started, clock) = (clock.now(), Clocked(clock));
         Self { limiter, clock, settings, figures: Figures::default(), started, clients: AtomicU64::new(0) }
     }
@@ -52,7 +52,7 @@ impl<S: Store, L: Store> RespApi<S, L> {
 
     /// The limiter.
     #[must_use]
-    pub const fn limiter(&self) -> &Arc<Limiter<S, L>> {
+    pub const fn limiter(&self) -> &Arc<Limiter<S>> {
         &self.limiter
     }
 
@@ -62,7 +62,7 @@ impl<S: Store, L: Store> RespApi<S, L> {
     }
 }
 
-impl<S: Store, L: Store> Surface for RespApi<S, L> {
+impl<S: Store> Surface for RespApi<S> {
     async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,

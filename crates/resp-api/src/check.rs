@@ -2,8 +2,9 @@
 
 use std::str::from_utf8;
 
+use futures_util::future::join_all;
 use tollgate_core::Timestamp;
-use tollgate_limiter::{AT_ONCE, Answer, Descriptor, Entry, Limiter, Request, Scratch, at_once};
+use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, MAX_IN_FLIGHT, Request, Scratch};
 use tollgate_store::Store;
 
 use crate::figures::Turn;
@@ -26,9 +27,9 @@ pub(crate) struct Check {
 
 impl Check {
     /// Decides the command of `arguments`, whose name and number are right, and answers it.
-    pub(crate) async fn decide<S: Store, L: Store>(
+    pub(crate) async fn decide<S: Store>(
         &mut self,
-        limiter: &Limiter<S, L>,
+        limiter: &Limiter<S>,
         (input, arguments): (&[u8], &[Span]),
         now: Timestamp,
         scratch: &mut Scratch,
@@ -76,7 +77,7 @@ impl Checks {
     pub(crate) fn join(&mut self, arguments: &[Span]) -> bool {
         self.spans.extend_from_slice(arguments);
         self.ends.push(self.spans.len());
-        self.ends.len() < AT_ONCE
+        self.ends.len() < MAX_IN_FLIGHT
     }
 
     /// Forgets what has joined, because nobody waits for it any more.
@@ -86,9 +87,9 @@ impl Checks {
     }
 
     /// Decides what has joined, all at once, and answers it in order.
-    pub(crate) async fn settle<S: Store, L: Store>(
+    pub(crate) async fn settle<S: Store>(
         &mut self,
-        limiter: &Limiter<S, L>,
+        limiter: &Limiter<S>,
         input: &[u8],
         now: Timestamp,
         reply: &mut Reply<'_>,
@@ -110,7 +111,7 @@ impl Checks {
                 (out, turn)
             }
         });
-        for (out, decided) in at_once(decisions).await {
+        for (out, decided) in join_all(decisions).await {
             reply.out.extend_from_slice(&out);
             turn.admitted += decided.admitted;
             turn.denied += decided.denied;

@@ -54,8 +54,8 @@ impl From<io::Error> for End {
 }
 
 /// One connection and its client.
-pub(crate) struct Connection<IO, S: Store, L: Store> {
-    api: Arc<RespApi<S, L>>,
+pub(crate) struct Connection<IO, S: Store> {
+    api: Arc<RespApi<S>>,
     io: IO,
     session: Session,
     half: Half,
@@ -72,13 +72,12 @@ struct Left {
     needed: usize,
 }
 
-impl<IO, S, L> Connection<IO, S, L>
+impl<IO, S> Connection<IO, S>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Store,
-    L: Store,
 {
-    pub(crate) fn new(api: Arc<RespApi<S, L>>, io: IO, id: u64) -> Self {
+    pub(crate) fn new(api: Arc<RespApi<S>>, io: IO, id: u64) -> Self {
         api.figures.clients.fetch_add(1, Relaxed);
         let session = Session::new(id, &api.settings);
         Self { api, io, session, half: Half::default(), waits_since: None, timer: None }
@@ -221,7 +220,7 @@ where
                 Ok(Parsed::Command { end }) => {
                     let form = arguments.first().and_then(|name| Form::of(name.of(input)));
                     if let Some(form) = form.filter(|_| self.session.is_known()) {
-                        if limiter.waits() {
+                        if limiter.store().is_remote() {
                             let mut reply = Reply { out, is_resp3 };
                             checks.settle(limiter, input, now, &mut reply, &mut turn).await;
                         }
@@ -240,7 +239,7 @@ where
                         run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
                         // What must wait for the store waits with others of its kind.
                         let name = arguments.first().map(|name| name.of(input));
-                        let joins = limiter.waits()
+                        let joins = limiter.store().is_remote()
                             && self.session.is_known()
                             && name.and_then(table::find).is_some_and(|command| {
                                 command.name == "tollgate.check" && command.takes(arguments.len())
@@ -366,7 +365,7 @@ where
     }
 }
 
-impl<IO, S: Store, L: Store> Drop for Connection<IO, S, L> {
+impl<IO, S: Store> Drop for Connection<IO, S> {
     fn drop(&mut self) {
         self.api.figures.clients.fetch_sub(1, Relaxed);
         self.half.forget(&self.api.figures);

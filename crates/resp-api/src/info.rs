@@ -11,11 +11,11 @@ use crate::session::Words;
 /// The Redis whose protocol is spoken; clients look here for what they may use.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";
 
-type Write<S, L> = fn(&RespApi<S, L>, &mut String);
+type Write<S> = fn(&RespApi<S>, &mut String);
 
 /// Writes the sections that `words` name, or all.
-pub(crate) fn write<S: Store, L: Store>(words: Words<'_>, api: &RespApi<S, L>, reply: &mut Reply<'_>) {
-    let sections: [(&str, Write<S, L>); 5] =
+pub(crate) fn write<S: Store>(words: Words<'_>, api: &RespApi<S>, reply: &mut Reply<'_>) {
+    let sections: [(&str, Write<S>); 5] =
         [("Server", server), ("Clients", clients), ("Stats", stats), ("Store", store), ("Rules", rules)];
     let is_named = |section: &str| {
         words.len() < 2
@@ -35,7 +35,7 @@ pub(crate) fn write<S: Store, L: Store>(words: Words<'_>, api: &RespApi<S, L>, r
     reply.text(&text);
 }
 
-fn server<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
+fn server<S: Store>(api: &RespApi<S>, text: &mut String) {
     let version = env!("CARGO_PKG_VERSION");
     let up = api.now().since(api.started).as_secs();
     let _ = write!(
@@ -47,7 +47,7 @@ fn server<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
     );
 }
 
-fn clients<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
+fn clients<S: Store>(api: &RespApi<S>, text: &mut String) {
     let figures = &api.figures;
     let _ = write!(
         text,
@@ -57,7 +57,7 @@ fn clients<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
     );
 }
 
-fn stats<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
+fn stats<S: Store>(api: &RespApi<S>, text: &mut String) {
     let figures = &api.figures;
     for (name, count) in [
         ("total_commands_processed", figures.commands()),
@@ -76,18 +76,18 @@ fn stats<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
 }
 
 /// Whether the store answers; each decision says it only to who asks (`WITHDEGRADED`).
-fn store<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
+fn store<S: Store>(api: &RespApi<S>, text: &mut String) {
     let _ = write!(
         text,
         "store_name:{}\r\nstore_gives_no_answer:{}\r\nstore_errors:{}\r\nlive_nodes:{}\r\n",
         api.limiter.store().name(),
-        u8::from(api.limiter.misses_the_store()),
+        u8::from(api.limiter.is_store_failing()),
         api.limiter.metrics().store_errors(),
         api.limiter.store().live_nodes()
     );
 }
 
-fn rules<S: Store, L: Store>(api: &RespApi<S, L>, text: &mut String) {
+fn rules<S: Store>(api: &RespApi<S>, text: &mut String) {
     let rules = api.limiter.rules();
     let policy = rules.policy();
     let _ = write!(

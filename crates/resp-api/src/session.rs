@@ -100,10 +100,10 @@ impl Session {
     }
 
     /// Answers `words`, unless it is a command for rules.
-    pub(crate) fn execute<S: Store, L: Store>(
+    pub(crate) fn execute<S: Store>(
         &mut self,
         words: Words<'_>,
-        api: &RespApi<S, L>,
+        api: &RespApi<S>,
         reply: &mut Reply<'_>,
     ) -> Next {
         let Some(name) = words.get(0) else { return Next::Go };
@@ -133,11 +133,11 @@ impl Session {
     }
 
     /// Answers a command of the table with a number of words that it takes.
-    fn known<S: Store, L: Store>(
+    fn known<S: Store>(
         &mut self,
         command: &Command,
         words: Words<'_>,
-        api: &RespApi<S, L>,
+        api: &RespApi<S>,
         reply: &mut Reply<'_>,
     ) -> Next {
         let settings = &api.settings;
@@ -175,12 +175,12 @@ impl Session {
         Next::Go
     }
 
-    fn auth<S: Store, L: Store>(
+    fn auth<S: Store>(
         &mut self,
         words: Words<'_>,
         settings: &RespSettings,
         reply: &mut Reply<'_>,
-        api: &RespApi<S, L>,
+        api: &RespApi<S>,
     ) {
         let (user, guess) = match (words.get(1), words.get(2), words.get(3)) {
             (Some(_), None, _) if settings.password.is_none() => return reply.error(NO_PASSWORD_SET),
@@ -196,7 +196,7 @@ impl Session {
     }
 
     /// Whether that user with that password may come in; from then on it is known.
-    fn admit<S: Store, L: Store>(&mut self, user: &[u8], guess: &[u8], api: &RespApi<S, L>) -> bool {
+    fn admit<S: Store>(&mut self, user: &[u8], guess: &[u8], api: &RespApi<S>) -> bool {
         // As in Redis, the user `default` without a password comes in with any.
         let is_right = api.settings.password.as_ref().is_none_or(|password: &Password| password.is(guess));
         let is_admitted = is_right && user == b"default";

@@ -157,9 +157,9 @@ impl Run {
 
     /// Decides what has joined, and answers it.
     #[inline]
-    pub(crate) async fn settle<S: Store, L: Store>(
+    pub(crate) async fn settle<S: Store>(
         &mut self,
-        limiter: &Limiter<S, L>,
+        limiter: &Limiter<S>,
         input: &[u8],
         now: Timestamp,
         scratch: &mut Scratch,

@@ -13,12 +13,7 @@ const STRANGER: &str = "NOAUTH HELLO must be called with the client already auth
                         the same time";
 
 impl Session {
-    pub(super) fn hello<S: Store, L: Store>(
-        &mut self,
-        words: Words<'_>,
-        api: &RespApi<S, L>,
-        reply: &mut Reply<'_>,
-    ) {
+    pub(super) fn hello<S: Store>(&mut self, words: Words<'_>, api: &RespApi<S>, reply: &mut Reply<'_>) {
         let is_resp3 = match words.get(1).map(number_of) {
             None => self.is_resp3,
             Some(Ok(2)) => false,
