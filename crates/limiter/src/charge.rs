@@ -67,8 +67,8 @@ impl<S: Store> Limiter<S> {
         if hard > 0 {
             match operation {
                 Operation::Take => self.store.take(&takes[..hard], Charge::Together, now, verdicts).await,
-                Operation::Hold { max_wait } => {
-                    self.store.hold(&takes[..hard], max_wait, now, verdicts).await;
+                Operation::Reserve { max_wait } => {
+                    self.store.reserve(&takes[..hard], max_wait, now, verdicts).await;
                 }
             }
             self.metrics.count_batch(Seat::here(), hard);
@@ -95,9 +95,9 @@ impl<S: Store> Limiter<S> {
                     self.store.take(soft, Charge::Each, now, verdicts).await;
                     self.metrics.count_batch(Seat::here(), soft.len());
                 }
-                Operation::Hold { max_wait } => {
+                Operation::Reserve { max_wait } => {
                     for take in &*soft {
-                        self.store.hold(&[*take], max_wait, now, verdicts).await;
+                        self.store.reserve(&[*take], max_wait, now, verdicts).await;
                         self.metrics.count_batch(Seat::here(), 1);
                     }
                 }

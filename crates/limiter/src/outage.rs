@@ -37,8 +37,8 @@ pub(crate) struct Mode {
 pub(crate) enum Operation {
     /// Now or not at all.
     Take,
-    /// Also ahead of time ([`Store::hold`]).
-    Hold { max_wait: Duration },
+    /// Also ahead of time ([`Store::reserve`]).
+    Reserve { max_wait: Duration },
 }
 
 /// A batch of which the store did not answer all.
@@ -122,10 +122,12 @@ impl<S: Store> Limiter<S> {
         match (mode.operation, mode.is_together) {
             (Operation::Take, true) => self.store.take(batch, Charge::Together, now, &mut answers).await,
             (Operation::Take, false) => self.store.take(batch, Charge::Each, now, &mut answers).await,
-            (Operation::Hold { max_wait }, true) => self.store.hold(batch, max_wait, now, &mut answers).await,
-            (Operation::Hold { max_wait }, false) => {
+            (Operation::Reserve { max_wait }, true) => {
+                self.store.reserve(batch, max_wait, now, &mut answers).await
+            }
+            (Operation::Reserve { max_wait }, false) => {
                 for take in batch {
-                    self.store.hold(&[*take], max_wait, now, &mut answers).await;
+                    self.store.reserve(&[*take], max_wait, now, &mut answers).await;
                 }
             }
         }

@@ -213,8 +213,8 @@ impl Store for Counters {
         on!(self, give_all_back(batch, now))
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        on!(self, hold(batch, max_wait, now, verdicts));
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        on!(self, reserve(batch, max_wait, now, verdicts));
     }
 
     async fn charge(

@@ -200,7 +200,7 @@ impl Store for MemcacheStore {
         together::give_all_back(&self.inner, batch, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         together::charge(&self.inner, batch, Some(max_wait), now, verdicts).await;
     }
 

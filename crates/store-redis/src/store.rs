@@ -347,7 +347,7 @@ impl Store for RedisStore {
         self.return_all(batch, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         if batch.iter().any(|take| is_leased(take.quota)) {
             let kind = move |cost| Kind::Hold(cost, max_wait);
             return self.take_with_leases(batch, Charge::Together, kind, now, verdicts).await;

@@ -21,15 +21,15 @@ use crate::store::RoutedStore;
 pub(crate) enum Operation {
     /// [`Store::take`] with [`Charge::Together`].
     Take,
-    /// [`Store::hold`].
-    Hold { max_wait: Duration },
+    /// [`Store::reserve`].
+    Reserve { max_wait: Duration },
 }
 
 impl Operation {
     async fn run(self, store: &impl Store, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
         match self {
             Self::Take => store.take(batch, Charge::Together, now, verdicts).await,
-            Self::Hold { max_wait } => store.hold(batch, max_wait, now, verdicts).await,
+            Self::Reserve { max_wait } => store.reserve(batch, max_wait, now, verdicts).await,
         }
     }
 }

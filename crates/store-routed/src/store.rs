@@ -123,14 +123,14 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
         if parts.shared.is_empty() { Ok(()) } else { self.shared.give_all_back(&parts.shared, now).await }
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let local = batch.iter().filter(|take| is_local(take.quota)).count();
         if local == 0 {
-            self.shared.hold(batch, max_wait, now, verdicts).await;
+            self.shared.reserve(batch, max_wait, now, verdicts).await;
         } else if local == batch.len() {
-            self.local.hold(batch, max_wait, now, verdicts).await;
+            self.local.reserve(batch, max_wait, now, verdicts).await;
         } else {
-            take_all_or_none(self, batch, Operation::Hold { max_wait }, now, verdicts).await;
+            take_all_or_none(self, batch, Operation::Reserve { max_wait }, now, verdicts).await;
         }
     }
 

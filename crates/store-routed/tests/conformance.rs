@@ -61,9 +61,9 @@ impl Store for ByKey {
         self.store.give_all_back(&with(batch, &quotas), now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let quotas = self.quotas(batch);
-        self.store.hold(&with(batch, &quotas), max_wait, now, verdicts).await;
+        self.store.reserve(&with(batch, &quotas), max_wait, now, verdicts).await;
     }
 
     async fn charge(

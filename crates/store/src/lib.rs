@@ -29,7 +29,7 @@ use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 ///
 /// What holds for every store, and is tested by the suite (feature `suite`) against [`ModelStore`]:
 /// - an unseen key, a forgotten one and an expired one answer alike: a fresh quota;
-/// - a key goes with one quota at a time (or its successors, [`Quota::succeeding`]); handing in a quota of another
+/// - a key goes with one quota at a time (or its successors, [`Quota::migrated_from`]); handing in a quota of another
 ///   shape starts afresh;
 /// - concurrent calls are as if made one after another: no two callers ever share a permit;
 /// - time is an argument and may step back: nothing is minted, nothing freezes for longer than the step. A shared store may
@@ -111,13 +111,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Holds the permits of every take of the batch, or none: as [`Store::take`] with [`Charge::Together`], but where a quota can
     /// promise permits that are not there yet, a take is admitted too when they will be within `max_wait`; the decision's
-    /// [`delay`](Decision::delay) says when ([`Quota::hold_word`]). Pushes one answer each onto `verdicts`.
+    /// [`delay`](Decision::delay) says when ([`Quota::reserve_word`]). Pushes one answer each onto `verdicts`.
     ///
     /// What is held is given back with [`Store::give_back`].
     ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.
-    fn hold(
+    fn reserve(
         &self,
         batch: &[Take<'_>],
         max_wait: Duration,

@@ -135,7 +135,7 @@ impl<S: Store> Limiter<S> {
         let Scratch { items, keys, overrides, verdicts, statuses, .. } = scratch;
         let mut takes: Vec<Take<'_>> = items.iter().map(|item| item.take(domain, overrides, keys)).collect();
         let batch = Batch { domain, items, takes: &mut takes, statuses, verdicts, now };
-        let charged = self.charge_together(batch, Operation::Hold { max_wait }).await;
+        let charged = self.charge_together(batch, Operation::Reserve { max_wait }).await;
         self.note_store_answers(verdicts);
         let mut holding = Holding::default();
         for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate() {

@@ -11,7 +11,7 @@ use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::StoreError;
 
 use super::{Hit, script};
-use crate::lease::{Mono, Node, Request, Terms, Timing};
+use tollgate_lease::{Mono, Node, Request, Terms, Timing};
 
 /// Locks, so that threads seldom meet.
 pub(super) const SHARDS: usize = 64;
@@ -138,7 +138,7 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 impl Shard {
     /// What keys of this quota share. `None`: it cannot be leased.
     pub(super) fn rule(&mut self, quota: &Quota, timing: Timing) -> Option<Arc<Rule>> {
-        if let Some(newest) = self.newest.as_ref().filter(|rule| rule.quota.counts_as(quota)) {
+        if let Some(newest) = self.newest.as_ref().filter(|rule| rule.quota.is_equivalent_to(quota)) {
             return Some(newest.clone());
         }
         let terms = Terms::with(quota, timing)?;

@@ -171,7 +171,7 @@ impl Ask {
     async fn of(self, store: &impl Store, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
         match self {
             Self::Take(charge) => store.take(batch, charge, now, verdicts).await,
-            Self::Hold(max_wait) => store.hold(batch, max_wait, now, verdicts).await,
+            Self::Hold(max_wait) => store.reserve(batch, max_wait, now, verdicts).await,
         }
     }
 }

@@ -212,10 +212,10 @@ impl<S: Store> Store for OutageStore<S> {
         Ok(())
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         self.wait().await;
         let mut answers = Verdicts::new();
-        self.inner.hold(&self.up(batch), max_wait, now, &mut answers).await;
+        self.inner.reserve(&self.up(batch), max_wait, now, &mut answers).await;
         self.merge(batch, answers, verdicts);
     }
 
