@@ -104,7 +104,7 @@ impl<S: Store> Server<S> {
 
     /// Waits until so many clients are connected.
     pub(crate) fn await_clients(&self, clients: usize) {
-        while self.api.figures().clients() != clients {
+        while self.api.stats().clients() != clients {
             std::thread::yield_now();
         }
     }

@@ -1,15 +1,16 @@
-//! What the surface counts of what it is asked. Connections are counted by `net`, decisions by rule by the limiter.
+//! Counters of the surface. Not here: connections (`net`) and decisions by rule (`limiter`).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Threads beyond so many share counters again.
-const LANES: usize = 16;
+/// Threads that count apart; further ones share counters with these.
+const SHARDS: usize = 16;
 
-/// Counters of one surface; each only grows, but for what is told otherwise. Read them at any time, from any thread.
+/// Counters of one surface. Each only grows, except those of what is there now. They can be read at any time, from any
+/// thread.
 #[derive(Debug, Default)]
-pub struct Figures {
-    lanes: [Lane; LANES],
+pub struct Stats {
+    shards: [Shard; SHARDS],
     pub(crate) clients: AtomicUsize,
     pub(crate) buffered: AtomicUsize,
     pub(crate) protocol_errors: AtomicU64,
@@ -20,24 +21,32 @@ pub struct Figures {
     pub(crate) over_budget: AtomicU64,
 }
 
-/// What the threads that have it count; on cache lines of its own.
+/// Counters of some threads, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Lane {
+struct Shard {
     commands: AtomicU64,
     admitted: AtomicU64,
     denied: AtomicU64,
 }
 
-/// What one turn of one connection has done.
+/// What has been done and not been added to [`Stats`] yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct Counts {
     pub(crate) commands: u64,
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
 }
 
-impl Turn {
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        self.commands += more.commands;
+        self.admitted += more.admitted;
+        self.denied += more.denied;
+    }
+}
+
+impl Counts {
     /// Counts a decision.
     #[inline]
     pub(crate) fn count(&mut self, is_admitted: bool) {
@@ -46,23 +55,23 @@ impl Turn {
     }
 }
 
-impl Figures {
+impl Stats {
     /// Commands answered.
     #[must_use]
     pub fn commands(&self) -> u64 {
-        self.sum(|lane| &lane.commands)
+        self.sum(|shard| &shard.commands)
     }
 
-    /// Decisions that let pass.
+    /// Decisions that admitted.
     #[must_use]
     pub fn admitted(&self) -> u64 {
-        self.sum(|lane| &lane.admitted)
+        self.sum(|shard| &shard.admitted)
     }
 
-    /// Decisions that did not.
+    /// Decisions that denied.
     #[must_use]
     pub fn denied(&self) -> u64 {
-        self.sum(|lane| &lane.denied)
+        self.sum(|shard| &shard.denied)
     }
 
     /// Connections being served now.
@@ -71,19 +80,20 @@ impl Figures {
         self.clients.load(Relaxed)
     }
 
-    /// Bytes of commands half arrived now; see [`RespSettings::max_buffered_bytes`](crate::RespSettings::max_buffered_bytes).
+    /// Bytes of commands that have arrived in part; see
+    /// [`RespSettings::max_buffered_bytes`](crate::RespSettings::max_buffered_bytes).
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.buffered.load(Relaxed)
     }
 
-    /// Connections closed because they did not speak the protocol, or went past one of its caps.
+    /// Connections closed because they broke the protocol or exceeded one of its caps.
     #[must_use]
     pub fn protocol_errors(&self) -> u64 {
         self.protocol_errors.load(Relaxed)
     }
 
-    /// Wrong passwords given.
+    /// Attempts to authenticate with a wrong user or password.
     #[must_use]
     pub fn wrong_passwords(&self) -> u64 {
         self.wrong_passwords.load(Relaxed)
@@ -101,42 +111,44 @@ impl Figures {
         self.slow_writers.load(Relaxed)
     }
 
-    /// Connections closed because they asked nothing for too long.
+    /// Connections closed because they sent no command for too long.
     #[must_use]
     pub fn idle(&self) -> u64 {
         self.idle.load(Relaxed)
     }
 
-    /// Connections closed because all half commands together were too large.
+    /// Connections closed because partial commands of all connections together were too large.
     #[must_use]
     pub fn over_budget(&self) -> u64 {
         self.over_budget.load(Relaxed)
     }
 
-    pub(crate) fn count(&self, turn: Turn) {
-        let lane = &self.lanes[here()];
-        for (count, more) in
-            [(&lane.commands, turn.commands), (&lane.admitted, turn.admitted), (&lane.denied, turn.denied)]
-        {
+    pub(crate) fn add(&self, counts: Counts) {
+        let shard = &self.shards[here()];
+        for (count, more) in [
+            (&shard.commands, counts.commands),
+            (&shard.admitted, counts.admitted),
+            (&shard.denied, counts.denied),
+        ] {
             if more > 0 {
                 count.fetch_add(more, Relaxed);
             }
         }
     }
 
-    fn sum(&self, count: impl Fn(&Lane) -> &AtomicU64) -> u64 {
-        self.lanes.iter().map(|lane| count(lane).load(Relaxed)).sum()
+    fn sum(&self, count: impl Fn(&Shard) -> &AtomicU64) -> u64 {
+        self.shards.iter().map(|shard| count(shard).load(Relaxed)).sum()
     }
 }
 
-/// The lane of this thread.
+/// The shard of the current thread.
 fn here() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static LANE: Cell<Option<usize>> = const { Cell::new(None) });
-    LANE.get().unwrap_or_else(|| {
-        let lane = NEXT.fetch_add(1, Relaxed) % LANES;
-        LANE.set(Some(lane));
-        lane
+    thread_local!(static SHARD: Cell<Option<usize>> = const { Cell::new(None) });
+    SHARD.get().unwrap_or_else(|| {
+        let shard = NEXT.fetch_add(1, Relaxed) % SHARDS;
+        SHARD.set(Some(shard));
+        shard
     })
 }
 
@@ -145,13 +157,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_count_apart_and_are_read_together() {
-        let figures = Figures::default();
+    fn threads_count_apart_and_are_summed_when_read() {
+        let stats = Stats::default();
         std::thread::scope(|scope| {
             for _ in 0..20 {
-                scope.spawn(|| figures.count(Turn { commands: 3, admitted: 2, denied: 1 }));
+                scope.spawn(|| stats.add(Counts { commands: 3, admitted: 2, denied: 1 }));
             }
         });
-        assert_eq!((figures.commands(), figures.admitted(), figures.denied()), (60, 40, 20));
+        assert_eq!((stats.commands(), stats.admitted(), stats.denied()), (60, 40, 20));
     }
 }
