@@ -14,6 +14,7 @@ use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity};
+use tollgate_store_routed::RoutedStore;
 
 /// How long the start waits for the store's first reply.
 const FIRST_STATE: Duration = Duration::from_millis(300);
@@ -24,27 +25,27 @@ const FIRST_STATE: Duration = Duration::from_millis(300);
 pub(crate) enum AnyStore {
     /// This process's memory.
     Memory(MemoryStore),
-    /// Redis or Valkey.
-    Redis(RedisStore),
-    /// memcached, which does not know its nodes.
+    /// Redis or Valkey, and this process's memory beside it.
+    Redis(RoutedStore<RedisStore, MemoryStore>),
+    /// memcached, which does not know its nodes, and this process's memory beside it.
     Memcache {
         /// The store.
-        store: MemcacheStore,
+        store: RoutedStore<MemcacheStore, MemoryStore>,
         /// Number of nodes that share it, from the settings.
         nodes: u32,
     },
 }
 
-/// A limiter on it, with this process's memory beside a shared store.
-pub(crate) type NodeLimiter = Limiter<AnyStore, MemoryStore>;
+/// A limiter on it.
+pub(crate) type NodeLimiter = Limiter<AnyStore>;
 
 impl AnyStore {
     /// Starts connecting, on the current tokio runtime.
     pub(crate) fn start(&self) {
         match self {
             Self::Memory(_) => {}
-            Self::Redis(store) => store.start(),
-            Self::Memcache { store, .. } => store.start(),
+            Self::Redis(store) => store.shared().start(),
+            Self::Memcache { store, .. } => store.shared().start(),
         }
     }
 
@@ -62,8 +63,17 @@ impl AnyStore {
     pub(crate) async fn close(&self) {
         match self {
             Self::Memory(_) => {}
-            Self::Redis(store) => store.close().await,
-            Self::Memcache { store, .. } => store.close().await,
+            Self::Redis(store) => store.shared().close().await,
+            Self::Memcache { store, .. } => store.shared().close().await,
+        }
+    }
+
+    /// This process's memory.
+    pub(crate) const fn memory(&self) -> &MemoryStore {
+        match self {
+            Self::Memory(store) => store,
+            Self::Redis(store) => store.local(),
+            Self::Memcache { store, .. } => store.local(),
         }
     }
 
@@ -71,8 +81,8 @@ impl AnyStore {
     pub(crate) fn changes(&self) -> Changes {
         match self {
             Self::Memory(_) => Changes(None),
-            Self::Redis(store) => Changes(Some(store.watch())),
-            Self::Memcache { store, .. } => Changes(Some(store.watch())),
+            Self::Redis(store) => Changes(Some(store.shared().watch())),
+            Self::Memcache { store, .. } => Changes(Some(store.shared().watch())),
         }
     }
 
@@ -92,8 +102,8 @@ impl AnyStore {
     pub(crate) fn state(&self) -> StoreState {
         match self {
             Self::Memory(_) => StoreState::Up,
-            Self::Redis(store) => store.state(),
-            Self::Memcache { store, .. } => store.state(),
+            Self::Redis(store) => store.shared().state(),
+            Self::Memcache { store, .. } => store.shared().state(),
         }
     }
 
@@ -103,7 +113,7 @@ impl AnyStore {
         match self {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
             Self::Redis(store) => {
-                let findings = store.check().await.into_iter();
+                let findings = store.shared().check().await.into_iter();
                 findings.filter(|it| it.severity == Severity::Refuse).map(|it| it.message).collect()
             }
         }
@@ -118,7 +128,7 @@ impl AnyStore {
             _ => ("trying", None),
         };
         let (since, why) = down.unzip();
-        let slow = if let Self::Redis(store) = self { store.slow() } else { None };
+        let slow = if let Self::Redis(store) = self { store.shared().slow() } else { None };
         let why = why.or(slow);
         StoreView { name, state, down_for: since.map(|since| since.elapsed()), why }
     }
@@ -161,6 +171,14 @@ impl Store for AnyStore {
             Self::Redis(store) => store.live_nodes(),
             Self::Memcache { nodes, .. } => *nodes,
         }
+    }
+
+    fn is_remote(&self) -> bool {
+        !matches!(self, Self::Memory(_))
+    }
+
+    fn has_local(&self) -> bool {
+        !matches!(self, Self::Memory(_))
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {

@@ -11,8 +11,9 @@ use tollgate_limiter::observe::StoreFigures;
 use tollgate_limiter::reload::{ReloadSettings, Reloader};
 use tollgate_policy::{Options, Policy};
 use tollgate_store_memcache::MemcacheStore;
-use tollgate_store_memory::{MemoryConfig, MemoryStats, MemoryStore};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tollgate_store_redis::RedisStore;
+use tollgate_store_routed::RoutedStore;
 
 use crate::any_store::{AnyStore, NodeLimiter};
 use crate::node::Node;
@@ -59,12 +60,12 @@ fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, String> {
         StoreKind::Memory => of(AnyStore::Memory(memory)),
         StoreKind::Redis(config) => {
             let store = RedisStore::new((**config).clone()).map_err(|error| error.to_string())?;
-            of(AnyStore::Redis(store)).with_local(memory)
+            of(AnyStore::Redis(RoutedStore::new(store, memory)))
         }
         StoreKind::Memcache(config) => {
             let nodes = store.nodes;
             let store = MemcacheStore::new((**config).clone()).map_err(|error| error.to_string())?;
-            of(AnyStore::Memcache { store, nodes }).with_local(memory)
+            of(AnyStore::Memcache { store: RoutedStore::new(store, memory), nodes })
         }
     })
 }
@@ -73,14 +74,7 @@ fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, String> {
 fn watch_memory(limiter: &Arc<NodeLimiter>) {
     let watched = Arc::downgrade(limiter);
     limiter.metrics().watch_store("memory", move || {
-        let stats = watched.upgrade().map(|limiter| memory_stats(&limiter)).unwrap_or_default();
+        let stats = watched.upgrade().map(|limiter| limiter.store().memory().stats()).unwrap_or_default();
         StoreFigures::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
     });
-}
-
-fn memory_stats(limiter: &NodeLimiter) -> MemoryStats {
-    match (limiter.store(), limiter.local()) {
-        (AnyStore::Memory(memory), _) | (_, Some(memory)) => memory.stats(),
-        _ => MemoryStats::default(),
-    }
 }

@@ -17,13 +17,13 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &AnyStore) -> fmt::R
     match store {
         AnyStore::Memory(_) => Ok(()),
         AnyStore::Redis(store) => {
-            let figures = store.figures();
+            let figures = store.shared().figures();
             work(to, &figures)?;
             flights(to, &figures)?;
             leases(to, &figures)
         }
         AnyStore::Memcache { store, .. } => {
-            let figures = store.figures();
+            let figures = store.shared().figures();
             work(to, &as_of_redis(&figures))?;
             let more = [
                 (

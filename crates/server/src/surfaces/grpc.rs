@@ -13,7 +13,6 @@ use crate::settings::parse::{self, Listen};
 use crate::settings::row::Heading::{Guard, Listen as Where};
 use crate::settings::row::{OptionalRow, Row, rows};
 use crate::surface::{Kind, Mount, Mounted, Process};
-use tollgate_store_memory::MemoryStore;
 
 rows! {
     /// The rows of this surface.
@@ -80,7 +79,7 @@ impl Mount for GrpcSettings {
 }
 
 /// Envoy's service, which the HTTP surface offers as JSON too.
-pub(super) fn service(process: &Process<'_>, limits: Limits) -> Arc<RateLimitService<AnyStore, MemoryStore>> {
+pub(super) fn service(process: &Process<'_>, limits: Limits) -> Arc<RateLimitService<AnyStore>> {
     let node = process.node;
     let (limiter, clock) = (Arc::clone(&node.limiter), Arc::clone(&node.clock));
     let replies = process.decisions.replies.clone();

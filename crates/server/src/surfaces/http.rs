@@ -12,7 +12,6 @@ use tollgate_envoy_rls::Limits;
 use tollgate_headers::{Style, UnknownStyle};
 use tollgate_http_api::{HttpApi, HttpSettings as ApiSettings, Node, Token};
 use tollgate_policy::Policy;
-use tollgate_store_memory::MemoryStore;
 
 use super::grpc;
 use crate::acceptor::Acceptor;
@@ -133,7 +132,7 @@ impl Mount for HttpSettings {
     }
 }
 
-type Api = HttpApi<AnyStore, MemoryStore>;
+type Api = HttpApi<AnyStore>;
 
 /// Metrics of all workers.
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use std::time::Duration;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tollgate_resp_api::{Password, RespApi, RespSettings as ApiSettings};
-use tollgate_store_memory::MemoryStore;
 
 use crate::acceptor::Acceptor;
 use crate::any_store::AnyStore;
@@ -81,7 +80,7 @@ impl Mount for RespSettings {
 }
 
 #[derive(Debug)]
-struct Metrics(Arc<RespApi<AnyStore, MemoryStore>>);
+struct Metrics(Arc<RespApi<AnyStore>>);
 
 impl Collector for Metrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
