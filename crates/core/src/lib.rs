@@ -14,7 +14,6 @@ mod rational;
 mod reservation;
 mod slots;
 mod state;
-mod template;
 mod time;
 
 pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
@@ -28,5 +27,4 @@ pub use quota::{CivilUnit, Period, Quota, QuotaError, Sharing};
 pub use reservation::Reservation;
 pub use slots::{Holder, Slots};
 pub use state::{Expiry, Shape, State, UsualStep, Wide, Word, WordStep};
-pub use template::{Content, Part, Placeholder, Template, TemplateError};
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp};

@@ -26,9 +26,9 @@ use tollgate_net::{Surface, draining};
 use tollgate_store::Store;
 
 use crate::body::Incoming;
-use crate::clocks::{Busy, Clocks, Dead, Due};
 use crate::head::{Refusal, admit};
 use crate::health::{self, Signs};
+use crate::keep_alive::{Busy, Clocks, Dead, Due};
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
 use crate::service::{Caller, Desk, RateLimitService};

@@ -12,8 +12,8 @@ use tollgate_store::Store;
 
 use crate::body::Budget;
 use crate::node::Node;
+use crate::parsed::Caps;
 use crate::settings::HttpSettings;
-use crate::sheet::Caps;
 
 /// Heavy answers (metrics, rules) that are worked on at once.
 const HEAVY: usize = 2;

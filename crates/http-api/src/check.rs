@@ -11,12 +11,12 @@ use tollgate_store::Store;
 
 use crate::answer::{Answer, JSON, Refusal};
 use crate::api::HttpApi;
+use crate::buffers::Desk;
 use crate::decision;
 use crate::denied::refuse;
-use crate::desk::Desk;
+use crate::parsed::{Ask, Room, Sheet};
 use crate::query::{self, CheckQuery, Told};
-use crate::sheet::{Ask, Room, Sheet};
-use crate::{read, scan};
+use crate::{json_body, scan};
 
 impl<S: Store, L: Store> HttpApi<S, L> {
     /// Answers `/v1/check`; `body` is empty where the method has none.
@@ -35,7 +35,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
                 ));
             }
             if !scan::check(body, &mut sheet, self.caps) {
-                read::check(body, &mut sheet, self.caps)?;
+                json_body::check(body, &mut sheet, self.caps)?;
             }
             if !sheet.is_batch && body.len() > self.settings.max_body_bytes {
                 let detail = format!("the body is above {} bytes", self.settings.max_body_bytes);

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use tollgate_store::Store;
 
+use crate::algorithm_table;
 use crate::api::HttpApi;
-use crate::choosing;
 use crate::operations::{Access, OPERATIONS};
 
 /// Nothing but the page's own style.
@@ -60,7 +60,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             let _ = writeln!(page, "<tr><td><code>{method} {path}</code><td>{}{token}", operation.summary);
         }
         page.push_str("</table>\n<h2>Which algorithm?</h2>\n");
-        page.push_str(&choosing::table());
+        page.push_str(&algorithm_table::table());
         page
     }
 }

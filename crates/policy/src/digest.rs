@@ -6,7 +6,8 @@
 //! A change of what is written here changes every stored digest: raise `FORMAT` with it.
 
 use sha2::{Digest as _, Sha256};
-use tollgate_core::{Algorithm, Align, LeakyForm, Part, Period, Refill, Template};
+use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill};
+use tollgate_headers::{Part, Template};
 
 use crate::domain::Charge;
 use crate::limit::Limit;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ipnet::IpNet;
-use tollgate_core::{Placeholder, TemplateError};
+use tollgate_headers::{Placeholder, TemplateError};
 use tollgate_human_text::{clip, did_you_mean};
 
 use crate::place::Place;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate_core::{Content, Part, Template};
+use tollgate_headers::{Content, Part, Template};
 
 use crate::error::RuleError;
 

@@ -1,6 +1,6 @@
 //! `response:` how an HTTP surface answers a denied request.
 
-use tollgate_core::Part;
+use tollgate_headers::Part;
 use tollgate_policy::{Response, ResponsePart, ResponseSpec};
 
 use super::known_keys::Section;

@@ -1,0 +1,239 @@
+//! Messages: how they travel, and what the ledger and the hosts do when they come.
+
+use tollgate_core::Timestamp;
+use tollgate_lease::{Call, Mono, Op, Reply, Request};
+
+use super::{Asked, COOLING_NS, Caller, Event, Host, Message, Rule, World};
+use crate::checker::Broken;
+
+impl World<'_> {
+    pub(super) fn send_lease(&mut self, host: usize, mut request: Request) -> Result<(), Broken> {
+        // Those who wait behind the first have been told to; the ledger need not be asked once for each.
+        let waits: u64 = self.hosts[host].waiting.iter().map(|caller| caller.cost).sum();
+        let waits = waits + self.hosts[host].behind;
+        request.need = request.need.max(waits.saturating_sub(request.held).min(self.plan.burst));
+        request.want = request.want.max(request.need);
+        self.hosts[host].requested = request.seq;
+        if self.now < self.hosts[host].cool_until {
+            let Host { node, rule, .. } = &mut self.hosts[host];
+            node.on_lost(&self.rules[*rule].terms, request.seq);
+            return self.answer_waiting(host, false);
+        }
+        self.out.requests += 1;
+        self.send(host, Op::Lease(request));
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, host: usize, op: Op) -> u64 {
+        self.numbers += 1;
+        let there = self.wall(host).as_nanos().saturating_add_signed(self.hosts[host].skew_ns);
+        let Host { rule, life, .. } = self.hosts[host];
+        let Rule { terms, quota, .. } = &self.rules[rule];
+        let window_ends_us = terms.window_ends_us(quota, Timestamp::from_nanos(there));
+        let message = Message { number: self.numbers, call: Call { op, window_ends_us }, rule };
+        self.note(|| format!("h{host} sends #{} {op:?}", message.number));
+        // What must not come twice goes by a connection that sends it once.
+        let is_repeatable = !matches!(op, Op::GiveBack { .. });
+        for at in self.deliveries(host, is_repeatable) {
+            self.at(at, Event::ToLedger { host, life, message });
+        }
+        if matches!(op, Op::Lease(_) | Op::Take { .. }) {
+            self.served.called(self.now);
+            self.at(self.now + self.plan.patience_ns(), Event::Patience { host, life, message });
+        }
+        self.numbers
+    }
+
+    /// When a message arrives: not at all, once, or twice.
+    pub(super) fn deliveries(&mut self, host: usize, is_repeatable: bool) -> Vec<u64> {
+        let is_faulty = self.now < self.plan.calm_from_ns;
+        let mut times = if is_faulty && self.rng.percent(self.plan.loss) { 0 } else { 1 };
+        if is_faulty && is_repeatable && self.rng.percent(self.plan.twice) {
+            times += 1;
+        }
+        if self.now < self.silent_until {
+            times = 0;
+        }
+        let mut at = Vec::with_capacity(times);
+        for nth in 0..times {
+            let (low, high) = self.plan.delay_ns;
+            let mut delay = self.rng.range(low, high);
+            if is_faulty && (self.rng.percent(self.plan.slow) || nth > 0 && self.rng.percent(30)) {
+                delay = self.rng.range(high, 3 * self.plan.tau_ns());
+            }
+            let far_ns = if host == 0 { self.plan.far_ns } else { 0 };
+            at.push(self.now + delay + far_ns);
+        }
+        at
+    }
+
+    pub(super) fn at_ledger(&mut self, host: usize, life: u64, message: Message) -> Result<(), Broken> {
+        if self.now < self.silent_until {
+            return Ok(());
+        }
+        self.tick();
+        let clock_us = self.clock_us();
+        let terms = &self.rules[message.rule].terms;
+        let reply = self.ledger.apply(terms, message.call, clock_us);
+        self.forget_at_us = self.ledger.forget_at_us(terms);
+        self.digest(reply.taken ^ reply.granted << 40 ^ reply.admitted << 50);
+        self.note(|| format!("ledger #{} of h{host}: {reply:?}", message.number));
+        self.checker.window(reply.ends_us, self.now);
+        let terms = &self.rules[message.rule].terms;
+        self.checker.stood(&self.ledger, terms, self.now);
+        match message.call.op {
+            Op::Take { cost, times } if !reply.refused => {
+                // I5: what is there and nobody holds is not denied.
+                let room = terms.full().saturating_sub(reply.taken) / terms.interval();
+                if reply.admitted < times && room >= cost && cost > 0 {
+                    return Err(format!("I5: denied {cost} with {room} there"));
+                }
+                self.checker.admit(cost * reply.admitted, self.now)?;
+            }
+            Op::GiveBack { cost } if !reply.refused => self.checker.give_back(cost),
+            _ => {}
+        }
+        self.book()?;
+        for at in self.deliveries(host, true) {
+            self.at(at, Event::ToHost { host, life, message, reply });
+        }
+        Ok(())
+    }
+
+    pub(super) fn at_host(&mut self, host: usize, message: Message, reply: Reply) -> Result<(), Broken> {
+        let now = self.mono(host);
+        if reply.refused && reply.now_us > 0 {
+            let wall_ns = self.wall(host).as_nanos();
+            self.hosts[host].skew_ns = (reply.now_us * 1_000).cast_signed() - wall_ns.cast_signed();
+        }
+        match message.call.op {
+            Op::Lease(_) if self.hears(host, &reply, now) => {
+                self.hosts[host].granted += reply.granted;
+                self.note(|| format!("h{host} hears #{}: {} granted", message.number, reply.granted));
+                self.answer_waiting(host, true)?;
+            }
+            Op::Lease(request) if self.hosts[host].node.is_waiting_for(request.seq) => {
+                return Err(format!("h{host} heard #{}, and waits for it all the same", message.number));
+            }
+            Op::Take { cost, .. } => {
+                if let Some(Asked { at, callers, .. }) = self.asked(host, message.number) {
+                    if self.hosts[host].rule == message.rule {
+                        self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, at, now);
+                    }
+                    if reply.refused {
+                        // Once more, with the window of then; the others give up.
+                        let first = callers.iter().find(|caller| caller.by >= self.now).copied();
+                        self.hosts[host].central.extend(first);
+                    } else {
+                        self.deal(host, (cost, &callers), &reply, message.rule)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.settle_host(host)
+    }
+
+    fn hears(&mut self, host: usize, reply: &Reply, now: Mono) -> bool {
+        let Host { node, rule, .. } = &mut self.hosts[host];
+        node.on_grant(&self.rules[*rule].terms, reply, now)
+    }
+
+    /// When a merged take that is under way was sent; once, with its reply, or when none is waited for any longer.
+    pub(super) fn asked(&mut self, host: usize, number: u64) -> Option<Asked> {
+        let asked = &mut self.hosts[host].asked;
+        let at = asked.iter().position(|asked| asked.number == number)?;
+        Some(asked.remove(at))
+    }
+
+    /// Deals a merged take's answer out to its callers.
+    pub(super) fn deal(
+        &mut self,
+        host: usize,
+        (cost, callers): (u64, &[Caller]),
+        reply: &Reply,
+        rule: usize,
+    ) -> Result<(), Broken> {
+        let (mut dealt, times) = (0, callers.len() as u64);
+        for (nth, caller) in (0..).zip(callers) {
+            let decision = self.rules[rule].terms.decision_of(reply, cost, nth, times);
+            self.note(|| format!("h{host} central {cost}: {decision:?}"));
+            dealt += u64::from(decision.is_admitted());
+            if caller.by < self.now {
+                continue; // heard by nobody: its time was over
+            }
+            if decision.is_admitted() {
+                self.served.admitted(host, cost, self.now);
+            }
+            if decision.is_admitted() && self.plan.late_refunds && self.rng.percent(self.plan.refunds) {
+                self.give_back_later(host, cost);
+            }
+        }
+        self.out.admitted += dealt * cost;
+        if dealt > reply.admitted {
+            return Err(format!(
+                "I3: {dealt} callers were admitted where the ledger admitted {}",
+                reply.admitted
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn out_of_patience(&mut self, host: usize, message: Message) -> Result<(), Broken> {
+        match message.call.op {
+            Op::Lease(request) => {
+                let waited = self.hosts[host].node.is_waiting_for(request.seq);
+                if waited {
+                    self.note(|| format!("h{host} gives #{} up", message.number));
+                    let Host { node, rule, .. } = &mut self.hosts[host];
+                    node.on_lost(&self.rules[*rule].terms, request.seq);
+                    self.hosts[host].cool_until = self.now + COOLING_NS;
+                    self.answer_waiting(host, false)?;
+                }
+            }
+            Op::Take { .. } => {
+                if let Some(Asked { callers, .. }) = self.asked(host, message.number) {
+                    self.hosts[host].cool_until = self.now + COOLING_NS;
+                    for caller in callers.iter().filter(|caller| caller.by > 0) {
+                        self.served.late(host, self.now);
+                        self.degrade(host, caller.cost)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.settle_host(host)
+    }
+
+    /// Those who waited ask again; or hear that nobody answers.
+    pub(super) fn answer_waiting(&mut self, host: usize, has_answer: bool) -> Result<(), Broken> {
+        let mut waiting = std::mem::take(&mut self.hosts[host].waiting);
+        while let Some(caller) = waiting.pop_front() {
+            self.hosts[host].behind = waiting.iter().map(|caller| caller.cost).sum();
+            if !has_answer {
+                self.served.late(host, self.now);
+                self.degrade(host, caller.cost)?;
+            } else if !self.take(host, caller, false)? && !self.hosts[host].waiting.is_empty() {
+                break; // the others wait behind it
+            }
+        }
+        self.hosts[host].waiting.append(&mut waiting);
+        self.hosts[host].behind = 0;
+        Ok(())
+    }
+
+    pub(super) fn wake(&mut self, host: usize) -> Result<(), Broken> {
+        self.hosts[host].wake_at = 0;
+        let now = self.mono(host);
+        if self.now < self.hosts[host].cool_until {
+            let (at, life) = (self.hosts[host].cool_until, self.hosts[host].life);
+            self.at(at, Event::Wake { host, life });
+            return Ok(());
+        }
+        let Host { node, rule, .. } = &mut self.hosts[host];
+        if let Some(request) = node.on_time(&self.rules[*rule].terms, now) {
+            self.send_lease(host, request)?;
+        }
+        self.settle_host(host)
+    }
+}
