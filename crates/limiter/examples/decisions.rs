@@ -15,7 +15,6 @@ use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_limiter::{
     Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, ReserveTerms, Scratch, Throttle,
 };
-use tollgate_policy::{Options, Source};
 use tollgate_store::{Charge, Key, Store, Take, Verdicts, block_on};
 use tollgate_store_memory::MemoryStore;
 
@@ -32,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let what = arguments.next().unwrap_or_default();
     let rounds: u32 = arguments.next().unwrap_or_default().parse()?;
     let text = if what == "together" { format!("{RULES}\ncharge: together") } else { RULES.to_owned() };
-    let policy = Policy::parse(&[Source { name: "shop.yaml".into(), text }], &Options::default())?;
+    let policy = tollgate_rule_files::parse_text("shop.yaml", text)?;
     let quota = policy.rules().next().ok_or("no rule")?.limits[0].quota.clone();
     let limiter: Limiter<MemoryStore> =
         Limiter::new(policy, MemoryStore::default(), LimiterSettings::default());

@@ -146,7 +146,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
     /// Puts `policy` into force from `now` on; counters of rules that are in both keep their counts.
     pub fn replace(&self, policy: Policy, now: Timestamp) {
         let old = self.rules.load();
-        let policy = policy.succeeding(old.policy(), now);
+        let policy = policy.migrated_from(old.policy(), now);
         let generation = old.generation + 1;
         let meters = self.metrics.meters_for(&policy);
         let rules = Rules { meters, policy, generation, shares: ArcSwapOption::empty() };

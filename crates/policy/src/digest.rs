@@ -161,7 +161,7 @@ impl Writer {
         self.bytes(&[kind]);
         self.text(&text);
         self.option(*ipv6_prefix, |writer, bits| writer.number(bits.into()));
-        [share_threshold, value_to_metric, detailed_metric].map(|flag| self.flag(*flag));
+        [share_threshold, value_to_metric, detailed_metric].into_iter().for_each(|flag| self.flag(*flag));
         self.option(rule.as_ref(), Self::rule);
         self.list(children, Self::descriptor);
     }
@@ -191,7 +191,7 @@ impl Writer {
             }
         }
         self.list(replaces, |writer, name| writer.text(name));
-        [shadow_mode, quota_mode].map(|flag| self.flag(*flag));
+        [shadow_mode, quota_mode].into_iter().for_each(|flag| self.flag(*flag));
         self.option(metadata.as_ref(), Self::json_map);
         self.choice(on_store_failure.name());
         self.choice(sharing.name());

@@ -84,7 +84,7 @@ pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
     }
 }
 
-/// Reads one text as the rule file `rules.yaml`.
+/// Reads one text; `name` is how errors name it.
 ///
 /// # Errors
 /// [`Faults`]: everything that is wrong.
@@ -92,12 +92,12 @@ pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
 /// # Example
 /// ```
 /// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 5}}]}";
-/// let policy = tollgate_rule_files::parse_text(text)?;
+/// let policy = tollgate_rule_files::parse_text("shop.yaml", text)?;
 /// assert_eq!(policy.rules().next().map(|rule| rule.limits[0].requests_per_unit), Some(5));
 /// # Ok::<(), tollgate_rule_files::Faults>(())
 /// ```
-pub fn parse_text(text: &str) -> Result<Policy, Faults> {
-    let file = RuleFile { name: "rules.yaml".into(), text: text.to_owned() };
+pub fn parse_text(name: &str, text: impl Into<String>) -> Result<Policy, Faults> {
+    let file = RuleFile { name: name.into(), text: text.into() };
     Ok(parse(&[file], &Options::default())?.policy)
 }
 

@@ -8,7 +8,8 @@ pub use check::Check;
 pub use explain::Explain;
 pub use serve::Serve;
 
-use tollgate_policy::{LoadError, Policy};
+use tollgate_policy::Policy;
+use tollgate_rule_files::LoadError;
 
 /// `1 rule`, `2 rules`.
 pub(crate) fn count(number: usize, one: &str) -> String {

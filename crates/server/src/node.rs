@@ -1,4 +1,4 @@
-//! What the surfaces of one process share: the limiter, the clock, the rules' reloader, and whether clients should come.
+//! What the surfaces of one process share: the limiter, the clock, the source of the rules, and whether clients should come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate_core::Clock;
-use tollgate_limiter::reload::Reloader;
+use tollgate_limiter::follow::Follower;
+use tollgate_rule_files::WatchHandle;
 
 use crate::counters::NodeLimiter;
 
@@ -19,12 +20,21 @@ pub struct Node {
     pub limiter: Arc<NodeLimiter>,
     /// The one clock of the process.
     pub clock: Arc<dyn Clock>,
-    /// Keeps the rules as the files are.
-    pub reloader: Reloader,
+    /// Where the rules come from.
+    pub rules: NodeRules,
     /// It is ready only while the store answers.
     needs_store: bool,
     draining: AtomicBool,
     ready: watch::Sender<bool>,
+}
+
+/// Where the rules of a node come from.
+#[derive(Debug)]
+pub struct NodeRules {
+    /// Has the files read again; the source ends with it.
+    pub files: WatchHandle,
+    /// Puts each change in force.
+    pub follower: Follower,
 }
 
 impl std::fmt::Debug for Node {
@@ -39,13 +49,13 @@ impl Node {
     pub fn new(
         limiter: Arc<NodeLimiter>,
         clock: Arc<dyn Clock>,
-        reloader: Reloader,
+        rules: NodeRules,
         needs_store: bool,
     ) -> Self {
         let node = Self {
             limiter,
             clock,
-            reloader,
+            rules,
             needs_store,
             draining: AtomicBool::new(false),
             ready: watch::Sender::new(false),
@@ -113,7 +123,7 @@ impl tollgate_http_api::Node for Node {
         tollgate_http_api::NodeState {
             is_ready: self.is_ready(),
             is_draining: self.is_draining(),
-            last_error: self.reloader.state().fault.as_deref().map(Into::into),
+            last_error: self.rules.follower.state().error.as_deref().map(Into::into),
             store: self.limiter.store().view(),
         }
     }

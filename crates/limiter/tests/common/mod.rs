@@ -15,15 +15,13 @@ use tollgate_limiter::{
     Descriptor, DescriptorAnswer, Entry, LimitOverride, Limiter, LimiterSettings, Policy, Request, Scratch,
     Unit,
 };
-use tollgate_policy::{Options, Source};
 use tollgate_store::{ModelStore, Store, block_on};
 
 /// A whole minute, hour and day begin here.
 pub(crate) const NOON: Timestamp = Timestamp::from_unix_seconds(1_699_920_000);
 
 pub(crate) fn policy(text: &str) -> Policy {
-    let source = Source { name: "rules.yaml".into(), text: text.into() };
-    Policy::parse(&[source], &Options::default()).unwrap_or_else(|faults| panic!("{faults}"))
+    tollgate_rule_files::parse_text("rules.yaml", text).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 pub(crate) fn limiter(text: &str) -> Limiter<ModelStore> {

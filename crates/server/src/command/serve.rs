@@ -12,8 +12,9 @@ use tollgate_clock::SystemClock;
 use tollgate_core::Clock;
 use tollgate_limiter::Limiter;
 use tollgate_limiter::observe::StoreFigures;
-use tollgate_limiter::reload::{ReloadSettings, Reloader};
-use tollgate_policy::{Options, Policy};
+use tollgate_limiter::follow::follow;
+use tollgate_policy::Policy;
+use tollgate_rule_files::{FileSource, Options, RuleSet, WatchSettings, load};
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::{MemoryConfig, MemoryStats, MemoryStore};
 use tollgate_store_redis::RedisStore;
@@ -21,7 +22,7 @@ use tollgate_store_redis::RedisStore;
 use super::count;
 use crate::cli::Ending;
 use crate::counters::{Counters, NodeLimiter};
-use crate::node::Node;
+use crate::node::{Node, NodeRules};
 use crate::screen::Screen;
 use crate::server::Server;
 use crate::settings::{Kind, Listen, SETTINGS, Settings, Sources, StoreSettings, Surface};
@@ -148,11 +149,11 @@ impl Serve {
         }
         let options =
             Options { merge_domains: settings.merge_domains, countable: settings.store.countable() };
-        let policy = match load(&settings.rules, &options) {
-            Ok(policy) => policy,
+        let rules = match load_rules(&settings.rules, &options) {
+            Ok(rules) => Some(rules),
             Err(_) if settings.start_anyway => {
                 tracing::warn!("starting without rules: not ready, and calls fail until the files are right");
-                Policy::empty()
+                None
             }
             Err(error) => {
                 writeln!(talk, "{error}")?;
@@ -164,9 +165,11 @@ impl Serve {
                 return Ok(Ending::No);
             }
         };
-        for warning in policy.warnings() {
+        let loaded = rules.as_ref().map(|rules| rules.revision.clone());
+        for warning in rules.iter().flat_map(|rules| &rules.warnings) {
             tracing::warn!("{warning}");
         }
+        let policy = rules.map_or_else(Policy::empty, |rules| rules.policy);
         if matches!(settings.store, StoreSettings::Memcache(_)) && settings.resp != Listen::Off {
             tracing::warn!(
                 "memcached cannot count CL.THROTTLE, THROTTLE and TOLLGATE.THROTTLE: this node counts them in its memory, by its \
@@ -186,9 +189,11 @@ impl Serve {
             StoreFigures::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
         });
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let watched = ReloadSettings::new(settings.rules.clone(), options);
-        let reloader = Reloader::start(Arc::clone(&limiter), Arc::clone(&clock), watched)?;
-        let node = Arc::new(Node::new(limiter, clock, reloader, settings.ready_needs_store));
+        let watched = WatchSettings { loaded, ..WatchSettings::new(settings.rules.clone(), options) };
+        let (files, rule_files) = FileSource::watch(watched);
+        let follower = follow(files, Arc::clone(&limiter), Arc::clone(&clock))?;
+        let rules = NodeRules { files: rule_files, follower };
+        let node = Arc::new(Node::new(limiter, clock, rules, settings.ready_needs_store));
         let server = match Server::bind(settings.clone(), Arc::clone(&node)) {
             Ok(server) => server,
             Err(error) => {
@@ -247,14 +252,14 @@ fn in_memory(limiter: &NodeLimiter) -> MemoryStats {
 }
 
 /// Rules that limit something, or what is wrong, one fault a line.
-fn load(paths: &[PathBuf], options: &Options) -> Result<Policy, String> {
-    let policy = Policy::load(paths, options).map_err(|error| error.to_string())?;
-    if policy.domains().is_empty() {
+fn load_rules(paths: &[PathBuf], options: &Options) -> Result<RuleSet, String> {
+    let rules = load(paths, options).map_err(|error| error.to_string())?;
+    if rules.policy.domains().is_empty() {
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         return Err(format!(
             "{}: holds no rule file; only *.yaml, *.yml and *.json are read",
             paths.join(", ")
         ));
     }
-    Ok(policy)
+    Ok(rules)
 }

@@ -8,7 +8,7 @@ use super::table::{Kind, SETTINGS, Setting};
 
 /// Reads `text`, which stands in the file `path`; what is wrong goes to `faults`.
 pub(super) fn read(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Layer {
-    let (entries, found) = tollgate_policy::read_flat(path, text);
+    let (entries, found) = tollgate_rule_files::read_flat_yaml(path, text);
     let mut layer = Layer::new();
     for fault in found {
         let place = if fault.path.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use tollgate_policy::did_you_mean;
+use tollgate_human_text::did_you_mean;
 
 use super::table::{Kind, SETTINGS, Setting, named};
 use super::{Fault, file, peer};

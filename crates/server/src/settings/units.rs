@@ -67,7 +67,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
 /// What is wrong, and what to write instead.
 pub fn span(text: &str) -> Result<Duration, String> {
     let zero = (text == "0").then_some(Duration::ZERO);
-    zero.or_else(|| tollgate_policy::parse_span(text))
+    zero.or_else(|| tollgate_human_text::parse_duration(text))
         .ok_or_else(|| format!("{text:?} is no span; write such as 500ms, 5s or 1h30m"))
 }
 
