@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tollgate_core::{Clock, ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
-use tollgate_limiter::{Limiter, LimiterSettings, Policy};
+use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::Surface as _;
 use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::Surface;
-use tollgate_rule_files::parse_text;
 use tollgate_resp_api::{Password, RespApi, RespSettings};
+use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
 const RULES: &str = "{domain: d, descriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 2}}]}";

@@ -26,7 +26,10 @@ pub fn read_any_text(text: &str) {
     let mut rules = 0;
     for (number, rule) in policy.rules().enumerate() {
         assert_eq!(rule.index, number);
-        assert!(rule.limits.is_empty() == rule.unlimited && rule.place.as_ref().is_some_and(|place| place.line >= 1));
+        assert!(
+            rule.limits.is_empty() == rule.unlimited
+                && rule.place.as_ref().is_some_and(|place| place.line >= 1)
+        );
         rules += 1;
     }
     for domain in policy.domains() {

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tollgate_core::Clock;
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
-use tollgate_limiter::{Limiter, LimiterSettings, Policy};
+use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, Figures, Surface, accept};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 

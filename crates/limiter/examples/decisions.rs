@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_limiter::{
-    Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, ReserveTerms, Scratch, Throttle,
+    Descriptor, Entry, Limiter, LimiterSettings, Request, ReserveTerms, Scratch, Throttle,
 };
 use tollgate_store::{Charge, Key, Store, Take, Verdicts, block_on};
 use tollgate_store_memory::MemoryStore;

@@ -6,7 +6,9 @@
 use std::fmt;
 
 use tollgate_core::Sharing;
-use tollgate_policy::{Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule};
+use tollgate_policy::{
+    Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule,
+};
 
 /// Most rules that are told about besides the one that applies, and most names of a list to choose from.
 const MOST: usize = 10;
@@ -221,7 +223,9 @@ impl fmt::Display for Explanation {
         match &self.verdict {
             Verdict::Rule(rule) => {
                 writeln!(f, "rule     {}{}", rule.path, in_brackets(rule.place.as_ref()))?;
-                for ((level, entry), matched) in rule.path.split(PATH_SEPARATOR).zip(&self.asked).zip(&self.steps) {
+                for ((level, entry), matched) in
+                    rule.path.split(PATH_SEPARATOR).zip(&self.asked).zip(&self.steps)
+                {
                     writeln!(f, "why      {}", why(level, entry, *matched))?;
                 }
                 rule.fmt(f)?;
@@ -244,9 +248,11 @@ impl fmt::Display for Explanation {
                             "why      below {taken} no rule takes {next}; there is no way back to another branch"
                         )?;
                     }
-                    _ => {
-                        writeln!(f, "why      rules go on below {}, and none ends there", taken.join(PATH_SEPARATOR))?
-                    }
+                    _ => writeln!(
+                        f,
+                        "why      rules go on below {}, and none ends there",
+                        taken.join(PATH_SEPARATOR)
+                    )?,
                 }
             }
         }

@@ -208,8 +208,7 @@ impl DomainBuild {
             self.domain.response = spec.response;
         }
         spec.descriptors.iter().for_each(|descriptor| self.digest.add(descriptor));
-        let top =
-            Trail { levels: Vec::new(), text: String::new(), digest: TrailDigest::new(), path: "" };
+        let top = Trail { levels: Vec::new(), text: String::new(), digest: TrailDigest::new(), path: "" };
         self.level(0, spec.descriptors, &top, build);
     }
 
@@ -221,8 +220,11 @@ impl DomainBuild {
                 None => (None, format!("{}descriptors[{index}]", above.path)),
             };
             let domain = self.domain.name.clone();
-            let error = |path: String, error| {
-                BuildError { domain: domain.clone(), path, place: place.clone(), error }
+            let error = |path: String, error| BuildError {
+                domain: domain.clone(),
+                path,
+                place: place.clone(),
+                error,
             };
             for (part, problem) in spec.check(build.countable) {
                 build.errors.push(error(format!("{path}.{part}"), problem));
@@ -244,7 +246,12 @@ impl DomainBuild {
             };
             let children_path = format!("{path}.");
             let trail = Trail {
-                levels: above.levels.iter().cloned().chain([Arc::new(level_of(&key, &matched, counting))]).collect(),
+                levels: above
+                    .levels
+                    .iter()
+                    .cloned()
+                    .chain([Arc::new(level_of(&key, &matched, counting))])
+                    .collect(),
                 text: match above.text.as_str() {
                     "" => clip_to(&shown, LONGEST_PATH),
                     before => clip_to(&format!("{before}{PATH_SEPARATOR}{shown}"), LONGEST_PATH),

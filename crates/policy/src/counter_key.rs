@@ -118,4 +118,3 @@ impl std::fmt::Write for KeyText<'_> {
         Ok(())
     }
 }
-

@@ -27,7 +27,13 @@ pub(crate) struct VersionDigest {
 }
 
 impl VersionDigest {
-    pub(crate) fn add(&mut self, domain: DomainDigest, name: &str, charge: Charge, response: Option<&Response>) {
+    pub(crate) fn add(
+        &mut self,
+        domain: DomainDigest,
+        name: &str,
+        charge: Charge,
+        response: Option<&Response>,
+    ) {
         let mut writer = domain.0;
         writer.flag(false); // no further descriptor
         writer.choice(match charge {

@@ -29,7 +29,10 @@ pub enum RuleError {
         first: Option<Place>,
     },
     /// Two descriptors of one level that match the same values.
-    #[error("{} occurs twice on this level; merge the two, or write several limits under limits", clip(descriptor))]
+    #[error(
+        "{} occurs twice on this level; merge the two, or write several limits under limits",
+        clip(descriptor)
+    )]
     DuplicateDescriptor {
         /// As people read it, such as `key=value`.
         descriptor: String,
@@ -61,13 +64,13 @@ pub enum RuleError {
     #[error("takes more than {MAX_REGEX_BYTES} bytes when compiled; write a simpler expression")]
     LargeRegex,
     /// `share_threshold` without a pattern.
-    #[error("has no pattern to share; write a * into value, or leave it out")]
+    #[error("has no pattern to share; write a * into value, or remove it")]
     NothingToShare,
     /// Not 1 to 128 bits.
     #[error("{0} is out of range; write a whole number from 1 to 128")]
     Ipv6PrefixRange(u8),
     /// `ipv6_prefix` on an IPv4 network.
-    #[error("has no effect on an IPv4 value_cidr; leave it out")]
+    #[error("has no effect on an IPv4 value_cidr; remove it")]
     Ipv6PrefixOfIpv4,
     /// `ipv6_prefix` shorter than the network's own prefix.
     #[error("{bits} is wider than value_cidr; write {least} or more")]
@@ -81,7 +84,7 @@ pub enum RuleError {
     #[error("groups addresses, but this value is not an address; leave value out, or write value_cidr")]
     Ipv6PrefixOfText,
     /// A list of limits without a limit.
-    #[error("is empty; write a limit, or leave it out")]
+    #[error("is empty; write a limit, or remove it")]
     NoLimits,
     /// One of several limits without a name.
     #[error("is missing; the counter is kept under this name, so write one, such as name: short")]
@@ -139,7 +142,7 @@ pub enum RuleError {
     #[error("has a key of its own; write content_type: under response")]
     ContentTypeHeader,
     /// A header field that frames the message.
-    #[error("is written by the server; leave it out")]
+    #[error("is written by the server; remove it")]
     FramingHeader,
     /// Two header fields of one name.
     #[error("occurs twice, since header names ignore case; keep one")]

@@ -7,7 +7,6 @@ use regex::{Regex, RegexBuilder};
 
 use crate::error::{LONGEST_REGEX, MAX_REGEX_BYTES, RuleError};
 
-
 /// A text in which `*` matches any characters, also none. There is no escape for `*` itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wildcard {
@@ -73,7 +72,11 @@ pub(crate) fn parse_network(text: &str) -> Result<IpNet, RuleError> {
         }
     };
     let whole = network.trunc();
-    if whole == network { Ok(network) } else { Err(RuleError::HostBits { text: text.to_owned(), network: whole }) }
+    if whole == network {
+        Ok(network)
+    } else {
+        Err(RuleError::HostBits { text: text.to_owned(), network: whole })
+    }
 }
 
 /// The value as an address. An IPv4 address mapped into IPv6 is IPv4, so that its spelling does not evade a limit.
@@ -95,7 +98,9 @@ impl ValueRegex {
             return Err(RuleError::LongRegex(text.len()));
         }
         // Alone first, so that its parentheses cannot close those around it.
-        let regex = compile(text).and_then(|_| compile(&format!(r"\A(?:{text})\z"))).map_err(|error| reason(&error))?;
+        let regex = compile(text)
+            .and_then(|_| compile(&format!(r"\A(?:{text})\z")))
+            .map_err(|error| reason(&error))?;
         Ok(Self { text: text.to_owned(), regex })
     }
 

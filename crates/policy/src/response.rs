@@ -155,7 +155,8 @@ impl ResponseSpec {
     /// A body whose placeholders are known, and which is JSON, if it has to be, whatever they are filled in with.
     fn checked_body(&self, text: &str) -> Result<Template, RuleError> {
         let body: Template = text.parse().map_err(RuleError::Template)?;
-        if self.content_type.as_deref().map(Content::of) != Some(Content::Json) {
+        let content_type = self.content_type.as_deref().filter(|text| is_content_type(text));
+        if content_type.map(Content::of) != Some(Content::Json) {
             return Ok(body);
         }
         // Texts come escaped for a place in quotes; a wait without end is null.

@@ -11,8 +11,8 @@ use std::fmt;
 use serde_json::{Map, Value};
 use tollgate_core::Sharing;
 
-pub use value::ValueSpec;
 pub(crate) use value::ValueMatch;
+pub use value::ValueSpec;
 
 use crate::domain::Charge;
 use crate::limit::Limit;

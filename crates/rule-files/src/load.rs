@@ -47,8 +47,7 @@ pub struct RuleSet {
 /// assert_eq!(faults.to_string(), want);
 /// ```
 pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
-    let mut builder =
-        PolicyBuilder::new().merge_domains(options.merge_domains).countable(options.countable);
+    let mut builder = PolicyBuilder::new().merge_domains(options.merge_domains).countable(options.countable);
     let mut notes: Vec<Notes> = Vec::with_capacity(files.len());
     for file in files {
         let mut of_file = Notes::new(file.name.as_path().into());
@@ -61,9 +60,10 @@ pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
         Ok(policy) => policy,
         Err(errors) => {
             for error in errors {
-                let of_file = error.place.as_ref().and_then(|place| {
-                    notes.iter_mut().find(|notes| Arc::ptr_eq(notes.file(), &place.file))
-                });
+                let of_file = error
+                    .place
+                    .as_ref()
+                    .and_then(|place| notes.iter_mut().find(|notes| Arc::ptr_eq(notes.file(), &place.file)));
                 if let (Some(notes), Some(place)) = (of_file, error.place) {
                     notes.fault_at(place, error.path, error.error.to_string());
                 }

@@ -8,12 +8,11 @@ mod rules;
 
 use proptest::prelude::*;
 use rules::read_any_text;
-use tollgate_policy::{Options, Policy, Source};
+use tollgate_rule_files::parse_text;
 
 /// The only fault of a text.
 fn fault(text: &str) -> String {
-    let source = Source { name: "f".into(), text: text.into() };
-    let faults = Policy::parse(&[source], &Options::default()).expect_err("faulty");
+    let faults = parse_text("f", text).expect_err("faulty");
     assert_eq!(faults.as_slice().len(), 1, "{faults}");
     faults.to_string()
 }
@@ -25,14 +24,14 @@ fn a_bomb_of_aliases_is_refused_before_it_goes_off() {
         let alias = format!("*a{},", i - 1);
         text += &format!("a{i}: &a{i} [{}]\n", alias.repeat(10));
     }
-    assert_eq!(fault(&text), "f:7:9: the file comes to more than 2000000 values; split it");
+    assert_eq!(fault(&text), "f:7:9: the file expands to more than 2000000 values; split it");
 }
 
 #[test]
 fn a_bomb_of_merge_keys_is_refused_before_it_goes_off() {
     let keys: Vec<String> = (0..2_000).map(|i| format!("k{i}: 1")).collect();
     let text = format!("base: &base {{{}}}\nall:\n{}", keys.join(", "), "  - {<<: *base}\n".repeat(2_000));
-    assert!(fault(&text).contains("comes to more than 2000000 values"));
+    assert!(fault(&text).contains("expands to more than 2000000 values"));
 }
 
 #[test]
@@ -50,8 +49,7 @@ fn nesting_is_bounded_however_it_is_written() {
 #[test]
 fn a_file_of_nothing_but_faults_is_answered_with_the_first_thousand() {
     let keys: Vec<String> = (0..200_000).map(|i| format!("unknown_{i}: 1")).collect();
-    let source = Source { name: "f".into(), text: format!("domain: d\n{}\n", keys.join("\n")) };
-    let faults = Policy::parse(&[source], &Options::default()).expect_err("faulty");
+    let faults = parse_text("f", format!("domain: d\n{}\n", keys.join("\n"))).expect_err("faulty");
     assert_eq!(faults.as_slice().len(), 1_000);
     let last = faults.as_slice().last().map(ToString::to_string);
     assert_eq!(last.as_deref(), Some("f:1001:1: there is more from here on; see to what is told first"));

@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use tollgate_policy::{Entry, Options, Policy, Source, Unit};
+use tollgate_policy::{Entry, Unit};
+use tollgate_rule_files::{Options, RuleFile, parse};
 
 /// `{file name: text}`, or one text.
-fn sources(config: &Value) -> Vec<Source> {
+fn files(config: &Value) -> Vec<RuleFile> {
     match config {
-        Value::String(text) => vec![Source { name: "rules.yaml".into(), text: text.clone() }],
+        Value::String(text) => vec![RuleFile { name: "rules.yaml".into(), text: text.clone() }],
         files => {
             let files: BTreeMap<String, String> = serde_json::from_value(files.clone()).expect("files");
-            files.into_iter().map(|(name, text)| Source { name: name.into(), text }).collect()
+            files.into_iter().map(|(name, text)| RuleFile { name: name.into(), text }).collect()
         }
     }
 }
@@ -33,10 +34,10 @@ fn shared_cases() -> Option<Value> {
 fn every_config_of_the_shared_cases_loads_without_a_warning() {
     let Some(cases) = shared_cases() else { return };
     for (name, config) in cases["configs"].as_object().expect("a map") {
-        let policy = Policy::parse(&sources(config), &Options::default());
-        let policy = policy.unwrap_or_else(|faults| panic!("{name}:\n{faults}"));
+        let rules = parse(&files(config), &Options::default());
+        let rules = rules.unwrap_or_else(|faults| panic!("{name}:\n{faults}"));
         let expected = usize::from(name == "count"); // one limit there leaves requests_per_unit out
-        assert_eq!(policy.warnings().len(), expected, "{name}: {:?}", policy.warnings());
+        assert_eq!(rules.warnings.len(), expected, "{name}: {:?}", rules.warnings);
     }
 }
 
@@ -44,7 +45,7 @@ fn every_config_of_the_shared_cases_loads_without_a_warning() {
 fn every_config_that_must_be_refused_is_refused_with_a_place() {
     let Some(cases) = shared_cases() else { return };
     for case in cases["reject_cases"].as_array().expect("a list") {
-        let faults = Policy::parse(&sources(&case["config"]), &Options::default());
+        let faults = parse(&files(&case["config"]), &Options::default());
         let faults = faults.err().unwrap_or_else(|| panic!("{} loads", case["name"]));
         assert_eq!(faults.as_slice().len(), 1, "{}:\n{faults}", case["name"]);
         assert!(faults.as_slice()[0].place.line >= 1);
@@ -61,7 +62,7 @@ fn descriptors_of_the_shared_cases_find_the_limits_that_the_answers_show() {
             Value::String(name) if !cases["configs"][name].is_null() => &cases["configs"][name],
             own => own,
         };
-        let policy = Policy::parse(&sources(config), &Options::default()).expect("loads");
+        let policy = parse(&files(config), &Options::default()).expect("loads").policy;
         for step in case["steps"].as_array().expect("a list") {
             let Some(domain) = step["domain"].as_str().and_then(|name| policy.domain(name)) else { continue };
             let answer = [&step["expect"], &step["expect_each"][0], &step["expect_all"]];

@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use tollgate_policy::{Entry, Options, Policy, Source, Unit};
+use tollgate_policy::{Entry, Unit};
+use tollgate_rule_files::{Options, RuleFile, load, parse, parse_text};
 
 const RULES: &str = include_str!("../../../docs/rules.md");
 const CHOOSING: &str = include_str!("../../../docs/choosing.md");
@@ -33,16 +34,16 @@ fn every_rule_file_in_the_documentation_loads_or_is_marked_as_faulty() {
     let blocks =
         pages.into_iter().flat_map(|(name, page)| blocks(page).into_iter().map(move |block| (name, block)));
     for (page, (kind, line, text)) in blocks {
-        let source = Source { name: format!("{page} from line {line}").into(), text };
-        let policy = Policy::parse(&[source], &Options::default());
+        let file = RuleFile { name: format!("{page} from line {line}").into(), text };
+        let rules = parse(&[file], &Options::default());
         match kind.as_str() {
             "yaml" => {
-                let policy = policy.unwrap_or_else(|faults| panic!("{faults}"));
-                assert!(policy.warnings().is_empty(), "{:?}", policy.warnings());
+                let rules = rules.unwrap_or_else(|faults| panic!("{faults}"));
+                assert!(rules.warnings.is_empty(), "{:?}", rules.warnings);
                 seen.0 += 1;
             }
             "yaml faulty" => {
-                assert!(policy.is_err(), "line {line} is marked as faulty and loads");
+                assert!(rules.is_err(), "line {line} is marked as faulty and loads");
                 seen.1 += 1;
             }
             _ => {}
@@ -59,10 +60,7 @@ fn keys() -> Vec<String> {
         "{domain: d, descriptors: [{key: k, qqqqqqqq: 1}]}",
         "{domain: d, descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1, qqqqqqqq: 1}}]}",
     ];
-    let faults = sections.map(|text| {
-        let source = Source { name: "rules.yaml".into(), text: text.into() };
-        Policy::parse(&[source], &Options::default()).expect_err("an unknown key").to_string()
-    });
+    let faults = sections.map(|text| parse_text("rules.yaml", text).expect_err("an unknown key").to_string());
     let names = faults.iter().flat_map(|fault| {
         let names = fault.split_once("the keys here are ").expect("their names").1.trim_end();
         names.split(", ").flat_map(|name| name.split(" and ")).map(str::to_owned)
@@ -87,8 +85,9 @@ fn every_key_has_an_example_in_the_documentation() {
 #[test]
 fn the_examples_load_together_without_a_warning_and_hold_the_three_rules() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules");
-    let policy = Policy::load(&[folder], &Options::default()).unwrap_or_else(|error| panic!("{error}"));
-    assert!(policy.warnings().is_empty(), "{:?}", policy.warnings());
+    let rules = load(&[folder], &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(rules.warnings.is_empty(), "{:?}", rules.warnings);
+    let policy = rules.policy;
     for (action, who, number, unit) in [
         ("post", ("user", "ann"), 2, Unit::Second),
         ("sign_up", ("remote_address", "192.0.2.1"), 10, Unit::Day),

@@ -5,11 +5,11 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use tollgate_policy::{Entry, Options, Override, Policy, Rule, Source, Unit};
+use tollgate_policy::{Entry, Override, Policy, Rule, Unit};
+use tollgate_rule_files::parse_text;
 
 fn policy(text: &str) -> Policy {
-    let source = Source { name: "rules.yaml".into(), text: text.into() };
-    Policy::parse(&[source], &Options::default()).unwrap_or_else(|faults| panic!("{faults}"))
+    parse_text("rules.yaml", text).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 fn key(rule: &Rule, limit: usize, domain: &str, entries: &[Entry<'_>]) -> String {
@@ -226,10 +226,9 @@ proptest! {
 
     #[test]
     fn two_requests_share_a_key_only_when_domain_entries_and_unit_are_equal(a in request(), b in request()) {
-        let units = [Unit::Second, Unit::Minute, Unit::Hour, Unit::Day, Unit::Week, Unit::Month, Unit::Year];
         let key = |(domain, entries, unit): &(String, Vec<(String, String)>, u8)| {
             let entries: Vec<_> = entries.iter().map(|(key, value)| entry(key, value)).collect();
-            let limit = Override::new(1, units[usize::from(*unit)]).expect("a quota");
+            let limit = Override::new(1, Unit::ALL[usize::from(*unit)]).expect("a quota");
             let mut key = Vec::new();
             limit.write_key(None, domain, &entries, &mut key);
             key

@@ -2,11 +2,11 @@
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
-use tollgate_policy::{Domain, Entry, Matched, Options, Policy, Source};
+use tollgate_policy::{Domain, Entry, Matched, Policy};
+use tollgate_rule_files::parse_text;
 
 fn policy(text: &str) -> Policy {
-    let source = Source { name: "rules.yaml".into(), text: text.into() };
-    Policy::parse(&[source], &Options::default()).unwrap_or_else(|faults| panic!("{faults}"))
+    parse_text("rules.yaml", text).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 /// Entries from `key=value key=value`; `+` stands for a space.

@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use tollgate_core::{Clock, ManualClock, Outcome, RetryAfter, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
-use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
+use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
 use tollgate_net::{AcceptLimits, Figures, Surface, accept};
-use tollgate_rule_files::parse_text;
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_rule_files::parse_text;
 use tollgate_store::{ModelStore, Store};
 use tollgate_store_memory::MemoryStore;
 

@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, Figures, accept};
-use tollgate_rule_files::parse_text;
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_rule_files::parse_text;
 use tollgate_store::Store;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 

@@ -94,14 +94,14 @@ impl Reader<'_> {
             Part::Value if fields.get("value_cidr").is_some() => value_of("value_cidr"),
             Part::Value => value_of("value_regex"),
             Part::Ipv6Prefix => value_of("ipv6_prefix"),
-            Part::ShareThreshold => (fields.pos_of("share_threshold"), path.key("share_threshold").to_string()),
+            Part::ShareThreshold => {
+                (fields.pos_of("share_threshold"), path.key("share_threshold").to_string())
+            }
             Part::Limits => value_of("limits"),
             Part::Limit => limits.first().map_or(whole, |limit| limit.of_error(&error)),
             Part::LimitOfList(index) => limits.get(index).map_or(whole, |limit| limit.of_error(&error)),
             Part::NameOfLimit(index) => limits.get(index).map_or(whole, |limit| limit.of_name()),
-            Part::Replaces(index) => {
-                rule.and_then(|rule| rule.replaces.get(index).cloned()).unwrap_or(whole)
-            }
+            Part::Replaces(index) => rule.and_then(|rule| rule.replaces.get(index).cloned()).unwrap_or(whole),
             _ => whole,
         };
         self.notes.fault(pos, path, error.to_string());
@@ -141,13 +141,13 @@ impl Reader<'_> {
         let metadata = fields.get("metadata").and_then(|node| self.metadata(node, &path.key("metadata")));
         let on_store_failure = self.on_store_failure(fields, path);
         let sharing = self.sharing(fields, path);
-        let response =
-            fields.get("response").and_then(|node| self.response(node, &path.key("response")));
+        let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
         let before = self.notes.faults.len();
         let limits = match (fields.get("rate_limit"), fields.get("limits")) {
             (None, None) => return None,
             (Some(_), Some(node)) => {
-                let message = "cannot be combined with rate_limit; move that one into the list, or remove the list";
+                let message =
+                    "cannot be combined with rate_limit; move that one into the list, or remove the list";
                 self.notes.fault(node.pos, path.key("limits"), message);
                 return None;
             }
@@ -155,7 +155,8 @@ impl Reader<'_> {
             (None, Some(node)) => self.limits(node, &path.key("limits"))?,
         };
         let is_sound = self.notes.faults.len() == before;
-        let ReadLimits { spec, limits, replaces, on_store_failure: own_choice, sharing: own_sharing } = limits;
+        let ReadLimits { spec, limits, replaces, on_store_failure: own_choice, sharing: own_sharing } =
+            limits;
         let mut spec = spec
             .shadow_mode(shadow_mode)
             .quota_mode(quota_mode)

@@ -156,9 +156,8 @@ pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<
         Some(home) => notes.fault(key.pos, here, format!("is not a key of this map; it belongs {home}")),
         None => {
             let names = section.names();
-            let hint = did_you_mean(name, &names).unwrap_or_else(|| {
-                format!("the keys here are {}", one_of(&names).replace(" or ", " and "))
-            });
+            let hint = did_you_mean(name, &names)
+                .unwrap_or_else(|| format!("the keys here are {}", one_of(&names).replace(" or ", " and ")));
             notes.fault(key.pos, here, format!("unknown key; {hint}"));
         }
     }

@@ -126,7 +126,8 @@ impl Reader<'_> {
             if has_no_effect {
                 self.notes.warn(key.pos, here, "has no effect with unlimited; remove one of the two");
             } else {
-                let message = "cannot be combined with unlimited, which counts nothing; remove one of the two";
+                let message =
+                    "cannot be combined with unlimited, which counts nothing; remove one of the two";
                 self.notes.fault(key.pos, here, message);
             }
         }

@@ -90,8 +90,7 @@ impl Reader<'_> {
         let starts_as_json =
             |text: &str| text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("{{");
         let first = response.body.as_ref().and_then(|body| body.parts().first());
-        if response.content_type.is_none()
-            && matches!(first, Some(Part::Text(text)) if starts_as_json(text))
+        if response.content_type.is_none() && matches!(first, Some(Part::Text(text)) if starts_as_json(text))
         {
             let message = "looks like JSON but is sent as text/plain; add content_type: application/json";
             self.notes.warn(fields.pos_of_value("body"), path.key("body"), message);

@@ -37,7 +37,8 @@ impl Reader<'_> {
             (false, "true" | "yes" | "on" | "y") => true,
             (false, "false" | "no" | "off" | "n") => false,
             _ => {
-                let message = format!("invalid flag {}: expected true or false, without quotes", shown(scalar));
+                let message =
+                    format!("invalid flag {}: expected true or false, without quotes", shown(scalar));
                 self.notes.fault(node.pos, path, message);
                 false
             }
@@ -72,7 +73,7 @@ impl Reader<'_> {
             return Some(*choice);
         }
         let hint = did_you_mean(&scalar.text, &names).unwrap_or_else(|| format!("write {wanted}"));
-        self.notes.fault(node.pos, path, format!("{} is unknown; {hint}", shown(scalar)));
+        self.notes.fault(node.pos, path, format!("unknown value {}; {hint}", quoted(scalar)));
         None
     }
 }
@@ -81,6 +82,11 @@ impl Reader<'_> {
 pub(super) fn shown(scalar: &Scalar) -> String {
     let text = clip(&scalar.text);
     if scalar.quoted || text.is_empty() { format!("\"{text}\"") } else { text }
+}
+
+/// A scalar in quotes, as messages show what is unknown or invalid.
+pub(super) fn quoted(scalar: &Scalar) -> String {
+    format!("\"{}\"", clip(&scalar.text))
 }
 
 /// Decimal with `_` between digits, or `0x`, `0o`, `0b`. No leading zero, which some readers take as octal.

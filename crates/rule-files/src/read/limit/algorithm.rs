@@ -5,7 +5,7 @@ use tollgate_human_text::{did_you_mean, one_of};
 
 use crate::read::path::Path;
 use crate::read::reader::{Fields, Reader};
-use crate::read::scalar::shown;
+use crate::read::scalar::quoted;
 use crate::yaml_tree::Kind;
 
 const NAMES: [&str; 7] = [
@@ -39,9 +39,8 @@ impl Reader<'_> {
         let name = self.algorithm_name(fields, path)?;
         for (parameter, owner) in PARAMETERS.into_iter().chain([("delay_after", "leaky_bucket")]) {
             if owner != name && fields.get(parameter).is_some() {
-                let message = format!(
-                    "belongs to {owner}, but this is {name}; write algorithm: {owner}, or remove it"
-                );
+                let message =
+                    format!("belongs to {owner}, but this is {name}; write algorithm: {owner}, or remove it");
                 self.notes.fault(fields.pos_of(parameter), path.key(parameter), message);
             }
         }
@@ -86,7 +85,7 @@ impl Reader<'_> {
         } else {
             let hint =
                 did_you_mean(&scalar.text, &NAMES).unwrap_or_else(|| format!("write {}", one_of(&NAMES)));
-            format!("unknown algorithm {}; {hint}", shown(scalar))
+            format!("unknown algorithm {}; {hint}", quoted(scalar))
         };
         self.notes.fault(node.pos, here, message);
         None
@@ -97,7 +96,8 @@ impl Reader<'_> {
         let choices = [("calendar", Align::Calendar), ("first_hit", Align::FirstHit)];
         let align = self.choice(node, &path.key("align"), &choices).unwrap_or_default();
         if align == Align::FirstHit && fields.get("time_zone").is_some() {
-            let message = "cannot be combined with time_zone, which only a calendar has; remove one of the two";
+            let message =
+                "cannot be combined with time_zone, which only a calendar has; remove one of the two";
             self.notes.fault(node.pos, path.key("align"), message);
         }
         align
@@ -124,8 +124,7 @@ impl Reader<'_> {
             return LeakyForm::Queue { delay_after: delay_after.unwrap_or(0) };
         }
         if delay_after.is_some() {
-            let message =
-                "belongs to form: queue, but this is form: meter; write form: queue, or remove it";
+            let message = "belongs to form: queue, but this is form: meter; write form: queue, or remove it";
             self.notes.fault(fields.pos_of("delay_after"), path.key("delay_after"), message);
         }
         LeakyForm::Meter

@@ -8,7 +8,7 @@ use tollgate_policy::Unit;
 
 use crate::read::path::Path;
 use crate::read::reader::{Fields, Reader};
-use crate::read::scalar::shown;
+use crate::read::scalar::quoted;
 use crate::yaml_tree::{Kind, Node};
 
 /// True for the name of a unit, in any letter case.
@@ -58,8 +58,10 @@ impl Reader<'_> {
         }
         let text = self.scalar(node, &here, "a duration such as 10s")?;
         let Some(span) = parse_duration(&text.text) else {
-            let message =
-                format!("invalid duration {}: expected something like 500ms, 10s, 3h, 1d or 2w", shown(text));
+            let message = format!(
+                "invalid duration {}: expected something like 500ms, 10s, 3h, 1d or 2w",
+                quoted(text)
+            );
             self.notes.fault(node.pos, here, message);
             return None;
         };
@@ -82,7 +84,7 @@ impl Reader<'_> {
         if unit.is_none() {
             let hint = did_you_mean(&scalar.text, &names)
                 .unwrap_or_else(|| format!("write one of {}", names.join(", ")));
-            self.notes.fault(node.pos, here, format!("unknown unit {}; {hint}", shown(scalar)));
+            self.notes.fault(node.pos, here, format!("unknown unit {}; {hint}", quoted(scalar)));
         }
         unit
     }
@@ -93,7 +95,7 @@ impl Reader<'_> {
             return Some(zone);
         }
         let message =
-            format!("unknown time zone {}: expected something like Asia/Shanghai or UTC", shown(scalar));
+            format!("unknown time zone {}: expected something like Asia/Shanghai or UTC", quoted(scalar));
         self.notes.fault(node.pos, path, message);
         None
     }
@@ -112,7 +114,8 @@ impl Reader<'_> {
             Unit::Month => CivilUnit::Month,
             Unit::Year => CivilUnit::Year,
             Unit::Second | Unit::Minute | Unit::Hour => {
-                let message = format!("has no effect on unit: {}; remove it, or write unit: day", unit.name());
+                let message =
+                    format!("has no effect on unit: {}; remove it, or write unit: day", unit.name());
                 self.notes.fault(fields.pos_of("time_zone"), path.key("time_zone"), message);
                 return None;
             }
