@@ -64,9 +64,9 @@ struct Shared {
 /// assert!(limiter.rules().policy().domain("shop").is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn follow<S: Store, L: Store>(
+pub fn follow<S: Store>(
     mut source: impl RuleSource + 'static,
-    limiter: Arc<Limiter<S, L>>,
+    limiter: Arc<Limiter<S>>,
     clock: Arc<dyn Clock>,
 ) -> std::io::Result<Follower> {
     limiter.metrics.note_begin(clock.now());
@@ -82,9 +82,9 @@ pub fn follow<S: Store, L: Store>(
     Ok(follower)
 }
 
-fn apply<E: std::error::Error, S: Store, L: Store>(
+fn apply<E: std::error::Error, S: Store>(
     update: RuleUpdate<E>,
-    limiter: &Limiter<S, L>,
+    limiter: &Limiter<S>,
     now: Timestamp,
     shared: &Shared,
 ) {

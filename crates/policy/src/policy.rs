@@ -71,7 +71,7 @@ impl Policy {
                 for limit in &mut rule.limits {
                     let mut limits = before.iter().flat_map(|rule| &rule.limits);
                     if let Some(before) = limits.find(|before| before.key_tail == limit.key_tail) {
-                        limit.quota = limit.quota.clone().succeeding(&before.quota, at);
+                        limit.quota = limit.quota.clone().migrated_from(&before.quota, at);
                     }
                 }
             }

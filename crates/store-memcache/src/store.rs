@@ -161,6 +161,10 @@ impl Store for MemcacheStore {
         self.inner.name.clone()
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         if charge == Charge::Together {
             return together::charge(&self.inner, batch, None, now, verdicts).await;
@@ -196,7 +200,7 @@ impl Store for MemcacheStore {
         together::give_all_back(&self.inner, batch, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         together::charge(&self.inner, batch, Some(max_wait), now, verdicts).await;
     }
 
