@@ -164,7 +164,7 @@ fn a_policy_built_by_hand_is_the_policy_of_the_same_text() {
         assert_eq!((built.sharing, built.on_store_failure), (read.sharing, read.on_store_failure));
         assert_eq!((built.shadow_mode, built.quota_mode), (read.shadow_mode, read.quota_mode));
         let quotas = built.limits.iter().zip(&read.limits);
-        assert!(quotas.into_iter().all(|(built, read)| built.quota.counts_as(&read.quota)));
+        assert!(quotas.into_iter().all(|(built, read)| built.quota.is_equivalent_to(&read.quota)));
         assert!(built.place.is_none() && read.place.is_some());
     }
     let (built_domain, read_domain) = (&built.domains()[0], &read.domains()[0]);
