@@ -89,7 +89,7 @@ fn a_changed_file_is_in_force_and_keeps_its_counts() {
 }
 
 #[test]
-fn a_faulty_file_changes_nothing_and_is_told_until_it_is_mended() {
+fn a_faulty_file_changes_nothing_and_is_reported_until_it_is_corrected() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rules.yaml");
     write(&file, &rules(5));
@@ -261,7 +261,7 @@ fn no_request_fails_while_rules_change() {
 }
 
 #[test]
-fn rules_that_a_program_supplies_take_the_place_of_the_previous_ones_and_keep_their_counts() {
+fn rules_from_a_channel_replace_the_previous_rules_and_keep_their_counts() {
     let limiter = Arc::new(common::limiter(&rules(5)));
     let (supply, source) = std::sync::mpsc::channel::<RuleUpdate<Faults>>();
     let follower = follow(source, Arc::clone(&limiter), Arc::new(ManualClock::at(NOON))).expect("a thread");
@@ -269,7 +269,7 @@ fn rules_that_a_program_supplies_take_the_place_of_the_previous_ones_and_keep_th
     assert_eq!(ask(&limiter, &[of("a=1")]), "OK: ok 4/5");
     for (updates, text, version_changes, error, answer) in [
         (1, rules(3), true, None, "OK: ok 1/3"),
-        (2, "domain: [".to_owned(), false, Some("rules.yaml:1:10: not YAML"), "OK: ok 0/3"),
+        (2, "domain: d\nrule: 1".to_owned(), false, Some("rules.yaml:2:1: rule: unknown key"), "OK: ok 0/3"),
         (3, rules(9), true, None, "OK: ok 5/9"),
     ] {
         let before = follower.state().version;
