@@ -219,8 +219,7 @@ impl Terms {
     pub fn window_ends_us(&self, quota: &Quota, now: Timestamp) -> u64 {
         match self.windows {
             Some(Windows { first_hit: false, .. }) => {
-                let one =
-                    quota.charge_word(tollgate_core::Word::FRESH, tollgate_core::Cost::ONE, now).decision;
+                let one = quota.charge(&mut quota.fresh(), tollgate_core::Cost::ONE, now);
                 (now + one.reset_after()).as_nanos() / 1_000
             }
             _ => 0,
