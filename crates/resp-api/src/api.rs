@@ -16,22 +16,22 @@ use crate::settings::RespSettings;
 use crate::stats::Stats;
 
 /// The Redis protocol in front of a limiter. One instance serves any number of listeners and threads.
-pub struct RespApi<S: Store, L: Store = S> {
-    context: Arc<Context<S, L>>,
+pub struct RespApi<S: Store> {
+    context: Arc<Context<S>>,
     /// Connections served so far; the next one's id is one more.
     connections: AtomicU64,
 }
 
-impl<S: Store, L: Store> std::fmt::Debug for RespApi<S, L> {
+impl<S: Store> std::fmt::Debug for RespApi<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RespApi").field("settings", &self.context.settings).finish_non_exhaustive()
     }
 }
 
-impl<S: Store, L: Store> RespApi<S, L> {
+impl<S: Store> RespApi<S> {
     /// A surface that asks `limiter` at the time of `clock`.
     #[must_use]
-    pub fn new(limiter: Arc<Limiter<S, L>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
+    pub fn new(limiter: Arc<Limiter<S>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
         let started = clock.now();
         let context = Context { limiter, clock, settings, stats: Stats::default(), started };
         Self { context: Arc::new(context), connections: AtomicU64::new(0) }
@@ -45,12 +45,12 @@ impl<S: Store, L: Store> RespApi<S, L> {
 
     /// The limiter.
     #[must_use]
-    pub fn limiter(&self) -> &Arc<Limiter<S, L>> {
+    pub fn limiter(&self) -> &Arc<Limiter<S>> {
         &self.context.limiter
     }
 }
 
-impl<S: Store, L: Store> Surface for RespApi<S, L> {
+impl<S: Store> Surface for RespApi<S> {
     async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -33,7 +33,7 @@ impl Batch {
 
     /// Decides all commands and writes their replies. `input` is the buffer that they were read from.
     #[inline]
-    pub(crate) async fn flush<S: Store, L: Store>(&mut self, input: &[u8], turn: &mut Turn<'_, S, L>) {
+    pub(crate) async fn flush<S: Store>(&mut self, input: &[u8], turn: &mut Turn<'_, S>) {
         if !self.throttles.is_empty() {
             self.throttles.decide(input, &mut self.scratch, turn).await;
         }

@@ -37,8 +37,8 @@ use crate::turn::{Pushed, Turn};
 const LAST_TURNS: u32 = 64;
 
 /// One connection and its client.
-pub(crate) struct Connection<IO, S: Store, L: Store> {
-    context: Arc<Context<S, L>>,
+pub(crate) struct Connection<IO, S: Store> {
+    context: Arc<Context<S>>,
     io: IO,
     session: Session,
     partial: PartialCommand,
@@ -53,13 +53,12 @@ struct Rest {
     needed: usize,
 }
 
-impl<IO, S, L> Connection<IO, S, L>
+impl<IO, S> Connection<IO, S>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Store,
-    L: Store,
 {
-    pub(crate) fn new(context: Arc<Context<S, L>>, io: IO, id: u64) -> Self {
+    pub(crate) fn new(context: Arc<Context<S>>, io: IO, id: u64) -> Self {
         context.stats.clients.fetch_add(1, Relaxed);
         let session = Session::new(id, &context.settings);
         Self { context, io, session, partial: PartialCommand::default(), idle: IdleTimer::default() }
@@ -249,13 +248,13 @@ where
 
 /// Counts a client that broke the protocol, and tells it why its connection ends.
 #[cold]
-fn reject<S: Store, L: Store>(error: ProtocolError, context: &Context<S, L>, out: &mut Vec<u8>) {
+fn reject<S: Store>(error: ProtocolError, context: &Context<S>, out: &mut Vec<u8>) {
     context.stats.protocol_errors.fetch_add(1, Relaxed);
     tracing::debug!(%error, "protocol error; closing the connection");
     Reply { out, is_resp3: false }.error(format_args!("ERR Protocol error: {error}"));
 }
 
-impl<IO, S: Store, L: Store> Drop for Connection<IO, S, L> {
+impl<IO, S: Store> Drop for Connection<IO, S> {
     fn drop(&mut self) {
         self.context.stats.clients.fetch_sub(1, Relaxed);
         self.partial.discard(&self.context.stats);

@@ -10,8 +10,8 @@ use crate::settings::RespSettings;
 use crate::stats::{Counts, Stats};
 
 /// The limiter, its clock, the settings and the counters.
-pub(crate) struct Context<S: Store, L: Store> {
-    pub(crate) limiter: Arc<Limiter<S, L>>,
+pub(crate) struct Context<S: Store> {
+    pub(crate) limiter: Arc<Limiter<S>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: RespSettings,
     pub(crate) stats: Stats,
@@ -19,7 +19,7 @@ pub(crate) struct Context<S: Store, L: Store> {
     pub(crate) started: Timestamp,
 }
 
-impl<S: Store, L: Store> Context<S, L> {
+impl<S: Store> Context<S> {
     /// The current time. One reading serves all commands that arrived together.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()

@@ -99,11 +99,11 @@ impl Throttles {
     }
 
     /// Decides all commands, which were read from `input`, and writes their replies.
-    pub(crate) async fn decide<S: Store, L: Store>(
+    pub(crate) async fn decide<S: Store>(
         &mut self,
         input: &[u8],
         scratch: &mut Scratch,
-        turn: &mut Turn<'_, S, L>,
+        turn: &mut Turn<'_, S>,
     ) {
         let limiter = turn.limiter();
         let Self { items, quotas, asks: kept, answers } = self;

@@ -19,15 +19,10 @@ const LINGER_BYTES: usize = 1024 * 1024;
 
 /// Writes `out` and clears it.
 #[inline]
-pub(super) async fn write<IO, S, L>(
-    io: &mut IO,
-    out: &mut Vec<u8>,
-    context: &Context<S, L>,
-) -> Result<(), End>
+pub(super) async fn write<IO, S>(io: &mut IO, out: &mut Vec<u8>, context: &Context<S>) -> Result<(), End>
 where
     IO: AsyncWrite + Unpin + Send,
     S: Store,
-    L: Store,
 {
     if out.is_empty() {
         return Ok(());
@@ -49,11 +44,10 @@ where
 
 /// Waits until the client takes its replies. Nothing is read from it meanwhile.
 #[cold]
-async fn write_slowly<IO, S, L>(io: &mut IO, rest: &[u8], context: &Context<S, L>) -> Result<(), End>
+async fn write_slowly<IO, S>(io: &mut IO, rest: &[u8], context: &Context<S>) -> Result<(), End>
 where
     IO: AsyncWrite + Unpin + Send,
     S: Store,
-    L: Store,
 {
     let write = async {
         io.write_all(rest).await?;

@@ -17,13 +17,13 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &Counters) -> fmt::R
     match store {
         Counters::Memory(_) => Ok(()),
         Counters::Redis(store) => {
-            let figures = store.figures();
+            let figures = store.shared().figures();
             work(to, &figures)?;
             flights(to, &figures)?;
             leases(to, &figures)
         }
         Counters::Memcache { store, .. } => {
-            let figures = store.figures();
+            let figures = store.shared().figures();
             work(to, &as_of_redis(&figures))?;
             let more = [
                 (
