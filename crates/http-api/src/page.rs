@@ -23,7 +23,7 @@ code, pre { font-family: ui-monospace, monospace; font-size: 90% } pre { overflo
 </style>
 ";
 
-impl<S: Store, L: Store> HttpApi<S, L> {
+impl<S: Store> HttpApi<S> {
     /// The page.
     pub(crate) fn page(&self) -> String {
         let rules = self.limiter.rules();

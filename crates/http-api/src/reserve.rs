@@ -18,7 +18,7 @@ use crate::buffers::Desk;
 use crate::decision::{self, millis};
 use crate::json_body::{self, Terms};
 
-impl<S: Store, L: Store> HttpApi<S, L> {
+impl<S: Store> HttpApi<S> {
     /// Answers `/v1/reserve`. A denial is an answer like any other, without an id.
     pub(crate) async fn reserve(&self, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
         let mut desk = Desk::take();

@@ -14,7 +14,7 @@ use crate::query::One;
 use crate::reserve::shown_time;
 use crate::{NodeState, StoreView};
 
-impl<S: Store, L: Store> HttpApi<S, L> {
+impl<S: Store> HttpApi<S> {
     /// Answers `/v1/keys`: looks with GET, forgets with DELETE.
     pub(crate) async fn keys(&self, method: &Method, one: &One<'_>) -> Result<Answer, Refusal> {
         let entries: Vec<Entry<'_>> = one.entries.iter().map(|(key, value)| Entry { key, value }).collect();
@@ -33,7 +33,8 @@ impl<S: Store, L: Store> HttpApi<S, L> {
                 KeyError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::NOT_FOUND,
             };
-            Refusal::new(status, error.to_string())
+            let hint = if matches!(error, KeyError::NoRule { .. }) { "; `/v1/explain` says why" } else { "" };
+            Refusal::new(status, format!("{error}{hint}"))
         })?;
         let degraded = reports.iter().find_map(|report| report.degraded);
         let counters = reports.into_iter().map(counter).collect();

@@ -7,17 +7,20 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
-use tollgate_policy::{Domain, Entry, show_span};
+use tollgate_human_text::show_duration;
+use tollgate_policy::{Domain, Entry};
 use tollgate_store::Store;
 use tracing::Level;
 
-use crate::answer::Status;
-use crate::limiter::{Limiter, Rules};
+use crate::limiter::Limiter;
 use crate::observe::lanes::{Lanes, Seat};
 use crate::observe::top::{Slot, Text};
 use crate::request::Request;
-use crate::scratch::LimitRef;
-use crate::throttle::{Throttle, Throttled};
+use crate::rules::Rules;
+use crate::status::LimitRef;
+use crate::status::Status;
+use crate::throttle::Throttle;
+use crate::throttled::Throttled;
 
 /// Target of the lines.
 pub const DENIED: &str = "tollgate::denied";
@@ -71,7 +74,7 @@ macro_rules! event_at {
     };
 }
 
-impl<S: Store, L: Store> Limiter<S, L> {
+impl<S: Store> Limiter<S> {
     /// Takes note of the denials among `statuses`. Most of a flood are only looked at, in line.
     #[inline(always)]
     pub(crate) fn note_denials(
@@ -224,7 +227,7 @@ impl fmt::Display for Rate<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.limit())?;
         if let Period::Span(span) = self.0.period() {
-            write!(f, " per {}", show_span(*span))?;
+            write!(f, " per {}", show_duration(*span))?;
         }
         write!(f, ", {}", self.0.algorithm().name())
     }

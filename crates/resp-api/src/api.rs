@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tollgate_core::Clock;
 use tollgate_limiter::Limiter;
-use tollgate_net::Surface;
+use tollgate_net::{Budget, Surface};
 use tollgate_store::Store;
 
 use crate::connection::Connection;
@@ -16,24 +16,26 @@ use crate::settings::RespSettings;
 use crate::stats::Stats;
 
 /// The Redis protocol in front of a limiter. One instance serves any number of listeners and threads.
-pub struct RespApi<S: Store, L: Store = S> {
-    context: Arc<Context<S, L>>,
+pub struct RespApi<S: Store> {
+    context: Arc<Context<S>>,
     /// Connections served so far; the next one's id is one more.
     connections: AtomicU64,
 }
 
-impl<S: Store, L: Store> std::fmt::Debug for RespApi<S, L> {
+impl<S: Store> std::fmt::Debug for RespApi<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RespApi").field("settings", &self.context.settings).finish_non_exhaustive()
     }
 }
 
-impl<S: Store, L: Store> RespApi<S, L> {
+impl<S: Store> RespApi<S> {
     /// A surface that asks `limiter` at the time of `clock`.
     #[must_use]
-    pub fn new(limiter: Arc<Limiter<S, L>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
+    pub fn new(limiter: Arc<Limiter<S>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
         let started = clock.now();
-        let context = Context { limiter, clock, settings, stats: Stats::default(), started };
+        let budget = Arc::new(Budget::new(settings.max_buffered_bytes));
+        let (clock, stats) = (clock.into(), Stats::default());
+        let context = Context { limiter, clock, settings, stats, budget, started };
         Self { context: Arc::new(context), connections: AtomicU64::new(0) }
     }
 
@@ -43,14 +45,20 @@ impl<S: Store, L: Store> RespApi<S, L> {
         &self.context.stats
     }
 
+    /// Bytes of commands that have arrived in part; see [`RespSettings::max_buffered_bytes`].
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.context.budget.held()
+    }
+
     /// The limiter.
     #[must_use]
-    pub fn limiter(&self) -> &Arc<Limiter<S, L>> {
+    pub fn limiter(&self) -> &Arc<Limiter<S>> {
         &self.context.limiter
     }
 }
 
-impl<S: Store, L: Store> Surface for RespApi<S, L> {
+impl<S: Store> Surface for RespApi<S> {
     async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,

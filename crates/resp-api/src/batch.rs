@@ -1,7 +1,7 @@
 //! Decisions that arrived together and are made together.
 //!
-//! A batch holds commands of one kind: all that bring their own rate, or all that ask the rules. Replies leave in the
-//! order of the commands, so a command that cannot join makes the batch flush first.
+//! A batch holds commands of one kind: all that bring their own rate, or all that ask the rules. Replies
+//! leave in the order of the commands, so a command that cannot join makes the batch flush first.
 
 use tollgate_limiter::Scratch;
 use tollgate_store::Store;
@@ -33,7 +33,7 @@ impl Batch {
 
     /// Decides all commands and writes their replies. `input` is the buffer that they were read from.
     #[inline]
-    pub(crate) async fn flush<S: Store, L: Store>(&mut self, input: &[u8], turn: &mut Turn<'_, S, L>) {
+    pub(crate) async fn flush<S: Store>(&mut self, input: &[u8], turn: &mut Turn<'_, S>) {
         if !self.throttles.is_empty() {
             self.throttles.decide(input, &mut self.scratch, turn).await;
         }

@@ -1,8 +1,11 @@
-//! `TOLLGATE.CHECK domain key value [key value …] [COST n] [WITHDEGRADED]`: one descriptor, by the rules of its domain.
+//! `TOLLGATE.CHECK domain key value [key value …] [COST n] [WITHDEGRADED]`: one descriptor, by the rules of
+//! its domain.
 
 use std::str::from_utf8;
 
-use tollgate_limiter::{AT_ONCE, Answer, Descriptor, Entry, Request, Scratch, at_once};
+use futures_util::future::join_all;
+use tollgate_limiter::{Answer, Descriptor, Entry, MAX_IN_FLIGHT, Request, Scratch};
+use tollgate_net::recycle;
 use tollgate_store::Store;
 
 use crate::arguments::{Arguments, integer};
@@ -39,7 +42,7 @@ impl Checks {
 
     /// Adds a command.
     pub(crate) fn push(&mut self, arguments: Arguments<'_>) -> Pushed {
-        if self.ends.len() >= AT_ONCE {
+        if self.ends.len() >= MAX_IN_FLIGHT {
             return Pushed::Full;
         }
         self.spans.extend_from_slice(arguments.spans());
@@ -54,13 +57,13 @@ impl Checks {
     }
 
     /// Decides all commands, which were read from `input`, and writes their replies.
-    pub(crate) async fn decide<S: Store, L: Store>(
+    pub(crate) async fn decide<S: Store>(
         &mut self,
         input: &[u8],
         scratch: &mut Scratch,
-        turn: &mut Turn<'_, S, L>,
+        turn: &mut Turn<'_, S>,
     ) {
-        if turn.limiter().waits() && self.ends.len() > 1 {
+        if turn.limiter().store().is_remote() && self.ends.len() > 1 {
             self.decide_concurrently(input, turn).await;
         } else {
             self.decide_in_turn(input, scratch, turn).await;
@@ -69,11 +72,11 @@ impl Checks {
     }
 
     /// One after the other, with buffers that are kept: for a store that answers at once.
-    async fn decide_in_turn<S: Store, L: Store>(
+    async fn decide_in_turn<S: Store>(
         &mut self,
         input: &[u8],
         scratch: &mut Scratch,
-        turn: &mut Turn<'_, S, L>,
+        turn: &mut Turn<'_, S>,
     ) {
         let mut start = 0;
         for &end in &self.ends {
@@ -89,7 +92,7 @@ impl Checks {
     }
 
     /// All at once, since each waits for the store; the replies leave in order.
-    async fn decide_concurrently<S: Store, L: Store>(&self, input: &[u8], turn: &mut Turn<'_, S, L>) {
+    async fn decide_concurrently<S: Store>(&self, input: &[u8], turn: &mut Turn<'_, S>) {
         let (context, now, is_resp3) = (turn.context, turn.now, turn.reply.is_resp3);
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let decisions = starts.zip(&self.ends).map(|(start, end)| {
@@ -106,7 +109,7 @@ impl Checks {
                 (out, counts)
             }
         });
-        for (out, counts) in at_once(decisions).await {
+        for (out, counts) in join_all(decisions).await {
             turn.reply.out.extend_from_slice(&out);
             turn.counts += counts;
         }
@@ -126,7 +129,8 @@ impl<'a> Check<'a> {
     /// Parses a command and puts its entries into `entries`.
     fn parse(arguments: Arguments<'a>, entries: &mut Vec<Entry<'a>>) -> Result<Self, &'static str> {
         let input = arguments.input();
-        // Keys and values are an even number of arguments; the name and the domain are two more, the option is one.
+        // Keys and values are an even number of arguments; the name and the domain are two more, the option
+        // is one.
         let (arguments, with_degraded) =
             if arguments.len() % 2 == 1 { degraded::split_option(arguments) } else { (arguments, false) };
         let [_, domain, words @ ..] = arguments.spans() else { return Err(USAGE) };
@@ -150,12 +154,7 @@ impl<'a> Check<'a> {
     }
 
     /// Decides the command and writes its reply.
-    async fn decide<S: Store, L: Store>(
-        self,
-        entries: &[Entry<'_>],
-        scratch: &mut Scratch,
-        turn: &mut Turn<'_, S, L>,
-    ) {
+    async fn decide<S: Store>(self, entries: &[Entry<'_>], scratch: &mut Scratch, turn: &mut Turn<'_, S>) {
         let limiter = turn.limiter();
         let descriptors = [Descriptor::new(entries)];
         let request = Request { domain: self.domain, descriptors: &descriptors, hits: self.cost };
@@ -201,10 +200,4 @@ impl<'a> Check<'a> {
             degraded::write(answer.degraded(), reply);
         }
     }
-}
-
-/// An empty vector of another lifetime with the capacity of `entries`: collecting in place copies nothing.
-fn recycle<'a>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'a>> {
-    entries.clear();
-    entries.into_iter().map(|_| unreachable!("it is empty")).collect()
 }

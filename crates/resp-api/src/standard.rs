@@ -25,11 +25,11 @@ pub(crate) enum Next {
 }
 
 /// Executes `command` and writes its reply.
-pub(crate) fn execute<S: Store, L: Store>(
+pub(crate) fn execute<S: Store>(
     command: Standard,
     arguments: Arguments<'_>,
     session: &mut Session,
-    turn: &mut Turn<'_, S, L>,
+    turn: &mut Turn<'_, S>,
 ) -> Next {
     if command == Standard::Info {
         // It counts the commands before it.

@@ -9,8 +9,8 @@ use crate::reply::Reply;
 use crate::stats::Counts;
 
 /// What every command of a turn is answered with.
-pub(crate) struct Turn<'a, S: Store, L: Store> {
-    pub(crate) context: &'a Context<S, L>,
+pub(crate) struct Turn<'a, S: Store> {
+    pub(crate) context: &'a Context<S>,
     /// When the commands arrived.
     pub(crate) now: Timestamp,
     pub(crate) reply: Reply<'a>,
@@ -29,9 +29,9 @@ pub(crate) enum Pushed {
     Invalid(String),
 }
 
-impl<'a, S: Store, L: Store> Turn<'a, S, L> {
+impl<'a, S: Store> Turn<'a, S> {
     #[inline]
-    pub(crate) fn limiter(&self) -> &'a Limiter<S, L> {
+    pub(crate) fn limiter(&self) -> &'a Limiter<S> {
         &self.context.limiter
     }
 

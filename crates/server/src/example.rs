@@ -1,10 +1,10 @@
-//! An example for people: a descriptor that would fall under a rule.
+//! An example for people: a descriptor that matches a rule.
 
-use tollgate_policy::{Domain, Entry, LEVEL, Policy, Rule};
+use tollgate_policy::{Domain, Entry, PATH_SEPARATOR, Policy, Rule};
 
-/// The first rule of `policy` that counts, and a descriptor that falls under it; `None` where there is no such rule.
-#[must_use]
-pub fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
+/// The domain of the first counting rule of `policy`, and a descriptor that matches it; `None` without such a
+/// rule.
+pub(crate) fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
     policy.domains().iter().find_map(|domain| {
         let counting = domain.rules().iter().filter(|rule| !rule.limits.is_empty());
         let descriptor = counting.filter_map(|rule| descriptor_of(domain, rule)).next()?;
@@ -12,11 +12,11 @@ pub fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
     })
 }
 
-/// A descriptor that falls under `rule`; made of its path, and believed only if the matcher agrees.
+/// A descriptor that matches `rule`: built from its path, and returned only if the matcher agrees.
 fn descriptor_of(domain: &Domain, rule: &Rule) -> Option<Vec<(String, String)>> {
     let descriptor: Vec<(String, String)> = rule
         .path
-        .split(LEVEL)
+        .split(PATH_SEPARATOR)
         .map(|level| match level.split_once('=') {
             Some((key, value)) => (key.replace('*', "x"), value.replace('*', "x")),
             None if level.contains(" in ") => {

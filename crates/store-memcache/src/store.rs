@@ -161,6 +161,10 @@ impl Store for MemcacheStore {
         self.inner.name.clone()
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         if charge == Charge::Together {
             return together::charge(&self.inner, batch, None, now, verdicts).await;

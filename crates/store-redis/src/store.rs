@@ -306,6 +306,14 @@ impl Store for RedisStore {
         self.hub().context().name.clone()
     }
 
+    fn live_nodes(&self) -> u32 {
+        Self::live_nodes(self)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         if batch.iter().any(|take| is_leased(take.quota)) {
             return self.take_with_leases(batch, charge, Kind::Take, now, verdicts).await;

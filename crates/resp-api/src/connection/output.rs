@@ -13,21 +13,17 @@ use tollgate_store::Store;
 use super::end::End;
 use crate::context::Context;
 
-/// How long, and how much, is read after the last reply: a client that is cut off while it sends may never see it.
+/// How long, and how much, is read after the last reply: a client that is cut off while it sends may never
+/// see it.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1024 * 1024;
 
 /// Writes `out` and clears it.
 #[inline]
-pub(super) async fn write<IO, S, L>(
-    io: &mut IO,
-    out: &mut Vec<u8>,
-    context: &Context<S, L>,
-) -> Result<(), End>
+pub(super) async fn write<IO, S>(io: &mut IO, out: &mut Vec<u8>, context: &Context<S>) -> Result<(), End>
 where
     IO: AsyncWrite + Unpin + Send,
     S: Store,
-    L: Store,
 {
     if out.is_empty() {
         return Ok(());
@@ -49,11 +45,10 @@ where
 
 /// Waits until the client takes its replies. Nothing is read from it meanwhile.
 #[cold]
-async fn write_slowly<IO, S, L>(io: &mut IO, rest: &[u8], context: &Context<S, L>) -> Result<(), End>
+async fn write_slowly<IO, S>(io: &mut IO, rest: &[u8], context: &Context<S>) -> Result<(), End>
 where
     IO: AsyncWrite + Unpin + Send,
     S: Store,
-    L: Store,
 {
     let write = async {
         io.write_all(rest).await?;

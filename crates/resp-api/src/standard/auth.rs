@@ -13,10 +13,10 @@ pub(super) const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pai
 const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
                                Are you sure your configuration is correct?";
 
-pub(super) fn run<S: Store, L: Store>(
+pub(super) fn run<S: Store>(
     arguments: Arguments<'_>,
     session: &mut Session,
-    context: &Context<S, L>,
+    context: &Context<S>,
     reply: &mut Reply<'_>,
 ) {
     let settings = &context.settings;

@@ -16,10 +16,10 @@ const NO_AUTH: &str = "NOAUTH HELLO must be called with the client already authe
                         <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
                         the same time";
 
-pub(super) fn run<S: Store, L: Store>(
+pub(super) fn run<S: Store>(
     arguments: Arguments<'_>,
     session: &mut Session,
-    context: &Context<S, L>,
+    context: &Context<S>,
     reply: &mut Reply<'_>,
 ) {
     let is_resp3 = match arguments.get(1).map(integer) {

@@ -11,15 +11,11 @@ use crate::reply::Reply;
 /// The Redis version whose protocol this is; clients derive from it what they may use.
 pub(super) const REDIS_VERSION: &str = "7.4.0";
 
-type Write<S, L> = fn(&Context<S, L>, &mut String);
+type Write<S> = fn(&Context<S>, &mut String);
 
 /// Writes the sections that `arguments` name, or all.
-pub(super) fn run<S: Store, L: Store>(
-    arguments: Arguments<'_>,
-    context: &Context<S, L>,
-    reply: &mut Reply<'_>,
-) {
-    let sections: [(&str, Write<S, L>); 5] =
+pub(super) fn run<S: Store>(arguments: Arguments<'_>, context: &Context<S>, reply: &mut Reply<'_>) {
+    let sections: [(&str, Write<S>); 5] =
         [("Server", server), ("Clients", clients), ("Stats", stats), ("Store", store), ("Rules", rules)];
     let is_named = |section: &str| {
         arguments.len() < 2
@@ -39,7 +35,7 @@ pub(super) fn run<S: Store, L: Store>(
     reply.text(&text);
 }
 
-fn server<S: Store, L: Store>(context: &Context<S, L>, text: &mut String) {
+fn server<S: Store>(context: &Context<S>, text: &mut String) {
     let version = env!("CARGO_PKG_VERSION");
     let up = context.now().since(context.started).as_secs();
     let _ = write!(
@@ -51,17 +47,17 @@ fn server<S: Store, L: Store>(context: &Context<S, L>, text: &mut String) {
     );
 }
 
-fn clients<S: Store, L: Store>(context: &Context<S, L>, text: &mut String) {
+fn clients<S: Store>(context: &Context<S>, text: &mut String) {
     let stats = &context.stats;
     let _ = write!(
         text,
         "connected_clients:{}\r\nhalf_command_bytes:{}\r\n",
         stats.clients(),
-        stats.buffered_bytes()
+        context.budget.held()
     );
 }
 
-fn stats<S: Store, L: Store>(context: &Context<S, L>, text: &mut String) {
+fn stats<S: Store>(context: &Context<S>, text: &mut String) {
     let stats = &context.stats;
     for (name, count) in [
         ("total_commands_processed", stats.commands()),
@@ -80,18 +76,18 @@ fn stats<S: Store, L: Store>(context: &Context<S, L>, text: &mut String) {
 }
 
 /// Whether the store answers. A decision reports it only with `WITHDEGRADED`.
-fn store<S: Store, L: Store>(context: &Context<S, L>, text: &mut String) {
+fn store<S: Store>(context: &Context<S>, text: &mut String) {
     let _ = write!(
         text,
         "store_name:{}\r\nstore_gives_no_answer:{}\r\nstore_errors:{}\r\nlive_nodes:{}\r\n",
         context.limiter.store().name(),
-        u8::from(context.limiter.misses_the_store()),
+        u8::from(context.limiter.is_store_failing()),
         context.limiter.metrics().store_errors(),
         context.limiter.store().live_nodes()
     );
 }
 
-fn rules<S: Store, L: Store>(context: &Context<S, L>, text: &mut String) {
+fn rules<S: Store>(context: &Context<S>, text: &mut String) {
     let rules = context.limiter.rules();
     let policy = rules.policy();
     let _ = write!(

@@ -1,12 +1,10 @@
-//! A surface on a real socket with a clock that stands still, and a client that shows replies as short texts.
+//! A surface on a real socket with a manual clock, and a client that shows replies as short texts.
 #![allow(
     dead_code,
     clippy::expect_used,
     clippy::unwrap_used,
     reason = "a failed step of a test must say which"
 )]
-
-pub(crate) mod down;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -18,8 +16,8 @@ use tokio::sync::watch;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, Figures, accept};
-use tollgate_policy::{Options, Source};
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_rule_files::parse_text;
 use tollgate_store::Store;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -48,14 +46,13 @@ pub(crate) type Api = RespApi<MemoryStore>;
 pub(crate) struct Server<S: Store = MemoryStore> {
     pub(crate) address: SocketAddr,
     pub(crate) clock: ManualClock,
-    pub(crate) api: Arc<RespApi<S, MemoryStore>>,
+    pub(crate) api: Arc<RespApi<S>>,
     pub(crate) drain: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 pub(crate) fn policy(text: &str) -> Policy {
-    let sources = [Source { name: "shop.yaml".into(), text: text.to_owned() }];
-    Policy::parse(&sources, &Options::default()).expect("the rules are right")
+    parse_text("shop.yaml", text).expect("the rules are right")
 }
 
 pub(crate) fn memory() -> MemoryStore {
@@ -75,7 +72,7 @@ impl Server {
 }
 
 impl<S: Store> Server<S> {
-    pub(crate) fn of(api: Arc<RespApi<S, MemoryStore>>, clock: ManualClock) -> Self {
+    pub(crate) fn of(api: Arc<RespApi<S>>, clock: ManualClock) -> Self {
         let (drain, draining) = watch::channel(false);
         let (told, address) = std::sync::mpsc::channel();
         let surface = Arc::clone(&api);
@@ -104,7 +101,7 @@ impl<S: Store> Server<S> {
         self.clock.advance(Duration::from_millis(ms));
     }
 
-    /// Waits until so many clients are connected.
+    /// Waits until this number of clients is connected.
     pub(crate) fn await_clients(&self, clients: usize) {
         while self.api.stats().clients() != clients {
             std::thread::yield_now();
@@ -143,7 +140,7 @@ impl Client {
         self.reply()
     }
 
-    /// The next reply; `(closed)` when there is none.
+    /// The next reply; `(closed)` if the connection ended.
     pub(crate) fn reply(&mut self) -> String {
         let mut line = Vec::new();
         match self.reader.read_until(b'\n', &mut line) {

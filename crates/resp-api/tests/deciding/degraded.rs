@@ -1,12 +1,15 @@
-//! Decisions made without the store: who asks is told so, whoever does not hears what it always did.
+//! Decisions made without the store: reported to clients that ask for it; for others, replies keep their
+//! shape.
 
 use std::sync::Arc;
 
 use tollgate_core::ManualClock;
 use tollgate_limiter::{Limiter, LimiterSettings, OnStoreFailure};
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_store::suite::OutageStore;
+use tollgate_store_memory::MemoryStore;
+use tollgate_store_routed::RoutedStore;
 
-use crate::common::down::Down;
 use crate::common::{NOON, Server, memory, policy, story};
 
 const RULES: &str = "
@@ -17,17 +20,18 @@ descriptors:
   - {key: own, rate_limit: {requests_per_unit: 2, unit: minute, on_store_failure: local}}
 ";
 
-/// A server whose store is down.
-fn without_store(throttle: OnStoreFailure) -> Server<Down> {
+/// A server whose store is down, with memory beside it.
+fn without_store(throttle: OnStoreFailure) -> Server<RoutedStore<OutageStore, MemoryStore>> {
     let clock = ManualClock::at(NOON);
     let settings = LimiterSettings { throttle_on_store_failure: throttle, ..LimiterSettings::default() };
-    let limiter = Limiter::new(policy(RULES), Down, settings).with_local(memory());
+    let store = RoutedStore::new(OutageStore::default().down(), memory());
+    let limiter = Limiter::new(policy(RULES), store, settings);
     let api = RespApi::new(Arc::new(limiter), Arc::new(clock.clone()), RespSettings::default());
     Server::of(Arc::new(api), clock)
 }
 
 #[test]
-fn who_asks_is_told_how_it_was_decided_without_the_store() {
+fn withdegraded_returns_how_a_decision_was_made_without_the_store() {
     let server = without_store(OnStoreFailure::Local);
     story(
         &server,
@@ -52,7 +56,7 @@ fn who_asks_is_told_how_it_was_decided_without_the_store() {
 }
 
 #[test]
-fn what_the_store_decided_has_a_null_in_that_place() {
+fn a_decision_of_the_store_has_a_null_in_that_place() {
     let server = Server::start(RespSettings::default());
     story(
         &server,

@@ -1,44 +1,42 @@
-//! In place of `otlp` where the build has no feature of that name: says so.
+//! Replaces `otlp` in builds without that feature: starting it is an error.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// What became of spans: nothing, there are none.
+/// Counts of spans, always 0.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Always 0.
-    pub sent: AtomicU64,
+    pub(crate) sent: AtomicU64,
     /// Always 0.
-    pub failed: AtomicU64,
+    pub(crate) failed: AtomicU64,
     /// Always 0.
-    pub dropped: AtomicU64,
+    pub(crate) dropped: AtomicU64,
 }
 
-/// Cannot be had.
+/// Cannot be created.
 #[derive(Debug)]
-pub struct Traces(std::convert::Infallible);
+pub(crate) struct Traces(std::convert::Infallible);
 
 impl Traces {
     /// # Errors
     /// Always.
-    pub fn start(_collector: &str) -> io::Result<Self> {
-        Err(io::Error::other("this build sends no traces; build it with `--features otlp`"))
+    pub(crate) fn start(_collector: &str) -> io::Result<Self> {
+        Err(io::Error::other("this build cannot send traces; build it with `--features otlp`"))
     }
 
-    /// Never asked.
-    #[must_use]
-    pub fn layer(&self) -> tracing_subscriber::layer::Identity {
+    /// Never called.
+    pub(crate) fn layer(&self) -> tracing_subscriber::layer::Identity {
         match self.0 {}
     }
 
-    /// Never asked.
-    #[must_use]
-    pub fn counts(&self) -> Arc<Counts> {
+    /// Never called.
+    pub(crate) fn counts(&self) -> Arc<Counts> {
         match self.0 {}
     }
 
-    /// Never asked.
-    pub fn stop(self, _at_most: Duration) {}
+    /// Never called.
+    pub(crate) fn stop(self, _at_most: Duration) {}
 }

@@ -1,9 +1,10 @@
 //! Traces: spans of calls to an OpenTelemetry collector, by OTLP over gRPC.
 //!
-//! The limiter opens a span of the target [`CALL`] for a sampled call; `Calls` makes an OpenTelemetry span of it, as a child of
-//! the span that the caller's `traceparent` names. Ended ones wait in a queue of `QUEUE` for one thread, which sends them
-//! in batches. A collector that is slow or away costs spans, never time: what finds no room is dropped and counted.
-//! Not here: which calls are sampled (the limiter), how fields come over the wire (transports).
+//! The limiter opens a span of the target [`CALL`] for a sampled call; `Calls` makes an OpenTelemetry span of
+//! it, as a child of the span that the caller's `traceparent` names. Ended ones wait in a queue of `QUEUE`
+//! for one thread, which sends them in batches. A collector that is slow or away costs spans, never time:
+//! what finds no room is dropped and counted. Not here: which calls are sampled (the limiter), how fields
+//! come over the wire (transports).
 
 use std::io;
 use std::sync::Arc;
@@ -39,18 +40,18 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What became of the spans of sampled calls.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Taken by the collector.
-    pub sent: AtomicU64,
+    pub(crate) sent: AtomicU64,
     /// Not taken by the collector.
-    pub failed: AtomicU64,
+    pub(crate) failed: AtomicU64,
     /// Not sent because too many waited.
-    pub dropped: AtomicU64,
+    pub(crate) dropped: AtomicU64,
 }
 
 /// The way to the collector. Stop it at the end, or the last spans are lost.
 #[derive(Debug)]
-pub struct Traces {
+pub(crate) struct Traces {
     provider: SdkTracerProvider,
     counts: Arc<Counts>,
     stop: watch::Sender<bool>,
@@ -58,12 +59,13 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts the thread that sends to `collector`, `http://host:port`. The service is called `tollgate`, unless
-    /// `OTEL_SERVICE_NAME` says otherwise.
+    /// Starts the thread that sends to `collector`, `http://host:port`. The service is called `tollgate`,
+    /// unless `OTEL_SERVICE_NAME` says otherwise.
     ///
     /// # Errors
-    /// When the collector's address makes no sense, or the system gives no thread. A collector that is away is no error.
-    pub fn start(collector: &str) -> io::Result<Self> {
+    /// When the collector's address makes no sense, or the system gives no thread. A collector that is away
+    /// is no error.
+    pub(crate) fn start(collector: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let resource = Resource::builder()
             .with_attributes([KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))]);
@@ -105,8 +107,7 @@ impl Traces {
     }
 
     /// What makes traces of spans; it looks at no others.
-    #[must_use]
-    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    pub(crate) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: tracing::Subscriber + for<'span> LookupSpan<'span>,
     {
@@ -115,13 +116,12 @@ impl Traces {
     }
 
     /// What became of the spans so far.
-    #[must_use]
-    pub fn counts(&self) -> Arc<Counts> {
+    pub(crate) fn counts(&self) -> Arc<Counts> {
         Arc::clone(&self.counts)
     }
 
     /// Sends what waits, for `at_most` that long, and ends the thread.
-    pub fn stop(self, at_most: Duration) {
+    pub(crate) fn stop(self, at_most: Duration) {
         self.stop.send_replace(true);
         // The thread says nothing; it drops its end when it is through.
         let _ = self.stopped.recv_timeout(at_most);
