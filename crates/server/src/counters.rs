@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_envoy_rls::RateLimitService;
 use tollgate_http_api::{HttpApi, StoreView};
+use tollgate_http_kit::HttpSurface;
 use tollgate_limiter::Limiter;
 use tollgate_resp_api::RespApi;
 use tollgate_store::remote::StoreState;
@@ -47,7 +48,7 @@ pub type NodeLimiter = Limiter<Counters>;
 /// Its surfaces.
 pub type Grpc = RateLimitService<Counters>;
 /// See [`Grpc`].
-pub type Http = HttpApi<Counters>;
+pub type Http = HttpSurface<HttpApi<Counters>>;
 /// See [`Grpc`].
 pub type Resp = RespApi<Counters>;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_envoy_rls::{Limits, RateLimitService};
-use tollgate_http_api::{HttpApi, HttpSettings, Token};
+use tollgate_http_api::{HttpApi, HttpSettings};
+use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings, Token};
 use tollgate_net::{AcceptLimits, Figures, Listeners};
 use tollgate_resp_api::{Password, RespApi, RespSettings};
 
@@ -51,8 +52,9 @@ impl Surfaces {
         let grpc: Vec<_> = (0..settings.workers).map(service).collect();
         let api = |service: &Arc<Grpc>| {
             let node = Arc::clone(node) as Arc<dyn tollgate_http_api::Node>;
-            let settings = http_settings(settings, is_loopback);
-            Arc::new(HttpApi::new(limiter(), clock(), node, Arc::new(service.over_http()), settings))
+            let json = Arc::new(service.over_http());
+            let api = HttpApi::new(limiter(), clock(), node, json, http_settings(settings));
+            Arc::new(HttpSurface::new(api, http_surface(settings, is_loopback)))
         };
         let http = grpc.iter().map(api).collect();
         let resp = Arc::new(RespApi::new(limiter(), clock(), resp_settings(settings)));
@@ -95,18 +97,24 @@ fn grpc_limits(settings: &Settings) -> Limits {
     }
 }
 
-fn http_settings(settings: &Settings, is_loopback: bool) -> HttpSettings {
+fn http_settings(settings: &Settings) -> HttpSettings {
     HttpSettings {
         style: settings.headers,
-        admin_token: settings.admin_token.as_ref().and_then(|secret| Token::new(secret.reveal())),
-        is_loopback,
         max_body_bytes: settings.max_body,
         max_batch_bytes: settings.max_body * 16,
         max_batch: settings.max_batch,
+        ..HttpSettings::default()
+    }
+}
+
+fn http_surface(settings: &Settings, is_loopback: bool) -> SurfaceSettings {
+    let token = settings.admin_token.as_ref().and_then(|secret| Token::new(secret.reveal()));
+    SurfaceSettings {
+        admin: AdminAccess { token, is_loopback },
         header_timeout: settings.request_timeout,
         body_timeout: settings.request_timeout,
         idle_timeout: settings.idle_timeout,
-        ..HttpSettings::default()
+        ..SurfaceSettings::default()
     }
 }
 
