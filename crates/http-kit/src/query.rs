@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use tollgate_policy::did_you_mean;
+use tollgate_human_text::did_you_mean;
 
 use crate::problem::Problem;
 

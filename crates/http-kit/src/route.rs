@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
-use tollgate_policy::did_you_mean;
+use tollgate_human_text::did_you_mean;
 
 use crate::api::{Api, HttpSurface};
 use crate::body::{Body, Request};

@@ -16,7 +16,7 @@ use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
 use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, Figures, accept};
-use tollgate_policy::{Options, Source};
+use tollgate_rule_files::{Options, load, parse_text};
 use tollgate_store::Store;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -63,8 +63,7 @@ impl Node for State {
 }
 
 pub fn policy(rules: &str) -> Policy {
-    let source = Source { name: "shop.yaml".into(), text: rules.into() };
-    Policy::parse(&[source], &Options::default()).expect("rules without fault")
+    parse_text("shop.yaml", rules).expect("rules without fault")
 }
 
 /// An API, and what tests set beside it.
@@ -127,7 +126,7 @@ impl Server {
     }
 
     pub async fn of_folder(folder: &str) -> Self {
-        let policy = Policy::load(&[folder.into()], &Options::default()).expect("rules without fault");
+        let policy = load(&[folder.into()], &Options::default()).expect("rules without fault").policy;
         Self::serve(api_of(policy, HttpSettings::default()), loopback()).await
     }
 
