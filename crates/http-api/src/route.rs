@@ -77,7 +77,7 @@ impl<S: Store + 'static> HttpApi<S> {
             Route::PeerJson => Ok(self.peer_json(body).await),
             Route::Metrics => {
                 self.heavy(|api| {
-                    let content_type = HeaderValue::from_static(tollgate_limiter::observe::CONTENT_TYPE);
+                    let content_type = HeaderValue::from_static(tollgate_limiter::CONTENT_TYPE);
                     answer(StatusCode::OK, content_type, api.limiter.metrics().render())
                 })
                 .await

@@ -93,7 +93,7 @@ impl Reloader {
         clock: Arc<dyn Clock>,
         settings: ReloadSettings,
     ) -> std::io::Result<Self> {
-        limiter.metrics.note_begin(clock.now());
+        limiter.metrics().note_begin(clock.now());
         let version = limiter.rules().policy().version().to_owned();
         let state = ReloadState { version, ..ReloadState::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
@@ -237,7 +237,7 @@ impl<S: Store> Worker<S> {
             Err(fault) => {
                 tracing::error!("the rules before stay in force, since these are faulty:\n{fault}");
                 let fault: Arc<str> = fault.into();
-                self.limiter.refuse_because(Arc::clone(&fault), now);
+                self.limiter.reject_because(&fault, now);
                 Some(fault)
             }
         };

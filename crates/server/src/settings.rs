@@ -22,7 +22,7 @@ use tracing::level_filters::LevelFilter;
 
 use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
 use tollgate_headers::{Style, UnknownStyle};
-use tollgate_limiter::LimiterSettings;
+use tollgate_limiter::{LimiterSettings, ObserveSettings};
 
 use layers::Layers;
 pub use layers::{Given, Origin, Sources};
@@ -166,16 +166,20 @@ impl Settings {
             limiter: LimiterSettings {
                 shadow_mode: layers.one("shadow-mode", units::switch),
                 quota_mode: layers.one("quota-mode", units::switch),
-                near_limit_ratio: layers.one("near-limit-ratio", units::ratio),
                 throttle_on_store_failure: layers.one("throttle-on-store-failure", units::on_store_failure),
                 max_reservations: layers.one("max-reservations", |text| units::number(text, 0, 10_000_000)),
                 longest_reservation: layers.one("longest-reservation", units::span),
-                top_keys: layers.one("top-keys", |text| units::number(text, 0, 1024)),
-                denial_log: layers.maybe("denial-log-level", units::log_level).and_then(|it| it.into_level()),
-                denial_log_lines: layers.one("denial-log-rate", |text| units::number(text, 1, 1_000_000))
-                    as u32,
-                trace_ratio,
-                ..LimiterSettings::default()
+                observe: ObserveSettings {
+                    near_limit_ratio: layers.one("near-limit-ratio", units::ratio),
+                    top_keys: layers.one("top-keys", |text| units::number(text, 0, 1024)),
+                    denial_log: layers
+                        .maybe("denial-log-level", units::log_level)
+                        .and_then(|it| it.into_level()),
+                    denial_log_lines: layers.one("denial-log-rate", |text| units::number(text, 1, 1_000_000))
+                        as u32,
+                    trace_ratio,
+                    ..ObserveSettings::default()
+                },
             },
             headers: layers
                 .one("headers", |text| text.parse().map_err(|error: UnknownStyle| error.to_string())),
@@ -198,7 +202,7 @@ impl Settings {
         };
         // Where everything passes, nothing is denied.
         if settings.limiter.shadow_mode {
-            settings.limiter.denial_log = None;
+            settings.limiter.observe.denial_log = None;
         }
         if settings.rules.is_empty() {
             layers.fault("settings", "no rules are named; add --rules FOLDER");

@@ -10,9 +10,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use tollgate_clock::SystemClock;
 use tollgate_core::Clock;
-use tollgate_limiter::Limiter;
-use tollgate_limiter::observe::StoreFigures;
 use tollgate_limiter::reload::{ReloadSettings, Reloader};
+use tollgate_limiter::{Limiter, StoreStats};
 use tollgate_policy::{Options, Policy};
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -185,7 +184,7 @@ impl Serve {
         limiter.metrics().watch_store("memory", move || {
             let stats =
                 counters.upgrade().map(|limiter| limiter.store().memory().stats()).unwrap_or_default();
-            StoreFigures::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
+            StoreStats::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
         });
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let watched = ReloadSettings::new(settings.rules.clone(), options);

@@ -35,7 +35,7 @@ fn the_peers_environment_is_understood() {
     assert!(settings.limiter.shadow_mode && settings.limiter.quota_mode && settings.replies.dynamic_metadata);
     let headers = settings.replies.headers.expect("wanted");
     assert_eq!((headers.limit.as_str(), headers.reset.as_str()), ("RateLimit-Limit", "X-Reset"));
-    assert!((settings.limiter.near_limit_ratio - 0.9).abs() < 1e-9);
+    assert!((settings.limiter.observe.near_limit_ratio - 0.9).abs() < 1e-9);
     assert_eq!(settings.max_connection_age, Some(Duration::from_secs(3600)));
     assert_eq!(settings.log_level, tracing::level_filters::LevelFilter::WARN);
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);
@@ -177,5 +177,5 @@ fn the_peers_traces_go_to_a_collector_that_speaks_grpc() {
         assert_eq!(settings.notes.len(), usize::from(env == [on, endpoint]), "{:?}", settings.notes);
     }
     let settings = read_with_rules(&[], &[on, grpc, ("TRACING_SAMPLING_RATE", "0.25")], None);
-    assert!((settings.limiter.trace_ratio - 0.25).abs() < 1e-9);
+    assert!((settings.limiter.observe.trace_ratio - 0.25).abs() < 1e-9);
 }

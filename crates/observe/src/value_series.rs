@@ -6,36 +6,36 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::meters::{OTHERS, RuleLanes};
+use crate::rule_meters::{OTHERS, RuleCounters};
 
 /// Longer paths, in bytes, are counted under `(others)`.
 const LONGEST_STAT: usize = 256;
 
 /// Counters by domain and statistics path.
 #[derive(Debug)]
-pub(crate) struct Details {
+pub(crate) struct ValueSeries {
     domains: RwLock<Domains>,
     most: usize,
 }
 
 #[derive(Debug, Default)]
 struct Domains {
-    series: HashMap<String, HashMap<String, Arc<RuleLanes>>>,
+    series: HashMap<String, HashMap<String, Arc<RuleCounters>>>,
     /// How many series there are in all domains.
     number: usize,
 }
 
-impl Details {
+impl ValueSeries {
     /// At most `most` series, and one more for each domain.
     pub(crate) fn new(most: usize) -> Self {
         Self { domains: RwLock::default(), most }
     }
 
     /// The counters of `stat` in `domain`.
-    pub(crate) fn lanes(&self, domain: &str, stat: &str) -> Arc<RuleLanes> {
+    pub(crate) fn counters(&self, domain: &str, stat: &str) -> Arc<RuleCounters> {
         let find = |domains: &Domains| domains.series.get(domain).and_then(|of| of.get(stat)).map(Arc::clone);
-        if let Some(lanes) = find(&self.domains.read().unwrap_or_else(PoisonError::into_inner)) {
-            return lanes;
+        if let Some(counters) = find(&self.domains.read().unwrap_or_else(PoisonError::into_inner)) {
+            return counters;
         }
         let mut domains = self.domains.write().unwrap_or_else(PoisonError::into_inner);
         let stat = if domains.number < self.most && stat.len() <= LONGEST_STAT { stat } else { OTHERS };
@@ -45,11 +45,12 @@ impl Details {
     }
 
     /// Every series: domain, statistics path, counters.
-    pub(crate) fn all(&self) -> Vec<(String, String, Arc<RuleLanes>)> {
+    pub(crate) fn all(&self) -> Vec<(String, String, Arc<RuleCounters>)> {
         let domains = self.domains.read().unwrap_or_else(PoisonError::into_inner);
-        let of_domain = |(domain, of): (&String, &HashMap<String, Arc<RuleLanes>>)| {
-            let one =
-                |(stat, lanes): (&String, &Arc<RuleLanes>)| (domain.clone(), stat.clone(), Arc::clone(lanes));
+        let of_domain = |(domain, of): (&String, &HashMap<String, Arc<RuleCounters>>)| {
+            let one = |(stat, counters): (&String, &Arc<RuleCounters>)| {
+                (domain.clone(), stat.clone(), Arc::clone(counters))
+            };
             of.iter().map(one).collect::<Vec<_>>()
         };
         domains.series.iter().flat_map(of_domain).collect()
