@@ -34,7 +34,7 @@ use crate::keys::redis_key;
 use crate::lane::Lane;
 use crate::trouble::{Kind, Trouble};
 use crate::watcher;
-use tollgate_lease::{Mono, Op, Reply, Terms, Timing, Verdict};
+use tollgate_lease::{LedgerReply as Reply, Mono, Op, Terms, Timing, Verdict};
 
 /// How long no request ahead of need is sent after one has failed.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(20);
@@ -432,7 +432,7 @@ impl Leased {
     ) -> Result<Reply, StoreError> {
         for tries_left in (0..background::TRIES).rev() {
             let reply = self.hear_call(asked?).await?;
-            if !reply.refused {
+            if !reply.rejected {
                 return Ok(reply);
             }
             match self.in_its_window(key, op, &reply) {

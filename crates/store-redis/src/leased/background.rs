@@ -16,7 +16,9 @@ use super::{AFTER_A_FAILURE, Hit, Leased};
 use crate::call::Call as ScriptCall;
 use crate::figures::add;
 use crate::hub::Traffic;
-use tollgate_lease::{Call, Mono, Op, Reply, Request, Verdict, merged};
+use tollgate_lease::{
+    LeaseRequest as Request, LedgerCall as Call, LedgerReply as Reply, Mono, Op, Verdict, merge as merged,
+};
 
 /// How often the table is looked through for what is idle, in a tau.
 const LOOKS: u32 = 5;
@@ -156,7 +158,7 @@ impl Leased {
                     entry.node.on_lost(&entry.rule.terms, trip.request.1); // no answer to it: nobody is to wait for another
                 }
                 add(&self.counts.granted, reply.granted);
-                if reply.refused {
+                if reply.rejected {
                     entry.wall = (Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), now);
                 }
             }
