@@ -8,8 +8,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::metrics::{BATCH_SIZES, Global, LATENCY_NS, Shared};
 use crate::rule_meters::{OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, stat_keys};
+use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
 use crate::throttled::THROTTLE;
 
 /// Writes one limiter's counters at every scrape.
@@ -183,7 +183,7 @@ impl Exposition {
     fn stores(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let figures: Vec<_> = stores.iter().map(|(name, figures)| (name.as_str(), figures())).collect();
-        type Pick = fn(&crate::metrics::StoreStats) -> u64;
+        type Pick = fn(&StoreStats) -> u64;
         let gauges: [(&str, &str, MetricType, Pick); 4] = [
             ("tollgate_tracked_keys", "Keys that have a counter", MetricType::Gauge, |it| it.tracked_keys),
             ("tollgate_table_bytes", "Bytes that the counters take", MetricType::Gauge, |it| it.bytes),

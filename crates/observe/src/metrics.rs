@@ -5,10 +5,9 @@
 //! Not here: serving the text (the server), logs and traces.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use tollgate_core::{Cost, Outcome, Timestamp};
 use tollgate_policy::{Entry, Policy};
@@ -19,91 +18,18 @@ use crate::exposition::Exposition;
 use crate::log_limit::LogLimit;
 use crate::observer::{Decided, Observer, ReservationStats, RulesLoaded};
 use crate::report::{self, Report, Totals};
-use crate::rule_meters::{RuleCounters, RuleMeters, RuleMetric, count_details};
+use crate::rule_meters::{RuleMeters, RuleMetric};
 use crate::sampling::Sampling;
 use crate::settings::ObserveSettings;
-use crate::sharded_counters::{ShardedCounters, ThreadSlot};
+use crate::sharded_counters::ThreadSlot;
+use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
 use crate::throttled::{Throttle, Throttled};
-use crate::top_keys::{LazyTopKeys, TopSettings};
-use crate::value_series::ValueSeries;
 
 /// Of what [`Metrics::render`] writes: OpenMetrics 1.0 text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Upper bounds of the latency buckets, in nanoseconds; one more is without bound.
-pub(crate) const LATENCY_NS: [u64; 15] = [
-    500,
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    5_000_000,
-    10_000_000,
-    100_000_000,
-    1_000_000_000,
-];
-/// Upper bounds of the batch size buckets; one more is without bound.
-pub(crate) const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
-
-/// Counters that belong to no rule.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Global {
-    UnknownDomain,
-    Shadowed,
-    BadRequest,
-    StoreErrors,
-    Takes,
-    /// The first batch bucket; those of [`BATCH_SIZES`] and one more follow.
-    Batches,
-}
-const GLOBALS: usize = Global::Batches as usize + BATCH_SIZES.len() + 1;
-
-/// What a store says of itself when it is asked for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StoreStats {
-    /// Keys that have a counter.
-    pub tracked_keys: u64,
-    /// Bytes that the counters take.
-    pub bytes: u64,
-    /// Bytes that they may take at most.
-    pub capacity_bytes: u64,
-    /// Counters dropped before they expired because there was no room.
-    pub evictions: u64,
-}
-
-impl StoreStats {
-    /// All four figures.
-    #[must_use]
-    pub const fn new(tracked_keys: u64, bytes: u64, capacity_bytes: u64, evictions: u64) -> Self {
-        Self { tracked_keys, bytes, capacity_bytes, evictions }
-    }
-}
-
-/// Asked at every scrape.
-type WatchedStore = Box<dyn Fn() -> StoreStats + Send + Sync>;
-/// Asked at every scrape.
-type WatchedReservations = Box<dyn Fn() -> ReservationStats + Send + Sync>;
 /// Log lines about errors of the store other than silence, per second.
 const STORE_ERRORS_A_SECOND: u32 = 1;
-
-/// What came of the last attempts to load rules.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Loads {
-    pub(crate) successes: u64,
-    pub(crate) failures: u64,
-    pub(crate) is_last_good: bool,
-    pub(crate) last: Timestamp,
-    pub(crate) last_good: Timestamp,
-    pub(crate) last_error: Option<Arc<str>>,
-    pub(crate) version: String,
-}
 
 /// The usual observer: counters of one limiter and whatever else its process registers, the denial log, sampled spans.
 pub struct Metrics {
@@ -116,38 +42,11 @@ pub struct Metrics {
     pub(crate) sampling: Sampling,
 }
 
-/// What is read at a scrape.
-pub(crate) struct Shared {
-    pub(crate) meters: ArcSwap<RuleMeters>,
-    pub(crate) globals: ShardedCounters<GLOBALS>,
-    pub(crate) latency: ShardedCounters<{ LATENCY_NS.len() + 2 }>,
-    pub(crate) loads: Mutex<Loads>,
-    pub(crate) stores: Mutex<Vec<(String, WatchedStore)>>,
-    pub(crate) reservations: Mutex<Option<WatchedReservations>>,
-    max_rule_series: usize,
-    pub(crate) details: ValueSeries,
-    pub(crate) throttle: RuleCounters,
-    pub(crate) throttle_top: LazyTopKeys,
-    pub(crate) top_settings: TopSettings,
-}
-
 impl Metrics {
     /// Nothing is counted yet.
     #[must_use]
     pub fn new(settings: &ObserveSettings) -> Self {
-        let shared = Arc::new(Shared {
-            meters: ArcSwap::default(),
-            globals: ShardedCounters::default(),
-            latency: ShardedCounters::default(),
-            loads: Mutex::default(),
-            stores: Mutex::default(),
-            reservations: Mutex::default(),
-            max_rule_series: settings.max_rule_series,
-            details: ValueSeries::new(settings.max_value_series),
-            throttle: ShardedCounters::default(),
-            throttle_top: LazyTopKeys::default(),
-            top_settings: TopSettings::new(settings.top_keys, settings.top_keys_max_bytes),
-        });
+        let shared = Arc::new(Shared::new(settings));
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Exposition(Arc::clone(&shared))));
         Self {
@@ -206,7 +105,7 @@ impl Metrics {
 
     /// The rules in force were loaded about `now`, where nothing has said when: those that a limiter was made with.
     pub fn note_begin(&self, now: Timestamp) {
-        let mut loads = self.loads();
+        let mut loads = self.shared.loads();
         if loads.last_good == Timestamp::ZERO && loads.is_last_good {
             (loads.last, loads.last_good) = (now, now);
         }
@@ -220,7 +119,7 @@ impl Metrics {
     /// The rules of `policy`, for which `rules` was prepared, and what became of them, beside the open `reservations`.
     #[must_use]
     pub fn report(&self, policy: &Policy, rules: &RuleMeters, reservations: u64, now: Timestamp) -> Report {
-        let loads = self.loads().clone();
+        let loads = self.shared.loads().clone();
         Report {
             version: policy.version().to_owned(),
             loaded_at: loads.last_good,
@@ -230,10 +129,6 @@ impl Metrics {
             throttle_top_limited: self.shared.throttle_top.get().map_or_else(Vec::new, |top| top.top(now)),
             reservations,
         }
-    }
-
-    fn loads(&self) -> MutexGuard<'_, Loads> {
-        self.shared.loads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
@@ -268,7 +163,7 @@ impl Observer for Metrics {
     }
 
     fn rules_loaded(&self, loaded: RulesLoaded<'_>, now: Timestamp) {
-        let mut loads = self.loads();
+        let mut loads = self.shared.loads();
         loads.last = now;
         loads.is_last_good = matches!(loaded, RulesLoaded::InForce { .. });
         match loaded {
@@ -349,7 +244,7 @@ impl Observer for Metrics {
             self.note_denials(rules, decided, &entries, thread);
         }
         if rules.has_details {
-            count_details(&self.shared.details, thread, decided, &entries, self.near_limit_ratio);
+            self.shared.details.count(thread, decided, &entries, self.near_limit_ratio);
         }
     }
 

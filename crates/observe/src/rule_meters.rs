@@ -4,13 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_core::Outcome;
-use tollgate_policy::{Entry, Policy};
+use tollgate_policy::Policy;
 
-use crate::observer::Decided;
 use crate::sharded_counters::{ShardedCounters, ThreadSlot};
 use crate::status::{Kind, Status};
 use crate::top_keys::LazyTopKeys;
-use crate::value_series::ValueSeries;
 
 /// What is counted of a rule: decisions by outcome, and hits by where they fell.
 #[derive(Clone, Copy, Debug)]
@@ -170,29 +168,9 @@ pub(crate) fn stat_keys(stat: &str) -> [String; 2] {
     [first.to_owned(), rest.to_owned()]
 }
 
-/// Counts what became of descriptors whose rules are shown by values of requests.
-#[cold]
-pub(crate) fn count_details<'e>(
-    details: &ValueSeries,
-    thread: ThreadSlot,
-    decided: Decided<'_>,
-    entries: &impl Fn(usize) -> &'e [Entry<'e>],
-    near_ratio: f32,
-) {
-    let domain = decided.domain;
-    for (index, status) in decided.statuses.iter().enumerate() {
-        let rule = status.rule.map(|place| &domain.rules()[place as usize]);
-        let Some(rule) = rule.filter(|rule| status.kind != Kind::Replaced && rule.stat_varies()) else {
-            continue;
-        };
-        let mut stat = String::new();
-        rule.write_stat(entries(index), &mut stat);
-        count(&details.counters(domain.name(), &stat), thread, status, near_ratio);
-    }
-}
-
+/// Counts one descriptor; true when it is denied, or would be without shadow mode.
 #[inline(always)]
-fn count(counters: &RuleCounters, thread: ThreadSlot, status: &Status, near_ratio: f32) -> bool {
+pub(crate) fn count(counters: &RuleCounters, thread: ThreadSlot, status: &Status, near_ratio: f32) -> bool {
     let add = |of: RuleMetric, more| counters.add(thread, of as usize, more);
     if status.degraded.is_some() {
         add(RuleMetric::Degraded, 1);

@@ -6,7 +6,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::rule_meters::{OTHERS, RuleCounters};
+use tollgate_policy::Entry;
+
+use crate::observer::Decided;
+use crate::rule_meters::{self, OTHERS, RuleCounters};
+use crate::sharded_counters::ThreadSlot;
+use crate::status::Kind;
 
 /// Longer paths, in bytes, are counted under `(others)`.
 const LONGEST_STAT: usize = 256;
@@ -29,6 +34,27 @@ impl ValueSeries {
     /// At most `most` series, and one more for each domain.
     pub(crate) fn new(most: usize) -> Self {
         Self { domains: RwLock::default(), most }
+    }
+
+    /// Counts what became of descriptors whose rules are shown by values of requests.
+    #[cold]
+    pub(crate) fn count<'e>(
+        &self,
+        thread: ThreadSlot,
+        decided: Decided<'_>,
+        entries: &impl Fn(usize) -> &'e [Entry<'e>],
+        near_ratio: f32,
+    ) {
+        let domain = decided.domain;
+        for (index, status) in decided.statuses.iter().enumerate() {
+            let rule = status.rule.map(|place| &domain.rules()[place as usize]);
+            let Some(rule) = rule.filter(|rule| status.kind != Kind::Replaced && rule.stat_varies()) else {
+                continue;
+            };
+            let mut stat = String::new();
+            rule.write_stat(entries(index), &mut stat);
+            rule_meters::count(&self.counters(domain.name(), &stat), thread, status, near_ratio);
+        }
     }
 
     /// The counters of `stat` in `domain`.
