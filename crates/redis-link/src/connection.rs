@@ -1,25 +1,21 @@
 //! One connection to one server: opened, logged in, and ready for commands in pipelines. One task uses it, and closes it when anything
-//! is out of order. Not here: what is asked, which reply answers which question (`link/line`), and when to try again.
-
-mod dial;
-mod tls;
-
-pub(crate) use dial::{Address, Dialer, text};
+//! is out of order. Not here: what is asked, which reply answers which question (`pipelined`), and when to try again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
+use crate::command::{array, bulk};
 use crate::reply::{self, Reply};
-use crate::trouble::{Kind, Trouble};
+use crate::server_error::{Cause, ServerError};
 
 /// What bytes go through.
-pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 /// A connection that is logged in.
-pub(crate) struct Connection {
+pub struct Connection {
     wire: Box<dyn Wire>,
     /// How messages call the server.
     name: Arc<str>,
@@ -35,17 +31,18 @@ pub(crate) struct Connection {
 const KEPT: usize = 256 << 10;
 
 impl Connection {
-    pub(crate) fn new(wire: impl Wire + 'static, name: Arc<str>, encrypted: bool) -> Self {
-        Self { wire: Box::new(wire), name, input: Vec::new(), read: 0, encrypted, round_trip: Duration::ZERO }
+    pub(crate) fn new(wire: Box<dyn Wire>, name: Arc<str>, encrypted: bool) -> Self {
+        Self { wire, name, input: Vec::new(), read: 0, encrypted, round_trip: Duration::ZERO }
     }
 
     /// How messages call the server.
-    pub(crate) fn name(&self) -> &Arc<str> {
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
     /// Sends some of `bytes`; says how many. Nothing is lost when it is dropped before it is ready.
-    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<usize, Trouble> {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<usize, ServerError> {
         match self.wire.write(bytes).await {
             Ok(0) => Err(self.closed()),
             Ok(sent) => Ok(sent),
@@ -54,7 +51,7 @@ impl Connection {
     }
 
     /// Sends what an encrypted connection still holds back.
-    pub(crate) async fn flush(&mut self) -> Result<(), Trouble> {
+    pub(crate) async fn flush(&mut self) -> Result<(), ServerError> {
         if self.encrypted {
             self.wire.flush().await.map_err(|error| self.broken(&error))?;
         }
@@ -62,7 +59,7 @@ impl Connection {
     }
 
     /// Waits for more bytes. Nothing is lost when it is dropped before it is ready.
-    pub(crate) async fn fill(&mut self) -> Result<(), Trouble> {
+    pub(crate) async fn fill(&mut self) -> Result<(), ServerError> {
         if self.read == self.input.len() {
             self.input.clear();
             self.input.shrink_to(KEPT);
@@ -77,7 +74,7 @@ impl Connection {
     }
 
     /// The next reply, if all of it has arrived.
-    pub(crate) fn next_reply(&mut self) -> Result<Option<Reply>, Trouble> {
+    pub(crate) fn next_reply(&mut self) -> Result<Option<Reply>, ServerError> {
         match reply::parse(&self.input[self.read..]) {
             Ok(None) => Ok(None),
             Ok(Some((reply, length))) => {
@@ -93,8 +90,11 @@ impl Connection {
         self.read == self.input.len()
     }
 
-    /// Sends commands and waits for as many replies. Whoever waits no longer must drop the connection.
-    pub(crate) async fn ask(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Reply>, Trouble> {
+    /// Sends commands and waits for as many replies. A caller that stops waiting must drop the connection.
+    ///
+    /// # Errors
+    /// [`ServerError`] when the connection broke, or the server does not speak the protocol; drop it then.
+    pub async fn ask(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Reply>, ServerError> {
         let mut bytes = Vec::new();
         for command in commands {
             array(&mut bytes, command.len());
@@ -116,32 +116,35 @@ impl Connection {
     }
 
     /// As [`Connection::ask`] for one command.
-    pub(crate) async fn ask_one(&mut self, command: &[&[u8]]) -> Result<Reply, Trouble> {
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub async fn ask_one(&mut self, command: &[&[u8]]) -> Result<Reply, ServerError> {
         let mut replies = self.ask(&[command]).await?;
         replies.pop().ok_or_else(|| self.closed())
     }
 
     /// Bytes arrived though no reply is due.
-    pub(crate) fn unasked(&self) -> Trouble {
-        Trouble::new(Kind::Network, format!("{}: speaks without being asked", self.name))
+    pub(crate) fn unasked(&self) -> ServerError {
+        ServerError::new(Cause::Network, format!("{}: speaks without being asked", self.name))
     }
 
-    fn closed(&self) -> Trouble {
-        Trouble::new(Kind::Network, format!("{}: closed the connection", self.name))
+    fn closed(&self) -> ServerError {
+        ServerError::new(Cause::Network, format!("{}: closed the connection", self.name))
     }
 
-    fn broken(&self, error: &std::io::Error) -> Trouble {
-        Trouble::new(Kind::Network, format!("{}: {error}", self.name))
+    fn broken(&self, error: &std::io::Error) -> ServerError {
+        ServerError::new(Cause::Network, format!("{}: {error}", self.name))
     }
 
-    fn not_redis(&self, begins: &str) -> Trouble {
+    fn not_redis(&self, begins: &str) -> ServerError {
         let hint = if begins.starts_with("\\u{15}\\u{3}") {
             "it speaks TLS, so the URL must begin with rediss"
         } else {
             "is that the right port?"
         };
-        Trouble::new(
-            Kind::Wrong,
+        ServerError::new(
+            Cause::Misconfigured,
             format!(
                 "{}: does not speak the Redis protocol (its answer begins with `{begins}`); {hint}",
                 self.name
@@ -153,49 +156,5 @@ impl Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// Begins a command of so many words.
-pub(crate) fn array(bytes: &mut Vec<u8>, words: usize) {
-    header(bytes, b'*', words);
-}
-
-/// One word of a command.
-pub(crate) fn bulk(bytes: &mut Vec<u8>, word: &[u8]) {
-    header(bytes, b'$', word.len());
-    bytes.extend_from_slice(word);
-    bytes.extend_from_slice(b"\r\n");
-}
-
-fn header(bytes: &mut Vec<u8>, kind: u8, mut number: usize) {
-    let mut line = [0; 23];
-    let mut at = line.len() - 2;
-    line[at..].copy_from_slice(b"\r\n");
-    loop {
-        at -= 1;
-        line[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    at -= 1;
-    line[at] = kind;
-    bytes.extend_from_slice(&line[at..]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_written_as_the_protocol_wants() {
-        let mut bytes = Vec::new();
-        array(&mut bytes, 12);
-        bulk(&mut bytes, b"");
-        bulk(&mut bytes, b"a\r\nb");
-        header(&mut bytes, b'$', usize::MAX);
-        assert_eq!(bytes, b"*12\r\n$0\r\n\r\n$4\r\na\r\nb\r\n$18446744073709551615\r\n");
     }
 }

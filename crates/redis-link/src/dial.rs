@@ -1,25 +1,29 @@
 //! Opening a connection: network, TLS, login, protocol, database, and whether the server can work at all.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 
-use redis::Value;
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
+use tollgate_store::remote::{ConfigError, HostPort, patience};
+use tollgate_tls::TlsClient;
 
-use super::{Connection, tls};
-use tollgate_store::remote::{HostPort, patience};
-
-use crate::config::{ConfigError, Login, RedisConfig};
+use crate::connection::{Connection, Wire};
 use crate::reply::Reply;
-use crate::trouble::{Kind, Trouble, code, explain};
+use crate::server_error::{Cause, ServerError, code, explain};
+use crate::settings::{LinkSettings, Login};
+use crate::value::Value;
 
 /// Where one server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub enum Address {
+    /// Over TCP.
     Tcp(HostPort),
+    /// Over a socket of this machine.
     Unix(PathBuf),
 }
 
@@ -32,53 +36,60 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// Where connections come from in place of the network, for tests.
+pub trait Network: std::fmt::Debug + Send + Sync {
+    /// Opens a connection to `at`.
+    fn connect<'a>(&'a self, at: &'a Address) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn Wire>>> + Send + 'a>>;
+}
+
 /// Opens connections by the settings.
 #[derive(Debug)]
-pub(crate) struct Dialer {
-    config: Arc<RedisConfig>,
-    tls: Option<tls::Client>,
-    /// What a test has instead of the network.
-    #[cfg(test)]
-    pub(crate) instead: std::sync::OnceLock<Arc<crate::link::tests::Far>>,
+pub struct Dialer {
+    settings: Arc<LinkSettings>,
+    tls: Option<TlsClient>,
+    network: Option<Arc<dyn Network>>,
 }
 
 /// Who to log in as, read from files where there are any.
-struct Who {
+struct Credentials {
     username: Option<String>,
     password: Option<String>,
 }
 
 impl Dialer {
-    /// Reads what files the settings name.
-    pub(crate) fn new(config: Arc<RedisConfig>) -> Result<Self, ConfigError> {
-        let tls = config.tls.clone().map(tls::Client::load).transpose()?;
-        Ok(Self {
-            config,
-            tls,
-            #[cfg(test)]
-            instead: std::sync::OnceLock::new(),
-        })
+    /// Reads the TLS files that the settings name. `network` replaces the real one.
+    pub(crate) fn new(
+        settings: Arc<LinkSettings>,
+        network: Option<Arc<dyn Network>>,
+    ) -> Result<Self, ConfigError> {
+        let tls = settings.tls.clone().map(TlsClient::load).transpose();
+        let tls = tls.map_err(|error| ConfigError::Tls { what: error.to_string() })?;
+        Ok(Self { settings, tls, network })
     }
 
-    /// How long to wait for what is no decision.
-    pub(crate) fn patience(&self) -> Duration {
+    /// How long to wait for an answer that no call waits for.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
         // A deadline above the usual time to connect says that the way is long.
-        self.config.connect_timeout.max(2 * self.config.deadline)
+        self.settings.connect_timeout.max(2 * self.settings.deadline)
     }
 
     /// Connects, logs in and sees that the server can work and answers within the deadline of a call.
-    pub(crate) async fn open(&self, at: &Address) -> Result<Connection, Trouble> {
+    pub(crate) async fn open(&self, at: &Address) -> Result<Connection, ServerError> {
         let mut connection = self.open_master(at).await?;
         self.probe(&mut connection).await?;
         Ok(connection)
     }
 
-    /// Connects and logs in to what is no replica, however slow it is.
-    pub(crate) async fn open_master(&self, at: &Address) -> Result<Connection, Trouble> {
+    /// Connects and logs in to a server that is not a replica, however slow it is.
+    ///
+    /// # Errors
+    /// [`ServerError`] when that fails.
+    pub async fn open_master(&self, at: &Address) -> Result<Connection, ServerError> {
         let (connection, replica) = self.open_any(at).await?;
         if replica {
-            return Err(Trouble::new(
-                Kind::NotNow,
+            return Err(ServerError::new(
+                Cause::Unavailable,
                 format!(
                     "{at}: is a replica, which takes no writes (READONLY); name its master, or its sentinels by \
                      redis+sentinel://"
@@ -89,37 +100,40 @@ impl Dialer {
     }
 
     /// Connects and logs in; true when the server is a replica.
-    pub(crate) async fn open_any(&self, at: &Address) -> Result<(Connection, bool), Trouble> {
+    pub(crate) async fn open_any(&self, at: &Address) -> Result<(Connection, bool), ServerError> {
         let limit = self.patience();
         let by = Instant::now() + limit;
         let silent = |_| {
             let hint = if self.tls.is_some() { "; does it speak TLS there?" } else { "" };
-            Trouble::new(Kind::Silent, format!("{at}: no connection within {limit:?}{hint}"))
+            ServerError::new(Cause::Silent, format!("{at}: no connection within {limit:?}{hint}"))
         };
         let mut connection = timeout_at(by, self.connect(at)).await.map_err(silent)??;
         let logged_in = timeout_at(by, self.log_in(&mut connection)).await.map_err(silent)?;
-        let replica = logged_in.map_err(|trouble| match (trouble.kind, &self.tls) {
-            (Kind::Network, None) => {
+        let replica = logged_in.map_err(|error| match (error.cause, &self.tls) {
+            (Cause::Network, None) => {
                 let hint = "a server that speaks only TLS does so: then the URL begins with rediss";
-                Trouble::new(Kind::Network, format!("{trouble} at the login; {hint}"))
+                ServerError::new(Cause::Network, format!("{error} at the login; {hint}"))
             }
             // TLS 1.3 tells it only then.
-            (Kind::Network, Some(_)) if trouble.why.contains("CertificateRequired") => {
+            (Cause::Network, Some(_)) if error.why.contains("CertificateRequired") => {
                 let hint = "it asks clients for a certificate: --store-tls-cert and --store-tls-key";
-                Trouble::new(Kind::Wrong, format!("{at}: TLS: {hint} (CertificateRequired)"))
+                ServerError::new(Cause::Misconfigured, format!("{at}: TLS: {hint} (CertificateRequired)"))
             }
-            _ => trouble,
+            _ => error,
         })?;
         Ok((connection, replica))
     }
 
     /// One round trip in the time that a call has, of a script too: a server may answer `PING` while it lets scripts wait
     /// (`CLIENT PAUSE` does). A second one where the first was late: the machine may have been busy connecting.
-    pub(crate) async fn probe(&self, connection: &mut Connection) -> Result<(), Trouble> {
+    ///
+    /// # Errors
+    /// [`ServerError`] when the server cannot work, or answers too late.
+    pub async fn probe(&self, connection: &mut Connection) -> Result<(), ServerError> {
         const SCRIPT: &[&[u8]] = &[b"EVAL", b"return 1", b"0"];
-        let (limit, longest) = (patience(self.config.deadline), self.patience());
+        let (limit, longest) = (patience(self.settings.deadline), self.patience());
         let commands: &[&[&[u8]]] = &[&[b"PING"], SCRIPT, &[b"CLUSTER", b"INFO"]];
-        let commands = if self.config.is_cluster() { commands } else { &commands[..2] };
+        let commands = if self.settings.is_cluster() { commands } else { &commands[..2] };
         let mut waited = None;
         for _ in 0..2 {
             let asked = Instant::now();
@@ -132,7 +146,7 @@ impl Dialer {
                         return Err(self.told(connection, &error));
                     }
                     Reply::Value(value)
-                        if text(&value).is_some_and(|text| text.contains("cluster_state:fail")) =>
+                        if value.text().is_some_and(|text| text.contains("cluster_state:fail")) =>
                     {
                         return Err(self.told(connection, "CLUSTERDOWN"));
                     }
@@ -147,7 +161,7 @@ impl Dialer {
             waited = Some(took);
         }
         let name = connection.name();
-        let deadline = self.config.deadline;
+        let deadline = self.settings.deadline;
         let why = match waited {
             Some(waited) => format!(
                 "{name}: too slow: answered after {waited:.0?}, and the deadline of a call is {deadline:?}; where the network is \
@@ -156,20 +170,20 @@ impl Dialer {
             ),
             None => format!("{name}: no answer to a probe within {longest:?}"),
         };
-        Err(Trouble::new(Kind::Silent, why))
+        Err(ServerError::new(Cause::Silent, why))
     }
 
-    async fn connect(&self, at: &Address) -> Result<Connection, Trouble> {
+    async fn connect(&self, at: &Address) -> Result<Connection, ServerError> {
         let name: Arc<str> = at.to_string().into();
-        let network = |error: &std::io::Error| Trouble::new(Kind::Network, format!("{at}: {error}"));
-        #[cfg(test)]
-        if let Some(far) = self.instead.get() {
-            return Ok(Connection::new(far.connect().await, name, false));
+        let network = |error: &io::Error| ServerError::new(Cause::Network, format!("{at}: {error}"));
+        if let Some(instead) = &self.network {
+            let wire = instead.connect(at).await.map_err(|error| network(&error))?;
+            return Ok(Connection::new(wire, name, false));
         }
         let host = match at {
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| network(&error))?;
-                return Ok(Connection::new(stream, name, false));
+                return Ok(Connection::new(Box::new(stream), name, false));
             }
             Address::Tcp(host) => host,
         };
@@ -177,12 +191,12 @@ impl Dialer {
             TcpStream::connect((host.host.as_str(), host.port)).await.map_err(|error| network(&error))?;
         stream.set_nodelay(true).map_err(|error| network(&error))?;
         let Some(tls) = &self.tls else {
-            return Ok(Connection::new(stream, name, false));
+            return Ok(Connection::new(Box::new(stream), name, false));
         };
         let server = ServerName::try_from(host.host.clone())
-            .map_err(|_| Trouble::new(Kind::Wrong, format!("{at}: no name that a certificate could hold")))?;
+            .map_err(|_| ServerError::new(Cause::Misconfigured, format!("{at}: no name that a certificate could hold")))?;
         match TlsConnector::from(tls.config()).connect(server, stream).await {
-            Ok(stream) => Ok(Connection::new(stream, name, true)),
+            Ok(stream) => Ok(Connection::new(Box::new(stream), name, true)),
             Err(error) => {
                 let said = error.to_string();
                 let hint = if said.contains("InvalidContentType") {
@@ -193,26 +207,26 @@ impl Dialer {
                     ""
                 };
                 // What TLS itself finds wrong is invalid data; anything else is the way there, or a server that goes.
-                let kind =
-                    if error.kind() == std::io::ErrorKind::InvalidData { Kind::Wrong } else { Kind::Network };
-                Err(Trouble::new(kind, format!("{at}: TLS: {error}{hint}")))
+                let cause =
+                    if error.kind() == io::ErrorKind::InvalidData { Cause::Misconfigured } else { Cause::Network };
+                Err(ServerError::new(cause, format!("{at}: TLS: {error}{hint}")))
             }
         }
     }
 
     /// Logs in; true when the server is a replica.
-    async fn log_in(&self, connection: &mut Connection) -> Result<bool, Trouble> {
-        let who = read_login(&self.config.login)?;
+    async fn log_in(&self, connection: &mut Connection) -> Result<bool, ServerError> {
+        let who = read_login(&self.settings.login)?;
         let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
         if let Some(password) = &who.password {
             let username = who.username.as_deref().unwrap_or("default");
             hello.extend([b"AUTH".as_slice(), username.as_bytes(), password.as_bytes()]);
         }
         hello.extend([b"SETNAME".as_slice(), b"tollgate"]);
-        let database = self.config.database.to_string();
+        let database = self.settings.database.to_string();
         let select: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
         let commands: &[&[&[u8]]] = &[&hello, &select];
-        let commands = if self.config.database == 0 { &commands[..1] } else { commands };
+        let commands = if self.settings.database == 0 { &commands[..1] } else { commands };
         let replies = connection.ask(commands).await?;
         for (at, reply) in replies.iter().enumerate() {
             if let Reply::Error(error) = reply {
@@ -222,7 +236,7 @@ impl Dialer {
                         "{}: is older than Redis 6: it lacks the command HELLO; Redis 7.0 or later, or Valkey, is needed",
                         connection.name()
                     );
-                    Trouble::new(Kind::Wrong, why)
+                    ServerError::new(Cause::Misconfigured, why)
                 } else {
                     self.told(connection, error)
                 });
@@ -230,78 +244,78 @@ impl Dialer {
         }
         let told = |field| match &replies[0] {
             Reply::Value(Value::Map(pairs)) => pairs.iter().find_map(|(key, value)| {
-                (text(key) == Some(field)).then(|| text(value)).flatten().map(str::to_owned)
+                (key.text() == Some(field)).then(|| value.text()).flatten().map(str::to_owned)
             }),
             _ => None,
         };
-        let wrong = |kind, why: &str| Err(Trouble::new(kind, format!("{}: {why}", connection.name())));
-        match (told("mode").as_deref(), self.config.is_cluster()) {
+        let wrong = |cause, why: &str| Err(ServerError::new(cause, format!("{}: {why}", connection.name())));
+        match (told("mode").as_deref(), self.settings.is_cluster()) {
             (Some("sentinel"), _) => {
-                wrong(Kind::Wrong, "is a sentinel: write redis+sentinel://host:port/name-of-the-master")
+                wrong(Cause::Misconfigured, "is a sentinel: write redis+sentinel://host:port/name-of-the-master")
             }
             (Some("cluster"), false) => {
-                wrong(Kind::Wrong, "is a node of a Redis Cluster: the URL must begin with redis+cluster")
+                wrong(Cause::Misconfigured, "is a node of a Redis Cluster: the URL must begin with redis+cluster")
             }
             (Some("standalone"), true) => {
-                wrong(Kind::Wrong, "is no node of a Redis Cluster: the URL must begin with redis://")
+                wrong(Cause::Misconfigured, "is no node of a Redis Cluster: the URL must begin with redis://")
             }
             _ => Ok(told("role").is_some_and(|role| role == "replica" || role == "slave")),
         }
     }
 
-    fn told(&self, connection: &Connection, error: &str) -> Trouble {
-        let (kind, why) = explain(error, self.config.login.username.as_deref());
-        Trouble::new(kind, format!("{}: {why}", connection.name()))
+    fn told(&self, connection: &Connection, error: &str) -> ServerError {
+        let (cause, why) = explain(error, self.settings.login.username.as_deref());
+        ServerError::new(cause, format!("{}: {why}", connection.name()))
     }
 
     /// Asks the sentinels, in order, where the master is.
-    pub(crate) async fn master(&self, sentinels: &[HostPort], master: &str) -> Result<HostPort, Trouble> {
+    pub(crate) async fn master(&self, sentinels: &[HostPort], master: &str) -> Result<HostPort, ServerError> {
         let mut whys = Vec::new();
         // One that is silent may not use up the time of the others.
-        let limit = self.config.connect_timeout / 2;
+        let limit = self.settings.connect_timeout / 2;
         for sentinel in sentinels {
             match timeout(limit, self.ask_sentinel(sentinel, master)).await {
                 Ok(Ok(found)) => return Ok(found),
-                Ok(Err(trouble)) => whys.push(trouble.why.to_string()),
+                Ok(Err(error)) => whys.push(error.why.to_string()),
                 Err(_) => whys.push(format!("{sentinel}: no answer within {limit:?}")),
             }
         }
         let why = format!("no sentinel tells where `{master}` is: {}", whys.join("; "));
-        Err(Trouble::new(Kind::Network, why))
+        Err(ServerError::new(Cause::Network, why))
     }
 
-    async fn ask_sentinel(&self, at: &HostPort, master: &str) -> Result<HostPort, Trouble> {
+    async fn ask_sentinel(&self, at: &HostPort, master: &str) -> Result<HostPort, ServerError> {
         let mut connection = self.connect(&Address::Tcp(at.clone())).await?;
-        let who = read_login(&self.config.sentinel_login)?;
+        let who = read_login(&self.settings.sentinel_login)?;
         if let Some(password) = &who.password {
             let mut auth = vec![b"AUTH".as_slice()];
             auth.extend(who.username.as_ref().map(|name| name.as_bytes()));
             auth.push(password.as_bytes());
             if let Reply::Error(error) = connection.ask_one(&auth).await? {
-                let (kind, why) = explain(&error, who.username.as_deref());
-                return Err(Trouble::new(kind, format!("the sentinel {at}: {why}")));
+                let (cause, why) = explain(&error, who.username.as_deref());
+                return Err(ServerError::new(cause, format!("the sentinel {at}: {why}")));
             }
         }
         let reply = connection.ask_one(&[b"SENTINEL", b"get-master-addr-by-name", master.as_bytes()]).await?;
         match &reply {
             Reply::Value(Value::Array(parts)) => {
                 if let [host, port] = parts.as_slice()
-                    && let Some(host) = text(host)
-                    && let Some(Ok(port)) = text(port).map(str::parse)
+                    && let Some(host) = host.text()
+                    && let Some(Ok(port)) = port.text().map(str::parse)
                 {
                     return Ok(HostPort::new(host, port));
                 }
             }
             Reply::Value(Value::Nil) => {
-                return Err(Trouble::new(Kind::Wrong, format!("{at}: knows no master `{master}`")));
+                return Err(ServerError::new(Cause::Misconfigured, format!("{at}: knows no master `{master}`")));
             }
             Reply::Error(error) => {
-                let (kind, why) = explain(error, who.username.as_deref());
-                return Err(Trouble::new(kind, format!("the sentinel {at}: {why}")));
+                let (cause, why) = explain(error, who.username.as_deref());
+                return Err(ServerError::new(cause, format!("the sentinel {at}: {why}")));
             }
             Reply::Value(_) => {}
         }
-        Err(Trouble::new(Kind::Wrong, format!("{at}: is no sentinel")))
+        Err(ServerError::new(Cause::Misconfigured, format!("{at}: is no sentinel")))
     }
 }
 
@@ -316,19 +330,10 @@ fn is_about_the_server(error: &str) -> bool {
     matches!(code(error), "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH")
 }
 
-/// The text of a string.
-pub(crate) fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn read_login(login: &Login) -> Result<Who, Trouble> {
+fn read_login(login: &Login) -> Result<Credentials, ServerError> {
     let read = |file: &Path| match std::fs::read_to_string(file) {
         Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-        Err(error) => Err(Trouble::new(Kind::Wrong, format!("{}: {error}", file.display()))),
+        Err(error) => Err(ServerError::new(Cause::Misconfigured, format!("{}: {error}", file.display()))),
     };
     let username = match &login.username_file {
         Some(file) => Some(read(file)?),
@@ -338,5 +343,5 @@ fn read_login(login: &Login) -> Result<Who, Trouble> {
         Some(file) => Some(read(file)?),
         None => login.password.as_ref().map(|password| password.reveal().to_owned()),
     };
-    Ok(Who { username, password })
+    Ok(Credentials { username, password })
 }

@@ -1,6 +1,6 @@
-//! One connection of a link and the flights that are in the air on it. Replies come in the order of the calls, so the oldest flight
-//! has the next reply, however late: a flight stays until all of its replies have come, also when nobody waits for them any more.
-//! Not here: when a flight leaves, and what its replies mean.
+//! One connection and the flights that were sent on it. Replies come in the order of the commands, so the oldest flight has
+//! the next reply, however late: a flight stays until all its replies have come, also when nobody waits for them any more.
+//! Not here: when a flight is sent, and what its replies mean.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -10,28 +10,28 @@ use std::task::{Context, Poll};
 use tokio::time::{Duration, Instant};
 
 use crate::connection::Connection;
-use crate::figures::{add, sub};
 use crate::flight::Flight;
-use crate::hub::Hub;
 use crate::reply::Reply;
-use crate::trouble::{Kind, Trouble};
+use crate::server_error::{Cause, ServerError};
+use crate::shared::Shared;
+use crate::workload::Workload;
 
-/// A flight in the air.
+/// A flight that was sent, and the replies to it so far.
 #[derive(Debug)]
-pub(super) struct Aloft {
-    pub(super) flight: Flight,
-    pub(super) replies: Vec<Reply>,
-    /// Which one of its link.
-    pub(super) number: u64,
-    /// When it left.
-    pub(super) left: Instant,
+pub(crate) struct InFlight<W: Workload> {
+    pub(crate) flight: Flight<W>,
+    pub(crate) replies: Vec<Reply>,
+    /// Counts the flights of its queue.
+    pub(crate) number: u64,
+    pub(crate) sent_at: Instant,
 }
 
-pub(super) struct Line {
-    hub: Arc<Hub>,
+/// One connection and the flights that were sent on it.
+pub(crate) struct PipelinedConnection<W: Workload> {
+    shared: Arc<Shared>,
     connection: Connection,
-    aloft: VecDeque<Aloft>,
-    /// How many of them were sent as a whole, and how much of the next.
+    in_flight: VecDeque<InFlight<W>>,
+    /// How many of them were sent as a whole, and how many bytes of the next.
     sent: usize,
     written: usize,
     is_flushed: bool,
@@ -39,114 +39,114 @@ pub(super) struct Line {
     base: Duration,
     usual: Duration,
     varies: Duration,
-    /// When a flight last landed.
-    heard: Instant,
-    /// When a flight last left.
-    used: Instant,
+    /// When a flight was last answered.
+    answered_at: Instant,
+    /// When a flight was last sent.
+    used_at: Instant,
 }
 
-impl Line {
-    pub(super) fn new(hub: &Arc<Hub>, connection: Connection, now: Instant) -> Self {
-        let counters = &hub.context().counters;
-        add(&counters.connects, 1);
-        add(&counters.connections, 1);
+impl<W: Workload> PipelinedConnection<W> {
+    pub(crate) fn new(shared: &Arc<Shared>, connection: Connection, now: Instant) -> Self {
+        let counters = &shared.counters().conn;
+        counters.connects.add(1);
+        counters.connections.add(1);
         Self {
-            hub: hub.clone(),
-            aloft: VecDeque::new(),
+            shared: shared.clone(),
+            in_flight: VecDeque::new(),
             sent: 0,
             written: 0,
             is_flushed: true,
             base: connection.round_trip,
             usual: connection.round_trip,
             varies: connection.round_trip / 2,
-            heard: now,
-            used: now,
+            answered_at: now,
+            used_at: now,
             connection,
         }
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.connection.name()
     }
 
-    pub(super) fn connection(&mut self) -> &mut Connection {
+    pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    pub(super) fn base(&self) -> Duration {
+    pub(crate) fn base(&self) -> Duration {
         self.base
     }
 
-    pub(super) fn in_the_air(&self) -> usize {
-        self.aloft.len()
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
     }
 
-    pub(super) fn flights(&mut self) -> impl Iterator<Item = &mut Flight> {
-        self.aloft.iter_mut().map(|aloft| &mut aloft.flight)
+    pub(crate) fn flights(&mut self) -> impl Iterator<Item = &mut Flight<W>> {
+        self.in_flight.iter_mut().map(|sent| &mut sent.flight)
     }
 
-    /// When the first caller who waits for any of its flights gives up.
-    pub(super) fn gives_up(&self) -> Option<Instant> {
-        self.aloft.iter().filter_map(|aloft| aloft.flight.gives_up()).min()
+    /// When the first caller that waits for any of its flights gives up.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.in_flight.iter().filter_map(|sent| sent.flight.deadline()).min()
     }
 
-    /// From when on its oldest flight is overdue: nothing else should leave behind it.
-    pub(super) fn overdue_at(&self, patience: Duration) -> Option<Instant> {
-        let oldest = self.aloft.front()?;
-        Some((oldest.left + self.usual).max(self.heard) + (4 * self.varies).max(patience / 4))
+    /// When its oldest flight becomes overdue: nothing else should be sent behind it then.
+    pub(crate) fn overdue_at(&self, patience: Duration) -> Option<Instant> {
+        let oldest = self.in_flight.front()?;
+        Some((oldest.sent_at + self.usual).max(self.answered_at) + (4 * self.varies).max(patience / 4))
     }
 
-    /// Since when nothing has been heard though something is due.
-    pub(super) fn silent_since(&self) -> Option<Instant> {
-        self.aloft.front().map(|oldest| oldest.left.max(self.heard))
+    /// Since when nothing has arrived though a reply is due.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        self.in_flight.front().map(|oldest| oldest.sent_at.max(self.answered_at))
     }
 
     /// Since when it has nothing to do.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
-        self.aloft.is_empty().then(|| self.used.max(self.heard))
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        self.in_flight.is_empty().then(|| self.used_at.max(self.answered_at))
     }
 
-    /// True when nothing has arrived that was not asked for, as far as can be told while nothing is in the air.
-    pub(super) fn is_quiet(&self) -> bool {
-        !self.aloft.is_empty() || self.connection.is_quiet()
+    /// True when nothing has arrived unasked; that shows only while nothing is in flight.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.in_flight.is_empty() || self.connection.is_quiet()
     }
 
-    pub(super) fn launch(&mut self, aloft: Aloft) {
-        self.used = aloft.left;
-        self.aloft.push_back(aloft);
+    pub(crate) fn launch(&mut self, flight: InFlight<W>) {
+        self.used_at = flight.sent_at;
+        self.in_flight.push_back(flight);
     }
 
     /// Sends and receives what it can; ready with a flight whose replies have all come. After an error it must be abandoned.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Aloft, Trouble>> {
-        if let Err(trouble) = self.send(cx) {
-            return Poll::Ready(Err(trouble));
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<InFlight<W>, ServerError>> {
+        if let Err(error) = self.send(cx) {
+            return Poll::Ready(Err(error));
         }
         loop {
-            if let Some(oldest) = self.aloft.front_mut().filter(|_| self.sent + self.written > 0) {
+            if let Some(oldest) = self.in_flight.front_mut().filter(|_| self.sent + self.written > 0) {
                 while oldest.replies.len() < oldest.flight.replies() {
                     let Some(reply) = self.connection.next_reply()? else { break };
-                    if !oldest.flight.believes(oldest.replies.len(), &reply) {
-                        let why = format!("{}: its answers are not those to our questions", self.name());
-                        return Poll::Ready(Err(Trouble::new(Kind::Wrong, why)));
+                    if !oldest.flight.accepts(oldest.replies.len(), &reply) {
+                        let why = format!("{}: its replies do not belong to our commands", self.name());
+                        return Poll::Ready(Err(ServerError::new(Cause::Misconfigured, why)));
                     }
                     oldest.replies.push(reply);
                 }
                 if oldest.replies.len() == oldest.flight.replies() {
-                    return Poll::Ready(self.landed().ok_or_else(|| self.connection.unasked()));
+                    return Poll::Ready(self.answered().ok_or_else(|| self.connection.unasked()));
                 }
             } else if !self.connection.is_quiet() {
                 return Poll::Ready(Err(self.connection.unasked()));
             }
             match pin!(self.connection.fill()).poll(cx) {
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(trouble)) => return Poll::Ready(Err(trouble)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), Trouble> {
-        while let Some(next) = self.aloft.get(self.sent) {
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), ServerError> {
+        while let Some(next) = self.in_flight.get(self.sent) {
             let bytes = &next.flight.bytes()[self.written..];
             if bytes.is_empty() {
                 (self.sent, self.written, self.is_flushed) = (self.sent + 1, 0, false);
@@ -163,31 +163,31 @@ impl Line {
         Ok(())
     }
 
-    fn landed(&mut self) -> Option<Aloft> {
+    fn answered(&mut self) -> Option<InFlight<W>> {
         self.sent = self.sent.checked_sub(1)?; // or all was answered before all was asked
-        let aloft = self.aloft.pop_front()?;
+        let answered = self.in_flight.pop_front()?;
         let now = Instant::now();
-        let took = now - aloft.left;
-        self.heard = now;
+        let took = now - answered.sent_at;
+        self.answered_at = now;
         self.base = self.base.min(took);
         // A late one, or one behind it, says nothing of the usual way.
-        if aloft.flight.gives_up().is_some() {
+        if answered.flight.deadline().is_some() {
             self.varies = (3 * self.varies + self.usual.abs_diff(took)) / 4;
             self.usual = (7 * self.usual + took) / 8;
         }
-        Some(aloft)
+        Some(answered)
     }
 
-    /// Its flights, each with whether any of it was sent. Nothing more will be heard of them.
-    pub(super) fn abandon(&mut self) -> impl Iterator<Item = (Aloft, bool)> + use<> {
+    /// Its flights, each with whether any of it was sent. No more replies to them will be read.
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = (InFlight<W>, bool)> + use<W> {
         let (whole, part) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.written) > 0);
         let sent = whole + usize::from(part);
-        std::mem::take(&mut self.aloft).into_iter().enumerate().map(move |(nth, aloft)| (aloft, nth < sent))
+        std::mem::take(&mut self.in_flight).into_iter().enumerate().map(move |(nth, flight)| (flight, nth < sent))
     }
 }
 
-impl Drop for Line {
+impl<W: Workload> Drop for PipelinedConnection<W> {
     fn drop(&mut self) {
-        sub(&self.hub.context().counters.connections, 1);
+        self.shared.counters().conn.connections.sub(1);
     }
 }

@@ -1,11 +1,5 @@
-//! A link: what one lane has of one server for one kind of traffic: a queue, the connections behind it and the task that drives both.
-//! What arrives while as many flights are in the air as may be (`pace`) rides the next. Not here: which server keeps which key, and
-//! what flights hold.
-
-mod drive;
-mod fly;
-mod line;
-mod pace;
+//! The calls that wait for one server: the end of a connection that callers see. Not here: the task that sends them
+//! (`driver`), and which server keeps which key (`topology`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,65 +7,72 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use tokio::time::Instant;
+use tollgate_store::remote::Reporter;
 
-use crate::figures::add;
-use crate::flight::Item;
-use crate::hub::{Hub, Traffic};
-use crate::lane::Lane;
+use crate::flight::Entry;
+use crate::server_error::{Cause, ServerError};
+use crate::shared::Shared;
 use crate::topology::Node;
-use crate::trouble::{Kind, Trouble};
+use crate::workload::Workload;
+
+/// Kinds of calls that must not hold each other up: each has connections of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// A caller waits for the answer.
+    Foreground,
+    /// Work ahead of need: nobody waits for it directly.
+    Background,
+}
 
 /// Places of an empty queue that are kept.
 const KEPT: usize = 1024;
 
-/// One connection's end that callers see.
+/// What waits to be sent to one server, for one thread and one kind of traffic.
 #[derive(Debug)]
-pub(crate) struct Link {
-    hub: Arc<Hub>,
-    /// By which number health knows it.
-    witness: u64,
-    /// To which server.
+pub(crate) struct ConnectionQueue<W: Workload> {
+    shared: Arc<Shared>,
+    reporter: Reporter,
     node: Node,
-    /// For what: calls that another node redirects stay what they are.
+    /// Calls that another node redirects stay of this kind.
     traffic: Traffic,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue<W>>,
     /// Its task has ended, or is about to.
     ended: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    items: VecDeque<Item>,
-    /// No item's time is over before this; it may be earlier than the first whose is.
+#[derive(Debug)]
+struct Queue<W: Workload> {
+    entries: VecDeque<Entry<W>>,
+    /// No entry's time is over before this; it may be earlier than the first whose is.
     soonest: Option<Instant>,
     /// The task, while it rests.
     rests: Option<Rest>,
     /// The breaker is open: why.
-    open: Option<Trouble>,
+    open: Option<ServerError>,
 }
 
 /// What the resting task waits for.
 #[derive(Debug)]
 struct Rest {
     waker: Waker,
-    /// An item whose time is over before this matters, and any where there is no such instant;
+    /// An entry whose time is over before this wakes the task; without such an instant, every entry does.
     before: Option<Instant>,
-    /// so does the one that makes so many.
+    /// The entry that makes this many wakes it, too.
     count: usize,
 }
 
-impl Queue {
-    /// Puts an item in; whom to wake, once the lock is free.
+impl<W: Workload> Queue<W> {
+    /// Adds an entry; returns whom to wake once the lock is free.
     #[must_use]
-    fn put(&mut self, item: Item, in_front: bool) -> Option<Waker> {
-        let by = item.gives_up();
+    fn put(&mut self, entry: Entry<W>, in_front: bool) -> Option<Waker> {
+        let by = entry.deadline();
         self.soonest = earlier(self.soonest, by);
         if in_front {
-            self.items.push_front(item);
+            self.entries.push_front(entry);
         } else {
-            self.items.push_back(item);
+            self.entries.push_back(entry);
         }
-        let count = self.items.len();
+        let count = self.entries.len();
         let matters = |rest: &Rest| {
             count >= rest.count || rest.before.is_none_or(|before| by.is_some_and(|by| by < before))
         };
@@ -91,65 +92,86 @@ fn wake(waker: Option<Waker>) {
 }
 
 /// The earlier of two instants that may both be absent.
-fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+pub(crate) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     }
 }
 
-impl Link {
-    /// A link to `node`, driven by a task of the lane's runtime.
-    pub(crate) fn begin(lane: &Arc<Lane>, node: Node, traffic: Traffic) -> Arc<Self> {
-        let hub = lane.hub().clone();
-        let link = Arc::new(Self {
-            witness: hub.next_witness(),
+impl<W: Workload> ConnectionQueue<W> {
+    /// An empty queue for `node`, whose task is yet to be started.
+    pub(crate) fn new(shared: &Arc<Shared>, node: Node, traffic: Traffic) -> Arc<Self> {
+        let queue = Queue { entries: VecDeque::new(), soonest: None, rests: None, open: None };
+        Arc::new(Self {
+            reporter: shared.health().reporter(0),
+            shared: shared.clone(),
             node,
             traffic,
-            queue: Mutex::default(),
+            queue: Mutex::new(queue),
             ended: AtomicBool::new(false),
-            hub: hub.clone(),
-        });
-        hub.add_link(&link);
-        lane.runtime().spawn(drive::Driver::new(&link, lane).run());
-        link
+        })
     }
 
-    /// Puts `item` at the end of the queue.
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) const fn node(&self) -> Node {
+        self.node
+    }
+
+    pub(crate) const fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// The breaker is closed: calls go through, and the server is reported as up.
+    pub(crate) fn close_breaker(&self) {
+        self.lock().open = None;
+        self.shared.health().up(self.reporter);
+    }
+
+    /// The breaker is open: fails all that waits, and from now on what comes; the server is reported as down.
+    pub(crate) fn open_breaker(&self, why: &ServerError) {
+        self.fail_waiting(why, true);
+        self.shared.health().down(self.reporter, &why.why);
+    }
+
+    /// Puts `entry` at the end of the queue.
     ///
-    /// Gives it back, with the reason, where it cannot be sent: the breaker is open, the queue full, or the link has ended.
-    pub(crate) fn push(&self, item: Item) -> Result<(), (Item, Trouble)> {
+    /// Gives it back, with the reason, where it cannot be sent: the breaker is open, the queue is full or has ended.
+    pub(crate) fn push(&self, entry: Entry<W>) -> Result<(), (Entry<W>, ServerError)> {
         let mut queue = self.lock();
-        let counters = &self.hub.context().counters;
+        let counters = &self.shared.counters().conn;
         if let Some(why) = &queue.open {
-            add(&counters.breaker_refused, 1);
-            return Err((item, why.clone()));
+            counters.breaker_blocked.add(1);
+            return Err((entry, why.clone()));
         }
         if self.has_ended() {
-            return Err((item, ended()));
+            return Err((entry, ended()));
         }
-        if queue.items.len() >= self.hub.config().max_queued {
-            add(&counters.queue_full, 1);
-            let why = format!("{} calls are waiting to be sent already", queue.items.len());
-            return Err((item, Trouble::new(Kind::NotNow, why)));
+        if queue.entries.len() >= self.shared.settings().max_queued {
+            counters.queue_full.add(1);
+            let why = format!("{} calls are waiting to be sent already", queue.entries.len());
+            return Err((entry, ServerError::new(Cause::Unavailable, why)));
         }
-        let waker = queue.put(item, false);
+        let waker = queue.put(entry, false);
         drop(queue);
         wake(waker);
         Ok(())
     }
 
-    /// Puts what was in the air before the others. Its callers wait since longer, and it was counted already.
-    pub(crate) fn push_front(&self, item: Item) {
+    /// Puts what was in flight before the others: its callers have waited longer, and it was counted already.
+    pub(crate) fn push_front(&self, entry: Entry<W>) {
         let mut queue = self.lock();
         let why = if self.has_ended() { Some(ended()) } else { queue.open.clone() };
         match why {
             Some(why) => {
                 drop(queue);
-                item.refuse(self.hub.context(), &why);
+                entry.fail(&why);
             }
             None => {
-                let waker = queue.put(item, true);
+                let waker = queue.put(entry, true);
                 drop(queue);
                 wake(waker);
             }
@@ -161,61 +183,66 @@ impl Link {
         self.ended.load(Relaxed)
     }
 
-    /// Ends it; what waits is refused.
+    /// Ends it; what waits fails.
     pub(crate) fn end(&self) {
         let mut queue = self.lock();
         self.ended.store(true, Relaxed); // under the lock, so that nothing is put in afterwards
-        let items = std::mem::take(&mut queue.items);
+        let entries = std::mem::take(&mut queue.entries);
         let waker = queue.rouse();
         drop(queue);
-        self.refuse(items, &ended());
+        entries.into_iter().for_each(|entry| entry.fail(&ended()));
         wake(waker);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue<W>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn refuse(&self, items: impl IntoIterator<Item = Item>, why: &Trouble) {
-        for item in items {
-            item.refuse(self.hub.context(), why);
-        }
-    }
-
-    /// Refuses all that waits, and from now on what comes where `open` is set.
-    fn refuse_all(&self, why: &Trouble, open: bool) {
+    /// Fails all that waits, and from now on what comes where `open` is set.
+    fn fail_waiting(&self, why: &ServerError, open: bool) {
         let mut queue = self.lock();
         if open {
             queue.open = Some(why.clone());
         }
         queue.soonest = None;
-        let waiting = std::mem::take(&mut queue.items);
+        let waiting = std::mem::take(&mut queue.entries);
         drop(queue);
-        self.refuse(waiting, why);
+        waiting.into_iter().for_each(|entry| entry.fail(why));
     }
 
-    /// Moves what waits to `items`, at most `most`.
-    fn take(&self, items: &mut Vec<Item>, most: usize) {
+    /// Fails all that waits.
+    pub(crate) fn fail_all(&self, why: &ServerError) {
+        self.fail_waiting(why, false);
+    }
+
+    /// Its task ends: so does the queue, and nothing more is reported of the server.
+    pub(crate) fn task_ended(&self) {
+        self.end();
+        self.shared.health().gone(self.reporter);
+    }
+
+    /// Moves what waits to `entries`, at most `most`.
+    pub(crate) fn take(&self, entries: &mut Vec<Entry<W>>, most: usize) {
         let mut queue = self.lock();
-        let count = queue.items.len().min(most);
-        items.extend(queue.items.drain(..count));
-        if queue.items.is_empty() {
+        let count = queue.entries.len().min(most);
+        entries.extend(queue.entries.drain(..count));
+        if queue.entries.is_empty() {
             queue.soonest = None;
-            queue.items.shrink_to(KEPT);
+            queue.entries.shrink_to(KEPT);
         }
     }
 
-    /// Whether anything waits, and an instant before which nobody's time is over.
-    fn waiting(&self) -> (usize, Option<Instant>) {
+    /// How many entries wait, and an instant before which nobody's time is over.
+    pub(crate) fn waiting(&self) -> (usize, Option<Instant>) {
         let queue = self.lock();
-        (queue.items.len(), queue.soonest)
+        (queue.entries.len(), queue.soonest)
     }
 
-    /// The task is about to rest. It is woken by the item that makes `count`, and by one whose time is over before all that wait.
-    /// False when there are as many already.
-    fn rest(&self, waker: &Waker, count: usize) -> bool {
+    /// The task is about to rest. It is woken by the entry that makes `count`, and by one whose time is over before all that
+    /// wait. False when there are as many already.
+    pub(crate) fn rest(&self, waker: &Waker, count: usize) -> bool {
         let mut queue = self.lock();
-        if queue.items.len() >= count {
+        if queue.entries.len() >= count {
             return false;
         }
         let before = queue.soonest;
@@ -227,44 +254,40 @@ impl Link {
     }
 
     /// Takes out what waits no longer: nothing was sent. True when there was a caller whose time was over.
-    fn expire(&self, now: Instant) -> bool {
-        let context = self.hub.context();
+    pub(crate) fn expire(&self, now: Instant) -> bool {
         let mut queue = self.lock();
         if queue.soonest.is_none_or(|by| by > now) {
             return false;
         }
         let (mut over, mut soonest) = (Vec::new(), None);
-        for _ in 0..queue.items.len() {
-            let Some(item) = queue.items.pop_front() else { break };
-            match item.waits_until() {
+        for _ in 0..queue.entries.len() {
+            let Some(entry) = queue.entries.pop_front() else { break };
+            match entry.waits_until() {
                 Some(by) if by > now => {
                     soonest = earlier(soonest, Some(by));
-                    queue.items.push_back(item);
+                    queue.entries.push_back(entry);
                 }
-                _ => over.push(item),
+                _ => over.push(entry),
             }
         }
         queue.soonest = soonest;
-        if queue.items.is_empty() {
-            queue.items.shrink_to(KEPT);
+        if queue.entries.is_empty() {
+            queue.entries.shrink_to(KEPT);
         }
         drop(queue);
-        let mut told = 0;
-        for item in over {
-            let (rest, gone) = item.expire(now, context);
-            told += gone;
+        let mut failed = 0;
+        for entry in over {
+            let (rest, gone) = entry.expire(now, &self.shared);
+            failed += gone;
             if let Some(rest) = rest {
-                self.push_front(rest); // of callers that share a count, others have longer
+                self.push_front(rest); // of callers that share a request, others have longer
             }
         }
-        add(&context.counters.unsent, told);
-        told > 0
+        self.shared.counters().conn.unsent.add(failed);
+        failed > 0
     }
 }
 
-fn ended() -> Trouble {
-    Trouble::new(Kind::NotNow, "the store's connection has ended with its runtime")
+fn ended() -> ServerError {
+    ServerError::new(Cause::Unavailable, "the store's connection has ended with its runtime")
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -1,13 +1,13 @@
-//! Replies as bytes, read into [`redis::Value`]: RESP2 and RESP3. Not here: where the bytes come from.
+//! Replies as bytes, read into [`Value`]: RESP2 and RESP3. Not here: where the bytes come from.
 //!
 //! A reply is read once all of it has arrived; ours are short. What is no Redis protocol is told from what has not arrived yet, so that
 //! a wrong port is named and not waited for.
 
-use redis::Value;
+use crate::value::Value;
 
 /// One reply.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// A value.
     Value(Value),
     /// An error, as the server words it: `CODE what happened`.

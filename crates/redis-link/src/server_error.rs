@@ -1,115 +1,126 @@
-//! What keeps a server from being used, in words for an operator. Not here: what became of anybody's permits.
+//! What keeps a server from being used, in words for an operator. Not here: what became of a call.
 
+use std::io;
 use std::sync::Arc;
 
-/// Why a connection cannot be had, or not any longer. Names the server; never holds a password.
+use tollgate_store::remote::Failure;
+
+/// Why a connection cannot be opened, or cannot be used any longer. Names the server; never holds a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
-    pub(crate) kind: Kind,
-    pub(crate) why: Arc<str>,
+pub struct ServerError {
+    /// What to do about it.
+    pub cause: Cause,
+    /// In words for an operator.
+    pub why: Arc<str>,
 }
 
-/// What to do about it.
+/// What to do about a [`ServerError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Cause {
     /// The network: try again.
     Network,
-    /// It did not answer in time: try again.
+    /// The server did not answer in time: try again.
     Silent,
-    /// It is up and cannot work now (loading, busy, a replica, slots without a node): try again, or another server.
-    NotNow,
-    /// It answers what no change of mood will change: login, wrong protocol, wrong database, too old.
-    Wrong,
+    /// The server is up and cannot work now (loading, busy, a replica, slots without a node): try again, or try another
+    /// server.
+    Unavailable,
+    /// Misconfiguration (login, protocol, database, version): trying again will not help.
+    Misconfigured,
 }
 
-impl Trouble {
-    pub(crate) fn new(kind: Kind, why: impl Into<Arc<str>>) -> Self {
-        Self { kind, why: why.into() }
+impl ServerError {
+    /// An error with its cause, in words for an operator.
+    #[must_use]
+    pub fn new(cause: Cause, why: impl Into<Arc<str>>) -> Self {
+        Self { cause, why: why.into() }
     }
 
-    /// For a store's error.
-    pub(crate) fn to_io(&self) -> std::io::Error {
-        let kind = match self.kind {
-            Kind::Network | Kind::NotNow => std::io::ErrorKind::NotConnected,
-            Kind::Silent => std::io::ErrorKind::TimedOut,
-            Kind::Wrong => std::io::ErrorKind::InvalidData,
+    /// For a caller whose call was not sent because of it.
+    #[must_use]
+    pub fn to_failure(&self) -> Failure {
+        let kind = match self.cause {
+            Cause::Network | Cause::Unavailable => io::ErrorKind::NotConnected,
+            Cause::Silent => io::ErrorKind::TimedOut,
+            Cause::Misconfigured => io::ErrorKind::InvalidData,
         };
-        std::io::Error::new(kind, self.why.to_string())
+        Failure::not_sent(kind, self.why.clone())
     }
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for ServerError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.why)
     }
 }
 
 /// The first word of a server's error.
-pub(crate) fn code(error: &str) -> &str {
+#[must_use]
+pub fn code(error: &str) -> &str {
     error.split(' ').next().unwrap_or_default()
 }
 
-/// What a server's error means, with what to do about it. `user` is who we are logged in as.
-pub(crate) fn explain(error: &str, user: Option<&str>) -> (Kind, String) {
+/// What a server's error means, and what to do about it. `user` is the user of the login.
+#[must_use]
+pub fn explain(error: &str, user: Option<&str>) -> (Cause, String) {
     let who = user.unwrap_or("default");
     let told = |kind, text: String| (kind, format!("{text} ({error})"));
     match code(error) {
-        "NOAUTH" => told(Kind::Wrong, "it asks for a password and none is set".to_owned()),
+        "NOAUTH" => told(Cause::Misconfigured, "it asks for a password and none is set".to_owned()),
         "WRONGPASS" => {
-            told(Kind::Wrong, format!("it refuses the login of user `{who}`: wrong user or password"))
+            told(Cause::Misconfigured, format!("it refuses the login of user `{who}`: wrong user or password"))
         }
-        "NOPERM" => told(Kind::Wrong, not_allowed(who)),
+        "NOPERM" => told(Cause::Misconfigured, not_allowed(who)),
         // Of what a script calls: Redis 7.0, and Valkey and later Redis.
         "ERR" if error.contains("The user executing the script") || error.contains("ACL failure in script") => {
-            told(Kind::Wrong, not_allowed(who))
+            told(Cause::Misconfigured, not_allowed(who))
         }
-        "NOPROTO" => told(Kind::Wrong, "it does not know RESP3; Redis 7.0 or later, or Valkey, is needed".to_owned()),
-        "LOADING" => told(Kind::NotNow, "it is loading its data from disk".to_owned()),
+        "NOPROTO" => told(Cause::Misconfigured, "it does not know RESP3; Redis 7.0 or later, or Valkey, is needed".to_owned()),
+        "LOADING" => told(Cause::Unavailable, "it is loading its data from disk".to_owned()),
         "BUSY" => told(
-            Kind::NotNow,
+            Cause::Unavailable,
             "it is busy with somebody's long script; SCRIPT KILL ends one that has written nothing"
                 .to_owned(),
         ),
-        "MASTERDOWN" => told(Kind::NotNow, "it is a replica that has lost its master".to_owned()),
-        "READONLY" => told(Kind::NotNow, "it is a replica, which takes no writes".to_owned()),
-        "CLUSTERDOWN" => told(Kind::NotNow, "the Cluster has slots without a node".to_owned()),
-        "TRYAGAIN" => told(Kind::NotNow, "the keys are on their way to another node".to_owned()),
+        "MASTERDOWN" => told(Cause::Unavailable, "it is a replica that has lost its master".to_owned()),
+        "READONLY" => told(Cause::Unavailable, "it is a replica, which takes no writes".to_owned()),
+        "CLUSTERDOWN" => told(Cause::Unavailable, "the Cluster has slots without a node".to_owned()),
+        "TRYAGAIN" => told(Cause::Unavailable, "the keys are on their way to another node".to_owned()),
         "OOM" => told(
-            Kind::NotNow,
+            Cause::Unavailable,
             "its memory is full (maxmemory): raise maxmemory, or let counters end sooner".to_owned(),
         ),
         "MISCONF" => told(
-            Kind::NotNow,
+            Cause::Unavailable,
             "it cannot save to disk and takes no writes until it can: its disk is full or its folder is not writable"
                 .to_owned(),
         ),
         "NOREPLICAS" => told(
-            Kind::NotNow,
+            Cause::Unavailable,
             "fewer replicas follow than min-replicas-to-write demands, so it takes no writes".to_owned(),
         ),
         "WRONGTYPE" => told(
-            Kind::Wrong,
+            Cause::Misconfigured,
             "a key of ours holds a value of a foreign type; choose another prefix or delete it".to_owned(),
         ),
         "ERR" if lacks_a_command(error) && error.contains("SENTINEL") => told(
-            Kind::Wrong,
+            Cause::Misconfigured,
             "it is no sentinel: give the sentinels' ports (mostly 26379), or write redis:// and the server itself".to_owned(),
         ),
         "ERR" if lacks_a_command(error) => {
-            told(Kind::Wrong, "it lacks a command; Redis 7.0 or later, or Valkey, is needed".to_owned())
+            told(Cause::Misconfigured, "it lacks a command; Redis 7.0 or later, or Valkey, is needed".to_owned())
         }
-        "ERR" if error.contains("DB index") => told(Kind::Wrong, "it has no such database".to_owned()),
+        "ERR" if error.contains("DB index") => told(Cause::Misconfigured, "it has no such database".to_owned()),
         "ERR" if error.contains("SCRIPT KILL") => {
-            told(Kind::NotNow, "the script was killed by somebody (SCRIPT KILL)".to_owned())
+            told(Cause::Unavailable, "the script was killed by somebody (SCRIPT KILL)".to_owned())
         }
-        "ERR" if error.contains("AUTH") => told(Kind::Wrong, "it refuses the login".to_owned()),
+        "ERR" if error.contains("AUTH") => told(Cause::Misconfigured, "it refuses the login".to_owned()),
         "ERR" if error.contains("max number of clients") => {
-            told(Kind::NotNow, "it has as many clients as it may (maxclients)".to_owned())
+            told(Cause::Unavailable, "it has as many clients as it may (maxclients)".to_owned())
         }
         "DENIED" => {
-            told(Kind::Wrong, "it is in protected mode and takes no clients from other machines".to_owned())
+            told(Cause::Misconfigured, "it is in protected mode and takes no clients from other machines".to_owned())
         }
-        _ => (Kind::NotNow, error.to_owned()),
+        _ => (Cause::Unavailable, error.to_owned()),
     }
 }
 

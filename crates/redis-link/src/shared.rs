@@ -1,200 +1,194 @@
-//! What all lanes of one store share: settings, health, topology, figures. Not here: anything that a decision waits for.
+//! What all connections of one client share: settings, health, topology, counters. Not here: queues, and whatever a call
+//! waits for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, timeout_at};
-use tollgate_store::StoreError;
+use tokio::sync::Notify;
+use tokio::time::{Duration, Instant};
+use tollgate_store::StoreName;
+use tollgate_store::remote::{ConfigError, Failure, Health, patience};
 
-use crate::config::{ConfigError, RedisConfig};
-use crate::connection::Dialer;
-use crate::flight::{Context, Item};
-use crate::health::Health;
-use crate::lane::Lane;
-use crate::link::Link;
+use crate::dial::{Dialer, Network};
+use crate::server_error::{Cause, ServerError};
+use crate::settings::LinkSettings;
+use crate::slow::{Calls, Slowness};
+use crate::stats::LinkCounters;
 use crate::topology::Topology;
-use crate::trouble::{Kind, Trouble};
 
-/// Kinds of calls that must not hold each other up: each has connections of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Traffic {
-    /// A caller waits for what becomes of it.
-    Decisions,
-    /// Requests for leases and their returns.
-    Leases,
-}
-
+/// What all connections of one client share.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub struct Shared {
     id: u64,
-    config: Arc<RedisConfig>,
-    context: Context,
+    name: StoreName,
+    settings: Arc<LinkSettings>,
     dialer: Dialer,
     health: Health,
+    slowness: Slowness,
     topology: Topology,
-    witnesses: AtomicU64,
-    links: Mutex<Vec<Weak<Link>>>,
-    /// A task watches the store.
-    pub(crate) watched: AtomicBool,
-    /// The store may not be used: why.
-    barred: Mutex<Option<Trouble>>,
+    counters: LinkCounters,
+    /// Keys of different slots must not share a command: a Cluster, or a proxy in front of one.
+    keeps_slots_apart: AtomicBool,
+    /// The servers must not be used: why.
+    barred: Mutex<Option<ServerError>>,
     is_barred: AtomicBool,
+    is_watched: AtomicBool,
     ended: AtomicBool,
-    /// The end has come, for who watches.
+    /// Notified at the end, for whoever watches.
     pub(crate) ending: Notify,
 }
 
-impl Hub {
-    pub(crate) fn new(config: RedisConfig, context: Context) -> Result<Self, ConfigError> {
-        static STORES: AtomicU64 = AtomicU64::new(0);
-        let config = Arc::new(config);
+impl Shared {
+    pub(crate) fn new(
+        settings: LinkSettings,
+        name: StoreName,
+        network: Option<Arc<dyn Network>>,
+    ) -> Result<Self, ConfigError> {
+        static CLIENTS: AtomicU64 = AtomicU64::new(0);
+        let settings = Arc::new(settings);
         Ok(Self {
-            id: STORES.fetch_add(1, Relaxed),
-            dialer: Dialer::new(config.clone())?,
-            health: Health::new(context.name.as_str()),
-            topology: Topology::new(config.servers.clone()),
-            config,
-            context,
-            witnesses: AtomicU64::new(0),
-            links: Mutex::default(),
-            watched: AtomicBool::new(false),
+            id: CLIENTS.fetch_add(1, Relaxed),
+            dialer: Dialer::new(settings.clone(), network)?,
+            health: Health::new([name.as_str()]),
+            slowness: Slowness::new(name.clone()),
+            topology: Topology::new(settings.servers.clone()),
+            counters: LinkCounters::default(),
+            keeps_slots_apart: AtomicBool::new(settings.is_cluster()),
+            settings,
+            name,
             barred: Mutex::default(),
             is_barred: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             ending: Notify::new(),
         })
     }
 
+    /// No two clients of a process share one.
     pub(crate) const fn id(&self) -> u64 {
         self.id
     }
 
-    pub(crate) fn config(&self) -> &RedisConfig {
-        &self.config
+    /// How messages call the servers.
+    #[must_use]
+    pub const fn name(&self) -> &StoreName {
+        &self.name
     }
 
-    pub(crate) const fn context(&self) -> &Context {
-        &self.context
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &LinkSettings {
+        &self.settings
     }
 
-    pub(crate) const fn dialer(&self) -> &Dialer {
+    /// Opens connections.
+    #[must_use]
+    pub const fn dialer(&self) -> &Dialer {
         &self.dialer
     }
 
-    pub(crate) const fn health(&self) -> &Health {
+    /// Whether the servers answer, as their connections report it.
+    #[must_use]
+    pub const fn health(&self) -> &Health {
         &self.health
     }
 
-    pub(crate) const fn topology(&self) -> &Topology {
+    /// What to say of servers that are up and answer more than 1 % of the calls too late; `None` where all is well, or they
+    /// are down.
+    #[must_use]
+    pub fn slow(&self) -> Option<Arc<str>> {
+        self.slowness.why(self.health.state().is_up())
+    }
+
+    pub(crate) fn report_calls(&self, calls: Calls) {
+        self.slowness.report(self.health.state().is_up(), calls);
+    }
+
+    /// Which server keeps which key.
+    #[must_use]
+    pub const fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    pub(crate) fn next_witness(&self) -> u64 {
-        self.witnesses.fetch_add(1, Relaxed)
+    /// What is counted of the work.
+    #[must_use]
+    pub const fn counters(&self) -> &LinkCounters {
+        &self.counters
     }
 
-    pub(crate) fn add_link(&self, link: &Arc<Link>) {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.retain(|link| link.strong_count() > 0);
-        links.push(Arc::downgrade(link));
-        drop(links);
-        if self.has_ended() {
-            link.end();
-        }
+    /// How long an answer is waited for, so that a call ends at its deadline.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        patience(self.settings.deadline)
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Relaxed)
+    /// The failure of a call that was sent and not answered within `waited`; counts it.
+    #[must_use]
+    pub fn silent(&self, waited: Duration) -> Failure {
+        self.counters.conn.silent.add(1);
+        Failure::Silent { waited }
     }
 
-    /// Nobody uses the store any longer: its tasks end.
-    pub(crate) fn end(&self) {
-        self.ended.store(true, Relaxed);
-        self.ending.notify_one();
-        let links = std::mem::take(&mut *self.links.lock().unwrap_or_else(PoisonError::into_inner));
-        links.iter().filter_map(Weak::upgrade).for_each(|link| link.end());
+    /// The failure of a call that the server rejected; counts it.
+    #[must_use]
+    pub fn rejected(&self, reason: impl Into<Arc<str>>) -> Failure {
+        self.counters.conn.rejected.add(1);
+        Failure::Rejected(reason.into())
     }
 
-    /// The store may not be used, or may again.
-    pub(crate) fn bar(&self, why: Option<Trouble>) {
+    /// How long a caller has waited who gives up at `by`.
+    pub(crate) fn waited(&self, by: Instant, now: Instant) -> Duration {
+        // From when the call was made; both readings are of one clock, so this is never negative.
+        let made = by.checked_sub(self.patience());
+        made.map_or(self.settings.deadline, |made| now.saturating_duration_since(made))
+    }
+
+    /// Why a call that could not be sent in time was taken back.
+    pub(crate) fn not_sent_in_time(&self) -> ServerError {
+        ServerError::new(Cause::Silent, format!("could not be sent within {:?}", self.settings.deadline))
+    }
+
+    pub(crate) fn keeps_slots_apart(&self) -> bool {
+        self.keeps_slots_apart.load(Relaxed)
+    }
+
+    /// From now on each key has a command of its own; true when that was so before.
+    pub(crate) fn keep_slots_apart(&self) -> bool {
+        self.keeps_slots_apart.swap(true, Relaxed)
+    }
+
+    /// The servers must not be used because of `why`, or may be used again.
+    pub(crate) fn bar(&self, why: Option<ServerError>) {
         self.is_barred.store(why.is_some(), Relaxed);
         *self.barred.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    /// Puts an item into the queue of the link that leads to the keeper of `slot`. Waits only while a Cluster's nodes are not known yet.
-    pub(crate) async fn send(
-        self: &Arc<Self>,
-        lane: &Arc<Lane>,
-        slot: u16,
-        item: Item,
-        by: Instant,
-    ) -> Result<(), StoreError> {
-        self.send_as(Traffic::Decisions, lane, slot, item, by).await
+    /// Why the servers must not be used; `None` where they may.
+    pub(crate) fn barred(&self) -> Option<ServerError> {
+        if !self.is_barred.load(Relaxed) {
+            return None;
+        }
+        self.barred.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// As [`Hub::send`], for any kind of traffic.
-    pub(crate) async fn send_as(
-        self: &Arc<Self>,
-        traffic: Traffic,
-        lane: &Arc<Lane>,
-        slot: u16,
-        item: Item,
-        by: Instant,
-    ) -> Result<(), StoreError> {
-        let refuse = |why: &Trouble| Err(self.context.unreachable(why));
-        if self.is_barred.load(Relaxed)
-            && let Some(why) = &*self.barred.lock().unwrap_or_else(PoisonError::into_inner)
-        {
-            return refuse(why);
-        }
-        let node = match self.topology.node_of(slot) {
-            Some(node) => node,
-            None => match self.find_node(slot, by).await {
-                Ok(node) => node,
-                Err(why) => return refuse(&why),
-            },
-        };
-        let mut item = item;
-        for _ in 0..2 {
-            let link = lane.link(node, traffic);
-            match link.push(item) {
-                Ok(()) => return Ok(()),
-                // It ended since it was looked up; there is a new one.
-                Err((back, _)) if link.has_ended() => item = back,
-                Err((_, why)) => return refuse(&why),
-            }
-        }
-        refuse(&Trouble::new(Kind::NotNow, "the store ends"))
+    /// Whether a task watches the servers.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched.load(Relaxed)
     }
 
-    /// Waits until it is known who keeps a slot.
-    async fn find_node(&self, slot: u16, by: Instant) -> Result<u16, Trouble> {
-        let mut learnt = self.topology.watch();
-        if let crate::StoreState::Down { why, .. } = self.health.state() {
-            return Err(Trouble::new(Kind::NotNow, why));
-        }
-        self.topology.doubted.notify_one();
-        let found = async {
-            loop {
-                if let Some(node) = self.topology.node_of(slot) {
-                    return Some(node);
-                }
-                learnt.changed().await.ok()?;
-            }
-        };
-        let unknown = || Trouble::new(Kind::NotNow, format!("it is not known yet who keeps slot {slot}"));
-        timeout_at(by, found).await.ok().flatten().ok_or_else(unknown)
+    /// Says whether a task watches the servers; true when one did before.
+    pub(crate) fn set_watched(&self, is_watched: bool) -> bool {
+        self.is_watched.swap(is_watched, Relaxed)
     }
 
-    /// Waits for an answer. Those who answer always do, in time; only the end of a runtime leaves a question open.
-    pub(crate) async fn hear<T>(
-        &self,
-        answer: oneshot::Receiver<Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        match answer.await {
-            Ok(answer) => answer,
-            Err(_) => Err(self.context.silent(self.context.deadline)),
-        }
+    /// Nobody uses the client any longer.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Relaxed);
+        self.ending.notify_one();
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
-use redis::Value;
 use tokio::sync::{Notify, watch};
 use tollgate_store::remote::HostPort;
 
-use crate::config::Servers;
-use crate::connection::{Address, Dialer};
+use crate::dial::{Address, Dialer};
 use crate::reply::Reply;
-use crate::trouble::{Kind, Trouble};
+use crate::server_error::{Cause, ServerError};
+use crate::settings::Servers;
+use crate::value::Value;
 
 /// Slots of a Cluster.
 pub(crate) const SLOTS: usize = 16384;
@@ -19,10 +19,11 @@ const NOBODY: u16 = u16::MAX;
 const MOST_NODES: usize = 4096;
 
 /// A server by number: 0 where there is one only.
-pub(crate) type Node = u16;
+pub type Node = u16;
 
+/// Which server keeps which key.
 #[derive(Debug)]
-pub(crate) struct Topology {
+pub struct Topology {
     servers: Servers,
     /// By slot; empty where there is no Cluster.
     slots: Vec<AtomicU16>,
@@ -49,7 +50,9 @@ impl Topology {
     }
 
     /// The slot of a key: 0 where there is one server only.
-    pub(crate) fn slot(&self, key: &[u8]) -> u16 {
+    #[inline]
+    #[must_use]
+    pub fn slot(&self, key: &[u8]) -> u16 {
         if self.slots.is_empty() { 0 } else { slot(key) }
     }
 
@@ -76,13 +79,16 @@ impl Topology {
         self.epoch.load(Relaxed)
     }
 
-    /// The master is another than before.
-    pub(crate) fn new_master(&self) {
+    /// The master is another one than before: connections to the old one are closed once their calls are answered.
+    pub fn new_master(&self) {
         self.epoch.fetch_add(1, Relaxed);
     }
 
     /// Where a node is now.
-    pub(crate) async fn find(&self, node: Node, dialer: &Dialer) -> Result<Address, Trouble> {
+    ///
+    /// # Errors
+    /// [`ServerError`] when no sentinel knows the master, or the node is unknown.
+    pub async fn find(&self, node: Node, dialer: &Dialer) -> Result<Address, ServerError> {
         match &self.servers {
             Servers::Single(at) => Ok(Address::Tcp(at.clone())),
             Servers::Unix(path) => Ok(Address::Unix(path.clone())),
@@ -94,7 +100,7 @@ impl Topology {
                 nodes
                     .get(usize::from(node))
                     .map(|at| Address::Tcp(at.clone()))
-                    .ok_or_else(|| Trouble::new(Kind::NotNow, "a node that is not known"))
+                    .ok_or_else(|| ServerError::new(Cause::Unavailable, "a node that is not known"))
             }
         }
     }
@@ -112,7 +118,8 @@ impl Topology {
     }
 
     /// The nodes that keep slots.
-    pub(crate) fn masters(&self) -> Vec<Node> {
+    #[must_use]
+    pub fn masters(&self) -> Vec<Node> {
         if self.slots.is_empty() {
             return vec![0];
         }
@@ -143,8 +150,11 @@ impl Topology {
         self.doubted.notify_one();
     }
 
-    /// Asks the Cluster who keeps what. Does nothing elsewhere.
-    pub(crate) async fn learn(&self, dialer: &Dialer) -> Result<(), Trouble> {
+    /// Asks the Cluster which node keeps which slot. Does nothing elsewhere.
+    ///
+    /// # Errors
+    /// [`ServerError`] when no node answers, or one does that is none of a Cluster.
+    pub async fn learn(&self, dialer: &Dialer) -> Result<(), ServerError> {
         if self.slots.is_empty() {
             return Ok(());
         }
@@ -155,24 +165,24 @@ impl Topology {
                     self.version.send_modify(|version| *version += 1);
                     return Ok(());
                 }
-                Err(trouble) if trouble.kind == Kind::Wrong => return Err(trouble),
-                Err(trouble) => whys.push(trouble.why.to_string()),
+                Err(error) if error.cause == Cause::Misconfigured => return Err(error),
+                Err(error) => whys.push(error.why.to_string()),
             }
         }
-        Err(Trouble::new(Kind::Network, format!("no node of the Cluster answers: {}", whys.join("; "))))
+        Err(ServerError::new(Cause::Network, format!("no node of the Cluster answers: {}", whys.join("; "))))
     }
 
-    async fn learn_from(&self, seed: &HostPort, dialer: &Dialer) -> Result<(), Trouble> {
+    async fn learn_from(&self, seed: &HostPort, dialer: &Dialer) -> Result<(), ServerError> {
         let (mut connection, _) = dialer.open_any(&Address::Tcp(seed.clone())).await?;
         let strange =
-            |what: &str| Trouble::new(Kind::NotNow, format!("{seed}: who keeps which slot: {what}"));
+            |what: &str| ServerError::new(Cause::Unavailable, format!("{seed}: who keeps which slot: {what}"));
         let limit = dialer.patience();
         let questions: [&[&[u8]]; 2] = [&[b"CLUSTER", b"INFO"], &[b"CLUSTER", b"SLOTS"]];
         let asked = tokio::time::timeout(limit, connection.ask(&questions)).await;
         let mut replies = asked.map_err(|_| strange("no answer in time"))??.into_iter();
         // One that was cut off from the others knows only what was.
         if let Some(Reply::Value(info)) = replies.next()
-            && crate::connection::text(&info).is_some_and(|info| info.contains("cluster_state:fail"))
+            && info.text().is_some_and(|info| info.contains("cluster_state:fail"))
         {
             return Err(strange("it takes the Cluster to be down"));
         }
@@ -209,7 +219,7 @@ fn read_range(range: &Value, asked: &HostPort) -> Option<(usize, usize, HostPort
     let Value::Array(parts) = range else { return None };
     let [Value::Int(from), Value::Int(to), Value::Array(master), ..] = parts.as_slice() else { return None };
     let [host, Value::Int(port), ..] = master.as_slice() else { return None };
-    let host = match crate::connection::text(host) {
+    let host = match host.text() {
         None | Some("" | "?") => &asked.host,
         Some(host) => host,
     };

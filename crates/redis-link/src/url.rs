@@ -1,14 +1,29 @@
-//! URLs of stores, read once into [`RedisConfig`]. Not here: names of settings or environment variables.
-use tollgate_store::remote::{HostPort, NoHost};
+//! URLs of servers, read once into [`LinkSettings`]. Not here: names of settings or environment variables.
 
-use crate::config::{ConfigError, Login, RedisConfig, Secret, Servers, Tls};
+use percent_encoding::percent_decode_str;
+use tollgate_store::remote::{AddressError, ConfigError, HostPort};
+use tollgate_tls::TlsClientFiles;
+
+use crate::settings::{LinkSettings, Login, Secret, Servers};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 const FORMS: &str = "write redis://[user:password@]host:port/database, rediss://…, redis+sentinel://h1:26379,h2:26379/master, \
                      redis+cluster://h1:7000,h2:7000 or unix:///path";
 
-pub(crate) fn parse(url: &str) -> Result<RedisConfig, ConfigError> {
+impl LinkSettings {
+    /// Reads `redis://[user:password@]host[:port][/database]`, `rediss://…` (TLS),
+    /// `redis+sentinel://h1:26379,h2:26379/master[/database]`, `redis+cluster://h1:7000,h2:7000`, `unix:///path`; the two
+    /// with several hosts also as `rediss+…`. User and password are percent-decoded.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when it has none of these forms; it never shows the password.
+    pub fn parse_url(url: &str) -> Result<Self, ConfigError> {
+        parse(url)
+    }
+}
+
+fn parse(url: &str) -> Result<LinkSettings, ConfigError> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return wrong(format!("there is no scheme; {FORMS}"));
     };
@@ -25,9 +40,9 @@ pub(crate) fn parse(url: &str) -> Result<RedisConfig, ConfigError> {
         if !path.starts_with('/') {
             return wrong("a unix socket needs a whole path: unix:///run/redis.sock".to_owned());
         }
-        let mut config = RedisConfig::new(Servers::Unix(path.into()));
-        config.login = login;
-        return Ok(config);
+        let mut settings = LinkSettings::new(Servers::Unix(path.into()));
+        settings.login = login;
+        return Ok(settings);
     }
     let (tls, kind) = match scheme.as_str() {
         "redis" => (false, Kind::Single),
@@ -64,19 +79,19 @@ pub(crate) fn parse(url: &str) -> Result<RedisConfig, ConfigError> {
             (Servers::Sentinel { sentinels: hosts, master: decode(master)? }, database)
         }
     };
-    let mut config = RedisConfig::new(servers);
+    let mut settings = LinkSettings::new(servers);
     if !database.is_empty() {
-        config.database = match database.parse() {
+        settings.database = match database.parse() {
             Ok(number) => number,
             Err(_) => {
                 return wrong(format!("`/{}` is no number of a database", database.escape_debug()));
             }
         };
     }
-    config.login = login;
-    config.tls = tls.then(Tls::default);
-    config.validate()?;
-    Ok(config)
+    settings.login = login;
+    settings.tls = tls.then(TlsClientFiles::default);
+    settings.validate()?;
+    Ok(settings)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,33 +123,26 @@ fn read_login(text: &str) -> Result<Login, ConfigError> {
 fn read_host(text: &str, default_port: u16) -> Result<HostPort, ConfigError> {
     HostPort::read(text, default_port).or_else(|fault| {
         wrong(match fault {
-            NoHost::Missing => format!("{fault}; {FORMS}"),
+            AddressError::Missing => format!("{fault}; {FORMS}"),
             // It may be the rest of a password.
-            NoHost::Port => format!("{fault}; `@`, `:` and `/` in a password are written %40, %3A and %2F"),
+            AddressError::Port => format!("{fault}; `@`, `:` and `/` in a password are written %40, %3A and %2F"),
             _ => fault.to_string(),
         })
     })
 }
 
-/// Percent-decoding.
+/// Percent-decodes; a `%` that begins no such code is more likely a mistake than meant.
 fn decode(text: &str) -> Result<String, ConfigError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => bytes.push(byte),
-            None => return wrong("a `%` must be followed by two hex digits; `%` itself is %25".to_owned()),
-        }
-        rest = &tail[2..];
+    let is_code = |rest: &str| {
+        rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.split('%').skip(1).all(is_code) {
+        return wrong("a `%` must be followed by two hex digits; `%` itself is %25".to_owned());
     }
-    String::from_utf8(bytes)
-        .or_else(|_| wrong("user, password and names must be UTF-8 once decoded".to_owned()))
+    match percent_decode_str(text).decode_utf8() {
+        Ok(decoded) => Ok(decoded.into_owned()),
+        Err(_) => wrong("user, password and names must be UTF-8 once decoded".to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -167,9 +175,9 @@ mod tests {
                 true,
             ),
         ] {
-            let config = parse(url).expect(url);
-            assert_eq!(config.servers, servers, "{url}");
-            assert_eq!((config.database, config.tls.is_some()), (database, tls), "{url}");
+            let settings = parse(url).expect(url);
+            assert_eq!(settings.servers, servers, "{url}");
+            assert_eq!((settings.database, settings.tls.is_some()), (database, tls), "{url}");
         }
     }
 
@@ -182,11 +190,11 @@ mod tests {
             ("redis://ann:p:a/b@c@h:1/2", Some("ann"), Some("p:a/b@c")),
             ("unix://ann:x@/run/r.sock", Some("ann"), Some("x")),
         ] {
-            let config = parse(url).expect(url);
-            assert_eq!(config.login.username.as_deref(), username, "{url}");
-            assert_eq!(config.login.password.as_ref().map(Secret::reveal), password, "{url}");
+            let settings = parse(url).expect(url);
+            assert_eq!(settings.login.username.as_deref(), username, "{url}");
+            assert_eq!(settings.login.password.as_ref().map(Secret::reveal), password, "{url}");
             assert!(password.is_none_or(|password| {
-                let shown = format!("{config:?}{}", config.servers);
+                let shown = format!("{settings:?}{}", settings.servers);
                 password.len() < 2 || !shown.contains(password)
             }));
         }

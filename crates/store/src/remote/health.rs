@@ -1,223 +1,260 @@
-//! What is the matter with which connection, and the store's state from it: up, down and why; one log line a change.
+//! What connections report about their servers, and the store's state from it: up, or down and why; one log line per
+//! change.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 
-use tollgate_store::remote::StoreState;
+use super::StoreState;
 
-/// Fewer calls without an answer mean nothing.
-const FEW: u64 = 5;
-
-/// Who tells: connections by number.
-pub(crate) type Witness = u64;
-
+/// The health of one store's servers, as their connections report it.
+///
+/// A server is down while any connection reports so, and up again once all of them reach it. The store is down while any
+/// server is.
+///
+/// # Example
+/// ```
+/// use tollgate_store::remote::{Health, StoreState};
+///
+/// let health = Health::new(["redis at 10.0.0.7:6379"]);
+/// let (one, other) = (health.reporter(0), health.reporter(0));
+/// health.up(one);
+/// assert_eq!(health.state(), StoreState::Up);
+/// health.down(other, &"10.0.0.7:6379: connection refused".into());
+/// assert!(!health.state().is_up());
+/// health.gone(other);
+/// assert_eq!(health.state(), StoreState::Up);
+/// ```
 #[derive(Debug)]
-pub(crate) struct Health {
-    store: String,
-    heard: Mutex<Heard>,
+pub struct Health {
+    servers: Mutex<Vec<Server>>,
     state: watch::Sender<StoreState>,
-    /// It answers, and too late for too many calls.
-    slow: Mutex<Slow>,
+    reporters: AtomicU64,
 }
 
-/// Calls of the last seconds, the older the less, and what to say of them.
-#[derive(Debug, Default)]
-struct Slow {
-    asked: u64,
-    silent: u64,
-    why: Option<Arc<str>>,
+/// A connection, or whatever else knows how one server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reporter {
+    server: usize,
+    number: u64,
 }
 
-#[derive(Debug, Default)]
-struct Heard {
-    /// What each says: nothing where it reaches its server, else why not.
-    whys: BTreeMap<Witness, Option<Arc<str>>>,
-    since: Option<Instant>,
+/// One server, or all of a store that are logged as one.
+#[derive(Debug)]
+struct Server {
+    name: String,
+    /// By number: nothing from a reporter that reaches the server, else why it does not.
+    reports: BTreeMap<u64, Option<Arc<str>>>,
+    logged: Logged,
+}
+
+/// What the log was last told about a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Logged {
+    Nothing,
+    Up,
+    Down { since: Instant },
+}
+
+impl Server {
+    /// Why it is down, by the eldest of the reporters that say so.
+    fn why(&self) -> Option<&Arc<str>> {
+        self.reports.values().flatten().next()
+    }
+
+    /// Logs a change. Without reporters, as at the end, nothing is known any more and nothing is logged.
+    fn log(&mut self) {
+        let store = &self.name;
+        match (self.logged, self.why()) {
+            (Logged::Down { .. }, Some(_)) => {} // another reason, the same outage
+            (_, Some(why)) => {
+                tracing::warn!(%store, "the store is down: {why}");
+                self.logged = Logged::Down { since: Instant::now() };
+            }
+            (_, None) if self.reports.is_empty() => {}
+            (Logged::Up, None) => {}
+            (Logged::Down { since }, None) => {
+                tracing::info!(%store, "the store is up again after {:.1?}", since.elapsed());
+                self.logged = Logged::Up;
+            }
+            (Logged::Nothing, None) => {
+                tracing::info!(%store, "the store is up");
+                self.logged = Logged::Up;
+            }
+        }
+    }
 }
 
 impl Health {
-    pub(crate) fn new(store: &str) -> Self {
-        let (state, _) = watch::channel(StoreState::Trying);
-        Self { store: store.to_owned(), heard: Mutex::default(), state, slow: Mutex::default() }
+    /// Nothing is known yet. Each name is one server, logged by itself; it must not hold a password.
+    pub fn new(servers: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let server = |name: String| Server { name, reports: BTreeMap::new(), logged: Logged::Nothing };
+        Self {
+            servers: Mutex::new(servers.into_iter().map(|name| server(name.into())).collect()),
+            state: watch::Sender::new(StoreState::Trying),
+            reporters: AtomicU64::new(0),
+        }
     }
 
-    pub(crate) fn state(&self) -> StoreState {
+    /// Somebody new who will report about the `nth` server.
+    #[must_use]
+    pub fn reporter(&self, nth: usize) -> Reporter {
+        Reporter { server: nth, number: self.reporters.fetch_add(1, Relaxed) }
+    }
+
+    /// The store's state.
+    #[must_use]
+    pub fn state(&self) -> StoreState {
         self.state.borrow().clone()
     }
 
-    /// What to say of a store that is up and answers too late for more than 1 % of the calls.
-    pub(crate) fn slow(&self) -> Option<Arc<str>> {
-        if !self.state.borrow().is_up() {
-            return None;
-        }
-        self.slow.lock().unwrap_or_else(PoisonError::into_inner).why.clone()
-    }
-
-    /// So many more calls were made, and so many not answered in time; reported about once a second. One log line when it becomes too slow,
-    /// one when that is over.
-    pub(crate) fn calls(&self, asked: u64, silent: u64, round_trip: Duration, deadline: Duration) {
-        let mut slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
-        (slow.asked, slow.silent) = (slow.asked / 2 + asked.max(silent), slow.silent / 2 + silent);
-        let is_up = self.state.borrow().is_up();
-        if !is_up {
-            (slow.asked, slow.silent) = (0, 0); // an outage is reported as such
-        }
-        match &slow.why {
-            None if is_up && slow.silent >= FEW && slow.silent * 100 > slow.asked => {
-                let share = slow.silent * 100 / slow.asked.max(1);
-                let why = format!(
-                    "too slow: round trip {round_trip:.1?}, deadline {deadline:?}: {share} % of calls were not answered in time; \
-                     raise --store-deadline, or look at the server's load and the network"
-                );
-                tracing::warn!(store = %self.store, "the store is {why}");
-                slow.why = Some(why.into());
-            }
-            Some(_) if !is_up || slow.silent * 200 <= slow.asked => {
-                if is_up {
-                    tracing::info!(store = %self.store, "the store answers in time again");
-                }
-                slow.why = None;
-            }
-            _ => {}
-        }
-    }
-
-    pub(crate) fn watch(&self) -> watch::Receiver<StoreState> {
+    /// Receives every change of [`Health::state`].
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<StoreState> {
         self.state.subscribe()
     }
 
-    /// `witness` cannot reach its server, or may not use it.
-    pub(crate) fn down(&self, witness: Witness, why: &Arc<str>) {
-        self.change(|whys| {
-            whys.insert(witness, Some(why.clone()));
+    /// `reporter` cannot reach its server, or must not use it.
+    pub fn down(&self, reporter: Reporter, why: &Arc<str>) {
+        self.change(reporter.server, |reports| {
+            reports.insert(reporter.number, Some(why.clone()));
         });
     }
 
-    /// `witness` reaches its server.
-    pub(crate) fn up(&self, witness: Witness) {
-        self.change(|whys| {
-            whys.insert(witness, None);
+    /// `reporter` reaches its server.
+    pub fn up(&self, reporter: Reporter) {
+        self.change(reporter.server, |reports| {
+            reports.insert(reporter.number, None);
         });
     }
 
-    /// `witness` is no more. With the last one, as at the end, what was known last stands.
-    pub(crate) fn gone(&self, witness: Witness) {
-        self.change(|whys| {
-            whys.remove(&witness);
+    /// `reporter` has ended. When the last one ends, as at shutdown, the last known state stays.
+    pub fn gone(&self, reporter: Reporter) {
+        self.change(reporter.server, |reports| {
+            reports.remove(&reporter.number);
         });
     }
 
-    fn change(&self, how: impl FnOnce(&mut BTreeMap<Witness, Option<Arc<str>>>)) {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        how(&mut heard.whys);
-        let state = match heard.whys.values().flatten().next().cloned() {
-            Some(why) => StoreState::Down { since: *heard.since.get_or_insert_with(Instant::now), why },
-            None if heard.whys.is_empty() => return,
-            None => StoreState::Up,
-        };
-        let before = self.state.borrow().clone();
-        if before == state {
-            return;
-        }
-        match (&before, &state) {
-            (StoreState::Down { .. }, StoreState::Down { .. }) => {} // another reason, the same outage
-            (_, StoreState::Down { why, .. }) => {
-                tracing::warn!(store = %self.store, "the store is down: {why}");
-            }
-            (StoreState::Down { since, .. }, _) => {
-                let down_for = since.elapsed();
-                tracing::info!(store = %self.store, "the store is up again after {down_for:.1?}");
-                heard.since = None;
-            }
-            _ => tracing::info!(store = %self.store, "the store is up"),
-        }
-        self.state.send_replace(state);
+    fn change(&self, server: usize, how: impl FnOnce(&mut BTreeMap<u64, Option<Arc<str>>>)) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(server) = servers.get_mut(server) else { return };
+        how(&mut server.reports);
+        server.log();
+        let down = servers.iter().find_map(Server::why).cloned();
+        let is_known = servers.iter().any(|server| !server.reports.is_empty());
+        self.state.send_if_modified(|state| {
+            let new = match (down, &*state) {
+                (Some(why), StoreState::Down { since, .. }) => StoreState::Down { since: *since, why },
+                (Some(why), _) => StoreState::Down { since: Instant::now(), why },
+                (None, _) if is_known => StoreState::Up,
+                (None, _) => return false,
+            };
+            let is_new = new != *state;
+            *state = new;
+            is_new
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
+    fn why(text: &str) -> Arc<str> {
+        text.into()
+    }
+
+    /// A health of as many servers, with as many reporters for each.
+    fn health<const N: usize>(servers: [usize; N]) -> (Health, [Reporter; N]) {
+        let names = (0..=servers.iter().copied().max().unwrap_or(0)).map(|nth| format!("redis {nth}"));
+        let health = Health::new(names);
+        let reporters = servers.map(|nth| health.reporter(nth));
+        (health, reporters)
+    }
+
     #[test]
-    fn it_is_down_while_any_witness_says_so() {
-        let health = Health::new("redis");
-        let why = |text: &str| -> Arc<str> { text.into() };
+    fn it_is_down_while_any_reporter_says_so() {
+        let (health, [one, other]) = health([0, 0]);
         assert_eq!(health.state(), StoreState::Trying);
-        health.up(1);
+        health.up(one);
         assert_eq!(health.state(), StoreState::Up);
-        health.down(1, &why("a"));
-        health.down(2, &why("b"));
+        health.down(one, &why("a"));
+        health.down(other, &why("b"));
         let StoreState::Down { since, why: first } = health.state() else { panic!("down") };
         assert_eq!(&*first, "a");
-        health.up(1);
-        assert_eq!(
-            health.state(),
-            StoreState::Down { since, why: why("b") },
-            "the same outage, another reason"
-        );
-        health.gone(2);
+        health.up(one);
+        let same = StoreState::Down { since, why: why("b") };
+        assert_eq!(health.state(), same, "the same outage, another reason");
+        health.gone(other);
         assert_eq!(health.state(), StoreState::Up);
     }
 
     #[test]
-    fn it_is_too_slow_while_more_than_one_call_in_a_hundred_gets_no_answer() {
-        let ms = Duration::from_millis;
-        let health = Health::new("redis");
-        let calls = |asked, silent| health.calls(asked, silent, ms(12), ms(10));
-        calls(1000, 900);
-        assert_eq!(health.slow(), None, "nothing is known of it yet");
-        health.up(1);
-        calls(1000, 900);
-        assert!(health.slow().is_some_and(|why| why.contains("round trip 12.0ms, deadline 10ms: 90 %")));
-        calls(100_000, 0);
-        assert_eq!(health.slow(), None);
-        for _ in 0..20 {
-            calls(1000, 10);
-            assert_eq!(health.slow(), None, "one in a hundred");
-        }
-        calls(1000, 20);
-        assert!(health.slow().is_some());
-        health.down(1, &why_text());
-        assert_eq!(health.slow(), None, "it is down, which says more");
-        calls(0, 0);
-        health.up(1);
-        assert_eq!(health.slow(), None);
-        calls(1, 1);
-        assert_eq!(health.slow(), None, "one call");
-    }
-
-    fn why_text() -> Arc<str> {
-        "a".into()
+    fn one_server_down_is_enough_and_all_must_be_up_again() {
+        let (health, [a, b]) = health([0, 1]);
+        health.up(a);
+        health.up(b);
+        health.down(b, &why("b: connection refused"));
+        health.down(a, &why("a: connection refused"));
+        health.up(b);
+        assert_eq!(health.state().why(), Some(&why("a: connection refused")));
+        health.gone(a); // its runtime has ended
+        assert!(health.state().is_up());
     }
 
     #[test]
-    fn what_ends_while_it_is_down_does_not_say_that_it_is_up() {
-        let health = Health::new("redis");
-        health.up(1);
-        health.down(1, &"a".into());
-        health.down(2, &"a".into());
-        health.gone(1);
-        health.gone(2);
+    fn when_its_last_reporter_ends_a_store_that_was_down_does_not_become_up() {
+        let (health, [one, other, third]) = health([0, 0, 0]);
+        health.up(one);
+        health.down(one, &why("a"));
+        health.down(other, &why("a"));
+        health.gone(one);
+        health.gone(other);
         assert!(matches!(health.state(), StoreState::Down { .. }));
-        health.up(3);
+        health.up(third);
         assert_eq!(health.state(), StoreState::Up);
+    }
+
+    #[test]
+    fn each_change_is_logged_once_however_many_report_it() {
+        let (health, [one, other]) = health([0, 0]);
+        let steps: [(&dyn Fn(), bool); 8] = [
+            (&|| health.up(one), true),
+            (&|| health.up(other), true), // another thread's connection
+            (&|| health.down(one, &why("a")), false),
+            (&|| health.down(other, &why("b")), false),
+            (&|| health.up(one), false), // the other is not answered yet
+            (&|| health.up(other), true),
+            (&|| health.down(one, &why("a")), false),
+            (&|| health.gone(other), false), // the end: nobody says that it is up again
+        ];
+        let logged = || health.servers.lock().unwrap_or_else(PoisonError::into_inner)[0].logged;
+        for (nth, (step, is_up)) in steps.into_iter().enumerate() {
+            let before = logged();
+            step();
+            assert_eq!(logged() == Logged::Up, is_up, "step {nth}");
+            if let (Logged::Down { since }, Logged::Down { since: now }) = (before, logged()) {
+                assert_eq!(since, now, "step {nth}: the same outage");
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_outage_began_when_it_did_and_not_when_the_last_one_did() {
-        let health = Health::new("redis");
+    async fn each_outage_begins_when_it_does_and_not_when_the_previous_one_did() {
+        let (health, [one]) = health([0]);
         for _ in 0..2 {
-            tokio::time::advance(std::time::Duration::from_secs(5)).await;
+            tokio::time::advance(Duration::from_secs(5)).await;
             let began = Instant::now();
-            health.down(1, &"a".into());
-            tokio::time::advance(std::time::Duration::from_secs(5)).await;
-            health.down(1, &"b".into());
-            assert_eq!(health.state(), StoreState::Down { since: began, why: "b".into() });
-            health.up(1);
+            health.down(one, &why("a"));
+            tokio::time::advance(Duration::from_secs(5)).await;
+            health.down(one, &why("b"));
+            assert_eq!(health.state(), StoreState::Down { since: began, why: why("b") });
+            health.up(one);
         }
     }
 }
