@@ -7,7 +7,7 @@
 //! Everything that touches a leased key goes through its ledger or its lease, under a Redis key of its own, so that a rule that changes
 //! between `exact` and `leased` never misreads a state; it starts afresh.
 //!
-//! Not here: what a lease may pay for ([`lease`](crate::lease)); which limits are leased (`store`).
+//! Not here: what a lease may pay for ([`lease`](tollgate_lease)); which limits are leased (`store`).
 
 mod background;
 mod script;
@@ -32,9 +32,9 @@ use crate::flight::{Item, Rider};
 use crate::hub::{Hub, Traffic};
 use crate::keys::redis_key;
 use crate::lane::Lane;
-use crate::lease::{Mono, Op, Reply, Terms, Timing, Verdict};
 use crate::trouble::{Kind, Trouble};
 use crate::watcher;
+use tollgate_lease::{Mono, Op, Reply, Terms, Timing, Verdict};
 
 /// How long no request ahead of need is sent after one has failed.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(20);

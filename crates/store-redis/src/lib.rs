@@ -15,7 +15,6 @@ mod health;
 mod hub;
 mod keys;
 mod lane;
-pub mod lease;
 mod leased;
 mod link;
 mod reply;

@@ -1,4 +1,4 @@
-//! What `docs/acceptance.md` and the pages of guarantees claim can be looked up: every test that they name exists.
+//! What `docs/internal/acceptance.md` and the pages of guarantees claim can be looked up: every test that they name exists.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 #[test]
 fn every_test_named_in_the_acceptance_page_exists() {
-    assert_named_tests_exist("acceptance.md", 40, 1);
+    assert_named_tests_exist("internal/acceptance.md", 40, 1);
 }
 
 #[test]

@@ -111,7 +111,7 @@ async fn an_evicting_store_ends_the_start_unless_it_is_accepted() {
 #[test]
 fn the_messages_that_the_documentation_explains_are_those_of_the_code() {
     let page = std::fs::read_to_string(root().join("docs/running-with-redis.md")).expect("a page");
-    let (_, table) = page.split_once("| it says | do |").expect("a table of messages");
+    let (_, table) = page.split_once("| message | remedy |").expect("a table of messages");
     let mut source = String::new();
     for file in ["trouble.rs", "check.rs", "health.rs", "connection/dial.rs"] {
         source += &std::fs::read_to_string(root().join("crates/store-redis/src").join(file)).expect(file);

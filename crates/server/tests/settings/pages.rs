@@ -44,7 +44,7 @@ This page is made of the table in `crates/server/src/settings/table.rs`; a test 
 
 /// What a shared store is asked by and no setting changes, as the code has it.
 fn fixed() -> String {
-    let timing = tollgate_store_redis::lease::Timing::default();
+    let timing = tollgate_lease::Timing::default();
     let servers = tollgate_store_redis::Servers::Unix(PathBuf::new());
     let config = tollgate_store_redis::RedisConfig::new(servers);
     let breaker = &config.breaker;

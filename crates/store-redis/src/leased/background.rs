@@ -16,7 +16,7 @@ use super::{AFTER_A_FAILURE, Hit, Leased};
 use crate::call::Call as ScriptCall;
 use crate::figures::add;
 use crate::hub::Traffic;
-use crate::lease::{Call, Mono, Op, Reply, Request, Verdict, merged};
+use tollgate_lease::{Call, Mono, Op, Reply, Request, Verdict, merged};
 
 /// How often the table is looked through for what is idle, in a tau.
 const LOOKS: u32 = 5;

@@ -1,4 +1,4 @@
-//! The ledger's calls as one script call, and its replies read: `ledger.lua` repeats [`Ledger`](crate::lease::Ledger) on the server's
+//! The ledger's calls as one script call, and its replies read: `ledger.lua` repeats [`Ledger`](tollgate_lease::Ledger) on the server's
 //! clock, number by number. Not here: how a call reaches a server.
 
 use std::sync::LazyLock;
@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use redis::Value;
 
 use crate::call::Call as ScriptCall;
-use crate::lease::{Call, Op, Reply, Terms};
 use crate::script::Script;
+use tollgate_lease::{Call, Op, Reply, Terms};
 
 /// What every call runs.
 pub(crate) static SCRIPT: LazyLock<Script> =

@@ -7,7 +7,7 @@ use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
 use tollgate_testkit::redis::{Client, Options, Redis, Reply as Answer};
 
 use super::*;
-use crate::lease::{Entry, Ledger, Request};
+use tollgate_lease::{Entry, Ledger, Request};
 
 const KEY: &[u8] = b"tollgate:{shop|user=ann|minute}|leased";
 /// Far in the future, so that nothing expires meanwhile.

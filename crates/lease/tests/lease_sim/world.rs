@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 
 use tollgate_core::{Quota, State, Timestamp};
-use tollgate_store_redis::lease::{Call, Fault, Ledger, Mono, Node, Reply, Terms};
+use tollgate_lease::{Call, Fault, Ledger, Mono, Node, Reply, Terms};
 
 use crate::checker::{Broken, Checker};
 use crate::plan::{MS, Plan, Trouble};

@@ -23,7 +23,7 @@ mod world;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_store_redis::lease::Fault;
+use tollgate_lease::Fault;
 
 use crate::plan::{Kind, Plan, Trouble};
 use crate::world::{Outcome, World};

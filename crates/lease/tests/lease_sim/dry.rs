@@ -1,7 +1,7 @@
 //! What an exhausted key costs: once the ledger has said that there is nothing, nodes deny by themselves for a horizon at most.
 
 use tollgate_core::{Algorithm, Align, Refill};
-use tollgate_store_redis::lease::Timing;
+use tollgate_lease::Timing;
 
 use crate::plan::{Costs, Gaps, MS, Phase, Plan};
 use crate::run;

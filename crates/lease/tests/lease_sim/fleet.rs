@@ -7,7 +7,7 @@ mod rows;
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Refill};
-use tollgate_store_redis::lease::Timing;
+use tollgate_lease::Timing;
 
 use crate::plan::{Costs, Gaps, MS, Phase, Plan, Trouble};
 use crate::rng::Rng;

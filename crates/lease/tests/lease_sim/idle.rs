@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Period, Quota, Refill};
-use tollgate_store_redis::lease::{
-    Call, Fault, Ledger, Mono, Node, Op, Reply, Request, Terms, Timing, Verdict,
-};
+use tollgate_lease::{Call, Fault, Ledger, Mono, Node, Op, Reply, Request, Terms, Timing, Verdict};
 
 use crate::plan::{Costs, Gaps, MS, Phase, Plan};
 use crate::run;

@@ -1,6 +1,6 @@
 //! Troubles: what befalls machines and clocks, and what an adversary does.
 
-use tollgate_store_redis::lease::{Call, Ledger, Op};
+use tollgate_lease::{Call, Ledger, Op};
 
 use super::{Event, Host, World};
 use crate::checker::Broken;

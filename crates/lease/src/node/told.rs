@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_core::Decision;
 
 use super::{Mono, Node, Word};
-use crate::lease::Terms;
+use crate::Terms;
 
 impl Node {
     /// What an immediate take could still get, and nanoseconds until all is there again, by the ledger's last word.

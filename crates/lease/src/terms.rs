@@ -5,8 +5,8 @@ use std::time::Duration;
 use tollgate_core::{Algorithm, Align, CivilUnit, Decision, LeakyForm, Period, Quota, Refill, Timestamp};
 
 #[cfg(feature = "faults")]
-use super::Fault;
-use super::Reply;
+use crate::Fault;
+use crate::Reply;
 
 /// The most that a full bucket may be, in units. Debts are kept below twice that, so that every sum stays below 2^53.
 const MOST: u64 = 1 << 51;
@@ -83,7 +83,7 @@ impl Terms {
     ///
     /// # Example
     /// ```
-    /// # use tollgate_store_redis::lease::Terms;
+    /// # use tollgate_lease::Terms;
     /// # use tollgate_core::Quota;
     /// # use std::time::Duration;
     /// let second = Duration::from_secs(1);

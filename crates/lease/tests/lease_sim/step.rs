@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Refill};
-use tollgate_store_redis::lease::Timing;
+use tollgate_lease::Timing;
 
 use crate::plan::{Costs, Gaps, MS, Phase, Plan};
 use crate::run;

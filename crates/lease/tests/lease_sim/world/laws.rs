@@ -1,7 +1,7 @@
 //! Laws about the whole of a run.
 
 use tollgate_core::Timestamp;
-use tollgate_store_redis::lease::{Call, Op};
+use tollgate_lease::{Call, Op};
 
 use super::World;
 use crate::checker::Broken;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Decision, Period, Quota, Refill, RetryAfter, Timestamp};
-use tollgate_store_redis::lease::{Call, Ledger, MOST_NODES, Mono, Node, Op, Request, Terms, Verdict};
+use tollgate_lease::{Call, Ledger, MOST_NODES, Mono, Node, Op, Request, Terms, Verdict};
 
 use crate::rng::Rng;
 
@@ -62,7 +62,7 @@ impl Alone {
         panic!("a take waits for ever");
     }
 
-    fn call(&mut self, op: Op) -> tollgate_store_redis::lease::Reply {
+    fn call(&mut self, op: Op) -> tollgate_lease::Reply {
         let now_us = BEGIN_US + self.now_ns / 1_000;
         let window_ends_us = self.terms.window_ends_us(&self.quota, Timestamp::from_nanos(now_us * 1_000));
         self.ledger.apply(&self.terms, Call { op, window_ends_us }, now_us)

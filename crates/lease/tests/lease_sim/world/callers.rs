@@ -1,7 +1,7 @@
 //! Callers: takes that arrive, wait, are answered, or are decided without the ledger.
 
 use tollgate_core::{Cost, Timestamp};
-use tollgate_store_redis::lease::{Fault, Op, Verdict, merged};
+use tollgate_lease::{Fault, Op, Verdict, merged};
 
 use super::{Asked, Caller, Event, Host, World};
 use crate::checker::Broken;

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_store_redis::lease::Fault;
+use tollgate_lease::Fault;
 
 use super::Fleet;
 use crate::checker::Broken;

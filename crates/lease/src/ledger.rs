@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 #[cfg(feature = "faults")]
-use super::Fault;
-use super::terms::DEEPEST;
-use super::{Call, Op, Reply, Request, Terms};
+use crate::Fault;
+use crate::terms::DEEPEST;
+use crate::{Call, Op, Reply, Request, Terms};
 
 /// Nodes that may lease from one key at a time; any further one takes centrally.
 pub const MOST_NODES: usize = 1_024;
@@ -27,7 +27,7 @@ const CROWDED_US: u64 = 3_000_000;
 ///
 /// # Example
 /// ```
-/// # use tollgate_store_redis::lease::*;
+/// # use tollgate_lease::*;
 /// # use tollgate_core::Quota;
 /// # use std::time::Duration;
 /// let terms = Terms::of(&Quota::token_bucket(1_000, Duration::from_secs(1))?).ok_or("not leased")?;

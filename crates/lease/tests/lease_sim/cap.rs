@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Cost, Quota};
-use tollgate_store_redis::lease::{Call, Fault, Ledger, Mono, Node, Op, Request, Terms, Verdict};
+use tollgate_lease::{Call, Fault, Ledger, Mono, Node, Op, Request, Terms, Verdict};
 
 const BURST: u64 = 100;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::{Mono, Node, Wish, Word};
 #[cfg(feature = "faults")]
-use super::Fault;
-use super::{MOST_NODES, Mono, Node, Reply, Request, Terms, Wish, Word};
+use crate::Fault;
+use crate::{MOST_NODES, Reply, Request, Terms};
 
 /// Where others queue, permits are kept for this many times the usual gap between takes.
 const GAPS: u64 = 4;

@@ -1,6 +1,6 @@
 //! The loads that an attack on the leases tried, with what each came to then, and what it must come to.
 
-use tollgate_store_redis::lease::Fault;
+use tollgate_lease::Fault;
 
 use super::{Fleet, Load, even};
 use crate::rng::Rng;

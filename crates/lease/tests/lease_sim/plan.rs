@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
-use tollgate_store_redis::lease::Timing;
+use tollgate_lease::Timing;
 
 use crate::rng::Rng;
 

@@ -1,7 +1,7 @@
 //! Messages: how they travel, and what the ledger and the hosts do when they come.
 
 use tollgate_core::Timestamp;
-use tollgate_store_redis::lease::{Call, Mono, Op, Reply, Request};
+use tollgate_lease::{Call, Mono, Op, Reply, Request};
 
 use super::{Asked, COOLING_NS, Caller, Event, Host, Message, Rule, World};
 use crate::checker::Broken;

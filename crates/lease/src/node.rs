@@ -14,9 +14,9 @@ use std::time::Duration;
 use tollgate_core::{Cost, Decision};
 
 #[cfg(feature = "faults")]
-use super::Fault;
-use super::demand::Demand;
-use super::{MOST_NODES, Reply, Request, Terms};
+use crate::Fault;
+use crate::demand::Demand;
+use crate::{Reply, Request, Terms};
 
 /// An instant of a node's own monotonic clock, in nanoseconds since whenever. Wall clocks that are set do not matter to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +60,7 @@ pub enum Verdict {
 ///
 /// # Example
 /// ```
-/// # use tollgate_store_redis::lease::*;
+/// # use tollgate_lease::*;
 /// # use tollgate_core::{Cost, Quota};
 /// # use std::time::Duration;
 /// let terms = Terms::of(&Quota::token_bucket(1_000, Duration::from_secs(1))?).ok_or("not leased")?;

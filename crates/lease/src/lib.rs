@@ -8,7 +8,7 @@
 //! out and not yet reported. That floor is the whole idea: permits that a node may still spend are never handed out twice.
 //! `docs/guarantees.md` derives the bound from it.
 //!
-//! Not here: the script and the driver that carry requests to Redis (`ledger.lua`, `leased`); the exact mode.
+//! Not here: the script and the tasks that carry requests to Redis (`ledger.lua` and `leased` of `store-redis`).
 
 mod demand;
 #[cfg(feature = "faults")]

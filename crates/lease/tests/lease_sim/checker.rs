@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use tollgate_store_redis::lease::{Ledger, Terms};
+use tollgate_lease::{Ledger, Terms};
 
 use crate::plan::{Plan, Trouble};
 
