@@ -107,4 +107,3 @@ impl std::fmt::Debug for Tls {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
     }
 }
-

@@ -54,13 +54,7 @@ impl<W: PerThread> Client<W> {
     ///
     /// # Errors
     /// [`Failure`] when it cannot be sent; its caller is not answered otherwise.
-    pub async fn send(
-        &self,
-        traffic: Traffic,
-        slot: u16,
-        item: W::Item,
-        by: Instant,
-    ) -> Result<(), Failure> {
+    pub async fn send(&self, traffic: Traffic, slot: u16, item: W::Item, by: Instant) -> Result<(), Failure> {
         let shared = &self.shared;
         let failed = |why: &ServerError| Err(why.to_failure());
         if let Some(why) = shared.barred() {

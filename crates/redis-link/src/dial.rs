@@ -39,7 +39,10 @@ impl std::fmt::Display for Address {
 /// Where connections come from in place of the network, for tests.
 pub trait Network: std::fmt::Debug + Send + Sync {
     /// Opens a connection to `at`.
-    fn connect<'a>(&'a self, at: &'a Address) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn Wire>>> + Send + 'a>>;
+    fn connect<'a>(
+        &'a self,
+        at: &'a Address,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn Wire>>> + Send + 'a>>;
 }
 
 /// Opens connections by the settings.
@@ -193,8 +196,9 @@ impl Dialer {
         let Some(tls) = &self.tls else {
             return Ok(Connection::new(Box::new(stream), name, false));
         };
-        let server = ServerName::try_from(host.host.clone())
-            .map_err(|_| ServerError::new(Cause::Misconfigured, format!("{at}: no name that a certificate could hold")))?;
+        let server = ServerName::try_from(host.host.clone()).map_err(|_| {
+            ServerError::new(Cause::Misconfigured, format!("{at}: no name that a certificate could hold"))
+        })?;
         match TlsConnector::from(tls.config()).connect(server, stream).await {
             Ok(stream) => Ok(Connection::new(Box::new(stream), name, true)),
             Err(error) => {
@@ -207,8 +211,11 @@ impl Dialer {
                     ""
                 };
                 // What TLS itself finds wrong is invalid data; anything else is the way there, or a server that goes.
-                let cause =
-                    if error.kind() == io::ErrorKind::InvalidData { Cause::Misconfigured } else { Cause::Network };
+                let cause = if error.kind() == io::ErrorKind::InvalidData {
+                    Cause::Misconfigured
+                } else {
+                    Cause::Network
+                };
                 Err(ServerError::new(cause, format!("{at}: TLS: {error}{hint}")))
             }
         }
@@ -250,12 +257,14 @@ impl Dialer {
         };
         let wrong = |cause, why: &str| Err(ServerError::new(cause, format!("{}: {why}", connection.name())));
         match (told("mode").as_deref(), self.settings.is_cluster()) {
-            (Some("sentinel"), _) => {
-                wrong(Cause::Misconfigured, "is a sentinel: write redis+sentinel://host:port/name-of-the-master")
-            }
-            (Some("cluster"), false) => {
-                wrong(Cause::Misconfigured, "is a node of a Redis Cluster: the URL must begin with redis+cluster")
-            }
+            (Some("sentinel"), _) => wrong(
+                Cause::Misconfigured,
+                "is a sentinel: write redis+sentinel://host:port/name-of-the-master",
+            ),
+            (Some("cluster"), false) => wrong(
+                Cause::Misconfigured,
+                "is a node of a Redis Cluster: the URL must begin with redis+cluster",
+            ),
             (Some("standalone"), true) => {
                 wrong(Cause::Misconfigured, "is no node of a Redis Cluster: the URL must begin with redis://")
             }
@@ -307,7 +316,10 @@ impl Dialer {
                 }
             }
             Reply::Value(Value::Nil) => {
-                return Err(ServerError::new(Cause::Misconfigured, format!("{at}: knows no master `{master}`")));
+                return Err(ServerError::new(
+                    Cause::Misconfigured,
+                    format!("{at}: knows no master `{master}`"),
+                ));
             }
             Reply::Error(error) => {
                 let (cause, why) = explain(error, who.username.as_deref());

@@ -283,3 +283,49 @@ impl<W: Workload> Flight<W> {
 fn expire<R: crate::request::Request>(planned: &mut Planned<R>, now: Instant, shared: &Shared) {
     planned.request.fail_where(|by| by <= now, |by| shared.silent(shared.waited(by, now)));
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::Duration;
+    use tollgate_store::StoreName;
+
+    use super::*;
+    use crate::echo::{Call, Echo};
+    use crate::request::Waiter;
+    use crate::settings::LinkSettings;
+
+    /// A node that takes a slot over is asked by ASKING each time, also when it loads a script first or has not got all keys
+    /// yet.
+    #[tokio::test]
+    async fn a_call_keeps_asking_until_it_is_sent_elsewhere() {
+        let mut settings = LinkSettings::parse_url("redis+cluster://a:1").expect("a URL");
+        settings.deadline = Duration::from_secs(60);
+        let shared = Shared::new(settings, StoreName::new("redis"), None).expect("settings");
+        let (to, _answer) = oneshot::channel();
+        let call = Call::new(b"k", Waiter::new(to, Instant::now() + Duration::from_secs(60)));
+        let (mut flight, mut entry) = (Flight::default(), Entry::New(call));
+        let mut scripts = Vec::new();
+        for (error, asks) in [
+            ("ASK 7 b:1", false),
+            ("NOSCRIPT no matching script", true),
+            ("TRYAGAIN multiple keys", true),
+            ("MOVED 7 c:1", true),
+            ("TRYAGAIN multiple keys", false),
+        ] {
+            let ahead = Ahead { mark: None, scripts: &mut scripts };
+            flight.plan(&Echo, &mut vec![entry], Instant::now(), &shared, ahead);
+            let text = String::from_utf8_lossy(flight.bytes()).into_owned();
+            let asked = text.contains("ASKING\r\n*4\r\n$7\r\nEVALSHA");
+            assert_eq!(asked, asks, "before {error}: {text:?}");
+            let mut replies = vec![Reply::Value(Value::Okay); flight.replies() - 1];
+            replies.push(Reply::Error(error.to_owned()));
+            let outcome = flight.on_replies(&Echo, &mut replies, true, "a:1", &shared);
+            assert_eq!(outcome.pause, error.starts_with("TRYAGAIN"), "{error}");
+            scripts = outcome.unknown;
+            let redirected = outcome.redirects.into_iter().map(|it| it.planned);
+            let planned = outcome.again.into_iter().chain(redirected).next().expect("it is sent again");
+            entry = Entry::Again(Box::new(planned));
+        }
+    }
+}

@@ -16,6 +16,8 @@ mod command;
 mod connection;
 mod dial;
 mod driver;
+#[cfg(test)]
+mod echo;
 mod flight;
 mod pace;
 mod pipelined;
@@ -48,7 +50,7 @@ pub use script::Script;
 pub use server_error::{Cause, ServerError, code, explain};
 pub use settings::{LinkSettings, Login, Secret, Servers};
 pub use shared::Shared;
-pub use stats::{FLIGHT_EDGES, LinkCounters, LinkStats};
+pub use stats::{FLIGHT_EDGES, FlightStats, LinkCounters};
 pub use thread_connections::{PerThread, ThreadMap};
 pub use tollgate_tls::TlsClientFiles;
 pub use topology::{Node, Topology};

@@ -182,12 +182,75 @@ impl<W: Workload> PipelinedConnection<W> {
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = (InFlight<W>, bool)> + use<W> {
         let (whole, part) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.written) > 0);
         let sent = whole + usize::from(part);
-        std::mem::take(&mut self.in_flight).into_iter().enumerate().map(move |(nth, flight)| (flight, nth < sent))
+        std::mem::take(&mut self.in_flight)
+            .into_iter()
+            .enumerate()
+            .map(move |(nth, flight)| (flight, nth < sent))
     }
 }
 
 impl<W: Workload> Drop for PipelinedConnection<W> {
     fn drop(&mut self) {
         self.shared.counters().conn.connections.sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::sync::oneshot;
+    use tollgate_store::StoreName;
+
+    use super::*;
+    use crate::echo::{Call, Echo};
+    use crate::flight::{Ahead, Entry};
+    use crate::request::Waiter;
+    use crate::settings::LinkSettings;
+
+    /// Five flights on one connection: the first two are answered, of the third a part was sent, and nothing of the others.
+    #[tokio::test]
+    async fn a_connection_knows_which_flights_it_has_sent() {
+        let settings = LinkSettings::parse_url("redis://far:1").expect("a URL");
+        let shared = Arc::new(Shared::new(settings, StoreName::new("redis"), None).expect("settings"));
+        let now = Instant::now();
+        let (near, mut far) = tokio::io::duplex(1 << 10);
+        let connection = Connection::new(Box::new(near), "far:1".into(), false);
+        let mut pipelined = PipelinedConnection::new(&shared, connection, now);
+        let (mut wire_length, mut answers) = (0, Vec::new());
+        for number in 1..=5_u64 {
+            let (to, answer) = oneshot::channel();
+            answers.push(answer);
+            let mut flight = Flight::default();
+            let mark = (number > 1).then_some(number);
+            let call = Call::new(&[b'k'; 200], Waiter::new(to, now + Duration::from_secs(1)));
+            let ahead = Ahead { mark, scripts: &mut Vec::new() };
+            flight.plan(&Echo, &mut vec![Entry::New(call)], now, &shared, ahead);
+            wire_length += flight.bytes().len();
+            pipelined.launch(InFlight { flight, replies: Vec::new(), number, sent_at: now });
+        }
+        assert!((1 << 10..2 << 10).contains(&wire_length), "{wire_length}");
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(pipelined.poll(&mut cx).is_pending());
+        // The first two are answered, by a server that has read nothing more than what was in the buffer.
+        let two = [&b"$1\r\na\r\n$8\r\n"[..], &2_u64.to_be_bytes(), b"\r\n$1\r\nb\r\n"].concat();
+        far.write_all(&two).await.expect("room");
+        for number in [1, 2] {
+            match pipelined.poll(&mut cx) {
+                Poll::Ready(Ok(answered)) => {
+                    assert_eq!(
+                        (answered.number, answered.flight.replies()),
+                        (number, answered.replies.len())
+                    );
+                }
+                other => panic!("{:?}", other.is_pending()),
+            }
+        }
+        assert!(pipelined.poll(&mut cx).is_pending());
+        drop(far);
+        assert!(matches!(pipelined.poll(&mut cx), Poll::Ready(Err(_))));
+        let left: Vec<_> = pipelined.abandon().map(|(flight, sent)| (flight.number, sent)).collect();
+        let whole = (1 << 10) / (wire_length / 5);
+        let want: Vec<_> = (3..=5).map(|number| (number, number <= whole as u64 + 1)).collect();
+        assert_eq!(left, want);
     }
 }

@@ -291,3 +291,39 @@ impl<W: Workload> ConnectionQueue<W> {
 fn ended() -> ServerError {
     ServerError::new(Cause::Unavailable, "the store's connection has ended with its runtime")
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::Duration;
+    use tollgate_store::StoreName;
+
+    use super::*;
+    use crate::echo::{Call, Echo};
+    use crate::request::Waiter;
+    use crate::settings::LinkSettings;
+
+    #[tokio::test]
+    async fn a_queue_that_was_long_releases_its_memory() {
+        let mut settings = LinkSettings::parse_url("redis://h").expect("a URL");
+        settings.max_queued = 100_000;
+        let shared = Shared::new(settings, StoreName::new("redis"), None).expect("settings");
+        let queue = ConnectionQueue::<Echo>::new(&Arc::new(shared), 0, Traffic::Foreground);
+        let by = Instant::now() + Duration::from_secs(1);
+        let fill = || {
+            let waiters = (0..10_000).map(|_| {
+                let (to, answer) = oneshot::channel();
+                queue.push(Entry::New(Call::new(b"k", Waiter::new(to, by)))).expect("room");
+                answer
+            });
+            waiters.collect::<Vec<_>>()
+        };
+        let capacity = || queue.lock().entries.capacity();
+        let waiting = fill();
+        assert!(queue.expire(by), "callers whose time is over");
+        assert!(capacity() <= 2 * KEPT, "{}", capacity());
+        drop((waiting, fill()));
+        queue.take(&mut Vec::new(), usize::MAX);
+        assert!(capacity() <= 2 * KEPT, "{}", capacity());
+    }
+}

@@ -174,8 +174,9 @@ impl Topology {
 
     async fn learn_from(&self, seed: &HostPort, dialer: &Dialer) -> Result<(), ServerError> {
         let (mut connection, _) = dialer.open_any(&Address::Tcp(seed.clone())).await?;
-        let strange =
-            |what: &str| ServerError::new(Cause::Unavailable, format!("{seed}: who keeps which slot: {what}"));
+        let strange = |what: &str| {
+            ServerError::new(Cause::Unavailable, format!("{seed}: who keeps which slot: {what}"))
+        };
         let limit = dialer.patience();
         let questions: [&[&[u8]]; 2] = [&[b"CLUSTER", b"INFO"], &[b"CLUSTER", b"SLOTS"]];
         let asked = tokio::time::timeout(limit, connection.ask(&questions)).await;

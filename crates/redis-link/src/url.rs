@@ -125,7 +125,9 @@ fn read_host(text: &str, default_port: u16) -> Result<HostPort, ConfigError> {
         wrong(match fault {
             AddressError::Missing => format!("{fault}; {FORMS}"),
             // It may be the rest of a password.
-            AddressError::Port => format!("{fault}; `@`, `:` and `/` in a password are written %40, %3A and %2F"),
+            AddressError::Port => {
+                format!("{fault}; `@`, `:` and `/` in a password are written %40, %3A and %2F")
+            }
             _ => fault.to_string(),
         })
     })
@@ -133,9 +135,8 @@ fn read_host(text: &str, default_port: u16) -> Result<HostPort, ConfigError> {
 
 /// Percent-decodes; a `%` that begins no such code is more likely a mistake than meant.
 fn decode(text: &str) -> Result<String, ConfigError> {
-    let is_code = |rest: &str| {
-        rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    };
+    let is_code =
+        |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
     if !text.split('%').skip(1).all(is_code) {
         return wrong("a `%` must be followed by two hex digits; `%` itself is %25".to_owned());
     }

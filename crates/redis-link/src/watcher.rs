@@ -26,10 +26,7 @@ pub trait Probe: Send + 'static {
     fn interval(&self) -> Duration;
 
     /// Once per connection: is the server fit? An error bars the servers until one is.
-    fn check(
-        &mut self,
-        connection: &mut Connection,
-    ) -> impl Future<Output = Result<(), Unfit>> + Send;
+    fn check(&mut self, connection: &mut Connection) -> impl Future<Output = Result<(), Unfit>> + Send;
 
     /// Each time: a sign of life, and whatever else is exchanged.
     fn heartbeat(

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota, State, Timestamp};
+use tollgate_store::remote::duplicate;
 use tollgate_store::{Key, StoreError, Take, Verdicts};
 
-use crate::ask::{Answer, Op, take};
-use crate::figures::add;
-use crate::store::{Inner, Pending};
+use crate::client::{Client, Pending};
+use crate::request::{Answer, Op, take};
 
 /// One key, and the places of its takes in the batch.
 struct Group<'a> {
@@ -29,23 +29,23 @@ type Outcome = Result<Vec<Decision>, StoreError>;
 /// Charges the whole batch or nothing of it; held for as long as `hold` says. Keys whose server gives no answer deny nothing: the
 /// others are charged, and whoever asked decides what becomes of them.
 pub(crate) async fn charge(
-    inner: &Arc<Inner>,
+    client: &Arc<Client>,
     batch: &[Take<'_>],
     hold: Option<Duration>,
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) {
-    if let Some(odd) = batch.iter().find(|take| !inner.can_count(take.quota)) {
-        verdicts.extend(batch.iter().map(|_| Err(inner.unsupported(odd.quota))));
+    if let Some(odd) = batch.iter().find(|take| !client.can_count(take.quota)) {
+        verdicts.extend(batch.iter().map(|_| Err(client.unsupported(odd.quota))));
         return;
     }
     let groups = by_key(batch);
     let looks: Vec<_> =
-        groups.iter().map(|group| inner.send(group.key, Op::Look, quota(batch, group), now)).collect();
+        groups.iter().map(|group| client.send(group.key, Op::Look, quota(batch, group), now)).collect();
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(groups.len());
     let mut states = Vec::with_capacity(groups.len());
     for (look, group) in looks.into_iter().zip(&groups) {
-        let answer = look.answer(inner).await;
+        let answer = look.answer(client).await;
         states.push(match &answer {
             Ok(Answer::State(state)) => state.clone(),
             _ => quota(batch, group).fresh(),
@@ -67,7 +67,7 @@ pub(crate) async fn charge(
             .map(|(nth, (group, _))| {
                 let takes = group.takes.iter().map(|&at| (batch[at].quota.clone(), batch[at].cost)).collect();
                 let quota = quota(batch, group);
-                let pending = inner.send(group.key, Op::All { takes, hold }, quota, now);
+                let pending = client.send(group.key, Op::All { takes, hold }, quota, now);
                 let cost =
                     group.takes.iter().fold(0_u64, |sum, &at| sum.saturating_add(batch[at].cost.permits()));
                 Charging { nth, key: group.key.0.to_vec(), quota: quota.clone(), cost: Cost(cost), pending }
@@ -75,9 +75,9 @@ pub(crate) async fn charge(
             .collect();
         // One key is charged in one step.
         let charged = if charges.len() == 1 {
-            settle(inner, charges, now).await
+            settle(client, charges, now).await
         } else {
-            let (settling, backs) = (Arc::clone(inner), Arc::clone(inner));
+            let (settling, backs) = (Arc::clone(client), Arc::clone(client));
             let fails = outcomes.iter().any(Result::is_err);
             let work = async move { settle(&settling, charges, now).await };
             let unheard = move |charged: Vec<Charged>| async move {
@@ -87,13 +87,13 @@ pub(crate) async fn charge(
                     give_back(&backs, charged.iter().filter(|it| it.is_charged), now).await;
                 }
             };
-            inner.finisher.run(work, unheard).await
+            client.finisher.run(work, unheard).await
         };
         for Charged { nth, outcome, .. } in charged {
             outcomes[nth] = outcome;
         }
     }
-    deal(inner, batch, &groups, outcomes, verdicts);
+    deal(client, batch, &groups, outcomes, verdicts);
 }
 
 /// A key whose charge is under way.
@@ -127,20 +127,20 @@ impl Charged {
 }
 
 /// Waits for all charges; where one denies, gives back what the others have charged.
-async fn settle(inner: &Inner, charges: Vec<Charging>, now: Timestamp) -> Vec<Charged> {
+async fn settle(client: &Client, charges: Vec<Charging>, now: Timestamp) -> Vec<Charged> {
     let mut settled = Vec::with_capacity(charges.len());
     for Charging { nth, key, quota, cost, pending } in charges {
-        let (is_charged, outcome) = match pending.answer(inner).await {
+        let (is_charged, outcome) = match pending.answer(client).await {
             Ok(Answer::All { charged, decisions }) => (charged, Ok(decisions)),
-            Ok(_) => (false, Err(inner.odd())),
+            Ok(_) => (false, Err(client.odd())),
             Err(error) => (false, Err(error)),
         };
         settled.push(Charged { nth, key, quota, cost, is_charged, outcome });
     }
     if settled.iter().any(Charged::denies) {
-        let lost = give_back(inner, settled.iter().filter(|it| it.is_charged), now).await;
+        let lost = give_back(client, settled.iter().filter(|it| it.is_charged), now).await;
         for charged in settled.iter_mut().filter(|it| lost.contains(&it.nth)) {
-            charged.outcome = Err(inner.silent());
+            charged.outcome = Err(client.silent());
         }
     }
     settled
@@ -148,17 +148,17 @@ async fn settle(inner: &Inner, charges: Vec<Charging>, now: Timestamp) -> Vec<Ch
 
 /// Gives back what these keys have charged; which of them could not be.
 async fn give_back<'a>(
-    inner: &Inner,
+    client: &Client,
     charged: impl Iterator<Item = &'a Charged>,
     now: Timestamp,
 ) -> Vec<usize> {
     let backs: Vec<_> = charged
-        .map(|it| (it.nth, it.cost, inner.send(Key(&it.key), Op::GiveBack(it.cost), &it.quota, now)))
+        .map(|it| (it.nth, it.cost, client.send(Key(&it.key), Op::GiveBack(it.cost), &it.quota, now)))
         .collect();
     let mut lost = Vec::new();
     for (nth, cost, pending) in backs {
-        if pending.answer(inner).await.is_err() {
-            add(&inner.counters.left_counted, cost.permits());
+        if pending.answer(client).await.is_err() {
+            client.counters.left_counted.add(cost.permits());
             lost.push(nth);
         }
     }
@@ -167,28 +167,28 @@ async fn give_back<'a>(
 
 /// Gives back what the takes have charged, all at the same time; to its end, whether anybody waits or not.
 pub(crate) async fn give_all_back(
-    inner: &Arc<Inner>,
+    client: &Arc<Client>,
     batch: &[Take<'_>],
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let pending: Vec<_> = batch
         .iter()
         .filter(|take| !take.cost.is_peek())
-        .map(|take| (take.cost, inner.send(take.key, Op::GiveBack(take.cost), take.quota, now)))
+        .map(|take| (take.cost, client.send(take.key, Op::GiveBack(take.cost), take.quota, now)))
         .collect();
-    let settling = Arc::clone(inner);
+    let settling = Arc::clone(client);
     let work = async move {
         let mut outcome = Ok(());
         for (cost, pending) in pending {
             let given = pending.answer(&settling).await.map(drop);
             if given.is_err() {
-                add(&settling.counters.left_counted, cost.permits());
+                settling.counters.left_counted.add(cost.permits());
             }
             outcome = outcome.and(given);
         }
         outcome
     };
-    inner.finisher.run(work, |_| ready(())).await
+    client.finisher.run(work, |_| ready(())).await
 }
 
 /// The takes by key, in the order of the batch.
@@ -226,7 +226,7 @@ fn foresee(
 
 /// Puts what each key's takes came to into the order of the batch.
 fn deal(
-    inner: &Inner,
+    client: &Client,
     batch: &[Take<'_>],
     groups: &[Group<'_>],
     outcomes: Vec<Outcome>,
@@ -239,10 +239,10 @@ fn deal(
                 group.takes.iter().zip(decisions).for_each(|(&at, decision)| said[at] = Some(Ok(decision)));
             }
             Err(error) => {
-                group.takes[1..].iter().for_each(|&at| said[at] = Some(Err(inner.again(&error))));
+                group.takes[1..].iter().for_each(|&at| said[at] = Some(Err(duplicate(&error))));
                 said[group.takes[0]] = Some(Err(error));
             }
         }
     }
-    verdicts.extend(said.into_iter().map(|said| said.unwrap_or_else(|| Err(inner.odd()))));
+    verdicts.extend(said.into_iter().map(|said| said.unwrap_or_else(|| Err(client.odd()))));
 }

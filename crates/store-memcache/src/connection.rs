@@ -7,18 +7,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::protocol::{self, Reply};
 use tollgate_store::remote::HostPort;
 
+use crate::protocol::{self, Reply};
+
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     bytes: Vec<u8>,
 }
 
 impl Connection {
     /// A connection that has answered.
-    pub(super) async fn to(server: &HostPort, connect: Duration, answer: Duration) -> io::Result<Self> {
+    pub(crate) async fn to(server: &HostPort, connect: Duration, answer: Duration) -> io::Result<Self> {
         let stream = timeout(connect, TcpStream::connect((server.host.as_str(), server.port)));
         let stream = stream.await.map_err(|_| late("no connection", connect))??;
         stream.set_nodelay(true)?;
@@ -30,7 +31,7 @@ impl Connection {
     }
 
     /// Sends `commands` and reads `expected` replies, all within `limit`. After an error the connection is of no use any more.
-    pub(super) async fn exchange(
+    pub(crate) async fn exchange(
         &mut self,
         commands: &[u8],
         expected: usize,
@@ -72,7 +73,7 @@ impl Connection {
     }
 
     /// Waits until the server closes it, or says what nobody asked.
-    pub(super) async fn closed(&mut self) -> io::Error {
+    pub(crate) async fn closed(&mut self) -> io::Error {
         match self.stream.read_buf(&mut self.bytes).await {
             Ok(0) => closed(),
             Ok(_) => io::Error::new(io::ErrorKind::InvalidData, "it says what nobody asked"),

@@ -1,4 +1,5 @@
-//! Which of several servers keeps an item: the one with the highest score, worked out from its name and the item's.
+//! Which of several servers keeps an item: the one with the highest score, computed from its name and the item's (rendezvous
+//! hashing).
 //!
 //! All nodes come to the same answer whatever the order of their lists, and a server that is added or removed moves only the items
 //! that it gets or had. The score is the finaliser of splitmix64 over the FNV-1a hashes of both names; it stays as it is, since
@@ -8,9 +9,9 @@ use tollgate_store::remote::HostPort;
 
 /// The servers' own hashes.
 #[derive(Debug)]
-pub(crate) struct Spread(Vec<u64>);
+pub(crate) struct Rendezvous(Vec<u64>);
 
-impl Spread {
+impl Rendezvous {
     pub(crate) fn over(servers: &[HostPort]) -> Self {
         Self(servers.iter().map(|server| fnv1a(server.to_string().as_bytes())).collect())
     }
@@ -53,7 +54,7 @@ mod tests {
     #[test]
     fn each_server_gets_its_share_whatever_the_order() {
         let (one, other) = (servers(&[1, 2, 3]), servers(&[3, 1, 2]));
-        let (there, here) = (Spread::over(&one), Spread::over(&other));
+        let (there, here) = (Rendezvous::over(&one), Rendezvous::over(&other));
         let mut shares = [0; 3];
         for item in items() {
             let at = there.server(item.as_bytes());
@@ -65,7 +66,8 @@ mod tests {
 
     #[test]
     fn a_new_server_takes_from_all_and_moves_nothing_else() {
-        let (before, after) = (Spread::over(&servers(&[1, 2, 3])), Spread::over(&servers(&[1, 2, 3, 4])));
+        let (before, after) =
+            (Rendezvous::over(&servers(&[1, 2, 3])), Rendezvous::over(&servers(&[1, 2, 3, 4])));
         let mut moved = 0;
         for item in items() {
             let (was, is) = (before.server(item.as_bytes()), after.server(item.as_bytes()));
@@ -77,8 +79,8 @@ mod tests {
 
     #[test]
     fn the_choice_is_the_same_in_every_version() {
-        let spread = Spread::over(&servers(&[1, 2, 3, 4]));
-        let chosen: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(|it| spread.server(it.as_bytes())).into();
+        let servers = Rendezvous::over(&servers(&[1, 2, 3, 4]));
+        let chosen: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(|it| servers.server(it.as_bytes())).into();
         assert_eq!(chosen, GOLDEN);
     }
 

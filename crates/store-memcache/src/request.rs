@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tollgate_core::{Algorithm, Cost, Decision, Expiry, Quota, Shape, State, Timestamp};
 use tollgate_store::Inspection;
+use tollgate_store::remote::Failure;
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -42,28 +43,20 @@ pub(crate) enum Answer {
     State(State),
 }
 
-/// Why there is no answer.
+/// One caller's request about one key.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    /// Nothing was changed, because of this.
-    Unreachable(std::io::Error),
-    /// Something may have been changed.
-    Silent,
-    /// The server said no, or the item is not ours: nothing was changed.
-    Refused(String),
-}
-
-/// One caller's wish about one key.
-#[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     pub(crate) op: Op,
     pub(crate) quota: Quota,
     pub(crate) now: Timestamp,
+    /// The longest that a call waits.
+    pub(crate) deadline: Duration,
     pub(crate) claim: Arc<Claim>,
     pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
 }
 
-/// Who may still decide what becomes of an ask: the caller, who may give up while nothing has been changed, or the lane.
+/// Who may still decide about a request: the caller, which may give up while nothing has been changed, or the task that
+/// sends it.
 #[derive(Debug, Default)]
 pub(crate) struct Claim(AtomicU8);
 
@@ -72,7 +65,7 @@ const CHANGING: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Claim {
-    /// The lane is about to change something; false when the caller has given up.
+    /// Something is about to be changed; false when the caller has given up.
     pub(crate) fn change(&self) -> bool {
         let was = self.0.compare_exchange(UNTOUCHED, CHANGING, Ordering::AcqRel, Ordering::Acquire);
         was != Err(GIVEN_UP)
@@ -83,7 +76,7 @@ impl Claim {
         let _ = self.0.compare_exchange(CHANGING, UNTOUCHED, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// The caller waits no longer; false when something may have been changed.
+    /// The caller stops waiting; false when something may have been changed.
     pub(crate) fn give_up(&self) -> bool {
         let was = self.0.compare_exchange(UNTOUCHED, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
         was != Err(CHANGING)
@@ -98,8 +91,8 @@ impl Claim {
     }
 }
 
-impl Ask {
-    /// The hits that `incr` would count for it in a fixed window, refused ones too; `None` where it cannot.
+impl Request {
+    /// The hits that `incr` would count for it in a fixed window, denied ones too; `None` where it cannot.
     pub(crate) fn hits(&self) -> Option<u64> {
         let is_window = |quota: &Quota| matches!(quota.algorithm(), Algorithm::FixedWindow { .. });
         if !is_window(&self.quota) {
@@ -115,10 +108,13 @@ impl Ask {
         }
     }
 
-    /// Answers a failure that happened while it was under way.
+    /// Fails it because of what happened while it was in flight.
     pub(crate) fn fail_silent(self, why: &std::io::Error) {
-        let failure =
-            if self.claim.is_changing() { Failure::Silent } else { Failure::Unreachable(copy(why)) };
+        let failure = if self.claim.is_changing() {
+            Failure::Silent { waited: self.deadline }
+        } else {
+            Failure::not_sent(why.kind(), why.to_string())
+        };
         let _ = self.reply.send(Err(failure));
     }
 
@@ -159,9 +155,9 @@ impl Ask {
     }
 }
 
-/// Does all of `asks` to `state`, in order.
-pub(crate) fn replay(asks: &[Ask], mut state: State) -> (State, Vec<Answer>) {
-    let answers = asks.iter().map(|ask| ask.step(&mut state)).collect();
+/// Does all `requests` to `state`, in order.
+pub(crate) fn replay(requests: &[Request], mut state: State) -> (State, Vec<Answer>) {
+    let answers = requests.iter().map(|request| request.step(&mut state)).collect();
     (state, answers)
 }
 
@@ -204,12 +200,7 @@ fn expires(state: &State) -> Expiry {
     }
 }
 
-/// One error for several callers.
-pub(crate) fn copy(error: &std::io::Error) -> std::io::Error {
-    std::io::Error::new(error.kind(), error.to_string())
-}
-
-impl Ask {
+impl Request {
     /// The answer where nothing is ever kept.
     pub(crate) fn without_a_state(&self) -> Answer {
         self.step(&mut self.quota.fresh())

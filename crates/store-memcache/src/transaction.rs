@@ -13,9 +13,10 @@
 //! window ends.
 
 use tollgate_core::{Algorithm, Align, Cost, State, Timestamp, Word};
+use tollgate_store::remote::Failure;
 
-use crate::ask::{Answer, Ask, Failure, replay};
 use crate::protocol::{self, Reply};
+use crate::request::{Answer, Request, replay};
 use crate::value::{self, Counted, Window};
 
 /// More hits than this at once are written by `cas`, so that a count runs into a window's end only if tens of thousands of
@@ -26,9 +27,9 @@ const LOWERINGS: u32 = 32;
 
 /// Everything that is asked of one key at a time.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct Transaction {
     item: Box<[u8]>,
-    asks: Vec<Ask>,
+    requests: Vec<Request>,
     phase: Phase,
     keep: std::time::Duration,
     pub(crate) lost_races: u64,
@@ -60,15 +61,15 @@ enum Phase {
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// [`Work::send`] again.
+    /// [`Transaction::send`] again.
     Send,
-    /// All asks are answered.
+    /// All requests are answered.
     Done,
 }
 
-impl Work {
-    pub(crate) fn new(item: Box<[u8]>, ask: Ask, keep: std::time::Duration) -> Self {
-        Self { item, asks: vec![ask], phase: Phase::Begin, keep, lost_races: 0, left_counted: 0 }
+impl Transaction {
+    pub(crate) fn new(item: Box<[u8]>, request: Request, keep: std::time::Duration) -> Self {
+        Self { item, requests: vec![request], phase: Phase::Begin, keep, lost_races: 0, left_counted: 0 }
     }
 
     /// True while another ask can still join.
@@ -76,8 +77,8 @@ impl Work {
         matches!(self.phase, Phase::Begin)
     }
 
-    pub(crate) fn join(&mut self, ask: Ask) {
-        self.asks.push(ask);
+    pub(crate) fn join(&mut self, request: Request) {
+        self.requests.push(request);
     }
 
     /// Appends the next commands; answers how many replies they will have. None: there is nothing left to do.
@@ -101,8 +102,8 @@ impl Work {
             }
             phase @ (Phase::Read | Phase::Locate { .. } | Phase::Lower { .. }) => {
                 if matches!(phase, Phase::Read) {
-                    self.asks.retain(|ask| !ask.claim.is_given_up());
-                    if self.asks.is_empty() {
+                    self.requests.retain(|ask| !ask.claim.is_given_up());
+                    if self.requests.is_empty() {
                         return 0;
                     }
                 }
@@ -125,11 +126,11 @@ impl Work {
             Phase::Read => self.found(first),
             Phase::Counting { hits, end_ns } => self.counted(hits, end_ns, first, rest),
             Phase::Locate { hits, after } => self.located(hits, after, first),
-            Phase::Restore { .. } => self.refuse(&self.not_ours()),
+            Phase::Restore { .. } => self.reject(&self.not_ours()),
             Phase::Change { .. } => Next::Send,
             Phase::Changing { answers } => match first {
                 Reply::Stored | Reply::Deleted => self.answer(answers),
-                Reply::Error(line) => self.refuse(line),
+                Reply::Error(line) => self.reject(line),
                 _ => self.lost(),
             },
             Phase::Lower { by, end_ns, answers, tries } => match first {
@@ -169,7 +170,7 @@ impl Work {
         match std::mem::replace(&mut self.phase, Phase::Begin) {
             Phase::Begin | Phase::Read => return true,
             Phase::Change { .. } => {
-                self.asks.iter().for_each(|ask| ask.claim.undo());
+                self.requests.iter().for_each(|request| request.claim.undo());
                 return true;
             }
             Phase::Lower { by, answers, .. } | Phase::Lowering { by, answers, .. } => {
@@ -179,7 +180,7 @@ impl Work {
             | Phase::Locate { .. }
             | Phase::Restore { .. }
             | Phase::Changing { .. } => {
-                self.asks.drain(..).for_each(|ask| ask.fail_silent(why));
+                self.requests.drain(..).for_each(|request| request.fail_silent(why));
             }
         }
         false
@@ -187,16 +188,16 @@ impl Work {
 
     /// Gives up on all asks.
     pub(crate) fn fail(&mut self, why: &std::io::Error) {
-        self.asks.drain(..).for_each(|ask| ask.fail_silent(why));
+        self.requests.drain(..).for_each(|request| request.fail_silent(why));
     }
 
-    /// How many asks were merged into this work.
+    /// How many requests it serves.
     pub(crate) fn len(&self) -> usize {
-        self.asks.len()
+        self.requests.len()
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) -> usize {
-        self.asks.retain(|ask| !ask.claim.is_given_up());
+        self.requests.retain(|ask| !ask.claim.is_given_up());
         match self.hits() {
             Some(hits @ 1..=MOST_AT_ONCE) => {
                 self.claim_all();
@@ -214,7 +215,7 @@ impl Work {
                 protocol::gets(out, &self.item);
                 2
             }
-            _ if self.asks.is_empty() => 0,
+            _ if self.requests.is_empty() => 0,
             _ => {
                 protocol::gets(out, &self.item);
                 self.phase = Phase::Read;
@@ -225,23 +226,26 @@ impl Work {
 
     /// The hits of all asks, where `incr` can count them.
     fn hits(&self) -> Option<u64> {
-        self.asks.iter().try_fold(0_u64, |sum, ask| sum.checked_add(ask.hits()?))
+        self.requests.iter().try_fold(0_u64, |sum, ask| sum.checked_add(ask.hits()?))
     }
 
     fn claim_all(&mut self) {
-        self.asks.retain(|ask| ask.claim.change());
+        self.requests.retain(|request| request.claim.change());
     }
 
     /// The end of the window that a hit would begin now, where that is a mark enough to know it again.
     fn expected_end(&self) -> Option<u64> {
-        let ask = self.asks.iter().find(|ask| ask.hits().is_some_and(|hits| hits > 0))?;
-        let Algorithm::FixedWindow { align: Align::Calendar } = ask.quota.algorithm() else { return None };
-        let end_ns = Window::from_word(ask.quota.take_word(Word::FRESH, Cost::ONE, ask.now).word)?.end_ns;
+        let request = self.requests.iter().find(|request| request.hits().is_some_and(|hits| hits > 0))?;
+        let Algorithm::FixedWindow { align: Align::Calendar } = request.quota.algorithm() else {
+            return None;
+        };
+        let end_ns =
+            Window::from_word(request.quota.take_word(Word::FRESH, Cost::ONE, request.now).word)?.end_ns;
         (end_ns % 1_000_000 == 0).then_some(end_ns)
     }
 
     fn latest(&self) -> Timestamp {
-        self.asks.iter().map(|ask| ask.now).max().unwrap_or_default()
+        self.requests.iter().map(|request| request.now).max().unwrap_or_default()
     }
 
     fn counted(&mut self, hits: u64, end_ns: Option<u64>, reply: &Reply, located: &[Reply]) -> Next {
@@ -267,8 +271,8 @@ impl Work {
             }
             // Text: another algorithm's state, or foreign. Reading tells.
             Reply::Error(line) if line.contains("non-numeric") => self.read(),
-            Reply::Error(line) => self.refuse(line),
-            _ => self.refuse("an answer to `incr` that cannot be"),
+            Reply::Error(line) => self.reject(line),
+            _ => self.reject("an answer to `incr` that cannot be"),
         }
     }
 
@@ -290,7 +294,7 @@ impl Work {
             return self.read(); // it has ended, and what was added to it means nothing
         }
         let before = Window { count: after.count - hits, ..after };
-        let (state, answers) = replay(&self.asks, State::Word(before.to_word()));
+        let (state, answers) = replay(&self.requests, State::Word(before.to_word()));
         let count = match state {
             State::Word(word) => Window::from_word(word).map_or(0, |window| window.count),
             State::Wide(_) => 0,
@@ -314,13 +318,13 @@ impl Work {
         let (base, cas) = match reply {
             Reply::Item { flags, cas, data } => match value::read(*flags, data, self.latest()) {
                 Some(state) => (state, Some(*cas)),
-                None => return self.refuse(&self.not_ours()),
+                None => return self.reject(&self.not_ours()),
             },
             Reply::Missing => (State::Word(Word::FRESH), None),
-            Reply::Error(line) => return self.refuse(line),
-            _ => return self.refuse("an answer to `gets` that cannot be"),
+            Reply::Error(line) => return self.reject(line),
+            _ => return self.reject("an answer to `gets` that cannot be"),
         };
-        let (state, answers) = replay(&self.asks, base.clone());
+        let (state, answers) = replay(&self.requests, base.clone());
         if state == base || is_none(&state) && cas.is_none() {
             return self.answer(answers);
         }
@@ -330,8 +334,8 @@ impl Work {
 
     fn change(&mut self, base: State, cas: Option<u64>, out: &mut Vec<u8>) -> usize {
         self.claim_all();
-        let (state, answers) = replay(&self.asks, base.clone());
-        if self.asks.is_empty() {
+        let (state, answers) = replay(&self.requests, base.clone());
+        if self.requests.is_empty() {
             return 0;
         }
         if state == base {
@@ -354,14 +358,14 @@ impl Work {
     /// Another connection was faster.
     fn lost(&mut self) -> Next {
         self.lost_races += 1;
-        self.asks.iter().for_each(|ask| ask.claim.undo());
+        self.requests.iter().for_each(|request| request.claim.undo());
         self.phase = Phase::Begin;
         Next::Send
     }
 
     fn answer(&mut self, answers: Vec<Answer>) -> Next {
-        for (ask, answer) in self.asks.drain(..).zip(answers) {
-            let _ = ask.reply.send(Ok(answer));
+        for (request, answer) in self.requests.drain(..).zip(answers) {
+            let _ = request.reply.send(Ok(answer));
         }
         Next::Done
     }
@@ -372,9 +376,9 @@ impl Work {
         self.answer(answers)
     }
 
-    fn refuse(&mut self, why: &str) -> Next {
-        for ask in self.asks.drain(..) {
-            let _ = ask.reply.send(Err(Failure::Refused(why.to_owned())));
+    fn reject(&mut self, why: &str) -> Next {
+        for request in self.requests.drain(..) {
+            let _ = request.reply.send(Err(Failure::Rejected(why.into())));
         }
         Next::Done
     }

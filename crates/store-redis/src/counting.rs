@@ -122,8 +122,9 @@ impl Workload for Counting {
             CountItem::Ask(ask, at, waiter) => {
                 let place = requests.len();
                 let last = buffers.last.entry(buffers.hasher.hash_one(&ask.key)).or_insert(place);
-                if let Some(Planned { request: Request { work: Work::Each { asks, now, waiters }, .. }, .. }) =
-                    requests.get_mut(*last)
+                if let Some(Planned {
+                    request: Request { work: Work::Each { asks, now, waiters }, .. }, ..
+                }) = requests.get_mut(*last)
                     && asks[0].joins(&ask)
                 {
                     asks.push(*ask);
@@ -140,7 +141,10 @@ impl Workload for Counting {
             CountItem::Together(asks, now, waiter) => Work::Together { asks, now, waiter: Some(waiter) },
             CountItem::Call(call, waiter) => {
                 let next = Next::Call(call);
-                requests.push(Planned::new(Request { next, ..Request::new(Work::Call { waiter: Some(waiter) }) }));
+                requests.push(Planned::new(Request {
+                    next,
+                    ..Request::new(Work::Call { waiter: Some(waiter) })
+                }));
                 return false;
             }
         };

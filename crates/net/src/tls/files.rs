@@ -56,10 +56,7 @@ impl Contents {
 }
 
 /// A client's certificate must come from one of the authorities in `file`.
-fn verifier(
-    file: &PemFile,
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+fn verifier(file: &PemFile, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     WebPkiClientVerifier::builder_with_provider(Arc::new(file.authorities()?), provider)
         .build()
         .map_err(|error| file.error(error))

@@ -4,34 +4,25 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use std::task::Poll;
-
-use tokio::io::AsyncWriteExt as _;
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant};
-use tollgate_store::StoreError;
+use tollgate_store::remote::Failure;
 
-use super::far::Said;
-use super::{Chance, ECHO, Far, TICK, echo, run, store, warm};
-use crate::call::Call;
-use crate::connection::Connection;
-use crate::flight::{Ahead, Flight, Item, Rider};
-use crate::link::line::{Aloft, Line};
-use crate::store::RedisStore;
+use super::server::Said;
+use super::{Chance, Far, TICK, Tested, ask, run, store, warm};
 
 /// Calls 1 ms apart, each of which leaves at once where the server is far away.
-async fn one_by_one(store: &RedisStore, many: usize) -> Vec<JoinHandle<Result<(), StoreError>>> {
+async fn one_by_one(store: &Tested, many: usize) -> Vec<JoinHandle<Result<(), Failure>>> {
     let mut calls = Vec::new();
     for nth in 0..many {
         let store = store.clone();
-        calls.push(tokio::spawn(async move { echo(&store, &format!("call {nth}")).await }));
+        calls.push(tokio::spawn(async move { ask(&store, &format!("call {nth}")).await }));
         tokio::time::sleep(TICK).await;
     }
     calls
 }
 
-async fn ends(calls: Vec<JoinHandle<Result<(), StoreError>>>) -> Vec<Result<(), StoreError>> {
+async fn ends(calls: Vec<JoinHandle<Result<(), Failure>>>) -> Vec<Result<(), Failure>> {
     let mut ended = Vec::new();
     for call in calls {
         ended.push(call.await.expect("its own answer"));
@@ -45,9 +36,9 @@ fn whatever_happens_a_call_is_answered_with_its_own_reply_or_not_at_all() {
         let far = Far::away(Duration::from_millis(ms));
         let mut chance = Chance(0x1234_5678_9abc_def1);
         run(async {
-            let store = store(&far, |config| {
-                config.deadline = Duration::from_millis(deadline_ms);
-                config.max_flight = 16;
+            let store = store(&far, |settings| {
+                settings.deadline = Duration::from_millis(deadline_ms);
+                settings.max_flight = 16;
             });
             warm(&store).await;
             (far.set().late_share, far.set().late_by) = (50, Duration::from_millis(deadline_ms + 3));
@@ -80,7 +71,7 @@ fn whatever_happens_a_call_is_answered_with_its_own_reply_or_not_at_all() {
                             if Instant::now() > until {
                                 break;
                             }
-                            match echo(&store, &format!("{caller}: {nth}")).await {
+                            match ask(&store, &format!("{caller}: {nth}")).await {
                                 Ok(()) => _ = answered.fetch_add(1, SeqCst),
                                 Err(_) => tokio::time::sleep(TICK).await,
                             }
@@ -95,7 +86,7 @@ fn whatever_happens_a_call_is_answered_with_its_own_reply_or_not_at_all() {
                 task.await.expect("each its own answer");
             }
             let answered = answered.load(SeqCst);
-            println!("{ms} ms: {answered} answered, {:?}", store.figures());
+            println!("{ms} ms: {answered} answered, {:?}", store.stats());
             assert!(answered > 500, "{answered}");
             let ran = ran.lock().expect("no panic");
             assert!(
@@ -106,61 +97,15 @@ fn whatever_happens_a_call_is_answered_with_its_own_reply_or_not_at_all() {
     }
 }
 
-/// Five flights on one connection: the first two are answered, of the third a part was sent, and nothing of the others.
-#[test]
-fn a_connection_knows_which_flights_it_has_sent() {
-    run(async {
-        let store = store(&Far::away(Duration::ZERO), |_| {});
-        let (hub, now) = (store.hub(), Instant::now());
-        let (near, mut far) = tokio::io::duplex(1 << 10);
-        let mut line = Line::new(hub, Connection::new(near, "far:1".into(), false), now);
-        let (mut wire_length, mut answers) = (0, Vec::new());
-        for number in 1..=5_u64 {
-            let (to, answer) = oneshot::channel();
-            answers.push(answer);
-            let mut flight = Flight::default();
-            let mark = (number > 1).then_some(number);
-            let call = Call { script: &ECHO, keys: vec![vec![b'k'; 200]], args: Vec::new() };
-            let rider = Rider::new(to, now + Duration::from_secs(1));
-            let ahead = Ahead { mark, scripts: &mut Vec::new() };
-            flight.plan(&mut vec![Item::Call(call, rider)], now, hub.context(), ahead);
-            wire_length += flight.bytes().len();
-            line.launch(Aloft { flight, replies: Vec::new(), number, left: now });
-        }
-        assert!((1 << 10..2 << 10).contains(&wire_length), "{wire_length}");
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(line.poll(&mut cx).is_pending());
-        // The first two are answered, by a server that has read nothing more than what was in the buffer.
-        let two = [&b"$1\r\na\r\n$8\r\n"[..], &2_u64.to_be_bytes(), b"\r\n$1\r\nb\r\n"].concat();
-        far.write_all(&two).await.expect("room");
-        for number in [1, 2] {
-            match line.poll(&mut cx) {
-                Poll::Ready(Ok(aloft)) => {
-                    assert_eq!((aloft.number, aloft.flight.replies()), (number, aloft.replies.len()))
-                }
-                other => panic!("{:?}", other.is_pending()),
-            }
-        }
-        assert!(line.poll(&mut cx).is_pending());
-        drop(far);
-        assert!(matches!(line.poll(&mut cx), Poll::Ready(Err(_))));
-        let left: Vec<_> = line.abandon().map(|(aloft, sent)| (aloft.number, sent)).collect();
-        let whole = (1 << 10) / (wire_length / 5);
-        println!("{whole} of {wire_length} bytes fit");
-        let want: Vec<_> = (3..=5).map(|number| (number, number <= whole as u64 + 1)).collect();
-        assert_eq!(left, want);
-    });
-}
-
 /// What is sent and not answered is lost; what waits behind it is sent again by another connection, in time.
 #[test]
 fn of_flights_on_a_connection_that_is_cut_those_not_sent_are_sent_again_and_no_other() {
     let far = Far::away(Duration::from_millis(8));
     run(async {
-        let store = store(&far, |config| config.deadline = Duration::from_secs(1));
+        let store = store(&far, |settings| settings.deadline = Duration::from_secs(1));
         far.set().buffer = 300; // about two calls
         warm(&store).await;
-        let ran = far.set().echoed;
+        let ran = far.set().ran;
         let reads_from = Instant::now() + Duration::from_millis(16);
         far.set().reads_from = Some(reads_from);
         // Each connection goes on waiting for what it waits for; from the next read on it does as told.
@@ -173,25 +118,25 @@ fn of_flights_on_a_connection_that_is_cut_those_not_sent_are_sent_again_and_no_o
         println!("{answered} answered, {silent} silent");
         assert_eq!(answered + silent, 14, "{ended:?}");
         assert!((1..=4).contains(&silent), "{ended:?}");
-        let ran = far.set().echoed - ran - 2;
+        let ran = far.set().ran - ran - 2;
         assert!((answered..=answered + silent).contains(&(ran as usize)), "{ran} ran: none twice");
     });
 }
 
-fn is_silent(ended: &&Result<(), StoreError>) -> bool {
-    matches!(ended, Err(StoreError::Silent { .. }))
+fn is_silent(ended: &&Result<(), Failure>) -> bool {
+    matches!(ended, Err(Failure::Silent { .. }))
 }
 
 #[test]
 fn a_script_that_several_flights_miss_is_loaded_once() {
     let far = Far::away(Duration::from_millis(8));
     run(async {
-        let store = store(&far, |config| config.deadline = Duration::from_millis(60));
+        let store = store(&far, |settings| settings.deadline = Duration::from_millis(60));
         warm(&store).await;
         far.set().knows = Some(HashSet::new());
         let ended = ends(one_by_one(&store, 6).await).await;
         assert!(ended.iter().all(Result::is_ok), "{ended:?}");
-        assert_eq!((far.set().loaded, store.figures().reloads), (1, 1));
+        assert_eq!((far.set().loaded, store.script_loads()), (1, 1));
     });
 }
 
@@ -199,9 +144,9 @@ fn a_script_that_several_flights_miss_is_loaded_once() {
 fn calls_that_a_replica_refuses_are_all_sent_again_though_others_are_in_the_air() {
     let far = Far::away(Duration::from_millis(8));
     run(async {
-        let store = store(&far, |config| config.deadline = Duration::from_millis(200));
+        let store = store(&far, |settings| settings.deadline = Duration::from_millis(200));
         warm(&store).await;
-        let (connects, ran) = (store.figures().connects, far.set().echoed);
+        let (connects, ran) = (store.stats().connects, far.set().ran);
         let refuses = Arc::new(AtomicU64::new(3));
         far.says(move |_, words| {
             let refuses = words[0] == b"EVALSHA"
@@ -210,8 +155,8 @@ fn calls_that_a_replica_refuses_are_all_sent_again_though_others_are_in_the_air(
         });
         let ended = ends(one_by_one(&store, 6).await).await;
         assert!(ended.iter().all(Result::is_ok), "{ended:?}");
-        assert_eq!(far.set().echoed - ran, 6, "each was run once");
-        assert!(store.figures().connects > connects, "it looks for the master");
+        assert_eq!(far.set().ran - ran, 6, "each was run once");
+        assert!(store.stats().connects > connects, "it looks for the master");
     });
 }
 
@@ -219,16 +164,16 @@ fn calls_that_a_replica_refuses_are_all_sent_again_though_others_are_in_the_air(
 fn flights_in_the_air_land_before_another_master_is_asked() {
     let far = Far::away(Duration::from_millis(8));
     run(async {
-        let store = store(&far, |config| config.deadline = Duration::from_millis(60));
+        let store = store(&far, |settings| settings.deadline = Duration::from_millis(60));
         warm(&store).await;
-        let (connects, before) = (store.figures().connects, store.figures().silent);
+        let (connects, before) = (store.stats().connects, store.stats().silent);
         let calls = one_by_one(&store, 4).await;
-        store.hub().topology().new_master();
+        store.shared().topology().new_master();
         let calls: Vec<_> = calls.into_iter().chain(one_by_one(&store, 4).await).collect();
         let ended = ends(calls).await;
         assert!(ended.iter().all(Result::is_ok), "{ended:?}");
-        assert_eq!(store.figures().silent, before);
-        assert!(store.figures().connects > connects);
+        assert_eq!(store.stats().silent, before);
+        assert!(store.stats().connects > connects);
     });
 }
 
@@ -238,9 +183,9 @@ fn a_reply_too_many_among_several_flights_is_found_before_another_call_is_answer
     for ms in [0, 2, 8] {
         let far = Far::away(Duration::from_millis(ms));
         run(async {
-            let store = store(&far, |config| config.deadline = Duration::from_millis(40));
+            let store = store(&far, |settings| settings.deadline = Duration::from_millis(40));
             warm(&store).await;
-            let connects = store.figures().connects;
+            let connects = store.stats().connects;
             let once = AtomicBool::new(false);
             far.says(move |_, words| {
                 let is_it = words.get(3).is_some_and(|key| key == b"call 3") && !once.swap(true, SeqCst);
@@ -249,8 +194,8 @@ fn a_reply_too_many_among_several_flights_is_found_before_another_call_is_answer
             for _ in 0..3 {
                 ends(one_by_one(&store, 8).await).await;
             }
-            assert!(store.figures().connects > connects, "{ms} ms: it is believed no further");
-            assert!(echo(&store, "at last").await.is_ok());
+            assert!(store.stats().connects > connects, "{ms} ms: it is believed no further");
+            assert!(ask(&store, "at last").await.is_ok());
         });
     }
 }

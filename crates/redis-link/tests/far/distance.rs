@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tokio::task::LocalSet;
 use tokio::time::{Duration, Instant, sleep_until};
+use tollgate_store::remote::ConnStats;
 
-use super::{Chance, Far, TICK, run, store, take, timed, warm};
-use crate::figures::Figures;
+use super::{Chance, Far, TICK, ask, run, store, timed, warm};
 
 /// What callers saw: calls, those without an answer, and the longest wait.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ struct Seen {
     calls: u64,
     degraded: u64,
     longest: Duration,
-    figures: Figures,
+    stats: ConnStats,
 }
 
 impl Seen {
@@ -26,7 +26,7 @@ impl Seen {
 }
 
 /// Callers in a closed loop, or calls at `rate` a second by chance, on keys of their own.
-fn ask(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Duration)) -> Seen {
+fn load(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Duration)) -> Seen {
     run(LocalSet::new().run_until(async {
         let store = store(far, |_| {});
         warm(&store).await;
@@ -36,7 +36,7 @@ fn ask(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Dur
         let one = {
             let (store, seen) = (store.clone(), seen.clone());
             async move |key: &str| {
-                let (said, took) = timed(take(&store, key)).await;
+                let (said, took) = timed(ask(&store, key)).await;
                 seen.0.set(seen.0.get() + 1);
                 seen.1.set(seen.1.get() + u64::from(said.is_err()));
                 seen.2.set(seen.2.get().max(took));
@@ -68,7 +68,7 @@ fn ask(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Dur
             task.await.expect("no panic");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        Seen { calls: seen.0.get(), degraded: seen.1.get(), longest: seen.2.get(), figures: store.figures() }
+        Seen { calls: seen.0.get(), degraded: seen.1.get(), longest: seen.2.get(), stats: store.stats() }
     }))
 }
 
@@ -77,13 +77,13 @@ fn a_round_trip_of_8_ms_fits_into_a_deadline_of_10_however_many_call() {
     for ms in 1..=8 {
         for (callers, rate) in [(1, 0), (8, 0), (64, 0), (8, 450), (8, 2_000), (64, 20_000)] {
             let far = Far::away(Duration::from_millis(ms));
-            let seen = ask(&far, callers, rate, Duration::from_secs(1), (0, Duration::ZERO));
+            let seen = load(&far, callers, rate, Duration::from_secs(1), (0, Duration::ZERO));
             println!("{ms} ms, {callers} callers, {rate}/s: {:.2} %, {seen:?}", seen.share() * 100.0);
             assert!(
                 seen.calls > 50 && seen.share() <= 0.01,
                 "{ms} ms, {callers} callers, {rate}/s: {seen:?}"
             );
-            assert_eq!(seen.figures.breaker_opened, 0);
+            assert_eq!(seen.stats.breaker_opened, 0);
         }
     }
 }
@@ -96,7 +96,7 @@ fn late_answers_cost_the_decisions_that_rode_on_them_and_hardly_another() {
         for (callers, rate) in [(1, 0), (8, 0), (8, 500), (8, 2_000)] {
             let far = Far::away(Duration::from_millis(ms));
             let seen =
-                ask(&far, callers, rate, Duration::from_secs(4), (share, Duration::from_millis(by_ms)));
+                load(&far, callers, rate, Duration::from_secs(4), (share, Duration::from_millis(by_ms)));
             let state = far.set();
             let late = state.late as f64 / state.reads as f64;
             println!(
@@ -109,7 +109,7 @@ fn late_answers_cost_the_decisions_that_rode_on_them_and_hardly_another() {
                 seen.share() <= 1.5 * late + 0.01,
                 "{ms} ms, {share} late, {callers} callers: {seen:?}, {late}"
             );
-            assert_eq!(seen.figures.breaker_opened, 0, "{ms} ms, {share} late, {callers} callers");
+            assert_eq!(seen.stats.breaker_opened, 0, "{ms} ms, {share} late, {callers} callers");
             assert!(seen.longest <= Duration::from_millis(11), "{seen:?}");
         }
     }
@@ -123,28 +123,28 @@ fn one_late_answer_costs_one_flight() {
         run(async {
             let store = store(&far, |_| {});
             warm(&store).await;
-            let (connects, unsent) = (store.figures().connects, store.figures().unsent);
-            let silent = store.figures().silent;
+            let (connects, unsent) = (store.stats().connects, store.stats().unsent);
+            let silent = store.stats().silent;
             (far.set().late_share, far.set().late_by) = (1000, Duration::from_millis(12));
             let first = tokio::spawn({
                 let store = store.clone();
-                async move { take(&store, "first").await }
+                async move { ask(&store, "first").await }
             });
             tokio::time::sleep(TICK).await;
             far.set().late_share = 0;
             for nth in 0..30 {
-                let (said, took) = timed(take(&store, &format!("k{nth}"))).await;
+                let (said, took) = timed(ask(&store, &format!("k{nth}"))).await;
                 assert!(
                     said.is_ok() && took <= Duration::from_millis(2 * ms + 2),
                     "{ms} ms, {nth}: {said:?}, {took:?}"
                 );
             }
             assert!(first.await.expect("no panic").is_err());
-            let figures = store.figures();
-            let lost = (figures.silent - silent, figures.unsent - unsent, figures.breaker_opened);
+            let stats = store.stats();
+            let lost = (stats.silent - silent, stats.unsent - unsent, stats.breaker_opened);
             assert_eq!(lost, (1, 0, 0), "{ms} ms");
-            assert!(figures.connects <= connects + 1, "{ms} ms: one more beside it, and nothing was closed");
-            assert_eq!(figures.connects, figures.connections, "{ms} ms");
+            assert!(stats.connects <= connects + 1, "{ms} ms: one more beside it, and nothing was closed");
+            assert_eq!(stats.connects, stats.connections, "{ms} ms");
         });
     }
 }

@@ -1,31 +1,35 @@
-//! Links to a server that is far away, stands still, forgets or lies, in a time that passes only while nothing else can happen: what
-//! is measured here is the order of things, not the machine.
+//! A client of a server that is far away, is paused, forgets or lies, in a time that passes only while nothing else can happen:
+//! what is measured here is the order of events, not the machine.
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a failed step of a test must say which, and what was counted is shown"
+)]
 
 mod attribution;
 mod distance;
-mod far;
+#[path = "../../src/echo.rs"]
+mod echo;
+mod server;
 mod stalls;
 
-pub(crate) use far::Far;
-
 use std::future::Future;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use redis::Value;
+use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
-use tollgate_core::{Cost, Quota, Timestamp};
-use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
+use tollgate_redis_link::{
+    Client, Item, LinkSettings, PerThread, Planned, Replies, Request, Script, Shared, ThreadMap, Traffic,
+    Value, Waiter, Workload, array, bulk,
+};
+use tollgate_store::StoreName;
+use tollgate_store::remote::{ConnStats, Failure};
 
-use crate::call::Call;
-use crate::config::RedisConfig;
-use crate::script::Script;
-use crate::store::RedisStore;
+use echo::{Call, Echo};
+use server::Far;
 
 /// Of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
-
-/// Answers its key.
-static ECHO: LazyLock<Script> = LazyLock::new(|| Script::of(&["return KEYS[1]"]));
 
 /// Runs `what` on this thread, in a time of its own.
 fn run<T>(what: impl Future<Output = T>) -> T {
@@ -33,40 +37,56 @@ fn run<T>(what: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(what)
 }
 
-/// A store before `far`, with settings as by default but for those that `set` changes.
-fn store(far: &Arc<Far>, set: impl FnOnce(&mut RedisConfig)) -> RedisStore {
-    let mut config = RedisConfig::parse_url("redis://far:1").expect("a URL");
-    config.node_timeout = Duration::from_secs(3600); // nobody else's traffic
-    set(&mut config);
-    let store = RedisStore::new(config).expect("settings");
-    assert!(store.hub().dialer().instead.set(far.clone()).is_ok());
-    store
+/// A client whose calls are answered with their keys.
+#[derive(Clone)]
+struct Tested(Arc<Client<Echo>>);
+
+/// A client of `far`, with settings as by default except those that `set` changes.
+fn store(far: &Arc<Far>, set: impl FnOnce(&mut LinkSettings)) -> Tested {
+    let mut settings = LinkSettings::parse_url("redis://far:1").expect("a URL");
+    set(&mut settings);
+    let network = Arc::new(server::To(far.clone()));
+    let client = Client::new(settings, StoreName::new("redis"), Echo, Some(network));
+    Tested(Arc::new(client.expect("settings")))
 }
 
-async fn take(store: &RedisStore, key: &str) -> Result<(), StoreError> {
-    let quota = Quota::token_bucket(1000, Duration::from_secs(1)).expect("a quota");
-    let mut verdicts = Vec::new();
-    let take = Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost::ONE };
-    store.take(&[take], Charge::Each, Timestamp::ZERO, &mut verdicts).await;
-    verdicts.pop().expect("an answer").map(drop)
+impl Tested {
+    fn shared(&self) -> &Shared {
+        self.0.shared()
+    }
+
+    fn stats(&self) -> ConnStats {
+        self.shared().counters().conn.snapshot()
+    }
+
+    fn script_loads(&self) -> u64 {
+        self.shared().counters().flights().script_loads
+    }
+
+    async fn send(&self, traffic: Traffic, key: &[u8], by: Instant) -> Result<(), Failure> {
+        let (to, answer) = oneshot::channel();
+        self.0.send(traffic, 0, Call::new(key, Waiter::new(to, by)), by).await?;
+        let said = self.0.receive(answer).await?;
+        assert_eq!(said, Value::BulkString(key.to_vec()), "another call's answer");
+        Ok(())
+    }
 }
 
-/// A call that the server answers with its key.
-async fn echo(store: &RedisStore, key: &str) -> Result<(), StoreError> {
-    let said = store.run(Call { script: &ECHO, keys: vec![key.into()], args: Vec::new() }).await?;
-    assert_eq!(said, Value::BulkString(key.into()), "another call's answer");
-    Ok(())
+/// One call.
+async fn ask(store: &Tested, key: &str) -> Result<(), Failure> {
+    let by = Instant::now() + store.shared().patience();
+    store.send(Traffic::Foreground, key.as_bytes(), by).await
 }
 
 /// Asks until there is an answer.
-async fn warm(store: &RedisStore) {
-    while take(store, "warm").await.is_err() {
+async fn warm(store: &Tested) {
+    while ask(store, "warm").await.is_err() {
         tokio::time::sleep(TICK).await;
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-/// Numbers by chance, the same in each run.
+/// Random numbers, the same in each run.
 struct Chance(u64);
 
 impl Chance {

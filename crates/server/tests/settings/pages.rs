@@ -47,7 +47,7 @@ fn fixed() -> String {
     let timing = tollgate_lease::Timing::default();
     let servers = tollgate_store_redis::Servers::Unix(PathBuf::new());
     let config = tollgate_store_redis::RedisConfig::new(servers);
-    let breaker = &config.breaker;
+    let breaker = &config.link.breaker;
     let rows = [
         (
             "breaker",
@@ -61,7 +61,7 @@ fn fixed() -> String {
         ),
         (
             "flight",
-            config.max_flight.to_string(),
+            config.link.max_flight.to_string(),
             "calls at most that one round trip of a connection carries",
         ),
         (

@@ -8,9 +8,10 @@ use tokio::sync::oneshot::{self, Receiver, error::TryRecvError};
 use tollgate_core::{Period, Quota};
 
 use super::*;
-use crate::ask::{Claim, Op};
 use crate::protocol::Reply;
+use crate::request::{Claim, Op};
 
+const DEADLINE: Duration = Duration::from_millis(10);
 const KEEP: Duration = Duration::from_secs(60);
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
@@ -94,14 +95,24 @@ impl Memcached {
 }
 
 struct Caller {
-    work: Work,
+    work: Transaction,
     answers: Vec<(Op, Receiver<Result<Answer, Failure>>)>,
     is_done: bool,
 }
 
-fn ask(quota: &Quota, op: Op, now: Timestamp) -> (Ask, Receiver<Result<Answer, Failure>>) {
+fn ask(quota: &Quota, op: Op, now: Timestamp) -> (Request, Receiver<Result<Answer, Failure>>) {
     let (reply, answer) = oneshot::channel();
-    (Ask { op, quota: quota.clone(), now, claim: Arc::new(Claim::default()), reply }, answer)
+    (
+        Request {
+            op,
+            quota: quota.clone(),
+            now,
+            deadline: DEADLINE,
+            claim: Arc::new(Claim::default()),
+            reply,
+        },
+        answer,
+    )
 }
 
 fn caller(quota: &Quota, ops: &[Op], now: Timestamp) -> Caller {
@@ -111,7 +122,7 @@ fn caller(quota: &Quota, ops: &[Op], now: Timestamp) -> Caller {
         let (ask, answer) = ask(quota, op.clone(), now);
         answers.push((op.clone(), answer));
         match &mut work {
-            None => work = Some(Work::new(b"item".to_vec().into(), ask, KEEP)),
+            None => work = Some(Transaction::new(b"item".to_vec().into(), ask, KEEP)),
             Some(work) => work.join(ask),
         }
     }
@@ -225,7 +236,7 @@ proptest! {
                     admitted += if charged { sum } else { 0 };
                 }
                 (Op::Inspect, Ok(Ok(Answer::Inspection(_)))) => {}
-                (_, Ok(Err(Failure::Silent | Failure::Unreachable(_)))) => silent = true,
+                (_, Ok(Err(Failure::Silent { .. } | Failure::NotSent { .. }))) => silent = true,
                 (op, other) => prop_assert!(false, "{op:?}: {other:?}"),
             }
         }
@@ -287,7 +298,7 @@ fn what_may_have_been_counted_is_never_sent_again() {
             let taken = memcached.count(NOON).unwrap_or(0) - before;
             let is_right = match &told {
                 Ok(Ok(Answer::Decision(_))) => taken == 3,
-                Ok(Err(Failure::Silent)) => taken <= 3,
+                Ok(Err(Failure::Silent { .. })) => taken <= 3,
                 _ => false,
             };
             assert!(is_right, "after {answered} answers: {taken} are counted, and told {told:?}");
@@ -351,7 +362,7 @@ fn who_gives_up_before_anything_was_changed_is_not_charged() {
     let (second, mut answer) = ask(&quota, Op::Take(Cost::ONE), NOON);
     assert!(first.claim.give_up(), "nothing was sent yet");
     let claim = second.claim.clone();
-    let mut work = Work::new(b"item".to_vec().into(), first, KEEP);
+    let mut work = Transaction::new(b"item".to_vec().into(), first, KEEP);
     work.join(second);
     let mut both = Caller { work, answers: Vec::new(), is_done: false };
     both.trip(&mut memcached, false); // there is nothing to count in
@@ -372,5 +383,5 @@ fn a_server_without_memory_refuses_and_nothing_is_taken() {
     let reply = Reply::Error("SERVER_ERROR out of memory storing object".into());
     assert_eq!(one.work.receive(&[reply]), Next::Done);
     let answer = one.answers[0].1.try_recv();
-    assert!(matches!(answer, Ok(Err(Failure::Refused(why))) if why.contains("out of memory")));
+    assert!(matches!(answer, Ok(Err(Failure::Rejected(why))) if why.contains("out of memory")));
 }

@@ -146,7 +146,9 @@ mod tests {
             let breaker = after(failures, settings.clone());
             let most = Duration::from_millis(most_ms);
             let pauses: Vec<_> = (0..200).map(|_| breaker.pause()).collect();
-            let (Some(shortest), Some(longest)) = (pauses.iter().min(), pauses.iter().max()) else { panic!() };
+            let (Some(shortest), Some(longest)) = (pauses.iter().min(), pauses.iter().max()) else {
+                panic!()
+            };
             assert!(*shortest >= most / 2 && *longest <= most, "{failures}: {shortest:?} to {longest:?}");
             assert!(*longest - *shortest > most / 4, "{failures}: {shortest:?} to {longest:?}");
         }

@@ -94,9 +94,10 @@ impl Failure {
 #[must_use]
 pub fn duplicate(error: &StoreError) -> StoreError {
     match error {
-        StoreError::Unreachable { store, source } => {
-            StoreError::Unreachable { store: store.clone(), source: io::Error::new(source.kind(), source.to_string()) }
-        }
+        StoreError::Unreachable { store, source } => StoreError::Unreachable {
+            store: store.clone(),
+            source: io::Error::new(source.kind(), source.to_string()),
+        },
         StoreError::Silent { store, waited } => StoreError::Silent { store: store.clone(), waited: *waited },
         StoreError::Refused { store, reason } => {
             StoreError::Refused { store: store.clone(), reason: reason.clone() }
