@@ -121,12 +121,12 @@ fn tls_works_with_and_without_a_certificate_of_ours() {
         insecure: false,
     });
     let mut without = config.clone();
-    let strict_tls = without.tls.as_mut().expect("with TLS");
+    let strict_tls = without.link.tls.as_mut().expect("with TLS");
     (strict_tls.certificate_file, strict_tls.key_file) = (None, None);
     fails("no certificate of ours", without, Severity::Reject, &["TLS: it asks clients", "--store-tls-cert"]);
     works("our certificate", config);
     let mut other = patient(&strict.url());
-    other.tls = Some(tls);
+    other.link.tls = Some(tls);
     let plainly = patient(&redis.url().replace("rediss", "redis"));
     fails("TLS asked plainly", plainly, Severity::Unknown, &["speaks only TLS", "rediss"]);
 }
@@ -143,7 +143,7 @@ fn a_plain_server_asked_by_tls_is_told() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("rediss://{}", listener.local_addr().expect("bound"));
     std::thread::spawn(move || listener.incoming().for_each(drop));
-    config.link.servers = patient(&url).servers;
+    config.link.servers = patient(&url).link.servers;
     config.link.connect_timeout = std::time::Duration::from_secs(5);
     fails("ended in the handshake", config, Severity::Unknown, &["TLS: "]);
 }
