@@ -57,7 +57,7 @@ impl Accuracy {
         }
         let columns = [
             "algorithm",
-            "bytes a key",
+            "bytes per key",
             "most in a window, attacked",
             "steady flood passes",
             "most in a window of the trace",
@@ -66,13 +66,12 @@ impl Accuracy {
         ];
         let (name, trace_name) = match &self.trace {
             Some(path) => ("accuracy-trace", format!("{} requests of {}", trace.len(), path.display())),
-            None => ("accuracy", format!("{} made-up requests", trace.len())),
+            None => ("accuracy", format!("{} generated requests", trace.len())),
         };
         let clients = trace.iter().map(|&(_, client)| client).collect::<std::collections::HashSet<_>>().len();
         let notes = vec![format!(
             "{LIMIT} per {WINDOW_S} s for each of {clients} clients; the trace is {trace_name}. Attacked: the most that passes in any window \
-             when a flood begins at the worst instant, in limits. Steady flood: what passes in the long run, in limits a \
-             window. Wrongly: against an exact log, in shares of all requests. Bytes: full states, as the memory store counts them against its cap."
+             when a flood begins at the worst instant, in limits. Steady flood: what passes in the long run, in limits per window. Wrongly: against an exact log, in shares of all requests. Bytes: full states, as the memory store counts them against its cap."
         )];
         let (title, columns) =
             ("Error and memory of each algorithm".to_owned(), columns.map(str::to_owned).to_vec());

@@ -39,12 +39,12 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
             Spread::of(of.cpu_us.clone()).cell(),
         ]);
     }
-    let columns = ["server", "p50 µs", "above the echo", "p99 µs", "server CPU µs a request"];
-    let mut notes = vec!["One connection, one in flight; server and load on a core each.".to_owned()];
+    let columns = ["server", "p50 µs", "above the echo", "p99 µs", "server CPU µs per request"];
+    let mut notes = vec!["One connection, one in flight; server and load on separate cores.".to_owned()];
     notes.extend(settings.notes());
     Ok(Table {
         name: "echo",
-        title: "Unloaded: what we add to an echo".to_owned(),
+        title: "Unloaded: latency above an echo".to_owned(),
         command: settings.command("echo"),
         columns: columns.map(str::to_owned).to_vec(),
         rows,

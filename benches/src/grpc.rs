@@ -83,7 +83,7 @@ fn table(servers: &[servers::Server], runs: Vec<Runs>, shape: (usize, usize), se
         "server",
         "requests/s",
         "× limitador",
-        "server CPU µs a request",
+        "server CPU µs per request",
         "p50 µs",
         "p99 µs",
         "p99 ÷ (in flight ÷ rate)",

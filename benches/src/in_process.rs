@@ -83,7 +83,7 @@ fn table(
     kinds: &[Kind],
     settings: &Settings,
 ) -> anyhow::Result<Table> {
-    let mut columns = vec!["ns a decision".to_owned()];
+    let mut columns = vec!["ns per decision".to_owned()];
     let mut rows: Vec<Vec<String>> = kinds.iter().map(|kind| vec![kind.name().to_owned()]).collect();
     let (mut contenders, mut last) = (Vec::new(), None::<&Case>);
     let most = settings.size(u64::MAX, 1_000_000, u64::MAX);
@@ -108,7 +108,7 @@ fn table(
     }
     let first = kinds.first().map_or("", |kind| kind.name());
     let mut notes = vec![format!(
-        "Nanoseconds a decision, median (least–most) of the repeats, then × {first} in the same run; 20-byte string keys, \
+        "Nanoseconds per decision, median (least–most) of the repeats, then × {first} in the same run; 20-byte string keys, \
          clock read included. Two threads: the decisions of both over the time they took."
     )];
     notes.extend(settings.notes());

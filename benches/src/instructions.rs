@@ -1,4 +1,4 @@
-//! Instructions a decision, counted by valgrind: the same on a busy machine as on a quiet one.
+//! Instructions per decision, counted by valgrind: the same on a busy machine as on a quiet one.
 //!
 //! The program runs itself under callgrind, which counts within [`counted`] alone: what goes before, such as finding out
 //! how fast the clock's counter runs, takes more or less from run to run.
@@ -109,13 +109,14 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         }
         rows.push(row);
     }
-    let mut notes = vec!["Instructions a decision, 1,000 keys of 20 bytes, clock read included.".to_owned()];
+    let mut notes =
+        vec!["Instructions per decision, 1,000 keys of 20 bytes, clock read included.".to_owned()];
     notes.extend(settings.notes());
     Ok(vec![Table {
         name: "instructions",
-        title: "Instructions a decision".to_owned(),
+        title: "Instructions per decision".to_owned(),
         command: settings.command("instructions"),
-        columns: ["instructions a decision", "admitted", "denied"].map(str::to_owned).to_vec(),
+        columns: ["instructions per decision", "admitted", "denied"].map(str::to_owned).to_vec(),
         rows,
         notes,
     }])

@@ -111,7 +111,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         row.push(if wall.is_empty() { "–".to_owned() } else { Spread::of(wall).cell() });
         rows.push(row);
     }
-    let mut columns = vec!["bytes a live key".to_owned()];
+    let mut columns = vec!["bytes per live key".to_owned()];
     columns.extend(sizes.iter().map(|keys| format!("{} M keys", millions(*keys))));
     columns.push("slowest decision while growing, µs of CPU".to_owned());
     columns.push("the same by the wall clock".to_owned());
@@ -122,6 +122,6 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         millions(largest)
     )];
     notes.extend(settings.notes());
-    let title = "Memory, and growing".to_owned();
+    let title = "Memory and growth".to_owned();
     Ok(Table { name: "memory", title, command: settings.command("memory"), columns, rows, notes })
 }

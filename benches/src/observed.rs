@@ -1,4 +1,4 @@
-//! What watching costs: the top-key sketch and the log of denials, on as by default and off.
+//! Cost of observability: the top-key sketch and the log of denials, on as by default and off.
 //!
 //! Counters and histograms cannot be turned off; what they cost is part of both columns.
 
@@ -17,7 +17,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let binary = built_tollgate()?;
     let mut contenders = Vec::new();
     for (what, limit) in [("admitted", u32::MAX), ("denied", 1)] {
-        for (how, more) in [("not watched", OFF), ("watched", &[])] {
+        for (how, more) in [("not observed", OFF), ("observed", &[])] {
             let process = tollgate(&binary, folder.path(), "resp", limit, more)?;
             let name = format!("{what}, {how}");
             contenders.push(Contender { name, process, scheme: "resp", path: "", ask: check(), keys: KEYS });
@@ -31,16 +31,16 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         let rate = Spread::of(of.rate.clone()).cell();
         rows.push(vec![contender.name.clone(), cpu.cell(), more, rate]);
     }
-    let columns = ["TOLLGATE.CHECK", "server CPU µs a request", "more than not watched", "requests/s"];
+    let columns = ["TOLLGATE.CHECK", "server CPU µs per request", "more than not observed", "requests/s"];
     let mut notes = vec![format!(
-        "{} connections × {} in flight. Watched is the default: 16 top keys a rule, denials logged at ten a second at most, \
+        "{} connections × {} in flight. Observed is the default: 16 top keys per rule, at most ten denials logged per second, \
          tracing off. Metrics are on in both.",
         SHAPE.connections, SHAPE.in_flight
     )];
     notes.extend(settings.notes());
     Ok(Table {
         name: "observed",
-        title: "What watching costs".to_owned(),
+        title: "Cost of observability".to_owned(),
         command: settings.command("observed"),
         columns: columns.map(str::to_owned).to_vec(),
         rows,

@@ -95,7 +95,7 @@ impl Table {
             let _ = writeln!(text, "| {} |", row.join(" | "));
         }
         for note in &self.notes {
-            let _ = write!(text, "\n{note}\n");
+            let _ = write!(text, "\n{}\n", wrapped(note));
         }
         text
     }
@@ -119,6 +119,23 @@ impl Table {
             _ => format!("{page}\n{block}\n"),
         }
     }
+}
+
+/// The words of `text` in lines that fit a page.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 110;
+    let (mut lines, mut width) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if width > 0 {
+            let fits = width + 1 + length <= WIDTH;
+            lines.push(if fits { ' ' } else { '\n' });
+            width = if fits { width + 1 } else { 0 };
+        }
+        lines.push_str(word);
+        width += length;
+    }
+    lines
 }
 
 #[cfg(test)]

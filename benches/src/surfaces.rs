@@ -129,7 +129,7 @@ pub(crate) fn table(
     };
     let of_first = contenders.first().map_or_else(String::new, |first| format!("× {}", first.name));
     let columns =
-        ["server", "requests/s", &of_first, "server CPU µs a request", "load CPU µs", "p50 µs", "p99 µs"];
+        ["server", "requests/s", &of_first, "server CPU µs per request", "load CPU µs", "p50 µs", "p99 µs"];
     let Shape { connections, in_flight, .. } = shape;
     let mut notes = vec![format!(
         "One server core, one load core, {connections} connections × {in_flight} in flight, median (least–most)."

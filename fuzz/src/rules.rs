@@ -48,6 +48,6 @@ pub fn read_any_text(text: &str) {
             }
         }
     }
-    let again = policy.clone().succeeding(&policy, tollgate_policy::Timestamp::ZERO);
+    let again = policy.clone().migrated_from(&policy, tollgate_policy::Timestamp::ZERO);
     assert_eq!(again.version(), policy.version());
 }

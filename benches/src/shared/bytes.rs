@@ -20,10 +20,11 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         let quota = Quota::new(100, Period::Span(Duration::from_secs(3_600)), algorithm)?;
         rows.push(one(name, &quota, keys)?);
     }
-    let columns = ["algorithm", "bytes a counter", "its key's name", "above the name", "encoding"];
+    let columns = ["algorithm", "bytes per counter", "its key's name", "above the name", "encoding"];
     let mut notes = vec![format!(
-        "What `used_memory` grew by, over {} counters with one hit of 100 an hour, tables of keys and expiries and the allocator's \
-         rounding included; Redis has room for twice as many keys in its tables right after they grew.",
+        "Growth of `used_memory` over {} counters with one hit of 100 per hour. Hash tables of keys and expiries \
+         and the allocator's rounding are included. Right after they grow, the tables have room for twice as \
+         many keys.",
         figure(keys as f64)
     )];
     notes.extend(settings.notes());

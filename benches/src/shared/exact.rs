@@ -243,20 +243,21 @@ fn table(rows: &[Row], round_trip: f64, population: u64, settings: &Settings) ->
         ]
     };
     let columns = [
-        "who",
+        "caller",
         "decisions/s",
         "× redis-benchmark, same run",
-        "script calls a decision",
-        "Redis CPU µs a decision",
-        "our CPU µs a decision",
+        "script calls per decision",
+        "Redis CPU µs per decision",
+        "our CPU µs per decision",
         "p50 µs",
         "p99 µs",
     ];
     let mut notes = vec![format!(
-        "Redis on one core, who asks on the other. redis-benchmark, which can send no zero bytes, runs the script that our store sends with \
-         its argument written into it, over {} random keys, which are all there; *our bytes* are the store's own commands from a client \
-         that only counts replies; tasks of ours ask one after another over one connection. One round trip takes {} µs (p50 of one \
-         task); latencies of paced rows are from the intended time. Median (least–most).",
+        "Redis runs on one core, the caller on the other. redis-benchmark, which cannot send zero bytes, runs the \
+         script of our store with its argument written into it, over {} random keys, which all exist. *Our \
+         bytes* are the store's own commands from a client that only counts replies. Each task of Tollgate \
+         sends one request after another, all over one connection. One round trip takes {} µs (p50 of one \
+         task). Latencies of paced rows count from the intended time. Median (least–most).",
         figure(population as f64),
         figure(round_trip)
     )];

@@ -21,10 +21,15 @@ struct Case {
 }
 
 const CASES: [Case; 4] = [
-    Case { name: "10,000/s asked of 20,000/s, one node", limit: 20_000, nodes: 1, rate: Some(10_000.0) },
+    Case { name: "10,000/s requested of 20,000/s, one node", limit: 20_000, nodes: 1, rate: Some(10_000.0) },
     Case { name: "as fast as one node can, 50,000,000/s", limit: 50_000_000, nodes: 1, rate: None },
-    Case { name: "30,000/s asked of 10,000/s, one node", limit: 10_000, nodes: 1, rate: Some(30_000.0) },
-    Case { name: "30,000/s asked of 10,000/s, four nodes", limit: 10_000, nodes: 4, rate: Some(30_000.0) },
+    Case { name: "30,000/s requested of 10,000/s, one node", limit: 10_000, nodes: 1, rate: Some(30_000.0) },
+    Case {
+        name: "30,000/s requested of 10,000/s, four nodes",
+        limit: 10_000,
+        nodes: 4,
+        rate: Some(30_000.0),
+    },
 ];
 
 /// Measures each case with the same rule leased and exact.
@@ -59,19 +64,20 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         }
     }
     let columns = [
-        "one key, asked",
+        "one key, demand",
         "sharing",
         "decisions/s",
-        "our CPU µs a decision",
-        "decisions a script call",
+        "our CPU µs per decision",
+        "decisions per script call",
         "admitted above burst + rate · t, % of the burst",
         "admitted, share of the ideal",
         "failed",
     ];
     let mut notes = vec![
-        "The burst is what a second brings. The most by which any interval's admissions are above burst + rate · t (negative: they stay \
-         below), by the time at which each call began; the ideal is one bucket that all calls ask at once. Nodes are stores of their own \
-         on one thread, with a deadline of a second a call. Median (least–most)."
+        "The burst is one second of refill. The excess is the most by which the admissions of any interval are \
+         above burst + rate · t (negative: they stay below), by the time at which each call began. The ideal is \
+         a single bucket that gets all calls. Nodes are separate stores on one thread, with a deadline of one \
+         second per call. Median (least–most)."
             .to_owned(),
     ];
     notes.extend(settings.notes());

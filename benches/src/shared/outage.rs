@@ -34,7 +34,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     // How long Redis is away.
     let away = Duration::from_millis(settings.size(1_500, 1_500, 300));
     let mut rows = Vec::new();
-    for (name, kills) in [("stands still (SIGSTOP)", false), ("is killed and starts anew", true)] {
+    for (name, kills) in [("hangs (SIGSTOP)", false), ("is killed and restarted", true)] {
         let mut runs = Vec::new();
         for repeat in 0..settings.repeats {
             settings.say(&format!("shared: Redis {name}, run {repeat} of {}", settings.repeats));
@@ -54,21 +54,22 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let columns = [
         "Redis",
         "slowest call, ms",
-        "calls that waited in vain",
+        "calls that timed out",
         "breaker open: p50 µs",
         "p99 µs",
-        "from Redis' return to the first answer, ms",
+        "from Redis's return to the first reply, ms",
         "failed after that",
     ];
     let mut notes = vec![format!(
-        "{TASKS} tasks that ask one after another, each another key, a deadline of 10 ms; Redis is away for {} ms. \
+        "{TASKS} tasks that send one request after another, each with its own key, and a deadline of 10 ms. \
+         Redis is unavailable for {} ms. \
          Median (least–most).",
         away.as_millis()
     )];
     notes.extend(settings.notes());
     Ok(vec![Table {
         name: "store-outage",
-        title: "Redis goes away and comes back".to_owned(),
+        title: "Redis outage and recovery".to_owned(),
         command: settings.command("shared"),
         columns: columns.map(str::to_owned).to_vec(),
         rows,

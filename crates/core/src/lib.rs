@@ -7,26 +7,23 @@
 pub mod algorithm;
 mod cost;
 mod decision;
-mod hold;
-mod numbers;
+mod promise;
 mod quota;
 mod rational;
-mod reservation;
+mod reserve;
 mod slots;
 mod state;
-mod template;
+mod step_params;
 mod time;
 
 pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
 pub use cost::Cost;
 pub use decision::{Decision, Outcome, RetryAfter};
-pub use numbers::{
-    BucketNumbers, CellNumbers, CounterNumbers, IntervalNumbers, LogNumbers, MOST_COUNTED, Numbers,
-    WindowNumbers,
-};
+pub use promise::Promise;
 pub use quota::{CivilUnit, Period, Quota, QuotaError, Sharing};
-pub use reservation::Reservation;
 pub use slots::{Holder, Slots};
-pub use state::{Expiry, Shape, State, UsualStep, Wide, Word, WordStep};
-pub use template::{Content, Part, Placeholder, Template, TemplateError};
+pub use state::{Expiry, FastStep, Shape, State, Wide, Word, WordStep};
+pub use step_params::{
+    BucketParams, CellParams, CounterParams, IntervalParams, LogParams, MAX_COUNT, StepParams, WindowParams,
+};
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp};

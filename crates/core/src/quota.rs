@@ -23,8 +23,8 @@ use crate::algorithm::total::{Total, reserve_now};
 use crate::algorithm::{
     Algorithm, interval_bucket, sliding_window, sliding_window_counter, sliding_window_log,
 };
-use crate::hold::Promise;
-use crate::{Cost, Decision, Expiry, Reservation, Shape, State, Timestamp, UsualStep, Wide, Word, WordStep};
+use crate::reserve::Ahead;
+use crate::{Cost, Decision, Expiry, FastStep, Promise, Shape, State, Timestamp, Wide, Word, WordStep};
 
 /// How much, over what period, counted how.
 ///
@@ -108,9 +108,9 @@ impl Quota {
     }
 
     /// True when both count alike, so that takes by one may stand for takes by the other: the same numbers, and the same rates
-    /// remembered ([`Quota::succeeding`]).
+    /// remembered ([`Quota::migrated_from`]).
     #[must_use]
-    pub fn counts_as(&self, other: &Self) -> bool {
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let past = match (&self.step, &other.step) {
             (Step::TokenBucket(a), Step::TokenBucket(b)) => a.has_the_past_of(b),
             (Step::LeakyQueue(a), Step::LeakyQueue(b)) => a.bucket().has_the_past_of(b.bucket()),
@@ -146,7 +146,7 @@ impl Quota {
 
     /// This quota as the successor of `old` from `at` on: states that `old` wrote keep their counts, in permits.
     #[must_use]
-    pub fn succeeding(mut self, old: &Self, at: Timestamp) -> Self {
+    pub fn migrated_from(mut self, old: &Self, at: Timestamp) -> Self {
         match (&mut self.step, &old.step) {
             (Step::TokenBucket(new), Step::TokenBucket(old)) => new.succeed(old, at),
             (Step::LeakyQueue(new), Step::LeakyQueue(old)) => new.succeed(old, at),
@@ -171,7 +171,7 @@ impl Quota {
     /// arithmetic and no call, so that a store can have it in line. `None`: ask [`Quota::take_word`].
     #[inline(always)]
     #[must_use]
-    pub fn take_usual_word(&self, word: Word, cost: Cost, now: Timestamp) -> Option<UsualStep> {
+    pub fn take_fast_word(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
         match &self.step {
             Step::TokenBucket(bucket) => bucket.take_usual(word, cost, now),
             Step::FixedWindow(window) => window.take_usual(word, cost, now),
@@ -224,13 +224,13 @@ impl Quota {
     /// # use std::time::Duration;
     /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
     /// let noon = Timestamp::from_unix_seconds(1_700_000_000);
-    /// let first = quota.reserve_word(Word::FRESH, Cost(10), Duration::ZERO, noon);
+    /// let first = quota.promise_word(Word::FRESH, Cost(10), Duration::ZERO, noon);
     /// assert!(first.granted && first.act_at == noon);
-    /// let second = quota.reserve_word(first.word, Cost(1), Duration::from_secs(1), noon);
+    /// let second = quota.promise_word(first.word, Cost(1), Duration::from_secs(1), noon);
     /// assert!(second.granted && second.act_at == noon + Duration::from_millis(100));
     /// # Ok::<(), QuotaError>(())
     /// ```
-    pub fn reserve_word(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Reservation {
+    pub fn promise_word(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Promise {
         let max_wait_ns = u64::try_from(max_wait.as_nanos()).unwrap_or(u64::MAX);
         match &self.step {
             Step::TokenBucket(bucket) => bucket.reserve(word, cost, max_wait_ns, now),
@@ -303,11 +303,11 @@ impl Quota {
     }
 
     /// What it can promise ahead of time.
-    pub(crate) const fn promise(&self) -> Promise {
+    pub(crate) const fn promise(&self) -> Ahead {
         match self.step {
-            Step::TokenBucket(_) => Promise::Bucket,
-            Step::LeakyQueue(_) => Promise::Queue,
-            _ => Promise::Nothing,
+            Step::TokenBucket(_) => Ahead::Bucket,
+            Step::LeakyQueue(_) => Ahead::Queue,
+            _ => Ahead::Nothing,
         }
     }
 

@@ -130,10 +130,10 @@ pub struct WordStep {
     pub decision: crate::Decision,
 }
 
-/// As [`WordStep`], in the usual case: see [`Quota::take_usual_word`](crate::Quota::take_usual_word).
+/// As [`WordStep`], in the usual case: see [`Quota::take_fast_word`](crate::Quota::take_fast_word).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct UsualStep {
+pub struct FastStep {
     /// What to remember; `None` when nothing is to be written.
     pub write: Option<Word>,
     /// What to answer.

@@ -298,7 +298,7 @@ fn a_word_of_a_forgotten_generation_owes_at_most_all() {
     let mut quota = bucket(10, day, FULL);
     let mut state = play(&quota, &[(0, 10, admit(0))]);
     for limit in [20, 30, 40, 49] {
-        quota = bucket(limit, MINUTE, FULL).succeeding(&quota, at(limit));
+        quota = bucket(limit, MINUTE, FULL).migrated_from(&quota, at(limit));
     }
     assert!(!quota.take(&mut state, Cost::ONE, at(100)).is_admitted());
     play_on(&quota, &mut state, &[(60_100, 49, admit(0))]);

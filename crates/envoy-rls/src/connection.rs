@@ -26,9 +26,9 @@ use tollgate_net::{Surface, draining};
 use tollgate_store::Store;
 
 use crate::body::Incoming;
-use crate::clocks::{Busy, Clocks, Dead, Due};
 use crate::head::{Refusal, admit};
 use crate::health::{self, Signs};
+use crate::keep_alive::{Busy, Clocks, Dead, Due};
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
 use crate::service::{Caller, Desk, RateLimitService};
@@ -37,7 +37,7 @@ use crate::status::{Code, Status};
 /// Calls answered before the other connections have their turn.
 const TURN: usize = 256;
 
-impl<S: Store, L: Store> Surface for RateLimitService<S, L> {
+impl<S: Store> Surface for RateLimitService<S> {
     async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -65,15 +65,14 @@ enum ConnectionError {
 /// Serves one connection until it ends; when `drain` turns true, asks the peer to go away and lets calls finish.
 ///
 /// `io` is a plain or an encrypted stream; HTTP/2 is spoken without being asked for ("prior knowledge").
-async fn serve_connection<IO, S, L>(
-    service: Arc<RateLimitService<S, L>>,
+async fn serve_connection<IO, S>(
+    service: Arc<RateLimitService<S>>,
     io: IO,
     drain: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
     S: Store,
-    L: Store,
 {
     let limits = &service.limits;
     let handshake = h2::server::Builder::new()
@@ -101,9 +100,9 @@ where
     std::future::poll_fn(|cx| connection.poll(cx, leaving.as_mut())).await
 }
 
-struct Connection<IO, S: Store, L: Store> {
+struct Connection<IO, S: Store> {
     h2: h2::server::Connection<IO, Bytes>,
-    service: Arc<RateLimitService<S, L>>,
+    service: Arc<RateLimitService<S>>,
     drain: watch::Receiver<bool>,
     is_draining: bool,
     /// Calls taken and not yet looked at.
@@ -117,11 +116,10 @@ struct Connection<IO, S: Store, L: Store> {
     clocks: Clocks,
 }
 
-impl<IO, S, L> Connection<IO, S, L>
+impl<IO, S> Connection<IO, S>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
     S: Store,
-    L: Store,
 {
     fn poll(
         &mut self,

@@ -23,9 +23,9 @@ use crate::status::{Code, Status};
 /// What [`RateLimitService::over_http`] answers with.
 pub type HttpAnswer = Pin<Box<dyn Future<Output = http::Response<String>> + Send>>;
 
-impl<S: Store, L: Store> RateLimitService<S, L> {
+impl<S: Store> RateLimitService<S> {
     /// What an HTTP surface calls with the body of `POST /json`.
-    pub fn over_http(self: &Arc<Self>) -> impl Fn(Bytes) -> HttpAnswer + Send + Sync + use<S, L> {
+    pub fn over_http(self: &Arc<Self>) -> impl Fn(Bytes) -> HttpAnswer + Send + Sync + use<S> {
         let service = Arc::clone(self);
         move |body| {
             let service = Arc::clone(&service);

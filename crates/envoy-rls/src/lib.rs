@@ -5,11 +5,11 @@
 //! Not here: rules, counters, runtimes, sockets, TLS.
 
 mod body;
-mod clocks;
 mod connection;
 mod head;
 mod health;
 pub mod json;
+mod keep_alive;
 mod limits;
 mod outgoing;
 pub mod proto;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
-use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Limit, Request};
+use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Kind, Limit, Request};
 
 use crate::body::PREFIX;
 use crate::proto::rls;
@@ -245,7 +245,7 @@ fn metadata(answer: &Answer<'_>, request: &Request<'_>, hits_addend: u32) -> rls
         }
         fields.extend(mark(told.degraded));
         descriptors.push(map(fields));
-        let passed_by = told.rule.filter(|_| told.is_admitted() && !told.is_replaced);
+        let passed_by = told.rule.filter(|_| told.is_admitted() && told.kind != Kind::Replaced);
         if let Some(serde_json::Value::Object(object)) = passed_by.and_then(|rule| rule.metadata.as_ref()) {
             merge(&mut passed, object);
         }

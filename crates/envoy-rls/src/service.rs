@@ -18,8 +18,8 @@ use crate::wire::{Caps, Parsed, Room, WireError};
 
 /// What connections share: the limiter, and how it is spoken for. Make one for each core, so that its cores share nothing here.
 #[derive(Debug)]
-pub struct RateLimitService<S: Store, L: Store = S> {
-    limiter: Arc<Limiter<S, L>>,
+pub struct RateLimitService<S: Store> {
+    limiter: Arc<Limiter<S>>,
     clock: Clocked,
     options: ReplyOptions,
     pub(crate) limits: Limits,
@@ -94,11 +94,11 @@ impl From<RequestError> for Status {
     }
 }
 
-impl<S: Store, L: Store> RateLimitService<S, L> {
+impl<S: Store> RateLimitService<S> {
     /// A service that asks `limiter` at the time of `clock`. Health says `SERVING` while `ready` holds true.
     #[must_use]
     pub fn new(
-        limiter: Arc<Limiter<S, L>>,
+        limiter: Arc<Limiter<S>>,
         clock: Arc<dyn Clock>,
         ready: watch::Receiver<bool>,
         options: ReplyOptions,

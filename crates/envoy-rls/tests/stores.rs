@@ -49,8 +49,8 @@ impl Store for Gated {
         self.inner.give_back(key, quota, cost, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        self.inner.hold(batch, max_wait, now, verdicts).await;
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        self.inner.reserve(batch, max_wait, now, verdicts).await;
     }
 
     async fn charge(

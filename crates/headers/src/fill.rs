@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use http::HeaderValue;
-use tollgate_core::{Content, Part, Placeholder, RetryAfter, Template};
+use tollgate_core::RetryAfter;
 
 use crate::span::{millis, seconds, wait};
+use crate::template::{Content, Part, Placeholder, Template};
 use crate::{LimitState, detail};
 
 /// What a template is filled in with.
@@ -83,7 +84,6 @@ fn value<'a>(hole: Placeholder, values: &Values<'a>) -> Value<'a> {
         Placeholder::Rule => Value::Text(values.rule.into()),
         Placeholder::Domain => Value::Text(values.domain.into()),
         Placeholder::Detail => Value::Text(detail(limit).into()),
-        _ => Value::Text("".into()),
     }
 }
 

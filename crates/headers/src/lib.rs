@@ -11,6 +11,7 @@ mod read;
 mod span;
 mod structured;
 mod style;
+mod template;
 mod write;
 
 pub use fill::{Values, fill, fill_header};
@@ -19,5 +20,6 @@ pub use problem::{PROBLEM_JSON, detail, problem};
 pub use read::{Generation, Told, read};
 pub use span::MAX_SECONDS;
 pub use style::{Ietf, Style, UnknownStyle};
-pub use tollgate_core::{Content, Part, Placeholder, RetryAfter, Template, TemplateError};
+pub use template::{Content, Part, Placeholder, Template, TemplateError};
+pub use tollgate_core::RetryAfter;
 pub use write::{DEGRADED, MAX_LISTED, write};

@@ -18,7 +18,7 @@ fn limits(case: &str) -> [LimitState<'static>; 2] {
     let reset_after = Duration::from_millis(41_200);
     let (remaining, retry_after) = match case {
         "admitted" => (3, RetryAfter::Now),
-        "refused" => (0, RetryAfter::After(reset_after)),
+        "denied" => (0, RetryAfter::After(reset_after)),
         "never" => (3, RetryAfter::Never),
         other => panic!("what is {other}?"),
     };
@@ -91,7 +91,7 @@ fn the_body_of_the_example_rule_file_goes_out_byte_for_byte() {
     let response = policy.domain("circuit").and_then(|domain| domain.response()).expect("a response");
     let content_type = response.content_type.as_deref().expect("a content type");
     assert_eq!((response.status, Content::of(content_type)), (Some(429), Content::Json));
-    let values = Values { domain: "circuit", rule: "app", limit: limits("refused")[0] };
+    let values = Values { domain: "circuit", rule: "app", limit: limits("denied")[0] };
     let body = fill(response.body.as_ref().expect("a body"), Content::Json, &values);
     assert_eq!(
         body,
@@ -107,7 +107,7 @@ fn every_placeholder_is_filled_in() {
     let template = ALL.parse().expect("a template");
     for (case, want) in [
         (
-            "refused",
+            "denied",
             "42 41200 10 0 42 41200 60 short user → id shop The limit short (10 per minute) is used up; try again in 42 seconds.",
         ),
         (

@@ -12,8 +12,8 @@ use tollgate_store::Store;
 
 use crate::body::Budget;
 use crate::node::Node;
+use crate::parsed::Caps;
 use crate::settings::HttpSettings;
-use crate::sheet::Caps;
 
 /// Heavy answers (metrics, rules) that are worked on at once.
 const HEAVY: usize = 2;
@@ -22,8 +22,8 @@ const HEAVY: usize = 2;
 pub type PeerJson = dyn Fn(Bytes) -> Pin<Box<dyn Future<Output = Response<String>> + Send>> + Send + Sync;
 
 /// The HTTP API over one limiter. One value serves every connection of every worker; see `tollgate_net::Surface`.
-pub struct HttpApi<S: Store, L: Store = S> {
-    pub(crate) limiter: Arc<Limiter<S, L>>,
+pub struct HttpApi<S: Store> {
+    pub(crate) limiter: Arc<Limiter<S>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) node: Arc<dyn Node>,
     pub(crate) json: Arc<PeerJson>,
@@ -33,11 +33,11 @@ pub struct HttpApi<S: Store, L: Store = S> {
     pub(crate) heavy: Semaphore,
 }
 
-impl<S: Store, L: Store> HttpApi<S, L> {
+impl<S: Store> HttpApi<S> {
     /// An API that asks `limiter` at the time of `clock`. `/json` is answered by `json`, `/readyz` by `node`.
     #[must_use]
     pub fn new(
-        limiter: Arc<Limiter<S, L>>,
+        limiter: Arc<Limiter<S>>,
         clock: Arc<dyn Clock>,
         node: Arc<dyn Node>,
         json: Arc<PeerJson>,
@@ -59,7 +59,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
     }
 }
 
-impl<S: Store, L: Store> std::fmt::Debug for HttpApi<S, L> {
+impl<S: Store> std::fmt::Debug for HttpApi<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpApi").field("settings", &self.settings).finish_non_exhaustive()
     }

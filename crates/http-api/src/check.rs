@@ -1,24 +1,25 @@
 //! `/v1/check`: may this request pass? One request or a batch, from a body or a query.
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use tollgate_core::Timestamp;
-use tollgate_limiter::{AT_ONCE, Degraded, Descriptor, Scratch, at_once};
+use tollgate_limiter::{Degraded, Descriptor, MAX_IN_FLIGHT, Scratch};
 use tollgate_store::Store;
 
 use crate::answer::{Answer, JSON, Refusal};
 use crate::api::HttpApi;
+use crate::buffers::Desk;
 use crate::decision;
 use crate::denied::refuse;
-use crate::desk::Desk;
+use crate::parsed::{Ask, Room, Sheet};
 use crate::query::{self, CheckQuery, Told};
-use crate::sheet::{Ask, Room, Sheet};
-use crate::{read, scan};
+use crate::{json_body, scan};
 
-impl<S: Store, L: Store> HttpApi<S, L> {
+impl<S: Store> HttpApi<S> {
     /// Answers `/v1/check`; `body` is empty where the method has none.
     pub(crate) async fn check(&self, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
         let mut desk = Desk::take();
@@ -35,7 +36,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
                 ));
             }
             if !scan::check(body, &mut sheet, self.caps) {
-                read::check(body, &mut sheet, self.caps)?;
+                json_body::check(body, &mut sheet, self.caps)?;
             }
             if !sheet.is_batch && body.len() > self.settings.max_body_bytes {
                 let detail = format!("the body is above {} bytes", self.settings.max_body_bytes);
@@ -75,10 +76,10 @@ impl<S: Store, L: Store> HttpApi<S, L> {
         if sheet.is_batch {
             out.extend_from_slice(b"{\"decisions\":[");
         }
-        if sheet.is_batch && self.limiter.waits() {
-            for (index, asks) in sheet.asks.chunks(AT_ONCE).enumerate() {
+        if sheet.is_batch && self.limiter.store().is_remote() {
+            for (index, asks) in sheet.asks.chunks(MAX_IN_FLIGHT).enumerate() {
                 let decisions = asks.iter().map(|ask| self.decide_one(ask, &descriptors, traceparent, now));
-                for (at, decided) in at_once(decisions).await.into_iter().enumerate() {
+                for (at, decided) in join_all(decisions).await.into_iter().enumerate() {
                     let (written, way) = decided?;
                     if index + at > 0 {
                         out.extend_from_slice(b",");
@@ -88,7 +89,8 @@ impl<S: Store, L: Store> HttpApi<S, L> {
                 }
             }
         }
-        let one_by_one = if sheet.is_batch && self.limiter.waits() { &[][..] } else { &sheet.asks[..] };
+        let is_done = sheet.is_batch && self.limiter.store().is_remote();
+        let one_by_one = if is_done { &[][..] } else { &sheet.asks[..] };
         for (index, ask) in one_by_one.iter().enumerate() {
             let request = ask.request(&descriptors);
             let span = self.limiter.call_span("http", request.domain, traceparent);

@@ -32,7 +32,7 @@ use crate::settings::HttpSettings;
 /// Least that `hyper` takes as a cap on a head.
 const MIN_HEADER_BYTES: usize = 8 * 1024;
 
-impl<S: Store + 'static, L: Store + 'static> Surface for HttpApi<S, L> {
+impl<S: Store + 'static> Surface for HttpApi<S> {
     async fn serve<IO>(self: Arc<Self>, io: IO, mut drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -83,12 +83,12 @@ impl<S: Store + 'static, L: Store + 'static> Surface for HttpApi<S, L> {
 }
 
 /// What the requests of one connection share.
-struct Line<S: Store, L: Store> {
-    api: Arc<HttpApi<S, L>>,
+struct Line<S: Store> {
+    api: Arc<HttpApi<S>>,
     pulse: Arc<Pulse>,
 }
 
-impl<S: Store + 'static, L: Store + 'static> Line<S, L> {
+impl<S: Store + 'static> Line<S> {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let number = self.pulse.begin();
         let mut answer = self.api.answer(request).await;

@@ -1,6 +1,6 @@
 //! A decision as JSON, written by hand into a buffer that is used again, and as what header fields need.
 //!
-//! [`crate::shapes::Decision`] is the same shape for the API's description, which tests hold answers to.
+//! [`crate::bodies::Decision`] is the same shape for the API's description, which tests hold answers to.
 
 use std::time::Duration;
 

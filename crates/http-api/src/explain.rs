@@ -8,8 +8,8 @@ use tollgate_limiter::{Entry, Policy};
 use tollgate_policy::{Charge, Matched};
 
 use crate::answer::{Answer, json};
+use crate::bodies::{ChargedLimit, DeniedPreview, Explained, ExplainedRule, OtherRule};
 use crate::query::{One, Told};
-use crate::shapes::{ChargedLimit, DeniedPreview, Explained, ExplainedRule, OtherRule};
 use crate::{decision, denied};
 
 /// Answers for one descriptor.

@@ -5,30 +5,30 @@
 //! Not here: sockets and TLS (`net`), how a decision reads as fields (`headers`), deciding (`limiter`).
 
 mod admin;
+mod algorithm_table;
 mod answer;
 mod api;
+mod bodies;
 mod body;
+mod buffers;
 mod check;
-mod choosing;
 mod connection;
 mod decision;
 mod denied;
-mod desk;
 mod explain;
+mod json_body;
 mod node;
 mod openapi;
 mod operations;
 mod page;
+mod parsed;
 mod query;
-mod read;
 mod reserve;
 mod route;
 mod scan;
 mod settings;
-mod shapes;
-mod sheet;
+mod status;
 mod token;
-mod views;
 
 pub use api::{HttpApi, PeerJson};
 pub use explain::refusal_as_text;

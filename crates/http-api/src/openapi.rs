@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::answer::Problem;
-use crate::operations::{Access, OPERATIONS, Operation, Route};
-use crate::shapes::{
+use crate::bodies::{
     CancelRequest, CheckAnswer, CheckBody, CommitRequest, Counters, Explained, Readiness, Reservation,
     ReserveRequest, Rules, Settlement,
 };
+use crate::operations::{Access, OPERATIONS, Operation, Route};
 
 static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
 

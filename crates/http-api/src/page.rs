@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use tollgate_store::Store;
 
+use crate::algorithm_table;
 use crate::api::HttpApi;
-use crate::choosing;
 use crate::operations::{Access, OPERATIONS};
 
 /// Nothing but the page's own style.
@@ -23,7 +23,7 @@ code, pre { font-family: ui-monospace, monospace; font-size: 90% } pre { overflo
 </style>
 ";
 
-impl<S: Store, L: Store> HttpApi<S, L> {
+impl<S: Store> HttpApi<S> {
     /// The page.
     pub(crate) fn page(&self) -> String {
         let rules = self.limiter.rules();
@@ -60,7 +60,7 @@ impl<S: Store, L: Store> HttpApi<S, L> {
             let _ = writeln!(page, "<tr><td><code>{method} {path}</code><td>{}{token}", operation.summary);
         }
         page.push_str("</table>\n<h2>Which algorithm?</h2>\n");
-        page.push_str(&choosing::table());
+        page.push_str(&algorithm_table::table());
         page
     }
 }

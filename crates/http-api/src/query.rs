@@ -6,8 +6,8 @@ use hyper::HeaderMap;
 use tollgate_policy::did_you_mean;
 
 use crate::answer::Refusal;
-use crate::read::MAX_HITS;
-use crate::sheet::{Ask, Caps, Part, Sheet, Text};
+use crate::json_body::MAX_HITS;
+use crate::parsed::{Ask, Caps, Part, Sheet, Text};
 
 /// The parameters of a query in their order, decoded. One without `=` has an empty value.
 pub(crate) fn parameters(query: &str) -> impl Iterator<Item = Result<(Text<'_>, Text<'_>), Refusal>> {

@@ -13,18 +13,18 @@ use tollgate_store::Store;
 
 use crate::answer::{Answer, JSON, Refusal, answer, json};
 use crate::api::HttpApi;
+use crate::bodies::{CancelRequest, CommitRequest, Ending as EndingShape, Settlement};
+use crate::buffers::Desk;
 use crate::decision::{self, millis};
-use crate::desk::Desk;
-use crate::read::{self, Terms};
-use crate::shapes::{CancelRequest, CommitRequest, Ending as EndingShape, Settlement};
+use crate::json_body::{self, Terms};
 
-impl<S: Store, L: Store> HttpApi<S, L> {
+impl<S: Store> HttpApi<S> {
     /// Answers `/v1/reserve`. A denial is an answer like any other, without an id.
     pub(crate) async fn reserve(&self, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
         let mut desk = Desk::take();
         let Desk { room, scratch, out } = &mut *desk;
         let mut sheet = room.sheet();
-        let terms = read::reserve(body, &mut sheet, self.caps)?;
+        let terms = json_body::reserve(body, &mut sheet, self.caps)?;
         let entries = room.entries(&sheet);
         let descriptors = room.descriptors(&sheet, &entries);
         sheet.check(&descriptors)?;

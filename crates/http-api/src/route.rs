@@ -25,7 +25,7 @@ use crate::{admin, body, explain, openapi, page, query};
 /// The most that `/json` reads of a body, as before there were settings for it.
 const MAX_PEER_BODY: usize = 64 * 1024;
 
-impl<S: Store + 'static, L: Store + 'static> HttpApi<S, L> {
+impl<S: Store + 'static> HttpApi<S> {
     /// Answers `request`. A panic costs this one request.
     pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Answer {
         let mut routed = pin!(self.route(request));

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use crate::read::MAX_HITS;
-use crate::sheet::{Ask, Caps, Part, Sheet};
+use crate::json_body::MAX_HITS;
+use crate::parsed::{Ask, Caps, Part, Sheet};
 
 /// Reads `body` into `sheet`, which is empty; false, and an empty sheet, when it is not as usual.
 pub(crate) fn check<'b>(body: &'b [u8], sheet: &mut Sheet<'b>, caps: Caps) -> bool {
@@ -210,7 +210,7 @@ mod tests {
     fn agrees(text: &str) {
         let (mut fast, mut slow) = (Sheet::default(), Sheet::default());
         if check(text.as_bytes(), &mut fast, CAPS) {
-            crate::read::check(text.as_bytes(), &mut slow, CAPS).expect(text);
+            crate::json_body::check(text.as_bytes(), &mut slow, CAPS).expect(text);
             assert_eq!(format!("{fast:?}"), format!("{slow:?}"), "{text}");
         } else {
             assert_eq!(format!("{fast:?}"), format!("{slow:?}"), "{text} leaves something behind");

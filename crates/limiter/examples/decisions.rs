@@ -6,7 +6,8 @@
 //! ```
 //! A hundred thousandth of the difference is the cost of one. `store` takes from the store alone, by a ready key; `decide` and
 //! `deny` are whole decisions about one descriptor, `two` about two, `together` about two that are charged together; `throttle` and
-//! `throttle-deny` bring their own quota, sixteen at a time; `reserve` holds a permit and commits it.
+//! `throttle-deny` bring their own quota, sixteen at a time; `reserve` holds a permit and commits it;
+//! `outage` decides while a shared store is down.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,8 +17,10 @@ use tollgate_limiter::{
     Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, ReserveTerms, Scratch, Throttle,
 };
 use tollgate_policy::{Options, Source};
+use tollgate_store::suite::OutageStore;
 use tollgate_store::{Charge, Key, Store, Take, Verdicts, block_on};
 use tollgate_store_memory::MemoryStore;
+use tollgate_store_routed::RoutedStore;
 
 const RULES: &str = "
 domain: shop
@@ -34,6 +37,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let text = if what == "together" { format!("{RULES}\ncharge: together") } else { RULES.to_owned() };
     let policy = Policy::parse(&[Source { name: "shop.yaml".into(), text }], &Options::default())?;
     let quota = policy.rules().next().ok_or("no rule")?.limits[0].quota.clone();
+    if what == "outage" {
+        return outage(rounds);
+    }
     let limiter: Limiter<MemoryStore> =
         Limiter::new(policy, MemoryStore::default(), LimiterSettings::default());
     let [mine, theirs, denied] = [
@@ -74,6 +80,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let answer = block_on(limiter.decide(black_box(&request), black_box(NOON), &mut scratch))?;
             black_box(answer.is_admitted());
         }
+    }
+    Ok(())
+}
+
+/// Decides while the store is down, by this node's share.
+fn outage(rounds: u32) -> Result<(), Box<dyn std::error::Error>> {
+    let text = RULES.replace("unit: minute", "on_store_failure: local, unit: minute");
+    let policy = Policy::parse(&[Source { name: "shop.yaml".into(), text }], &Options::default())?;
+    let store: RoutedStore<OutageStore, _> =
+        RoutedStore::new(OutageStore::default().down(), MemoryStore::default());
+    let limiter = Limiter::new(policy, store, LimiterSettings::default());
+    let mine = [Entry { key: "api_key", value: "0123456789abcdefghij" }];
+    let descriptors = [Descriptor::new(&mine)];
+    let request = Request { domain: "shop", descriptors: &descriptors, hits: 1 };
+    let mut scratch = Scratch::new();
+    for _ in 0..rounds {
+        let answer = block_on(limiter.decide(black_box(&request), black_box(NOON), &mut scratch))?;
+        black_box(answer.is_admitted());
     }
     Ok(())
 }

@@ -7,11 +7,8 @@ use std::sync::Arc;
 use tollgate_core::{Decision, Outcome, RetryAfter};
 use tollgate_policy::{Domain, Limit, Override, Policy, Rule};
 
-use crate::limiter::Rules;
-use crate::scratch::LimitRef;
-
-/// How long a caller is told to wait when a rule denies because its store is silent.
-pub(crate) const RETRY_DEGRADED: Duration = Duration::from_secs(1);
+use crate::rules::Rules;
+use crate::status::{Degraded, Kind, LimitRef, RETRY_DEGRADED, Status};
 
 /// The answer to one request. Holds the rules it was decided by, so that a reload meanwhile changes nothing in it.
 pub struct Answer<'s> {
@@ -21,64 +18,6 @@ pub struct Answer<'s> {
     pub(crate) is_shadowed: bool,
     pub(crate) statuses: &'s [Status],
     pub(crate) overrides: &'s [Override],
-}
-
-/// What is remembered of one descriptor while it is decided.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Status {
-    /// Place of its rule in the domain.
-    pub(crate) rule: Option<u32>,
-    pub(crate) kind: Kind,
-    /// The limit that is shown, and what its counter said.
-    pub(crate) limit: Option<LimitRef>,
-    pub(crate) decision: Option<Decision>,
-    pub(crate) remaining: u64,
-    pub(crate) hits: u64,
-    pub(crate) outcome: Outcome,
-    pub(crate) is_quota: bool,
-    /// It is limited by a rule in shadow mode.
-    pub(crate) is_shadow_rule: bool,
-    pub(crate) is_shadowed: bool,
-    pub(crate) is_charged: bool,
-    pub(crate) degraded: Option<Degraded>,
-}
-
-/// Why a descriptor's counters were asked or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Nothing limits it.
-    Free,
-    /// Its rule says so.
-    Unlimited,
-    /// Another rule of the request took its rule's place.
-    Replaced,
-    /// By its rule's limits.
-    Limited,
-    /// By the limit that came with it.
-    Overridden,
-}
-
-/// How a decision was made while the store gave none. The greater says more of an answer in which there are several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Degraded {
-    /// Let pass, as the rule says for that case.
-    Allowed,
-    /// Counted in this node's memory.
-    Local,
-    /// Denied, as the rule says for that case.
-    Denied,
-}
-
-impl Degraded {
-    /// The name in metrics and replies.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Denied => "deny",
-            Self::Allowed => "allow",
-            Self::Local => "local",
-        }
-    }
 }
 
 /// The answer to one descriptor.
@@ -96,12 +35,8 @@ pub struct DescriptorAnswer<'a> {
     pub decision: Option<Decision>,
     /// Permits asked for.
     pub hits: u64,
-    /// Its rule counts nothing and lets everything pass.
-    pub is_unlimited: bool,
-    /// Another rule of this request took the place of its rule.
-    pub is_replaced: bool,
-    /// The limit came with the request.
-    pub is_overridden: bool,
+    /// By what it is limited, or why by nothing.
+    pub kind: Kind,
     /// A soft limit: the request is denied only when all its soft limits deny.
     pub is_quota: bool,
     /// It would have been denied, but its rule is in shadow mode.
@@ -203,9 +138,7 @@ impl Answer<'_> {
                 outcome: status.outcome,
                 decision: status.decision,
                 hits: status.hits,
-                is_unlimited: status.kind == Kind::Unlimited,
-                is_replaced: status.kind == Kind::Replaced,
-                is_overridden: status.kind == Kind::Overridden,
+                kind: status.kind,
                 is_quota: status.is_quota,
                 is_shadowed: status.is_shadowed,
                 is_charged: status.is_charged,

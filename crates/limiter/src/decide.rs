@@ -3,22 +3,25 @@
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use tollgate_core::{Cost, Outcome, Timestamp};
+use tollgate_core::{Outcome, Timestamp};
 use tollgate_policy::{Charge, Domain, Override};
 use tollgate_store::{Key, Store, Take};
 
-use crate::answer::{Answer, Kind, Status};
-use crate::limiter::{Limiter, Rules};
+use crate::answer::Answer;
+use crate::charge::Batch;
+use crate::limiter::Limiter;
 use crate::observe::Global;
 use crate::observe::lanes::Seat;
 use crate::observe::meters::count_details;
-use crate::outage::Of;
+use crate::outage::Operation;
 use crate::plan::plan;
 use crate::request::{Descriptor, Request, RequestError};
-use crate::scratch::{Item, Scratch, rehouse};
-use crate::settle::{self, Said};
+use crate::rules::Rules;
+use crate::scratch::{Item, Scratch, recycle};
+use crate::settle;
+use crate::status::Status;
 
-impl<S: Store, L: Store> Limiter<S, L> {
+impl<S: Store> Limiter<S> {
     /// Decides `request` at `now`.
     ///
     /// Allocates nothing once `scratch` has grown to the size of the requests that come. When the future is dropped
@@ -63,7 +66,7 @@ impl<S: Store, L: Store> Limiter<S, L> {
         };
         plan(domain, request, &self.settings, domain.charge() == Charge::Together, scratch)?;
         if !scratch.items.is_empty() {
-            self.take(&rules, domain, now, scratch).await;
+            self.charge(domain, now, scratch).await;
         }
         let overall = settle::overall(&mut scratch.statuses);
         let domain = domain.index();
@@ -127,45 +130,22 @@ impl<S: Store, L: Store> Limiter<S, L> {
         Answer { rules, domain: Some(domain), overall, is_shadowed, statuses, overrides }
     }
 
-    /// Asks the store for every item of `scratch`, and lets the answers bind their descriptors.
-    async fn take(&self, rules: &Rules, domain: &Domain, now: Timestamp, scratch: &mut Scratch) {
-        let Scratch { items, keys, overrides, verdicts, statuses, takes: room, .. } = scratch;
-        let of = Of { rules, domain, overrides, keys, now };
-        let mut takes = rehouse(std::mem::take(room));
+    /// Charges every item of `scratch`, and lets the results bind their descriptors.
+    async fn charge(&self, domain: &Domain, now: Timestamp, scratch: &mut Scratch) {
+        let Scratch { items, keys, overrides, verdicts, statuses, takes: kept, .. } = scratch;
+        let mut takes = recycle(std::mem::take(kept));
         takes.extend(items.iter().map(|item| item.take(domain, overrides, keys)));
-        let mut is_charged = true;
-        // What became of items that are charged together, where the store gave no answer to one of them.
-        let mut settled = Vec::new();
-        match domain.charge() {
-            Charge::Each => self.take_each(&takes, now, verdicts).await,
-            Charge::Together => {
-                let hard = items.partition_point(|item| !item.soft);
-                if hard > 0 {
-                    let (takes, items) = (&takes[..hard], &mut items[..hard]);
-                    let answers = (&mut *verdicts, &mut settled);
-                    is_charged = self.take_together(of, takes, items, statuses, answers).await;
-                }
-                if hard < takes.len() {
-                    // What cannot deny the request is charged on its own, and only when the request is.
-                    let soft = &mut takes[hard..];
-                    if !is_charged {
-                        soft.iter_mut().for_each(|take| take.cost = Cost::PEEK);
-                    }
-                    self.take_each(soft, now, verdicts).await;
-                }
-            }
-        }
-        self.note_that_the_store_answers(verdicts);
+        let batch = Batch { domain, items, takes: &mut takes, statuses, verdicts, now };
+        let charged = match domain.charge() {
+            Charge::Each => self.charge_each(batch).await,
+            Charge::Together => self.charge_together(batch, Operation::Take).await,
+        };
+        self.note_store_answers(verdicts);
         for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate() {
             let status = &mut statuses[item.descriptor as usize];
-            let said = match (verdict, settled.get(at)) {
-                (Ok(decision), _) => Said::Decided(*decision),
-                (Err(_), Some(said)) => *said,
-                (Err(error), None) => self.without_the_store(of, item, status, error).await,
-            };
-            settle::bind(status, item, said, is_charged);
+            settle::bind(status, item, charged.result(at, verdict), charged.is_charged);
         }
-        *room = rehouse(takes);
+        *kept = recycle(takes);
     }
 }
 
@@ -173,25 +153,5 @@ impl Item {
     #[inline]
     pub(crate) fn take<'a>(&self, domain: &'a Domain, overrides: &'a [Override], keys: &'a [u8]) -> Take<'a> {
         Take { key: Key(self.key(keys)), quota: self.quota(domain, overrides), cost: self.cost }
-    }
-}
-
-impl Status {
-    /// Nothing limits it.
-    pub(crate) const fn free(hits: u64) -> Self {
-        Self {
-            rule: None,
-            kind: Kind::Free,
-            limit: None,
-            decision: None,
-            remaining: 0,
-            hits,
-            outcome: Outcome::Admit,
-            is_quota: false,
-            is_shadow_rule: false,
-            is_shadowed: false,
-            is_charged: false,
-            degraded: None,
-        }
     }
 }

@@ -11,13 +11,15 @@ use tollgate_policy::{Domain, Entry, show_span};
 use tollgate_store::Store;
 use tracing::Level;
 
-use crate::answer::Status;
-use crate::limiter::{Limiter, Rules};
+use crate::limiter::Limiter;
 use crate::observe::lanes::{Lanes, Seat};
 use crate::observe::top::{Slot, Text};
 use crate::request::Request;
-use crate::scratch::LimitRef;
-use crate::throttle::{Throttle, Throttled};
+use crate::rules::Rules;
+use crate::status::LimitRef;
+use crate::status::Status;
+use crate::throttle::Throttle;
+use crate::throttled::Throttled;
 
 /// Target of the lines.
 pub const DENIED: &str = "tollgate::denied";
@@ -71,7 +73,7 @@ macro_rules! event_at {
     };
 }
 
-impl<S: Store, L: Store> Limiter<S, L> {
+impl<S: Store> Limiter<S> {
     /// Takes note of the denials among `statuses`. Most of a flood are only looked at, in line.
     #[inline(always)]
     pub(crate) fn note_denials(

@@ -1,150 +1,55 @@
-//! One counter, looked at or forgotten: by the domain and entries that a request would bring.
+//! Keys of counters that belong to no rule alone: this node's share of a quota, and quotas that came with the request.
+//!
+//! Such a key begins with a control character, with which no rule's key begins, and holds the rate: another rate is another
+//! counter. Not here: keys of rules (`policy`).
 
-use tollgate_core::{Decision, Quota, Timestamp};
-use tollgate_policy::{Entry, OnStoreFailure, Rule};
-use tollgate_store::{Inspection, Key, Store, StoreError};
+use tollgate_core::{Cost, Period, Quota};
+use tollgate_store::{Key, Take};
 
-use crate::answer::Degraded;
-use crate::limiter::Limiter;
-use crate::outage::write_own_key;
+/// First byte of the key of a share; no quota that came with a request has it.
+const SHARE: u8 = 14;
 
-/// What is kept for one limit of the rule that a descriptor falls under.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KeyReport {
-    /// The rule's path, such as `api_key → plan=gold`.
-    pub rule: String,
-    /// The limit in words: `5 per minute, fixed_window`.
-    pub limit: String,
-    /// The counter's key; what is not printable is escaped.
-    pub key: String,
-    /// What a peek answers.
-    pub decision: Decision,
-    /// Something is kept; else the answer is that of a fresh quota. Of a reset: there was something to forget.
-    pub is_tracked: bool,
-    /// The store gave no answer, and this is what the node would decide by: its own count of its share of the limit.
-    pub degraded: Option<Degraded>,
+/// This node's part of a quota, by which it decides alone, and the counter of that part.
+#[derive(Debug)]
+pub(crate) struct Share {
+    key: Vec<u8>,
+    pub(crate) quota: Quota,
 }
 
-/// Why there is no counter to speak of.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyError {
-    /// No file is about the domain.
-    #[error("there is no domain {0:?}, so nothing is counted for it")]
-    UnknownDomain(String),
-    /// No rule limits the descriptor.
-    #[error("no rule of domain {domain:?} limits {asked}; `/v1/explain` says why")]
-    NoRule {
-        /// The domain.
-        domain: String,
-        /// The entries, as `key=value`.
-        asked: String,
-    },
-    /// The rule says `unlimited`: nothing is counted.
-    #[error("rule {0} is unlimited, so nothing is counted for it")]
-    Unlimited(String),
-    /// The store gave no answer, and this node counts nothing itself. Of a reset: some of the counters may have been forgotten.
-    #[error("{0}")]
-    Store(#[from] StoreError),
-}
-
-impl<S: Store, L: Store> Limiter<S, L> {
-    /// What is kept for a descriptor of `entries`: one report for each limit of its rule. Changes nothing. While the store gives no
-    /// answer, a rule that decides by this node's share (`on_store_failure: local`) tells of that one.
-    ///
-    /// # Errors
-    /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
-    pub async fn inspect(
-        &self,
-        domain: &str,
-        entries: &[Entry<'_>],
-        now: Timestamp,
-    ) -> Result<Vec<KeyReport>, KeyError> {
-        self.each_counter(domain, entries, false, now).await
+impl Share {
+    /// The part of one of `nodes` nodes of the counter `key`. The part is counted in this node's memory.
+    pub(crate) fn new(key: Key<'_>, quota: &Quota, nodes: u32) -> Self {
+        let quota = quota.share_of(nodes);
+        let mut bytes = Vec::with_capacity(HEAD + key.0.len());
+        write_head(SHARE, &quota, &mut bytes);
+        bytes.extend_from_slice(key.0);
+        Self { key: bytes, quota }
     }
 
-    /// Forgets what is kept for a descriptor of `entries`, so that its next request finds fresh quotas: one report for each limit
-    /// of its rule, as it stands afterwards.
-    ///
-    /// # Errors
-    /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
-    pub async fn reset(
-        &self,
-        domain: &str,
-        entries: &[Entry<'_>],
-        now: Timestamp,
-    ) -> Result<Vec<KeyReport>, KeyError> {
-        self.each_counter(domain, entries, true, now).await
+    pub(crate) fn key(&self) -> Key<'_> {
+        Key(&self.key)
     }
 
-    async fn each_counter(
-        &self,
-        domain: &str,
-        entries: &[Entry<'_>],
-        forget: bool,
-        now: Timestamp,
-    ) -> Result<Vec<KeyReport>, KeyError> {
-        let rules = self.rules.load_full();
-        let rule = find(rules.policy(), domain, entries)?;
-        let mut reports = Vec::with_capacity(rule.limits.len());
-        for (index, limit) in rule.limits.iter().enumerate() {
-            let mut bytes = Vec::new();
-            rule.write_key(index, domain, entries, &mut bytes);
-            let (key, quota) = (Key(&bytes), &limit.quota);
-            // What this node counts itself while the store gives no answer.
-            let share = quota.share_of(self.store.live_nodes());
-            let mut own_key = Vec::new();
-            write_own_key(&share, key.0, &mut own_key);
-            let looked = match self.own(quota) {
-                Some(local) => look(local, key, quota, forget, now).await,
-                None => look(&self.store, key, quota, forget, now).await,
-            };
-            let ((was_tracked, inspection), degraded) = match (looked, &self.local) {
-                (Ok(looked), _) => (looked, None),
-                (Err(_), Some(local)) if !forget && rule.on_store_failure == OnStoreFailure::Local => {
-                    (look(local, Key(&own_key), &share, false, now).await?, Some(Degraded::Local))
-                }
-                (Err(error), _) => return Err(error.into()),
-            };
-            if let (true, Some(local)) = (forget, &self.local) {
-                local.reset(Key(&own_key), &share, now).await?;
-            }
-            reports.push(KeyReport {
-                rule: rule.path.clone(),
-                limit: limit.to_string(),
-                key: bytes.escape_ascii().to_string(),
-                decision: inspection.decision,
-                is_tracked: if forget { was_tracked } else { inspection.is_tracked },
-                degraded,
-            });
-        }
-        Ok(reports)
+    pub(crate) fn take(&self, cost: Cost) -> Take<'_> {
+        Take { key: self.key(), quota: &self.quota, cost }
     }
 }
 
-/// Forgets `key` if asked to, and looks at it: whether there was something to forget, and what is there now.
-async fn look<S: Store>(
-    store: &S,
-    key: Key<'_>,
-    quota: &Quota,
-    forget: bool,
-    now: Timestamp,
-) -> Result<(bool, Inspection), StoreError> {
-    let was_tracked = if forget { store.reset(key, quota, now).await? } else { false };
-    Ok((was_tracked, store.inspect(key, quota, now).await?))
-}
+const HEAD: usize = 14;
 
-fn find<'a>(
-    policy: &'a tollgate_policy::Policy,
-    domain: &str,
-    entries: &[Entry<'_>],
-) -> Result<&'a Rule, KeyError> {
-    let rules = policy.domain(domain).ok_or_else(|| KeyError::UnknownDomain(domain.to_owned()))?;
-    let rule = rules.find(entries).filter(|rule| rule.unlimited || !rule.limits.is_empty());
-    let rule = rule.ok_or_else(|| KeyError::NoRule {
-        domain: domain.to_owned(),
-        asked: entries.iter().map(|it| format!("{}={}", it.key, it.value)).collect::<Vec<_>>().join(", "),
-    })?;
-    if rule.unlimited { Err(KeyError::Unlimited(rule.path.clone())) } else { Ok(rule) }
+/// Appends a kind and the rate of `quota`: always [`HEAD`] bytes, so that no key runs into another.
+#[inline]
+pub(crate) fn write_head(kind: u8, quota: &Quota, out: &mut Vec<u8>) {
+    // 2^40 is above the largest limit that a quota may have; no limit at all has no counter.
+    let limit = quota.limit().min((1 << 40) - 1);
+    let period = match quota.period() {
+        Period::Span(span) => u64::try_from(span.as_nanos()).unwrap_or(u64::MAX),
+        Period::Civil { unit, .. } => u64::MAX - 1 - *unit as u64,
+        _ => u64::MAX,
+    };
+    let mut head = [0; HEAD];
+    head[0] = kind;
+    head[1..6].copy_from_slice(&limit.to_be_bytes()[3..]);
+    head[6..].copy_from_slice(&period.to_be_bytes());
+    out.extend_from_slice(&head);
 }

@@ -4,8 +4,9 @@
 //! store's counters and answers; the transport writes its own reply from the [`Answer`].
 //! Not here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters (stores).
 
+mod admin;
 mod answer;
-mod at_once;
+mod charge;
 mod decide;
 mod denied;
 pub mod explain;
@@ -18,24 +19,30 @@ pub mod reload;
 mod report;
 mod request;
 mod reserve;
+mod rules;
 mod scratch;
+mod settings;
 mod settle;
+mod status;
 mod throttle;
-mod together;
+mod throttled;
 mod trace;
 
-pub use answer::{Answer, Degraded, DescriptorAnswer};
-pub use at_once::{AT_ONCE, at_once};
+pub use admin::{KeyError, KeyReport};
+pub use answer::{Answer, DescriptorAnswer};
 pub use denied::DENIED;
-pub use keys::{KeyError, KeyReport};
-pub use limiter::{Limiter, LimiterSettings, Rules};
+pub use limiter::{Limiter, MAX_IN_FLIGHT};
 pub use report::{DomainReport, Report, RuleReport, TopKey, Totals};
 pub use request::{Descriptor, LimitOverride, Request, RequestError};
 pub use reserve::{
     BadReservationId, Ending, ReservationId, ReserveError, ReserveTerms, Reserved, SettleError, Settled,
 };
+pub use rules::Rules;
 pub use scratch::Scratch;
-pub use throttle::{Throttle, Throttled};
+pub use settings::LimiterSettings;
+pub use status::{Degraded, Kind};
+pub use throttle::Throttle;
+pub use throttled::Throttled;
 /// What transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit};
 pub use trace::CALL;

@@ -23,9 +23,9 @@ use details::Details;
 use lanes::{Lanes, Seat};
 use meters::{Meters, Of, RuleLanes};
 
-use crate::limiter::LimiterSettings;
 use crate::reserve::table::Table;
-use crate::throttle::Throttled;
+use crate::settings::LimiterSettings;
+use crate::throttled::Throttled;
 
 /// Of what [`Metrics::render`] writes: OpenMetrics 1.0 text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

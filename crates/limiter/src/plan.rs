@@ -3,10 +3,10 @@
 use tollgate_core::{Cost, Outcome};
 use tollgate_policy::{Domain, Override, Rule};
 
-use crate::answer::{Kind, Status};
-use crate::limiter::LimiterSettings;
 use crate::request::{Descriptor, Request, RequestError};
-use crate::scratch::{Item, LimitRef, Scratch};
+use crate::scratch::{Item, Scratch};
+use crate::settings::LimiterSettings;
+use crate::status::{Kind, LimitRef, Status};
 
 /// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those that cannot deny
 /// the request last where all others are charged together.

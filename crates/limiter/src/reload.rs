@@ -88,8 +88,8 @@ impl Reloader {
     ///
     /// # Errors
     /// No thread could be started; nothing is watched.
-    pub fn start<S: Store, L: Store>(
-        limiter: Arc<Limiter<S, L>>,
+    pub fn start<S: Store>(
+        limiter: Arc<Limiter<S>>,
         clock: Arc<dyn Clock>,
         settings: ReloadSettings,
     ) -> std::io::Result<Self> {
@@ -148,8 +148,8 @@ impl Drop for Reloader {
 type Content = Result<Vec<Source>, String>;
 
 /// The thread's own.
-struct Worker<S: Store, L: Store> {
-    limiter: Arc<Limiter<S, L>>,
+struct Worker<S: Store> {
+    limiter: Arc<Limiter<S>>,
     clock: Arc<dyn Clock>,
     settings: ReloadSettings,
     shared: Arc<Shared>,
@@ -159,7 +159,7 @@ struct Worker<S: Store, L: Store> {
     seen: Option<u64>,
 }
 
-impl<S: Store, L: Store> Worker<S, L> {
+impl<S: Store> Worker<S> {
     fn run(mut self) {
         let mut is_forced = false;
         loop {

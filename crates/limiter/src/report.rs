@@ -84,7 +84,7 @@ impl Totals {
     }
 }
 
-impl<S: Store, L: Store> Limiter<S, L> {
+impl<S: Store> Limiter<S> {
     /// What is in force, and what came of it.
     #[must_use]
     pub fn report(&self, now: Timestamp) -> Report {

@@ -6,7 +6,7 @@ use tollgate_core::{Cost, Quota};
 use tollgate_policy::{Domain, Override};
 use tollgate_store::{Take, Verdicts};
 
-use crate::answer::Status;
+use crate::status::{LimitRef, Status};
 
 /// Buffers that a caller keeps and lends to [`Limiter::decide`](crate::Limiter::decide); they grow to the largest request
 /// seen. One for each request that is being decided at the same time: a thread's, a connection's or a task's.
@@ -25,15 +25,6 @@ pub struct Scratch {
     pub(crate) ends: Vec<usize>,
     /// Empty between decisions; only its room is kept.
     pub(crate) takes: Vec<Take<'static>>,
-}
-
-/// Which limit an item or a status is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LimitRef {
-    /// Of the descriptor's rule.
-    Rule(u32),
-    /// Of the request's overrides.
-    Override(u32),
 }
 
 /// One take to be made.
@@ -92,8 +83,8 @@ impl Scratch {
     }
 }
 
-/// The room of an emptied vector, for takes of another lifetime: collecting in place moves it without a copy.
-pub(crate) fn rehouse<'a>(mut takes: Vec<Take<'_>>) -> Vec<Take<'a>> {
+/// The buffer of `takes`, emptied, for takes of another lifetime: collecting in place moves it without a copy.
+pub(crate) fn recycle<'a>(mut takes: Vec<Take<'_>>) -> Vec<Take<'a>> {
     takes.clear();
     takes.into_iter().map(|_| unreachable!("it is empty")).collect()
 }

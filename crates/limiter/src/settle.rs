@@ -3,30 +3,30 @@
 use tollgate_core::{Decision, Outcome, RetryAfter};
 use tollgate_policy::OnStoreFailure;
 
-use crate::answer::{Degraded, Status};
 use crate::scratch::Item;
+use crate::status::{Degraded, Status};
 
-/// What one item's counter said, or what its rule says without.
+/// What became of one item.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Said {
-    /// The counter answered.
+pub(crate) enum ItemResult {
+    /// The store answered.
     Decided(Decision),
-    /// This node's memory answered for it.
-    Locally(Decision),
-    /// Nobody answered.
-    Nothing(OnStoreFailure),
+    /// This node decided by its share, as one of `nodes`.
+    ByShare { decision: Decision, nodes: u32 },
+    /// Nothing counted it; its rule says what that means.
+    Unanswered(OnStoreFailure),
 }
 
-/// Lets what `item`'s counter said bind its descriptor, if it is tighter than what binds it so far.
+/// Lets `result` bind the descriptor of `item`, if it is tighter than what binds it so far.
 ///
 /// `is_charged`: whether an admitted take was in fact taken.
 #[inline(always)]
-pub(crate) fn bind(status: &mut Status, item: &Item, said: Said, is_charged: bool) {
-    let (decision, degraded) = match said {
-        Said::Decided(decision) => (Some(decision), None),
-        Said::Locally(decision) => (Some(decision), Some(Degraded::Local)),
-        Said::Nothing(OnStoreFailure::Deny) => (None, Some(Degraded::Denied)),
-        Said::Nothing(_) => (None, Some(Degraded::Allowed)),
+pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_charged: bool) {
+    let (decision, degraded) = match result {
+        ItemResult::Decided(decision) => (Some(decision), None),
+        ItemResult::ByShare { decision, .. } => (Some(decision), Some(Degraded::Local)),
+        ItemResult::Unanswered(OnStoreFailure::Deny) => (None, Some(Degraded::Denied)),
+        ItemResult::Unanswered(_) => (None, Some(Degraded::Allowed)),
     };
     status.degraded = status.degraded.or(degraded);
     if degraded == Some(Degraded::Allowed) {
@@ -36,8 +36,8 @@ pub(crate) fn bind(status: &mut Status, item: &Item, said: Said, is_charged: boo
     let is_admitted = outcome == Outcome::Admit;
     status.is_charged |= is_admitted && is_charged;
     let mut remaining = decision.map_or(0, |decision| decision.remaining());
-    if is_admitted && !is_charged && !item.soft {
-        // It was answered as if taken, and was not; a soft one was only peeked at.
+    if is_admitted && !is_charged {
+        // It was answered as if taken, and was not. (The cost of one that was only peeked at is zero by now.)
         remaining = remaining.saturating_add(item.cost.permits());
     }
     let is_tighter = match (status.limit, status.outcome, outcome) {

@@ -6,20 +6,18 @@
 //! [setting](crate::LimiterSettings::throttle_on_store_failure).
 //! Not here: rules ([`decide`](crate::Limiter::decide)), what a protocol makes of the answer (transports).
 
-use std::time::Duration;
-
-use tollgate_core::{
-    Algorithm, Align, Cost, Decision, LeakyForm, Outcome, Quota, Refill, RetryAfter, Timestamp,
-};
+use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Quota, Refill, Timestamp};
 use tollgate_policy::OnStoreFailure;
 use tollgate_store::{Charge, Key, Store, StoreError, Take, Verdicts};
 
-use crate::answer::{Degraded, RETRY_DEGRADED};
+use crate::keys::write_head;
 use crate::limiter::Limiter;
-use crate::observe::Global;
 use crate::observe::lanes::Seat;
-use crate::outage::{write_head, write_own_key};
-use crate::scratch::{Scratch, rehouse};
+use crate::outage::{Failed, Mode};
+use crate::scratch::{Scratch, recycle};
+use crate::settle::ItemResult;
+use crate::status::Degraded;
+use crate::throttled::Throttled;
 
 /// One question with its own quota.
 #[derive(Clone, Copy, Debug)]
@@ -32,49 +30,7 @@ pub struct Throttle<'a> {
     pub cost: Cost,
 }
 
-/// The answer to a [`Throttle`].
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Throttled {
-    /// May it pass?
-    pub outcome: Outcome,
-    /// What its counter said; `None` when the store gave no answer.
-    pub decision: Option<Decision>,
-    /// The store gave no answer, and this is how it was decided then.
-    pub degraded: Option<Degraded>,
-}
-
-impl Throttled {
-    /// True when it may pass.
-    #[must_use]
-    pub const fn is_admitted(&self) -> bool {
-        matches!(self.outcome, Outcome::Admit)
-    }
-
-    /// Permits left; 0 when the store gave no answer.
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
-        self.decision.map_or(0, |decision| decision.remaining())
-    }
-
-    /// How long until this cost fits; a second when it is denied because the store gave no answer.
-    #[must_use]
-    pub fn retry_after(&self) -> RetryAfter {
-        match (&self.decision, self.outcome) {
-            (Some(decision), _) => decision.retry_after(),
-            (None, Outcome::Admit) => RetryAfter::Now,
-            (None, Outcome::Deny) => RetryAfter::After(RETRY_DEGRADED),
-        }
-    }
-
-    /// How long until the full quota is there again; zero when the store gave no answer.
-    #[must_use]
-    pub fn reset_after(&self) -> Duration {
-        self.decision.map_or(Duration::ZERO, |decision| decision.reset_after())
-    }
-}
-
-impl<S: Store, L: Store> Limiter<S, L> {
+impl<S: Store> Limiter<S> {
     /// Decides questions that bring their own quotas, each on its own and in order, in one call to the store; pushes one answer
     /// each onto `out` (what is there already stays).
     ///
@@ -109,12 +65,12 @@ impl<S: Store, L: Store> Limiter<S, L> {
             return;
         }
         scratch.clear();
-        let Scratch { keys, ends, verdicts, takes: room, .. } = scratch;
+        let Scratch { keys, ends, verdicts, takes: kept, .. } = scratch;
         for ask in asks {
             write_key(ask, keys);
             ends.push(keys.len());
         }
-        let mut takes = rehouse(std::mem::take(room));
+        let mut takes = recycle(std::mem::take(kept));
         let mut start = 0;
         takes.extend(asks.iter().zip(ends.iter()).map(|(ask, &end)| {
             let key = Key(&keys[start..end]);
@@ -124,13 +80,16 @@ impl<S: Store, L: Store> Limiter<S, L> {
         self.store.take(&takes, Charge::Each, now, verdicts).await;
         let seat = Seat::here();
         self.metrics.count_batch(seat, takes.len());
-        self.note_that_the_store_answers(verdicts);
-        for ((ask, take), verdict) in asks.iter().zip(&takes).zip(verdicts.iter()) {
-            let throttled = match verdict {
-                Ok(decision) => {
-                    Throttled { outcome: decision.outcome(), decision: Some(*decision), degraded: None }
-                }
-                Err(error) => self.throttle_without_the_store(take, now, error).await,
+        self.note_store_answers(verdicts);
+        let instead = match verdicts.iter().all(Result::is_ok) {
+            true => Vec::new(),
+            false => Box::pin(self.throttle_without_store(&takes, verdicts, now)).await,
+        };
+        for (at, (ask, verdict)) in asks.iter().zip(verdicts.iter()).enumerate() {
+            let throttled = match (verdict, instead.get(at)) {
+                (Err(_), Some(throttled)) => *throttled,
+                (Err(_), None) => Throttled::unanswered(self.settings.throttle_on_store_failure),
+                (Ok(decision), _) => Throttled::decided(*decision, None),
             };
             self.metrics.count_throttle(seat, ask.cost, &throttled);
             if !throttled.is_admitted() {
@@ -138,40 +97,41 @@ impl<S: Store, L: Store> Limiter<S, L> {
             }
             out.push(throttled);
         }
-        *room = rehouse(takes);
+        *kept = recycle(takes);
     }
 
+    /// The answers to a batch that the store did not answer whole, one for each take.
     #[cold]
-    async fn throttle_without_the_store(
+    async fn throttle_without_store(
         &self,
-        take: &Take<'_>,
+        takes: &[Take<'_>],
+        verdicts: &Verdicts,
         now: Timestamp,
-        error: &StoreError,
-    ) -> Throttled {
-        // It never can, and was not asked: no outage, but how such limits are counted beside that store.
-        let is_own = matches!(error, StoreError::Unsupported { .. }) && self.local.is_some();
-        let way = if is_own { OnStoreFailure::Local } else { self.settings.throttle_on_store_failure };
-        if !is_own {
-            self.metrics.count(Seat::here(), Global::StoreErrors, 1);
-            self.note_that_the_store_fails(error, now);
-        }
-        if let (OnStoreFailure::Local, Some(local)) = (way, &self.local) {
-            let share = take.quota.share_of(self.store.live_nodes());
-            let (mut key, mut verdicts) = (Vec::new(), Verdicts::new());
-            write_own_key(&share, take.key.0, &mut key);
-            let take = Take { key: Key(&key), quota: &share, cost: take.cost };
-            local.take(&[take], Charge::Each, now, &mut verdicts).await;
-            if let Some(Ok(decision)) = verdicts.pop() {
-                let degraded = (!is_own).then_some(Degraded::Local);
-                return Throttled { outcome: decision.outcome(), decision: Some(decision), degraded };
-            }
-        }
-        match way {
-            OnStoreFailure::Deny => {
-                Throttled { outcome: Outcome::Deny, decision: None, degraded: Some(Degraded::Denied) }
-            }
-            _ => Throttled { outcome: Outcome::Admit, decision: None, degraded: Some(Degraded::Allowed) },
-        }
+    ) -> Vec<Throttled> {
+        // This store cannot count such limits and was not asked, so this is not an outage.
+        let is_unsupported =
+            |error: &StoreError| matches!(error, StoreError::Unsupported { .. }) && self.store.has_local();
+        let failed = Failed { mode: Mode::EACH, takes, verdicts, now };
+        let fell_back = self
+            .fall_back(failed, |_, error| {
+                if is_unsupported(error) {
+                    return OnStoreFailure::Local;
+                }
+                self.count_store_error(error, now);
+                self.settings.throttle_on_store_failure
+            })
+            .await;
+        let results = fell_back.results.into_iter().zip(verdicts);
+        results
+            .map(|(result, verdict)| match result {
+                ItemResult::Decided(decision) => Throttled::decided(decision, None),
+                ItemResult::ByShare { decision, .. } => {
+                    let is_outage = !verdict.as_ref().is_err_and(is_unsupported);
+                    Throttled::decided(decision, is_outage.then_some(Degraded::Local))
+                }
+                ItemResult::Unanswered(way) => Throttled::unanswered(way),
+            })
+            .collect()
     }
 }
 

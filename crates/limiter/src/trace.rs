@@ -15,7 +15,7 @@ use tracing::field::Empty;
 use crate::answer::Answer;
 use crate::limiter::Limiter;
 use crate::observe::meters::THROTTLE;
-use crate::throttle::Throttled;
+use crate::throttled::Throttled;
 
 /// Target of the spans.
 pub const CALL: &str = "tollgate::call";
@@ -40,7 +40,7 @@ impl Sampling {
     }
 }
 
-impl<S: Store, L: Store> Limiter<S, L> {
+impl<S: Store> Limiter<S> {
     /// Samples this share of the requests from now on, from 0 (none; then `traceparent` counts for nothing either) to 1.
     pub fn set_trace_ratio(&self, ratio: f64) {
         self.sampling.set(ratio);

@@ -3,124 +3,13 @@
 
 mod common;
 
-use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use common::{Ask, NOON, ask_at, entries, of, policy};
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use common::{Ask, NOON, Routed, ask_at, beside_memory, cut, entries, of, policy};
 use tollgate_limiter::{Descriptor, Limiter, LimiterSettings, Request, ReserveTerms, Scratch};
-use tollgate_store::{
-    Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts, block_on,
-};
-
-/// The model behind a network: each call is waited for twice. Keys that hold `down` give no answer. What it is asked to take it
-/// takes with its answer; what it is asked to take back, it takes back once it has begun.
-#[derive(Default)]
-struct Far {
-    model: ModelStore,
-    down: Mutex<Option<&'static str>>,
-}
-
-/// Lets the caller wait so often.
-async fn wait(mut times: u32) {
-    poll_fn(|cx| {
-        cx.waker().wake_by_ref();
-        if times == 0 {
-            return Poll::Ready(());
-        }
-        times -= 1;
-        Poll::Pending
-    })
-    .await;
-}
-
-impl Far {
-    fn down(&self, word: Option<&'static str>) {
-        *self.down.lock().expect("no panic") = word;
-    }
-
-    fn is_down(&self, key: Key<'_>) -> bool {
-        let down = *self.down.lock().expect("no panic");
-        down.is_some_and(|word| String::from_utf8_lossy(key.0).contains(word))
-    }
-
-    /// Those that answer are charged, or none of them; the others are errors.
-    async fn all_or_none(
-        &self,
-        batch: &[Take<'_>],
-        hold: Option<Duration>,
-        now: Timestamp,
-        out: &mut Verdicts,
-    ) {
-        wait(2).await;
-        let up: Vec<_> = batch.iter().copied().filter(|take| !self.is_down(take.key)).collect();
-        let mut answers = Verdicts::new();
-        match hold {
-            Some(max_wait) => self.model.hold(&up, max_wait, now, &mut answers).await,
-            None => self.model.take(&up, Charge::Together, now, &mut answers).await,
-        }
-        let mut answers = answers.into_iter();
-        out.extend(batch.iter().map(|take| match self.is_down(take.key) {
-            true => Err(StoreError::Silent { store: self.name(), waited: Duration::from_millis(10) }),
-            false => answers.next().expect("one each"),
-        }));
-    }
-}
-
-impl Store for Far {
-    fn name(&self) -> StoreName {
-        StoreName::new("far")
-    }
-
-    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        match charge {
-            Charge::Together => self.all_or_none(batch, None, now, verdicts).await,
-            Charge::Each => {
-                for take in batch {
-                    self.all_or_none(&[*take], None, now, verdicts).await;
-                }
-            }
-        }
-    }
-
-    async fn give_back(&self, _: Key<'_>, _: &Quota, _: Cost, _: Timestamp) -> Result<Decision, StoreError> {
-        panic!("a caller who leaves would keep the rest from being given back")
-    }
-
-    async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
-        for take in batch {
-            assert!(!self.is_down(take.key), "it was never charged");
-            let _ = self.model.give_back(take.key, take.quota, take.cost, now).await?;
-        }
-        wait(2).await;
-        Ok(())
-    }
-
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        self.all_or_none(batch, Some(max_wait), now, verdicts).await;
-    }
-
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.model.charge(key, quota, cost, now).await
-    }
-
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        self.model.reset(key, quota, now).await
-    }
-
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        self.model.inspect(key, quota, now).await
-    }
-}
+use tollgate_store::block_on;
+use tollgate_store::suite::{Down, OutageStore};
 
 const RULES: &str = "
 domain: d
@@ -132,8 +21,12 @@ descriptors:
   - {key: shut, rate_limit: {unit: hour, requests_per_unit: 5000, on_store_failure: deny}}
   - {key: part, rate_limit: {unit: hour, requests_per_unit: 10, on_store_failure: local}}";
 
-fn limiter() -> Limiter<Far, ModelStore> {
-    Limiter::new(policy(RULES), Far::default(), LimiterSettings::default()).with_local(ModelStore::default())
+fn limiter() -> Limiter<Routed> {
+    Limiter::new(
+        policy(RULES),
+        beside_memory(OutageStore::default().with_waits(2)),
+        LimiterSettings::default(),
+    )
 }
 
 /// Polls so often at most, and then drops it.
@@ -146,7 +39,7 @@ fn polled<T>(future: impl Future<Output = T>, most: u32) -> Option<T> {
 }
 
 /// Asks for `asks`, or reserves them, and leaves after so many polls; whether it was admitted, where it stayed.
-fn left(limiter: &Limiter<Far, ModelStore>, asks: &[Ask<'_>], reserves: bool, most: u32) -> Option<bool> {
+fn left(limiter: &Limiter<Routed>, asks: &[Ask<'_>], reserves: bool, most: u32) -> Option<bool> {
     let lists: Vec<_> = asks.iter().map(|ask| entries(ask.entries)).collect();
     let descriptors: Vec<_> = asks
         .iter()
@@ -164,8 +57,8 @@ fn left(limiter: &Limiter<Far, ModelStore>, asks: &[Ask<'_>], reserves: bool, mo
     }
 }
 
-fn used(limiter: &Limiter<Far, ModelStore>, key: &str, limit: u64) -> u64 {
-    limiter.store().down(None);
+fn used(limiter: &Limiter<Routed>, key: &str, limit: u64) -> u64 {
+    cut(limiter, Down::Nothing);
     let seen = block_on(limiter.inspect("d", &entries(key), NOON)).expect("it answers");
     limit - seen[0].decision.remaining()
 }
@@ -184,7 +77,7 @@ fn a_caller_that_leaves_at_any_moment_leaves_nothing_half_charged() {
         for reserves in [false, true] {
             for most in 0.. {
                 let limiter = limiter();
-                limiter.store().down(down);
+                cut(&limiter, down.map_or(Down::Nothing, Down::Holding));
                 let heard = left(&limiter, asks, reserves, most);
                 let what = format!("{down:?}, {} asks, reserves: {reserves}, {most} polls", asks.len());
                 let stands = heard == Some(true);
@@ -210,7 +103,7 @@ fn a_limit_that_answers_holds_while_another_gives_no_answer() {
         ("shut", [of("few=1"), of("shut=1")], "OVER: ok 10/10, over 0/5000 degraded:deny in 1s", 0),
     ] {
         let limiter = limiter();
-        limiter.store().down(Some(down));
+        cut(&limiter, Down::Holding(down));
         let said: Vec<_> = (0..200).map(|_| ask_at(&limiter, "d", &asks, NOON)).collect();
         assert_eq!(said[0], want);
         assert_eq!(said.iter().filter(|it| it.starts_with("OK")).count(), admitted, "{down}");

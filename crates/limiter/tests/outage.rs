@@ -3,17 +3,16 @@
 
 mod common;
 
-use std::sync::atomic::Ordering::SeqCst;
-
 use std::time::Duration;
 
-use common::{Ask, Moody, NOON, Partly, ask_at, entries, of, policy};
+use common::{Ask, NOON, Routed, ask_at, beside_memory, cut, entries, of, policy};
 use tollgate_core::{Cost, Quota};
 use tollgate_limiter::{
     Degraded, Descriptor, Limiter, LimiterSettings, OnStoreFailure, Request, ReserveTerms, Scratch, Throttle,
     Unit,
 };
-use tollgate_store::{ModelStore, block_on};
+use tollgate_store::block_on;
+use tollgate_store::suite::{Down, OutageStore};
 
 const RULES: &str = "
 domain: d
@@ -25,11 +24,11 @@ descriptors:
 
 #[test]
 fn each_rule_decides_without_its_store_as_it_says() {
-    let limiter = Limiter::new(policy(RULES), Moody::default(), LimiterSettings::default())
-        .with_local(ModelStore::default());
+    let limiter =
+        Limiter::new(policy(RULES), beside_memory(OutageStore::default()), LimiterSettings::default());
     let ask = |asks: &[common::Ask<'_>]| ask_at(&limiter, "d", asks, NOON);
     assert_eq!(ask(&[of("open=1"), of("local=1")]), "OK: ok 1/2, ok 1/2");
-    limiter.store().is_down.store(true, SeqCst);
+    cut(&limiter, Down::All);
     for (asks, want) in [
         (&[of("open=1")][..], "OK: ok degraded:allow"),
         (&[of("shut=1")], "OVER: over 0/2 degraded:deny in 1s"),
@@ -40,7 +39,7 @@ fn each_rule_decides_without_its_store_as_it_says() {
     ] {
         assert_eq!(ask(asks), want);
     }
-    limiter.store().is_down.store(false, SeqCst);
+    cut(&limiter, Down::Nothing);
     assert_eq!(ask(&[of("open=1"), of("local=1")]), "OK: ok 0/2, ok 0/2");
     let text = limiter.metrics().render();
     for line in [
@@ -54,25 +53,25 @@ fn each_rule_decides_without_its_store_as_it_says() {
 
 #[test]
 fn local_without_a_local_store_lets_pass() {
-    let limiter: Limiter<Moody> = Limiter::new(policy(RULES), Moody::default(), LimiterSettings::default());
-    limiter.store().is_down.store(true, SeqCst);
+    let limiter: Limiter<OutageStore> =
+        Limiter::new(policy(RULES), OutageStore::default(), LimiterSettings::default());
+    limiter.store().outage().set(Down::All);
     assert_eq!(ask_at(&limiter, "d", &[of("local=1")], NOON), "OK: ok degraded:allow");
 }
 
 /// A node of four, beside a store that is up.
-fn one_of_four(rules: &str) -> Limiter<Moody, ModelStore> {
+fn one_of_four(rules: &str) -> Limiter<Routed> {
     let settings =
         LimiterSettings { throttle_on_store_failure: OnStoreFailure::Local, ..LimiterSettings::default() };
-    Limiter::new(policy(rules), Moody { nodes: 4, ..Moody::default() }, settings)
-        .with_local(ModelStore::default())
+    Limiter::new(policy(rules), beside_memory(OutageStore::default().with_nodes(4)), settings)
 }
 
-fn go_down(limiter: &Limiter<Moody, ModelStore>, is_down: bool) {
-    limiter.store().is_down.store(is_down, SeqCst);
+fn go_down(limiter: &Limiter<Routed>, is_down: bool) {
+    cut(limiter, if is_down { Down::All } else { Down::Nothing });
 }
 
 /// Each of `steps`: whether the store is down, what is asked, what is answered.
-fn walk(limiter: &Limiter<Moody, ModelStore>, steps: &[(bool, &[Ask<'_>], &str)]) {
+fn walk(limiter: &Limiter<Routed>, steps: &[(bool, &[Ask<'_>], &str)]) {
     for (index, (is_down, asks, want)) in steps.iter().enumerate() {
         go_down(limiter, *is_down);
         assert_eq!(ask_at(limiter, "d", asks, NOON), *want, "step {index}");
@@ -239,9 +238,9 @@ fn a_quota_that_came_with_the_question_is_shared_out_too() {
 }
 
 /// Beside a store of which some keys give no answer.
-fn beside_part_of_a_store(rules: &str, nodes: u32) -> Limiter<Partly, ModelStore> {
-    let store = Partly { nodes: nodes.into(), ..Partly::default() };
-    Limiter::new(policy(rules), store, LimiterSettings::default()).with_local(ModelStore::default())
+fn beside_part_of_a_store(rules: &str, nodes: u32) -> Limiter<Routed> {
+    let store = OutageStore::default().with_nodes(nodes);
+    Limiter::new(policy(rules), beside_memory(store), LimiterSettings::default())
 }
 
 #[test]
@@ -253,7 +252,7 @@ descriptors:
   - {key: many, rate_limit: {unit: minute, requests_per_unit: 12, on_store_failure: local}}",
         4,
     );
-    limiter.store().down(Some("many"));
+    cut(&limiter, Down::Holding("many"));
     for (nodes, hits, want) in [
         (4, 3, "OK: ok 0/12 degraded:local"),
         (4, 1, "OVER: over 0/12 degraded:local in 60s"),
@@ -261,7 +260,7 @@ descriptors:
         (4, 1, "OVER: over 0/12 degraded:local in 60s"),
         (2, 5, "OK: ok 0/12 degraded:local"),
     ] {
-        limiter.store().nodes.store(nodes, SeqCst);
+        limiter.store().shared().outage().set_nodes(nodes);
         assert_eq!(ask_at(&limiter, "d", &[of("many=1").hits(hits)], NOON), want, "{hits} on one of {nodes}");
     }
 }
@@ -295,15 +294,15 @@ descriptors:
         ("long", "OK: ok 1/2 degraded:allow"),
         ("never", "OK: ok 0/2"),
     ] {
-        limiter.store().down(Some(down));
+        cut(&limiter, Down::Holding(down));
         assert_eq!(ask_at(&limiter, "d", &[of("two=1")], NOON), want, "{down}");
     }
 }
 
 #[test]
 fn of_several_ways_the_one_that_says_most_is_told() {
-    let limiter = Limiter::new(policy(RULES), Moody::down(), LimiterSettings::default())
-        .with_local(ModelStore::default());
+    let limiter =
+        Limiter::new(policy(RULES), beside_memory(OutageStore::default().down()), LimiterSettings::default());
     let told = |asks: [&str; 2]| {
         let lists = asks.map(entries);
         let descriptors = lists.each_ref().map(|entries| Descriptor::new(entries));
@@ -328,12 +327,12 @@ fn of_several_ways_the_one_that_says_most_is_told() {
 fn what_a_part_of_the_store_has_charged_is_given_back_when_another_part_is_silent() {
     for (keeps_all, backs, left) in [(false, 2, "OK: ok 2/2, ok 2/2"), (true, 1, "OK: ok 1/2, ok 1/2")] {
         let limiter = beside_part_of_a_store(TOGETHER, 1);
-        limiter.store().down(Some("shut"));
-        limiter.store().keeps_all.store(keeps_all, SeqCst);
+        cut(&limiter, Down::Holding("shut"));
+        limiter.store().shared().outage().set_keeps_all(keeps_all);
         let said = ask_at(&limiter, "d", &[of("all=1"), of("shut=1"), of("all=2")], NOON);
         assert_eq!(said, "OVER: ok 2/2, over 0/2 degraded:deny in 1s, ok 2/2");
         // One that fails is not asked again and again: each time may cost a deadline.
-        assert_eq!(limiter.store().backs.load(SeqCst), backs);
+        assert_eq!(limiter.store().shared().outage().given_back(), backs);
         assert_eq!(ask_at(&limiter, "d", &[of("all=1").hits(0), of("all=2").hits(0)], NOON), left);
     }
 }

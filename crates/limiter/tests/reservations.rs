@@ -3,16 +3,16 @@
 
 mod common;
 
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use common::desk::{Desk, NOW, waiting};
-use common::{Ask, Moody, NOON, ask_at, limiter, of, policy, seconds};
+use common::{Ask, NOON, Routed, ask_at, beside_memory, cut, limiter, of, policy, seconds};
 use tollgate_core::RetryAfter;
 use tollgate_limiter::{
     Descriptor, Ending, Entry, Limiter, LimiterSettings, Request, ReservationId, ReserveError, ReserveTerms,
     Scratch, SettleError,
 };
+use tollgate_store::suite::{Down, OutageStore};
 use tollgate_store::{ModelStore, block_on};
 
 const RULES: &str = "
@@ -330,12 +330,11 @@ fn without_the_store_each_rule_does_as_it_says_and_what_is_settled_says_that_it_
         {key: open, rate_limit: {unit: minute, requests_per_unit: 2}},
         {key: shut, rate_limit: {unit: minute, requests_per_unit: 2, on_store_failure: deny}},
         {key: local, rate_limit: {unit: minute, requests_per_unit: 2, on_store_failure: local}}]}";
-    let limiter: Limiter<Moody, ModelStore> =
-        Limiter::new(policy(text), Moody::default(), LimiterSettings::default())
-            .with_local(ModelStore::default());
+    let limiter: Limiter<Routed> =
+        Limiter::new(policy(text), beside_memory(OutageStore::default()), LimiterSettings::default());
     let desk = Desk(limiter);
     let before = desk.reserve("open=k", 2, NOW, NOON).id.expect("it is up");
-    desk.0.store().is_down.store(true, SeqCst);
+    cut(&desk.0, Down::All);
     for (of, want) in [("open=k", [true; 3]), ("shut=k", [false; 3]), ("local=k", [true, true, false])] {
         assert_eq!([(); 3].map(|()| desk.reserve(of, 1, NOW, NOON).id.is_some()), want, "{of}");
     }
@@ -347,7 +346,7 @@ fn without_the_store_each_rule_does_as_it_says_and_what_is_settled_says_that_it_
     assert!(desk.reserve("local=other", 2, NOW, NOON).id.is_some());
     let settled = block_on(desk.0.cancel(before, NOON)).expect("it is open");
     assert!(settled.is_degraded, "nobody gave it back");
-    desk.0.store().is_down.store(false, SeqCst);
+    cut(&desk.0, Down::Nothing);
     assert_eq!(block_on(desk.0.cancel(before, NOON)), Ok(settled), "and that is said again");
     assert_eq!(desk.left("open=k", NOON), 0);
 }

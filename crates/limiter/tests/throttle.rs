@@ -6,10 +6,11 @@ mod common;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::{NOON, ask, limiter, of};
+use common::{NOON, Routed, ask, beside_memory, limiter, of};
 use proptest::prelude::*;
 use tollgate_core::{Algorithm, Align, Cost, Period, Quota, Refill, RetryAfter};
 use tollgate_limiter::{Limiter, LimiterSettings, OnStoreFailure, Policy, Scratch, Throttle, Throttled};
+use tollgate_store::suite::OutageStore;
 use tollgate_store::{ModelStore, block_on};
 
 fn empty() -> Limiter<ModelStore> {
@@ -157,15 +158,14 @@ fn it_is_counted_as_a_rule_of_its_own_and_its_top_keys_are_kept() {
 
 #[test]
 fn without_the_store_the_limiters_setting_decides() {
-    use common::Moody;
     for (way, want) in [
         (OnStoreFailure::Allow, ["allow true", "allow true", "allow true"]),
         (OnStoreFailure::Deny, ["deny false", "deny false", "deny false"]),
         (OnStoreFailure::Local, ["local true", "local true", "local false"]),
     ] {
         let settings = LimiterSettings { throttle_on_store_failure: way, ..LimiterSettings::default() };
-        let limiter: Limiter<Moody, ModelStore> =
-            Limiter::new(Policy::empty(), Moody::down(), settings).with_local(ModelStore::default());
+        let limiter: Limiter<Routed> =
+            Limiter::new(Policy::empty(), beside_memory(OutageStore::default().down()), settings);
         let (quota, mut out) = (bucket(2, 1, 60), Vec::new());
         let ask = Throttle { key: b"k", quota: &quota, cost: Cost::ONE };
         block_on(limiter.throttle(&[ask; 3], NOON, &mut Scratch::new(), &mut out));
@@ -187,12 +187,10 @@ fn without_the_store_the_limiters_setting_decides() {
 
 #[test]
 fn what_a_store_cannot_count_each_node_counts_by_its_share_and_that_is_no_outage() {
-    use common::Moody;
     let settings =
         LimiterSettings { throttle_on_store_failure: OnStoreFailure::Deny, ..LimiterSettings::default() };
-    let store = Moody { nodes: 2, is_unable: true, ..Moody::default() };
-    let limiter: Limiter<Moody, ModelStore> =
-        Limiter::new(Policy::empty(), store, settings).with_local(ModelStore::default());
+    let store = OutageStore::default().with_nodes(2).unable();
+    let limiter: Limiter<Routed> = Limiter::new(Policy::empty(), beside_memory(store), settings);
     let (quota, mut out) = (bucket(4, 1, 60), Vec::new());
     let ask = Throttle { key: b"k", quota: &quota, cost: Cost::ONE };
     block_on(limiter.throttle(&[ask; 3], NOON, &mut Scratch::new(), &mut out));

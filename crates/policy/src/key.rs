@@ -224,7 +224,7 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
         Algorithm::SlidingWindow { cells } => format!("sliding_window:{period}/{cells}"),
         Algorithm::TokenBucket { refill: Refill::Interval, .. } => "token_bucket:interval".to_owned(),
         Algorithm::LeakyBucket { form: LeakyForm::Queue { .. }, .. } => "leaky_bucket:queue".to_owned(),
-        // What a bucket's state means does not depend on its rate: `Quota::succeeding` carries it over.
+        // What a bucket's state means does not depend on its rate: `Quota::migrated_from` carries it over.
         Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Total => {
             algorithm.name().to_owned()
         }

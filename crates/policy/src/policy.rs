@@ -189,7 +189,7 @@ impl Policy {
     /// hold neither, so counts survive where the algorithm and the unit stay; what this adds is that a token bucket's
     /// state, written under the old rate, is read in permits under the new one.
     #[must_use]
-    pub fn succeeding(mut self, old: &Self, at: Timestamp) -> Self {
+    pub fn migrated_from(mut self, old: &Self, at: Timestamp) -> Self {
         for domain in &mut self.domains {
             let Some(before) = old.domain(&domain.name) else { continue };
             let by_path: HashMap<u64, &Rule> =
@@ -201,7 +201,7 @@ impl Policy {
                 for limit in &mut rule.limits {
                     let mut limits = before.iter().flat_map(|rule| &rule.limits);
                     if let Some(before) = limits.find(|before| before.key_tail == limit.key_tail) {
-                        limit.quota = limit.quota.clone().succeeding(&before.quota, at);
+                        limit.quota = limit.quota.clone().migrated_from(&before.quota, at);
                     }
                 }
             }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{Quota, Sharing, Template};
+use tollgate_core::{Quota, Sharing};
+use tollgate_headers::Template;
 
 use crate::fault::Place;
 

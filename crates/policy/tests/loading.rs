@@ -187,7 +187,7 @@ fn a_token_bucket_keeps_its_count_when_its_rate_changes() {
     let noon = Timestamp::from_unix_seconds(1_700_000_000);
     for (path, name) in [("user", "other"), ("users", "same")] {
         let old = parse(&text(10, "user", "same"));
-        let new = parse(&text(1000, path, name)).succeeding(&old, noon);
+        let new = parse(&text(1000, path, name)).migrated_from(&old, noon);
         let quota = |policy: &Policy, key| {
             let domain = &policy.domains()[0];
             domain.find(&[Entry { key, value: "ann" }]).expect("found").limits[0].quota.clone()

@@ -2,180 +2,205 @@
 
 use std::str::from_utf8;
 
-use tollgate_core::Timestamp;
-use tollgate_limiter::{AT_ONCE, Answer, Descriptor, Entry, Limiter, Request, Scratch, at_once};
+use futures_util::future::join_all;
+use tollgate_limiter::{Answer, Descriptor, Entry, MAX_IN_FLIGHT, Request, Scratch};
 use tollgate_store::Store;
 
-use crate::figures::Turn;
+use crate::arguments::{Arguments, integer};
+use crate::degraded;
 use crate::parse::Span;
-use crate::reply::{Reply, number_of};
-use crate::throttle::{Unit, clamp, mark, unmarked};
+use crate::reply::{Reply, saturate};
+use crate::stats::Counts;
+use crate::time_unit::TimeUnit;
+use crate::turn::{Pushed, Turn};
 
 const USAGE: &str =
     "ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
-const TEXT: &str = "ERR domain, keys and values must be UTF-8";
-/// Instead of a limit, and of what remains of it, where there is none.
+const NOT_UTF8: &str = "ERR domain, keys and values must be UTF-8";
+const NEGATIVE_COST: &str = "ERR COST is negative; the smallest is 0, which only looks";
+/// The limit of a reply, and what remains of it, where nothing limits.
 const NO_LIMIT: i64 = -1;
 
-/// What is kept from check to check.
+/// Commands that wait to be decided, and buffers that are kept from batch to batch.
 #[derive(Debug, Default)]
-pub(crate) struct Check {
-    /// Empty between checks; only its room is kept.
+pub(crate) struct Checks {
+    /// The arguments of all commands.
+    spans: Vec<Span>,
+    /// Where those of each command end in `spans`.
+    ends: Vec<usize>,
+    /// Empty between commands; kept for its capacity.
     entries: Vec<Entry<'static>>,
 }
 
-impl Check {
-    /// Decides the command of `arguments`, whose name and number are right, and answers it.
-    pub(crate) async fn decide<S: Store, L: Store>(
-        &mut self,
-        limiter: &Limiter<S, L>,
-        (input, arguments): (&[u8], &[Span]),
-        now: Timestamp,
-        scratch: &mut Scratch,
-        reply: &mut Reply<'_>,
-        turn: &mut Turn,
-    ) {
-        let mut entries = rehouse(std::mem::take(&mut self.entries));
-        match read(input, arguments, &mut entries) {
-            Err(wrong) => reply.error(wrong),
-            Ok((domain, hits, is_marked)) => {
-                let descriptors = [Descriptor::new(&entries)];
-                let request = Request { domain, descriptors: &descriptors, hits };
-                // The protocol has no place for a caller's own trace.
-                let span = limiter.call_span("resp", domain, None);
-                match limiter.decide(&request, now, scratch).await {
-                    Err(error) => reply.error(format_args!("ERR {error}")),
-                    Ok(answer) if answer.policy().domains().is_empty() => {
-                        reply.error("ERR no rules are loaded; nothing was counted");
-                    }
-                    Ok(answer) => {
-                        turn.count(answer.is_admitted());
-                        if let Some(span) = span {
-                            answer.record(&span);
-                        }
-                        write(&answer, is_marked, reply);
-                    }
-                }
-            }
-        }
-        self.entries = rehouse(entries);
-    }
-}
-
-/// Commands that wait to be decided at once, where each must wait for the store.
-#[derive(Debug, Default)]
-pub(crate) struct Checks {
-    /// The arguments of all of them.
-    spans: Vec<Span>,
-    /// Where each ends in `spans`.
-    ends: Vec<usize>,
-}
-
 impl Checks {
-    /// Adds the command of `arguments`; false when as many wait as may.
-    pub(crate) fn join(&mut self, arguments: &[Span]) -> bool {
-        self.spans.extend_from_slice(arguments);
-        self.ends.push(self.spans.len());
-        self.ends.len() < AT_ONCE
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 
-    /// Forgets what has joined, because nobody waits for it any more.
-    pub(crate) fn abandon(&mut self) {
+    /// Adds a command.
+    pub(crate) fn push(&mut self, arguments: Arguments<'_>) -> Pushed {
+        if self.ends.len() >= MAX_IN_FLIGHT {
+            return Pushed::Full;
+        }
+        self.spans.extend_from_slice(arguments.spans());
+        self.ends.push(self.spans.len());
+        Pushed::Added
+    }
+
+    /// Forgets all commands.
+    pub(crate) fn clear(&mut self) {
         self.spans.clear();
         self.ends.clear();
     }
 
-    /// Decides what has joined, all at once, and answers it in order.
-    pub(crate) async fn settle<S: Store, L: Store>(
+    /// Decides all commands, which were read from `input`, and writes their replies.
+    pub(crate) async fn decide<S: Store>(
         &mut self,
-        limiter: &Limiter<S, L>,
         input: &[u8],
-        now: Timestamp,
-        reply: &mut Reply<'_>,
-        turn: &mut Turn,
+        scratch: &mut Scratch,
+        turn: &mut Turn<'_, S>,
     ) {
-        if self.ends.is_empty() {
-            return;
+        if turn.limiter().store().is_remote() && self.ends.len() > 1 {
+            self.decide_concurrently(input, turn).await;
+        } else {
+            self.decide_in_turn(input, scratch, turn).await;
         }
-        let is_resp3 = reply.is_resp3;
+        self.clear();
+    }
+
+    /// One after the other, with buffers that are kept: for a store that answers at once.
+    async fn decide_in_turn<S: Store>(
+        &mut self,
+        input: &[u8],
+        scratch: &mut Scratch,
+        turn: &mut Turn<'_, S>,
+    ) {
+        let mut start = 0;
+        for &end in &self.ends {
+            let arguments = Arguments::new(input, &self.spans[start..end]);
+            start = end;
+            let mut entries = recycle(std::mem::take(&mut self.entries));
+            match Check::parse(arguments, &mut entries) {
+                Err(message) => turn.reply.error(message),
+                Ok(check) => check.decide(&entries, scratch, turn).await,
+            }
+            self.entries = recycle(entries);
+        }
+    }
+
+    /// All at once, since each waits for the store; the replies leave in order.
+    async fn decide_concurrently<S: Store>(&self, input: &[u8], turn: &mut Turn<'_, S>) {
+        let (context, now, is_resp3) = (turn.context, turn.now, turn.reply.is_resp3);
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let decisions = starts.zip(&self.ends).map(|(start, end)| {
-            let arguments = &self.spans[start..*end];
+            let arguments = Arguments::new(input, &self.spans[start..*end]);
             async move {
-                let (mut out, mut turn) = (Vec::new(), Turn::default());
-                let mut reply = Reply { out: &mut out, is_resp3 };
-                let mut scratch = Scratch::new();
-                let words = (input, arguments);
-                Check::default().decide(limiter, words, now, &mut scratch, &mut reply, &mut turn).await;
-                (out, turn)
+                let (mut out, mut entries) = (Vec::new(), Vec::new());
+                let reply = Reply { out: &mut out, is_resp3 };
+                let mut turn = Turn { context, now, reply, counts: Counts::default() };
+                match Check::parse(arguments, &mut entries) {
+                    Err(message) => turn.reply.error(message),
+                    Ok(check) => check.decide(&entries, &mut Scratch::new(), &mut turn).await,
+                }
+                let counts = turn.counts;
+                (out, counts)
             }
         });
-        for (out, decided) in at_once(decisions).await {
-            reply.out.extend_from_slice(&out);
-            turn.admitted += decided.admitted;
-            turn.denied += decided.denied;
+        for (out, counts) in join_all(decisions).await {
+            turn.reply.out.extend_from_slice(&out);
+            turn.counts += counts;
         }
-        self.abandon();
     }
 }
 
-/// The domain, its entries, the cost, and whether the answer is to have the mark.
-fn read<'a>(
-    input: &'a [u8],
-    arguments: &[Span],
-    entries: &mut Vec<Entry<'a>>,
-) -> Result<(&'a str, u64, bool), &'static str> {
-    let [_, domain, words @ ..] = arguments else { return Err(USAGE) };
-    // Keys and values make an even number of words; the mark is one more.
-    let (words, is_marked) = if words.len() % 2 == 1 { unmarked(input, words) } else { (words, false) };
-    let (words, cost) = match words {
-        // The last two words; a descriptor has at least two before them.
-        [words @ .., name, cost] if words.len() >= 2 && name.of(input).eq_ignore_ascii_case(b"cost") => {
-            (words, number_of(cost.of(input))?)
+/// A parsed command; its entries are kept apart from it.
+#[derive(Clone, Copy, Debug)]
+struct Check<'a> {
+    domain: &'a str,
+    cost: u64,
+    /// The reply ends with the element of `WITHDEGRADED`.
+    with_degraded: bool,
+}
+
+impl<'a> Check<'a> {
+    /// Parses a command and puts its entries into `entries`.
+    fn parse(arguments: Arguments<'a>, entries: &mut Vec<Entry<'a>>) -> Result<Self, &'static str> {
+        let input = arguments.input();
+        // Keys and values are an even number of arguments; the name and the domain are two more, the option is one.
+        let (arguments, with_degraded) =
+            if arguments.len() % 2 == 1 { degraded::split_option(arguments) } else { (arguments, false) };
+        let [_, domain, words @ ..] = arguments.spans() else { return Err(USAGE) };
+        let (words, cost) = match words {
+            // The last two arguments; a descriptor has at least two before them.
+            [words @ .., name, cost] if words.len() >= 2 && name.of(input).eq_ignore_ascii_case(b"cost") => {
+                (words, integer(cost.of(input))?)
+            }
+            words => (words, 1),
+        };
+        let (pairs, rest) = words.as_chunks::<2>();
+        if pairs.is_empty() || !rest.is_empty() {
+            return Err(USAGE);
         }
-        words => (words, 1),
-    };
-    let (pairs, rest) = words.as_chunks::<2>();
-    if pairs.is_empty() || !rest.is_empty() {
-        return Err(USAGE);
+        let text = |span: &Span| from_utf8(span.of(input)).map_err(|_| NOT_UTF8);
+        for [key, value] in pairs {
+            entries.push(Entry { key: text(key)?, value: text(value)? });
+        }
+        let cost = u64::try_from(cost).map_err(|_| NEGATIVE_COST)?;
+        Ok(Self { domain: text(domain)?, cost, with_degraded })
     }
-    let text = |span: &Span| from_utf8(span.of(input)).map_err(|_| TEXT);
-    for [key, value] in pairs {
-        entries.push(Entry { key: text(key)?, value: text(value)? });
+
+    /// Decides the command and writes its reply.
+    async fn decide<S: Store>(self, entries: &[Entry<'_>], scratch: &mut Scratch, turn: &mut Turn<'_, S>) {
+        let limiter = turn.limiter();
+        let descriptors = [Descriptor::new(entries)];
+        let request = Request { domain: self.domain, descriptors: &descriptors, hits: self.cost };
+        // The protocol cannot carry a caller's trace.
+        let span = limiter.call_span("resp", self.domain, None);
+        match limiter.decide(&request, turn.now, scratch).await {
+            Err(error) => turn.reply.error(format_args!("ERR {error}")),
+            Ok(answer) if answer.policy().domains().is_empty() => {
+                turn.reply.error("ERR no rules are loaded; nothing was counted");
+            }
+            Ok(answer) => {
+                turn.counts.count(answer.is_admitted());
+                if let Some(span) = span {
+                    answer.record(&span);
+                }
+                self.write(&answer, &mut turn.reply);
+            }
+        }
     }
-    let cost =
-        u64::try_from(cost).map_err(|_| "ERR COST is negative; the smallest is 0, which only looks")?;
-    Ok((text(domain)?, cost, is_marked))
+
+    fn write(self, answer: &Answer<'_>, reply: &mut Reply<'_>) {
+        let is_denied = !answer.is_admitted();
+        let descriptor = answer.descriptor(0);
+        let limited = descriptor.as_ref().filter(|it| it.limit.is_some());
+        let (limit, remaining, retry, reset) = match limited {
+            None => (NO_LIMIT, NO_LIMIT, -1, 0),
+            Some(it) => (
+                it.limit.map_or(NO_LIMIT, |limit| saturate(limit.quota.limit())),
+                saturate(it.remaining()),
+                if is_denied { TimeUnit::Seconds.retry_after(it.retry_after()) } else { -1 },
+                TimeUnit::Seconds.duration(it.reset_after()),
+            ),
+        };
+        reply.array(6 + usize::from(self.with_degraded));
+        for number in [i64::from(is_denied), limit, remaining, retry, reset] {
+            reply.integer(number);
+        }
+        match descriptor.and_then(|it| it.rule) {
+            None => reply.null(),
+            Some(rule) => reply.bulk(rule.path.as_bytes()),
+        }
+        if self.with_degraded {
+            degraded::write(answer.degraded(), reply);
+        }
+    }
 }
 
-fn write(answer: &Answer<'_>, is_marked: bool, reply: &mut Reply<'_>) {
-    let is_denied = !answer.is_admitted();
-    let descriptor = answer.descriptor(0);
-    let limited = descriptor.as_ref().filter(|it| it.limit.is_some());
-    let (limit, remaining, retry, reset) = match limited {
-        None => (NO_LIMIT, NO_LIMIT, -1, 0),
-        Some(it) => (
-            it.limit.map_or(NO_LIMIT, |limit| clamp(limit.quota.limit())),
-            clamp(it.remaining()),
-            if is_denied { Unit::Seconds.wait(it.retry_after()) } else { -1 },
-            Unit::Seconds.span(it.reset_after()),
-        ),
-    };
-    reply.array(6 + usize::from(is_marked));
-    for number in [i64::from(is_denied), limit, remaining, retry, reset] {
-        reply.integer(number);
-    }
-    match descriptor.and_then(|it| it.rule) {
-        None => reply.null(),
-        Some(rule) => reply.bulk(rule.path.as_bytes()),
-    }
-    if is_marked {
-        mark(answer.degraded(), reply);
-    }
-}
-
-/// The room of an emptied vector, for entries of another lifetime: collecting in place moves it without a copy.
-fn rehouse<'a>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'a>> {
+/// An empty vector of another lifetime with the capacity of `entries`: collecting in place copies nothing.
+fn recycle<'a>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'a>> {
     entries.clear();
     entries.into_iter().map(|_| unreachable!("it is empty")).collect()
 }

@@ -1,379 +1,262 @@
-//! One connection: reads what is there, answers every command in it, writes once.
+//! One connection: reads what has arrived, executes every complete command in it, writes the replies at once.
 //!
-//! One task drives a connection. All commands that came together are answered at one reading of the clock, those that bring
-//! their own rate in batches, and their replies leave in one write. A client that does not read its replies is not read from either. Not here:
-//! accepting connections and TLS (`net`), what commands mean (`session`, `throttle`, `check`).
+//! One task serves a connection. All commands that arrived together are executed at one reading of the clock, and
+//! decisions are made in batches. While a client does not read its replies, nothing is read from it either.
+//! Not here: accepting connections and TLS (`net`), what commands do (`batch`, `standard`).
 
-mod half;
+mod end;
+mod idle;
+mod output;
+mod partial;
 
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context as TaskContext, Poll};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
-use tollgate_core::Timestamp;
+use tokio::time::timeout;
 use tollgate_store::Store;
 
-use self::half::Half;
-use crate::api::RespApi;
-use crate::desk::{Lent, OUTPUT, Tools, lend};
-use crate::figures::Turn;
-use crate::parse::{Fault, Parsed, parse};
+use self::end::End;
+use self::idle::IdleTimer;
+use self::partial::PartialCommand;
+use crate::arguments::Arguments;
+use crate::buffers::{Borrowed, OUTPUT, Work, borrow};
+use crate::command::Command;
+use crate::context::Context;
+use crate::parse::{Parsed, ProtocolError, parse};
 use crate::reply::Reply;
-use crate::session::{Next, Session, Words};
-use crate::table;
-use crate::throttle::{Form, Joined};
+use crate::session::{Rejection, Session};
+use crate::standard::{self, Next};
+use crate::stats::Counts;
+use crate::turn::{Pushed, Turn};
 
-/// What is still read, and how long, after the last reply: a peer that is cut off while it sends may never see that reply.
-const LINGER_BYTES: usize = 1024 * 1024;
-const LINGER: Duration = Duration::from_secs(1);
-
-/// Turns that a connection gets when the server drains and it goes on asking.
+/// Turns of a connection whose client keeps sending while the server drains.
 const LAST_TURNS: u32 = 64;
 
-/// Why a connection ends.
-#[derive(Debug)]
-enum End {
-    /// The peer has closed it, or it broke.
-    Gone,
-    /// We do, and the last reply has been written.
-    Said,
-    /// We do, without a word.
-    Cut,
-}
-
-impl From<io::Error> for End {
-    fn from(_: io::Error) -> Self {
-        Self::Gone
-    }
-}
-
 /// One connection and its client.
-pub(crate) struct Connection<IO, S: Store, L: Store> {
-    api: Arc<RespApi<S, L>>,
+pub(crate) struct Connection<IO, S: Store> {
+    context: Arc<Context<S>>,
     io: IO,
     session: Session,
-    half: Half,
-    /// Since when nothing has come but pieces, where that has a bound.
-    waits_since: Option<Instant>,
-    timer: Option<Pin<Box<Sleep>>>,
+    partial: PartialCommand,
+    idle: IdleTimer,
 }
 
-/// What one turn left.
-struct Left {
+/// What one turn left over.
+struct Rest {
     /// Bytes that were used.
     used: usize,
-    /// Bytes from there that the next command has at least.
+    /// Bytes that the next command has at least.
     needed: usize,
 }
 
-impl<IO, S, L> Connection<IO, S, L>
+impl<IO, S> Connection<IO, S>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Store,
-    L: Store,
 {
-    pub(crate) fn new(api: Arc<RespApi<S, L>>, io: IO, id: u64) -> Self {
-        api.figures.clients.fetch_add(1, Relaxed);
-        let session = Session::new(id, &api.settings);
-        Self { api, io, session, half: Half::default(), waits_since: None, timer: None }
+    pub(crate) fn new(context: Arc<Context<S>>, io: IO, id: u64) -> Self {
+        context.stats.clients.fetch_add(1, Relaxed);
+        let session = Session::new(id, &context.settings);
+        Self { context, io, session, partial: PartialCommand::default(), idle: IdleTimer::default() }
     }
 
-    /// Serves it until it ends. When `drain` turns true, what has come is answered, and that is the end.
+    /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are executed, and
+    /// then the connection is closed.
     pub(crate) async fn serve(mut self, mut drain: watch::Receiver<bool>) {
-        let mut leaving = std::pin::pin!(async move {
-            // Without a sender nobody asks; then wait for ever.
-            if drain.wait_for(|&drain| drain).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        });
-        let (mut is_leaving, mut last_turns) = (false, LAST_TURNS);
+        let mut draining = std::pin::pin!(tollgate_net::draining(&mut drain));
+        let (mut is_draining, mut last_turns) = (false, LAST_TURNS);
         let end = loop {
             let arrival = std::future::poll_fn(|cx| {
-                is_leaving = is_leaving || leaving.as_mut().poll(cx).is_ready();
-                self.poll_arrival(cx, is_leaving)
+                is_draining = is_draining || draining.as_mut().poll(cx).is_ready();
+                self.poll_arrival(cx, is_draining)
             });
-            let (mut desk, read) = match arrival.await {
+            let (mut buffers, read) = match arrival.await {
                 Ok(arrived) => arrived,
                 Err(end) => break end,
             };
-            if let Err(end) = self.turn(&mut desk, read).await {
+            if let Err(end) = self.turn(&mut buffers, read).await {
                 break end;
             }
-            let is_full = read == desk.input.len();
-            drop(desk);
-            if is_leaving {
+            let is_full = read == buffers.input.len();
+            drop(buffers);
+            if is_draining {
                 last_turns -= 1;
-                if last_turns == 0 || (self.half.is_empty() && !is_full) {
-                    break End::Said;
+                if last_turns == 0 || (self.partial.is_empty() && !is_full) {
+                    break End::Close;
                 }
             }
             if is_full {
-                // There is more; but the others come first.
+                // There is more to read, but other connections come first.
                 tokio::task::yield_now().await;
             }
         };
-        if matches!(end, End::Said) {
-            let _ = timeout(LINGER, self.linger()).await;
+        if matches!(end, End::Close) {
+            let _ = timeout(output::LINGER, output::linger(&mut self.io)).await;
         }
     }
 
-    /// Reads what is there to a desk: how many bytes of it are filled, those that were left over before included.
-    fn poll_arrival(&mut self, cx: &mut Context<'_>, is_leaving: bool) -> Poll<Result<(Lent, usize), End>> {
-        let mut desk = lend();
-        let held = self.half.put_back(&mut desk.input);
-        let mut buffer = ReadBuf::new(&mut desk.input[held..]);
-        match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
-            Poll::Ready(Ok(())) => match buffer.filled().len() {
+    /// Reads what has arrived into buffers, after what was left over. Returns how many bytes they hold.
+    fn poll_arrival(
+        &mut self,
+        cx: &mut TaskContext<'_>,
+        is_draining: bool,
+    ) -> Poll<Result<(Borrowed, usize), End>> {
+        let mut buffers = borrow();
+        let held = self.partial.copy_to(&mut buffers.input);
+        let mut free = ReadBuf::new(&mut buffers.input[held..]);
+        match Pin::new(&mut self.io).poll_read(cx, &mut free) {
+            Poll::Ready(Ok(())) => match free.filled().len() {
                 0 => Poll::Ready(Err(End::Gone)),
-                read => Poll::Ready(Ok((desk, held + read))),
+                read => Poll::Ready(Ok((buffers, held + read))),
             },
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
-            Poll::Pending if is_leaving && self.half.is_empty() => Poll::Ready(Err(End::Said)),
-            Poll::Pending => self.poll_patience(cx).map(Err),
+            Poll::Pending if is_draining && self.partial.is_empty() => Poll::Ready(Err(End::Close)),
+            Poll::Pending => self.poll_timeout(cx).map(Err),
         }
     }
 
-    /// Ready when the peer has been waited for long enough.
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        let settings = &self.api.settings;
-        let is_half = !self.half.is_empty();
-        let patience = if is_half { settings.command_timeout } else { settings.idle_timeout };
-        if patience.is_zero() && !is_half {
-            self.timer = None;
-            return Poll::Pending;
-        }
-        let since = *self.waits_since.get_or_insert_with(Instant::now);
-        let Some(until) = since.checked_add(patience) else { return Poll::Pending };
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        // A timer that was set for an earlier wait is left alone until it fires: most waits are short.
-        if timer.deadline() > until {
-            timer.as_mut().reset(until);
-        }
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline() >= until {
-                let figures = &self.api.figures;
-                let count = if is_half { &figures.slow_writers } else { &figures.idle };
-                count.fetch_add(1, Relaxed);
-                return Poll::Ready(End::Cut);
+    /// Ready when the client has been silent for too long.
+    fn poll_timeout(&mut self, cx: &mut TaskContext<'_>) -> Poll<End> {
+        let Context { settings, stats, .. } = &*self.context;
+        let (allowed, count) = match self.partial.is_empty() {
+            true if settings.idle_timeout.is_zero() => {
+                self.idle.disarm();
+                return Poll::Pending;
             }
-            timer.as_mut().reset(until);
-        }
-        Poll::Pending
+            true => (settings.idle_timeout, &stats.idle),
+            false => (settings.command_timeout, &stats.slow_writers),
+        };
+        self.idle.poll(cx, allowed).map(|()| {
+            count.fetch_add(1, Relaxed);
+            End::Cut
+        })
     }
 
-    /// Answers every command that is whole.
-    async fn turn(&mut self, desk: &mut Lent, read: usize) -> Result<(), End> {
-        let desk = &mut **desk;
-        let (input, tools) = (&mut desk.input[..read], &mut desk.tools);
-        if !self.half.is_long() {
-            let left = self.answer(input, tools).await?;
-            let kept = self.keep(&input[left.used..], &left);
-            return self.go_on(kept, tools).await;
+    /// Executes every complete command of what was read.
+    async fn turn(&mut self, buffers: &mut Borrowed, read: usize) -> Result<(), End> {
+        let buffers = &mut **buffers;
+        let (input, work) = (&mut buffers.input[..read], &mut buffers.work);
+        if !self.partial.is_long() {
+            let rest = self.execute(input, work).await?;
+            let kept = self.keep(&input[rest.used..], &rest);
+            return self.check(kept, work).await;
         }
-        let most = self.api.settings.max_buffered_bytes;
-        let kept = self.half.extend(input, &self.api.figures, most);
-        if kept.is_err() || !self.half.is_enough() {
-            return self.go_on(kept, tools).await;
+        let max = self.context.settings.max_buffered_bytes;
+        let kept = self.partial.extend(input, &self.context.stats, max);
+        if kept.is_err() || !self.partial.may_be_complete() {
+            return self.check(kept, work).await;
         }
-        let mut whole = self.half.take();
-        tools.is_large = true;
-        let left = self.answer(&mut whole, tools).await?;
-        let kept = self.keep(&whole[left.used..], &left);
-        self.go_on(kept, tools).await
+        let mut whole = self.partial.take();
+        work.is_large = true;
+        let rest = self.execute(&mut whole, work).await?;
+        let kept = self.keep(&whole[rest.used..], &rest);
+        self.check(kept, work).await
     }
 
-    /// Keeps what is left over until the rest comes.
+    /// Keeps what is left over until the rest arrives.
     #[inline]
-    fn keep(&mut self, rest: &[u8], left: &Left) -> Result<(), Fault> {
-        if left.used > 0 || self.half.is_empty() {
-            self.waits_since = None;
+    fn keep(&mut self, bytes: &[u8], rest: &Rest) -> Result<(), ProtocolError> {
+        if rest.used > 0 || self.partial.is_empty() {
+            self.idle.restart();
         }
-        let most = self.api.settings.max_buffered_bytes;
-        self.half.keep(rest, left.needed, &self.api.figures, most)
+        let max = self.context.settings.max_buffered_bytes;
+        self.partial.replace(bytes, rest.needed, &self.context.stats, max)
     }
 
-    /// Goes on unless something is wrong, which is said.
+    /// Ends the connection if what is left over could not be `kept`.
     #[inline]
-    async fn go_on(&mut self, kept: Result<(), Fault>, tools: &mut Tools) -> Result<(), End> {
-        let Err(fault) = kept else { return Ok(()) };
-        self.refuse(fault, &mut tools.out);
-        self.write(&mut tools.out).await?;
-        Err(End::Said)
+    async fn check(&mut self, kept: Result<(), ProtocolError>, work: &mut Work) -> Result<(), End> {
+        let Err(error) = kept else { return Ok(()) };
+        reject(error, &self.context, &mut work.out);
+        output::write(&mut self.io, &mut work.out, &self.context).await?;
+        Err(End::Close)
     }
 
-    /// Answers every command of `input` that is whole, and writes the answers.
-    async fn answer(&mut self, input: &mut [u8], tools: &mut Tools) -> Result<Left, End> {
-        let (mut at, mut turn) = (0, Turn::default());
-        let mut now = self.api.now();
-        let mut caps = self.session.caps(&self.api.settings);
+    /// Executes every complete command of `input` and writes the replies.
+    async fn execute(&mut self, input: &mut [u8], work: &mut Work) -> Result<Rest, End> {
+        let Self { context, io, session, .. } = self;
+        let Work { arguments, batch, out, .. } = work;
+        let reply = Reply { out, is_resp3: session.is_resp3 };
+        let mut turn = Turn { context: &**context, now: context.now(), reply, counts: Counts::default() };
+        let mut caps = session.caps(&context.settings);
+        let mut at = 0;
         let (needed, end) = loop {
-            let Tools { arguments, run, out, scratch, check, checks, .. } = &mut *tools;
-            let parsed = parse(input, at, arguments, &caps);
-            let limiter = &*self.api.limiter;
-            let is_resp3 = self.session.is_resp3;
-            match parsed {
-                Ok(Parsed::Command { end }) => {
-                    let form = arguments.first().and_then(|name| Form::of(name.of(input)));
-                    if let Some(form) = form.filter(|_| self.session.is_known()) {
-                        if limiter.waits() {
-                            let mut reply = Reply { out, is_resp3 };
-                            checks.settle(limiter, input, now, &mut reply, &mut turn).await;
-                        }
-                        let mut joined = run.join(form, input, arguments);
-                        let mut reply = Reply { out, is_resp3 };
-                        if joined == Joined::Full {
-                            run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
-                            joined = run.join(form, input, arguments);
-                        }
-                        if let Joined::Wrong(wrong) = joined {
-                            run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
-                            reply.error(wrong);
-                        }
-                    } else {
-                        let mut reply = Reply { out, is_resp3 };
-                        run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
-                        // What must wait for the store waits with others of its kind.
-                        let name = arguments.first().map(|name| name.of(input));
-                        let joins = limiter.waits()
-                            && self.session.is_known()
-                            && name.and_then(table::find).is_some_and(|command| {
-                                command.name == "tollgate.check" && command.takes(arguments.len())
-                            });
-                        if joins {
-                            if !checks.join(arguments) {
-                                checks.settle(limiter, input, now, &mut reply, &mut turn).await;
-                            }
-                            turn.commands += 1;
-                            at = end;
-                            continue;
-                        }
-                        checks.settle(limiter, input, now, &mut reply, &mut turn).await;
-                        // `INFO` tells of what came before it.
-                        self.tell(std::mem::take(&mut turn), now);
-                        let words = Words { input, spans: arguments };
-                        match self.session.execute(words, &self.api, &mut reply) {
-                            Next::Go => {}
-                            Next::Check => {
-                                let words = (&*input, &arguments[..]);
-                                check.decide(limiter, words, now, scratch, &mut reply, &mut turn).await;
-                            }
-                            Next::Quit => break (0, Some(End::Said)),
-                            Next::Drop => break (0, Some(End::Cut)),
-                        }
-                        // It may have said the password.
-                        caps = self.session.caps(&self.api.settings);
-                    }
-                    turn.commands += 1;
+            let end_of_command = match parse(input, at, arguments, &caps) {
+                Ok(Parsed::Command { end }) => end,
+                Ok(Parsed::Nothing { end }) => {
                     at = end;
-                    if out.len() >= OUTPUT {
-                        self.write(out).await?;
-                        now = self.api.now();
+                    continue;
+                }
+                Ok(Parsed::Part { needed }) => break (needed, None),
+                Err(error) => {
+                    batch.flush(input, &mut turn).await;
+                    reject(error, context, turn.reply.out);
+                    break (0, Some(End::Close));
+                }
+            };
+            let command = Arguments::new(input, arguments);
+            match session.admit(command) {
+                Ok(Command::Decide(decision)) => {
+                    let mut pushed = batch.push(decision, command);
+                    if let Pushed::Full = pushed {
+                        batch.flush(input, &mut turn).await;
+                        pushed = batch.push(decision, command);
+                    }
+                    if let Pushed::Invalid(message) = pushed {
+                        batch.flush(input, &mut turn).await;
+                        turn.reply.error(message);
                     }
                 }
-                Ok(Parsed::Nothing { end }) => at = end,
-                Ok(Parsed::Part { needed }) => break (needed, None),
-                Err(fault) => {
-                    let mut reply = Reply { out, is_resp3 };
-                    run.settle(limiter, input, now, scratch, &mut reply, &mut turn).await;
-                    checks.settle(limiter, input, now, &mut reply, &mut turn).await;
-                    self.refuse(fault, out);
-                    break (0, Some(End::Said));
+                Ok(Command::Standard(standard)) => {
+                    batch.flush(input, &mut turn).await;
+                    if standard::execute(standard, command, session, &mut turn) == Next::Close {
+                        break (0, Some(End::Close));
+                    }
+                    // The client may have authenticated.
+                    caps = session.caps(&context.settings);
                 }
+                Err(rejection) => {
+                    batch.flush(input, &mut turn).await;
+                    if let Rejection::Http = rejection {
+                        tracing::debug!("HTTP request on a Redis connection; closing it");
+                        break (0, Some(End::Cut));
+                    }
+                    rejection.write(command, &mut turn.reply);
+                }
+            }
+            turn.counts.commands += 1;
+            at = end_of_command;
+            if turn.reply.out.len() >= OUTPUT {
+                turn.report();
+                output::write(io, turn.reply.out, context).await?;
+                turn.now = context.now();
             }
         };
-        let Tools { run, checks, out, scratch, .. } = tools;
-        let mut reply = Reply { out, is_resp3: self.session.is_resp3 };
-        run.settle(&*self.api.limiter, input, now, scratch, &mut reply, &mut turn).await;
-        checks.settle(&*self.api.limiter, input, now, &mut reply, &mut turn).await;
-        self.tell(turn, now);
-        self.write(out).await?;
+        batch.flush(input, &mut turn).await;
+        turn.report();
+        output::write(io, turn.reply.out, context).await?;
         match end {
             Some(end) => Err(end),
-            None => Ok(Left { used: at, needed }),
+            None => Ok(Rest { used: at, needed }),
         }
-    }
-
-    /// Counts what was done with what had come at `now`.
-    fn tell(&self, turn: Turn, now: Timestamp) {
-        self.api.figures.count(turn);
-        let decisions = turn.admitted + turn.denied;
-        if decisions > 0 {
-            let latency = self.api.now().since(now);
-            self.api.limiter.metrics().observe_latencies(latency, decisions);
-        }
-    }
-
-    #[cold]
-    fn refuse(&self, fault: Fault, out: &mut Vec<u8>) {
-        self.api.figures.protocol_errors.fetch_add(1, Relaxed);
-        tracing::debug!(%fault, "a connection is closed: not the protocol");
-        Reply { out, is_resp3: false }.error(format_args!("ERR Protocol error: {fault}"));
-    }
-
-    /// Writes `out` and empties it.
-    #[inline]
-    async fn write(&mut self, out: &mut Vec<u8>) -> Result<(), End> {
-        if out.is_empty() {
-            return Ok(());
-        }
-        let written = match poll_once(|cx| Pin::new(&mut self.io).poll_write(cx, out)).await {
-            Poll::Ready(result) => result?,
-            Poll::Pending => 0,
-        };
-        if written < out.len() {
-            self.write_patiently(&out[written..]).await?;
-        }
-        out.clear();
-        // Nothing to do for a socket; TLS may hold something back.
-        match poll_once(|cx| Pin::new(&mut self.io).poll_flush(cx)).await {
-            Poll::Ready(result) => Ok(result?),
-            Poll::Pending => self.write_patiently(&[]).await,
-        }
-    }
-
-    /// Waits until the peer takes its replies. It is not read from meanwhile.
-    #[cold]
-    async fn write_patiently(&mut self, rest: &[u8]) -> Result<(), End> {
-        let Self { api, io, .. } = self;
-        let write = async {
-            io.write_all(rest).await?;
-            io.flush().await
-        };
-        let Ok(result) = timeout(api.settings.write_timeout, write).await else {
-            api.figures.slow_readers.fetch_add(1, Relaxed);
-            return Err(End::Cut);
-        };
-        Ok(result?)
-    }
-
-    /// Ends what we say, and reads on for a while: a peer whose bytes were refused may lose our last ones.
-    async fn linger(&mut self) -> io::Result<()> {
-        self.io.shutdown().await?;
-        let (mut left, mut bytes) = (LINGER_BYTES, [0; 1024]);
-        while left > 0 {
-            match self.io.read(&mut bytes).await? {
-                0 => break,
-                read => left = left.saturating_sub(read),
-            }
-        }
-        Ok(())
     }
 }
 
-impl<IO, S: Store, L: Store> Drop for Connection<IO, S, L> {
+/// Counts a client that broke the protocol, and tells it why its connection ends.
+#[cold]
+fn reject<S: Store>(error: ProtocolError, context: &Context<S>, out: &mut Vec<u8>) {
+    context.stats.protocol_errors.fetch_add(1, Relaxed);
+    tracing::debug!(%error, "protocol error; closing the connection");
+    Reply { out, is_resp3: false }.error(format_args!("ERR Protocol error: {error}"));
+}
+
+impl<IO, S: Store> Drop for Connection<IO, S> {
     fn drop(&mut self) {
-        self.api.figures.clients.fetch_sub(1, Relaxed);
-        self.half.forget(&self.api.figures);
+        self.context.stats.clients.fetch_sub(1, Relaxed);
+        self.partial.discard(&self.context.stats);
     }
-}
-
-/// What a poll says now.
-async fn poll_once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-    std::future::poll_fn(|cx| Poll::Ready(poll(cx))).await
 }

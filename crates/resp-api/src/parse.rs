@@ -1,21 +1,21 @@
-//! Commands out of bytes: arrays of bulk strings as clients send them, and lines as people type them.
+//! Parses commands: arrays of bulk strings as clients send them, and lines as people type them.
 //!
-//! Nothing is copied: an argument is a place in the buffer. Pure: a buffer in, one command or what is missing out, so that it
-//! does not matter in which pieces the bytes came. Not here: what commands mean.
+//! Nothing is copied: an argument is a range of the buffer. The parser keeps no state between calls, so it does not
+//! matter in which pieces the bytes arrive. Not here: what commands mean.
 
 mod inline;
 pub(crate) mod number;
 
 use std::ops::Range;
 
-/// A line as typed is cut off at so many bytes.
+/// Bytes of the longest typed line.
 const MAX_INLINE: usize = 16 * 1024;
-/// Bytes of the longest line that begins an array or a bulk string and can be right.
+/// Bytes within which the first line of an array or a bulk string must end.
 const MAX_HEADER: usize = 32;
 /// The shortest argument: `$0`, and two line breaks.
 const SHORTEST_ARGUMENT: usize = 6;
 
-/// What a peer may send.
+/// The most that a client may send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caps {
     /// Bytes of one argument.
@@ -24,11 +24,11 @@ pub(crate) struct Caps {
     pub(crate) arguments: usize,
     /// Bytes of one command.
     pub(crate) command: usize,
-    /// The peer has yet to say its password, and is told so when it sends too much.
-    pub(crate) is_stranger: bool,
+    /// The client has not authenticated, and errors about these caps say so.
+    pub(crate) is_anonymous: bool,
 }
 
-/// Where an argument stands in the buffer.
+/// The range of an argument in the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,
@@ -53,30 +53,30 @@ impl From<Span> for Range<usize> {
     }
 }
 
-/// What stands at the head of a buffer.
+/// What a buffer begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// A command, whose arguments were put into the vector; the next one begins at `end`.
+    /// A command, whose arguments were pushed to the vector; the next one begins at `end`.
     Command { end: usize },
-    /// An empty line or an empty array, which nobody answers.
+    /// An empty line or an empty array, which gets no reply.
     Nothing { end: usize },
-    /// The beginning of a command: nothing can be said before there are `needed` bytes from its start.
+    /// The beginning of a command, which is at least `needed` bytes long.
     Part { needed: usize },
 }
 
-/// What was sent is not the protocol. The texts are Redis's where it has one.
+/// The client broke the protocol or exceeded a cap. The messages are those of Redis where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum ProtocolError {
     #[error("invalid multibulk length")]
     Arguments,
     #[error("unauthenticated multibulk length")]
-    StrangersArguments,
+    AnonymousArguments,
     #[error("too big mbulk count string")]
     ArgumentsHeader,
     #[error("invalid bulk length")]
     Bulk,
     #[error("unauthenticated bulk length")]
-    StrangersBulk,
+    AnonymousBulk,
     #[error("too big bulk count string")]
     BulkHeader,
     #[error("expected '$', got '{}'", .0.escape_ascii())]
@@ -89,21 +89,21 @@ pub(crate) enum Fault {
     Inline,
     #[error("unbalanced quotes in request")]
     Quotes,
-    /// Nothing is wrong with this one, but all half commands of all connections are too many bytes.
-    #[error("too many bytes of half commands on all connections; send whole ones")]
+    /// This command is valid, but partial commands of all connections together are too large.
+    #[error("too many bytes of partial commands on all connections; send whole commands")]
     Budget,
 }
 
-/// Reads the command at `start` of `buffer` into `arguments`, which are emptied first.
+/// Parses the command at `start` of `buffer` into `arguments`, which are cleared first.
 ///
-/// A typed line with quotes is unquoted where it stands; anything else is left as it is.
+/// A typed line with quotes is unquoted in place; nothing else is changed.
 #[inline]
 pub(crate) fn parse(
     buffer: &mut [u8],
     start: usize,
     arguments: &mut Vec<Span>,
     caps: &Caps,
-) -> Result<Parsed, Fault> {
+) -> Result<Parsed, ProtocolError> {
     arguments.clear();
     match buffer.get(start) {
         Some(b'*') => array(buffer, start, arguments, caps),
@@ -112,23 +112,29 @@ pub(crate) fn parse(
     }
 }
 
-/// A line that begins an array or a bulk string.
+/// The first line of an array or a bulk string.
 enum Header {
     /// Its number, and where the next line begins.
     Number(i64, usize),
     Part,
 }
 
-fn array(buffer: &[u8], start: usize, arguments: &mut Vec<Span>, caps: &Caps) -> Result<Parsed, Fault> {
-    let (mut left, mut at) = match header(buffer, start + 1, Fault::Arguments, Fault::ArgumentsHeader)? {
-        Header::Number(..=0, end) => return Ok(Parsed::Nothing { end }),
-        Header::Number(count, end) => match usize::try_from(count) {
-            Ok(count) if count <= caps.arguments => (count, end),
-            _ if caps.is_stranger => return Err(Fault::StrangersArguments),
-            _ => return Err(Fault::Arguments),
-        },
-        Header::Part => return Ok(Parsed::Part { needed: buffer.len() - start + 1 }),
-    };
+fn array(
+    buffer: &[u8],
+    start: usize,
+    arguments: &mut Vec<Span>,
+    caps: &Caps,
+) -> Result<Parsed, ProtocolError> {
+    let (mut left, mut at) =
+        match header(buffer, start + 1, ProtocolError::Arguments, ProtocolError::ArgumentsHeader)? {
+            Header::Number(..=0, end) => return Ok(Parsed::Nothing { end }),
+            Header::Number(count, end) => match usize::try_from(count) {
+                Ok(count) if count <= caps.arguments => (count, end),
+                _ if caps.is_anonymous => return Err(ProtocolError::AnonymousArguments),
+                _ => return Err(ProtocolError::Arguments),
+            },
+            Header::Part => return Ok(Parsed::Part { needed: buffer.len() - start + 1 }),
+        };
     while left > 0 {
         // Nearly all lengths have one digit or two.
         let (length, body) = match buffer[at..] {
@@ -145,15 +151,15 @@ fn array(buffer: &[u8], start: usize, arguments: &mut Vec<Span>, caps: &Caps) ->
             },
         };
         if length > caps.bulk {
-            return Err(if caps.is_stranger { Fault::StrangersBulk } else { Fault::Bulk });
+            return Err(if caps.is_anonymous { ProtocolError::AnonymousBulk } else { ProtocolError::Bulk });
         }
         let end = body + length;
         if end + 2 - start > caps.command {
-            return Err(Fault::Command);
+            return Err(ProtocolError::Command);
         }
         match buffer.get(end..end + 2) {
             Some(b"\r\n") => {}
-            Some(_) => return Err(Fault::NoLineBreak),
+            Some(_) => return Err(ProtocolError::NoLineBreak),
             None => {
                 left -= 1;
                 return Ok(Parsed::Part { needed: end + 2 - start + left * SHORTEST_ARGUMENT });
@@ -166,39 +172,44 @@ fn array(buffer: &[u8], start: usize, arguments: &mut Vec<Span>, caps: &Caps) ->
     Ok(Parsed::Command { end: at })
 }
 
-/// The length that the line at `at` gives of an argument, and where that begins; `None` while the line is not whole.
+/// The length of the argument whose first line is at `at`, and where it begins; `None` while that line is incomplete.
 #[inline(never)]
-fn bulk(buffer: &[u8], at: usize, caps: &Caps) -> Result<Option<(usize, usize)>, Fault> {
+fn bulk(buffer: &[u8], at: usize, caps: &Caps) -> Result<Option<(usize, usize)>, ProtocolError> {
     match buffer.get(at) {
         Some(b'$') => {}
-        Some(&other) => return Err(Fault::NoBulk(other)),
+        Some(&other) => return Err(ProtocolError::NoBulk(other)),
         None => return Ok(None),
     }
-    match header(buffer, at + 1, Fault::Bulk, Fault::BulkHeader)? {
+    match header(buffer, at + 1, ProtocolError::Bulk, ProtocolError::BulkHeader)? {
         Header::Number(length, body) => match usize::try_from(length) {
             Ok(length) if length <= caps.bulk => Ok(Some((length, body))),
-            _ if caps.is_stranger && length > 0 => Err(Fault::StrangersBulk),
-            _ => Err(Fault::Bulk),
+            _ if caps.is_anonymous && length > 0 => Err(ProtocolError::AnonymousBulk),
+            _ => Err(ProtocolError::Bulk),
         },
         Header::Part => Ok(None),
     }
 }
 
-/// The number at `at`, written as Redis wants it, and its line break. Wrong ones are `fault`, endless ones `long`.
+/// The number of the line at `at`. Returns `invalid` if it is malformed, and `too_long` if the line does not end.
 #[inline]
-fn header(buffer: &[u8], at: usize, fault: Fault, long: Fault) -> Result<Header, Fault> {
+fn header(
+    buffer: &[u8],
+    at: usize,
+    invalid: ProtocolError,
+    too_long: ProtocolError,
+) -> Result<Header, ProtocolError> {
     if let Some(&[digit @ b'1'..=b'9', b'\r', b'\n']) = buffer.get(at..at + 3) {
         return Ok(Header::Number(i64::from(digit - b'0'), at + 3));
     }
     let line = &buffer[at.min(buffer.len())..buffer.len().min(at + MAX_HEADER)];
     match line.iter().position(|&byte| byte == b'\r') {
-        None if line.len() == MAX_HEADER => Err(long),
+        None if line.len() == MAX_HEADER => Err(too_long),
         None => Ok(Header::Part),
         Some(end) => match (number::parse(&line[..end]), buffer.get(at + end + 1)) {
-            (None, _) => Err(fault),
+            (None, _) => Err(invalid),
             (Some(_), None) => Ok(Header::Part),
             (Some(number), Some(b'\n')) => Ok(Header::Number(number, at + end + 2)),
-            (Some(_), Some(_)) => Err(fault),
+            (Some(_), Some(_)) => Err(invalid),
         },
     }
 }

@@ -1,23 +1,26 @@
-//! Replies as bytes, in either version of the protocol. Not here: what they say.
+//! Replies as bytes, in either version of the protocol, and the errors that several commands return.
 
-use crate::parse::number;
+use std::borrow::Cow;
+
+/// Bytes of a client's argument that an error repeats.
+const MAX_REPEATED: usize = 128;
 
 /// Appends replies to a connection's output.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) out: &'a mut Vec<u8>,
-    /// RESP3: maps, nulls and texts of their own kind.
+    /// RESP3 has types of its own for maps, nulls and verbatim text.
     pub(crate) is_resp3: bool,
 }
 
 impl Reply<'_> {
-    /// A short text of ours.
+    /// A short text without line breaks.
     pub(crate) fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error: its code, such as `ERR`, and what is wrong. Control characters become blanks, so that no text can hold
-    /// another reply.
+    /// An error: its code, such as `ERR`, and a message. Control characters become spaces, so that a message cannot
+    /// contain another reply.
     pub(crate) fn error(&mut self, text: impl std::fmt::Display) {
         use std::io::Write as _;
 
@@ -29,6 +32,27 @@ impl Reply<'_> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    /// The error for a subcommand that `command` does not have.
+    pub(crate) fn unknown_subcommand(&mut self, command: &str, subcommand: &[u8]) {
+        let subcommand = excerpt(subcommand, MAX_REPEATED);
+        self.error(format_args!("ERR unknown subcommand '{subcommand}'. Try {command} HELP."));
+    }
+
+    /// The error for a command that does not exist; `arguments` are those after its name.
+    pub(crate) fn unknown_command<'w>(&mut self, name: &[u8], arguments: impl Iterator<Item = &'w [u8]>) {
+        let mut repeated = String::new();
+        for argument in arguments {
+            if repeated.len() >= MAX_REPEATED {
+                break;
+            }
+            repeated.push('\'');
+            repeated.push_str(&excerpt(argument, MAX_REPEATED - repeated.len()));
+            repeated.push_str("' ");
+        }
+        let name = excerpt(name, MAX_REPEATED);
+        self.error(format_args!("ERR unknown command '{name}', with args beginning with: {repeated}"));
+    }
+
     pub(crate) fn integer(&mut self, number: i64) {
         integer(self.out, number);
     }
@@ -38,7 +62,7 @@ impl Reply<'_> {
         self.line_end_of(bytes);
     }
 
-    /// A text of several lines for people; says so in RESP3.
+    /// Text of several lines for people: a verbatim string in RESP3.
     pub(crate) fn text(&mut self, text: &str) {
         if self.is_resp3 {
             self.header(b'=', text.len() + 4);
@@ -53,7 +77,7 @@ impl Reply<'_> {
         self.out.extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// As RESP2 says that there is no array; RESP3 has one null for all.
+    /// A null in place of an array; RESP3 has one null for everything.
     pub(crate) fn null_array(&mut self) {
         self.out.extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
@@ -102,10 +126,18 @@ pub(crate) fn integer(out: &mut Vec<u8>, number: i64) {
     }
 }
 
-/// An argument as a number.
-///
-/// # Errors
-/// What Redis says when it is none.
-pub(crate) fn number_of(argument: &[u8]) -> Result<i64, &'static str> {
-    number::parse(argument).ok_or("ERR value is not an integer or out of range")
+/// The closest number that the protocol can carry.
+#[inline]
+pub(crate) fn saturate(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The error for a command called with a wrong number of arguments.
+pub(crate) fn wrong_number_of_arguments(command: &str) -> String {
+    format!("ERR wrong number of arguments for '{command}' command")
+}
+
+/// At most `max` bytes of `argument`, as text.
+pub(crate) fn excerpt(argument: &[u8], max: usize) -> Cow<'_, str> {
+    String::from_utf8_lossy(&argument[..argument.len().min(max)])
 }

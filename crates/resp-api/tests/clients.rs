@@ -94,7 +94,7 @@ fn redis_cli_sends_a_file_of_commands_at_once() {
     }
     let output = run("sh", &["-c", &script]).expect("a shell");
     assert!(text(&output.stdout).contains("errors: 0, replies: 20000"), "{output:?}");
-    assert_eq!(server.api.figures().admitted(), 20_000);
+    assert_eq!(server.api.stats().admitted(), 20_000);
 }
 
 #[test]
@@ -127,10 +127,10 @@ fn redis_benchmark_runs_with_and_without_pipelining() {
         assert!(output.status.success() && said.contains("requests per second"), "{said} {noise}");
         assert!(!noise.contains("WARNING") && !said.contains("rror"), "{said} {noise}");
     }
-    let figures = server.api.figures();
+    let stats = server.api.stats();
     // Whole pipelines only.
-    assert!((60_000..60_128).contains(&(figures.admitted() + figures.denied())));
-    assert_eq!(figures.protocol_errors(), 0);
+    assert!((60_000..60_128).contains(&(stats.admitted() + stats.denied())));
+    assert_eq!(stats.protocol_errors(), 0);
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn the_redis_crate_hears_that_its_password_is_wrong() {
             "{error:?}"
         );
     }
-    assert_eq!(server.api.figures().wrong_passwords(), 2);
+    assert_eq!(server.api.stats().wrong_passwords(), 2);
 }
 
 const PYTHON: &str = r#"

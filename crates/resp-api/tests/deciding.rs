@@ -37,7 +37,7 @@ fn cl_throttle_answers_as_redis_cell_does() {
             ("CL.THROTTLE zero 0 1 1", "[1, 1, 0, 1, 1]"),
         ],
     );
-    assert_eq!((server.api.figures().admitted(), server.api.figures().denied()), (10, 6));
+    assert_eq!((server.api.stats().admitted(), server.api.stats().denied()), (10, 6));
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn small_talk() {
             ("PING", "(closed)"),
         ],
     );
-    assert_eq!(server.api.figures().wrong_passwords(), 1);
+    assert_eq!(server.api.stats().wrong_passwords(), 1);
 }
 
 const NO_PASSWORD: &str = "-ERR AUTH <password> called without any password configured for the default user. \
@@ -120,7 +120,7 @@ fn a_stranger_can_do_nothing_but_say_the_password() {
             ("CL.THROTTLE k 1 1 1", "[0, 2, 0, -1, 2]"),
         ],
     );
-    assert_eq!((server.api.figures().wrong_passwords(), server.api.figures().admitted()), (4, 2));
+    assert_eq!((server.api.stats().wrong_passwords(), server.api.stats().admitted()), (4, 2));
     story(&server, &[("HELLO 3 AUTH default s3cret SETNAME me", &hello3), ("CLIENT GETNAME", r#""me""#)]);
 }
 

@@ -80,9 +80,9 @@ fn ten_thousand_commands_at_once_get_ten_thousand_replies_in_order() {
     client.stream().read_exact(&mut got).expect("all replies come");
     writer.join().expect("it has written");
     assert_eq!(String::from_utf8_lossy(&got), want);
-    assert_eq!(server.api.figures().commands(), 10_100);
+    assert_eq!(server.api.stats().commands(), 10_100);
     assert_eq!(client.ask("PING"), "+PONG");
-    assert_eq!(server.api.figures().buffered_bytes(), 0);
+    assert_eq!(server.api.stats().buffered_bytes(), 0);
 }
 
 #[test]
@@ -119,11 +119,11 @@ fn what_is_not_the_protocol_is_told_so_and_closed() {
         let _ = client.stream().write_all(bytes);
         assert_eq!(client.rest(), format!("+PONG\r\n-ERR Protocol error: {want}\r\n"), "row {number}");
         assert_eq!(other.ask("PING"), "+PONG");
-        assert_eq!(server.api.figures().protocol_errors(), number as u64 + 1);
+        assert_eq!(server.api.stats().protocol_errors(), number as u64 + 1);
     }
     drop(other);
     server.await_clients(0);
-    assert_eq!(server.api.figures().buffered_bytes(), 0);
+    assert_eq!(server.api.stats().buffered_bytes(), 0);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn an_http_request_is_cut_off_without_a_word() {
         client.send(bytes.as_bytes());
         assert_eq!(client.rest(), "");
     }
-    assert_eq!(server.api.figures().admitted(), 0);
+    assert_eq!(server.api.stats().admitted(), 0);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_large_argument_comes_back_and_one_too_large_does_not() {
         [&b"TOLLGATE.CHECK"[..], b"shop"].into_iter().chain([&b"word"[..]; 1_022]).collect();
     client.send(&frame(&words));
     assert_eq!(client.reply(), "[0, -1, -1, -1, 0, nil]");
-    assert_eq!(server.api.figures().buffered_bytes(), 0);
+    assert_eq!(server.api.stats().buffered_bytes(), 0);
 }
 
 const PONG: &str = "+PONG";
@@ -184,9 +184,9 @@ fn a_client_that_does_not_read_is_not_read_from_and_the_others_go_on() {
     let most = 256 << 20;
     let sent = push(&mut client, &echo.repeat(100), most);
     assert!(sent < most, "it takes no more at some point");
-    let held = server.api.figures().commands();
+    let held = server.api.stats().commands();
     assert_eq!(other.ask("PING"), PONG);
-    assert_eq!(server.api.figures().commands(), held + 1, "and answers no more");
+    assert_eq!(server.api.stats().commands(), held + 1, "and answers no more");
     // It reads after all: every whole command is answered.
     let mut drain = client.stream().try_clone().expect("a socket");
     let reader = std::thread::spawn(move || {
@@ -199,8 +199,8 @@ fn a_client_that_does_not_read_is_not_read_from_and_the_others_go_on() {
     client.stream().shutdown(std::net::Shutdown::Write).expect("a socket");
     let echoes = sent / echo.len();
     assert_eq!(reader.join().expect("it reads"), echoes * b"$4000\r\n\r\n".len() + echoes * 4_000);
-    assert_eq!(server.api.figures().commands(), 1 + echoes as u64);
-    assert_eq!(server.api.figures().slow_readers(), 0);
+    assert_eq!(server.api.stats().commands(), 1 + echoes as u64);
+    assert_eq!(server.api.stats().slow_readers(), 0);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_client_that_never_reads_is_closed() {
     let mut client = server.connect();
     push(&mut client, &b"COMMAND DOCS\r\n".repeat(100), 64 << 20);
     server.await_clients(0);
-    assert_eq!(server.api.figures().slow_readers(), 1);
+    assert_eq!(server.api.stats().slow_readers(), 1);
     assert_eq!(server.connect().ask("PING"), PONG);
 }
 
@@ -225,19 +225,19 @@ fn half_a_command_is_waited_for_so_long_and_no_longer() {
         client.send(half.as_bytes());
         let _ = half.strip_prefix("PING\r\n").map(|_| assert_eq!(client.reply(), PONG));
         assert_eq!(client.reply(), "(closed)", "{half:?}");
-        assert_eq!(server.api.figures().slow_writers(), number as u64 + 1);
+        assert_eq!(server.api.stats().slow_writers(), number as u64 + 1);
     }
     // Drop by drop does not help.
     let mut client = server.connect();
     client.send(b"*1\r\n$60000\r\n");
-    while client.stream().write_all(&[b'x'; 10]).is_ok() && server.api.figures().slow_writers() < 5 {
+    while client.stream().write_all(&[b'x'; 10]).is_ok() && server.api.stats().slow_writers() < 5 {
         std::thread::yield_now();
     }
     assert_eq!(idle.ask("PING"), PONG, "who has sent nothing is not waited for");
-    assert_eq!(server.api.figures().idle(), 0);
+    assert_eq!(server.api.stats().idle(), 0);
     drop(client);
     server.await_clients(1);
-    assert_eq!(server.api.figures().buffered_bytes(), 0);
+    assert_eq!(server.api.stats().buffered_bytes(), 0);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_client_that_asks_nothing_is_closed_where_a_setting_says_so() {
     assert_eq!(client.ask("PING"), PONG);
     assert_eq!(client.reply(), "(closed)");
     assert_eq!(server.connect().reply(), "(closed)");
-    assert_eq!(server.api.figures().idle(), 2);
+    assert_eq!(server.api.stats().idle(), 2);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn half_commands_of_all_clients_have_one_bound() {
         .map(|number| {
             let mut client = server.connect();
             client.send(&half);
-            while server.api.figures().buffered_bytes() != (number + 1) * half.len() {
+            while server.api.stats().buffered_bytes() != (number + 1) * half.len() {
                 std::thread::yield_now();
             }
             client
@@ -268,16 +268,17 @@ fn half_commands_of_all_clients_have_one_bound() {
         .collect();
     let mut third = server.connect();
     let _ = third.stream().write_all(&half);
-    let told = "-ERR Protocol error: too many bytes of half commands on all connections; send whole ones\r\n";
+    let told =
+        "-ERR Protocol error: too many bytes of partial commands on all connections; send whole commands\r\n";
     assert_eq!(third.rest(), told);
     server.await_clients(2);
     held[0].send(&[&[b'x'; 20_000][..], b"\r\nPING\r\n"].concat());
     assert!(held[0].reply().starts_with("-ERR unknown command 'xxx"));
     assert_eq!(held[0].reply(), PONG);
-    assert_eq!(server.api.figures().over_budget(), 1);
+    assert_eq!(server.api.stats().over_budget(), 1);
     drop(held);
     server.await_clients(0);
-    assert_eq!(server.api.figures().buffered_bytes(), 0);
+    assert_eq!(server.api.stats().buffered_bytes(), 0);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity};
+use tollgate_store_routed::RoutedStore;
 
 /// How long the screen waits for the first news of the store.
 const FIRST_NEWS: Duration = Duration::from_millis(300);
@@ -29,34 +30,34 @@ const FIRST_NEWS: Duration = Duration::from_millis(300);
 pub enum Counters {
     /// This process's memory.
     Memory(MemoryStore),
-    /// Redis or Valkey.
-    Redis(RedisStore),
-    /// memcached, which tells no node of others.
+    /// Redis or Valkey, and this process's memory beside it.
+    Redis(RoutedStore<RedisStore, MemoryStore>),
+    /// memcached, which does not report how many nodes use it, and this process's memory beside it.
     Memcache {
         /// The store.
-        store: MemcacheStore,
+        store: RoutedStore<MemcacheStore, MemoryStore>,
         /// Nodes that share it, as the operator says.
         nodes: u32,
     },
 }
 
-/// A limiter on it, with this process's memory beside a shared store.
-pub type NodeLimiter = Limiter<Counters, MemoryStore>;
+/// A limiter on it.
+pub type NodeLimiter = Limiter<Counters>;
 
 /// Its surfaces.
-pub type Grpc = RateLimitService<Counters, MemoryStore>;
+pub type Grpc = RateLimitService<Counters>;
 /// See [`Grpc`].
-pub type Http = HttpApi<Counters, MemoryStore>;
+pub type Http = HttpApi<Counters>;
 /// See [`Grpc`].
-pub type Resp = RespApi<Counters, MemoryStore>;
+pub type Resp = RespApi<Counters>;
 
 impl Counters {
     /// Begins to connect from the tokio runtime that it is called in, where there is something to connect to.
     pub fn start(&self) {
         match self {
             Self::Memory(_) => {}
-            Self::Redis(store) => store.start(),
-            Self::Memcache { store, .. } => store.start(),
+            Self::Redis(store) => store.shared().start(),
+            Self::Memcache { store, .. } => store.shared().start(),
         }
     }
 
@@ -75,8 +76,18 @@ impl Counters {
     pub async fn close(&self) {
         match self {
             Self::Memory(_) => {}
-            Self::Redis(store) => store.close().await,
-            Self::Memcache { store, .. } => store.close().await,
+            Self::Redis(store) => store.shared().close().await,
+            Self::Memcache { store, .. } => store.shared().close().await,
+        }
+    }
+
+    /// This process's memory.
+    #[must_use]
+    pub const fn memory(&self) -> &MemoryStore {
+        match self {
+            Self::Memory(store) => store,
+            Self::Redis(store) => store.local(),
+            Self::Memcache { store, .. } => store.local(),
         }
     }
 
@@ -84,8 +95,8 @@ impl Counters {
     pub fn changes(&self) -> Changes {
         match self {
             Self::Memory(_) => Changes(None),
-            Self::Redis(store) => Changes(Some(store.watch())),
-            Self::Memcache { store, .. } => Changes(Some(store.watch())),
+            Self::Redis(store) => Changes(Some(store.shared().watch())),
+            Self::Memcache { store, .. } => Changes(Some(store.shared().watch())),
         }
     }
 
@@ -105,8 +116,8 @@ impl Counters {
     fn state(&self) -> StoreState {
         match self {
             Self::Memory(_) => StoreState::Up,
-            Self::Redis(store) => store.state(),
-            Self::Memcache { store, .. } => store.state(),
+            Self::Redis(store) => store.shared().state(),
+            Self::Memcache { store, .. } => store.shared().state(),
         }
     }
 
@@ -115,7 +126,7 @@ impl Counters {
         match self {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
             Self::Redis(store) => {
-                let findings = store.check().await.into_iter();
+                let findings = store.shared().check().await.into_iter();
                 findings.filter(|it| it.severity == Severity::Reject).map(|it| it.message).collect()
             }
         }
@@ -126,7 +137,7 @@ impl Counters {
     pub fn view(&self) -> StoreView {
         let name = self.name().as_str().to_owned();
         let state = self.state();
-        let slow = if let Self::Redis(store) = self { store.slow() } else { None };
+        let slow = if let Self::Redis(store) = self { store.shared().slow() } else { None };
         let why = state.why().cloned().or(slow);
         StoreView { name, state: state.as_str(), down_for: state.down_for(), why }
     }
@@ -171,6 +182,14 @@ impl Store for Counters {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        !matches!(self, Self::Memory(_))
+    }
+
+    fn has_local(&self) -> bool {
+        !matches!(self, Self::Memory(_))
+    }
+
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         on!(self, take(batch, charge, now, verdicts));
     }
@@ -189,8 +208,8 @@ impl Store for Counters {
         on!(self, give_all_back(batch, now))
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        on!(self, hold(batch, max_wait, now, verdicts));
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        on!(self, reserve(batch, max_wait, now, verdicts));
     }
 
     async fn charge(

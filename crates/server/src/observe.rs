@@ -88,7 +88,7 @@ impl Collector for Collected {
 
 impl Collected {
     fn resp(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = self.observed.resp.figures();
+        let figures = self.observed.resp.stats();
         let help = "Commands of the Redis protocol answered";
         family(to, "tollgate_resp_commands", help, "", MetricType::Counter, &[("", figures.commands())])?;
         let help = "Connections of the Redis protocol closed for what they did, by reason";

@@ -170,7 +170,7 @@ pub(crate) fn take(
     now: Timestamp,
 ) -> Decision {
     change(state, quota, |it| match hold {
-        Some(max_wait) => quota.hold(it, cost, max_wait, now),
+        Some(max_wait) => quota.reserve(it, cost, max_wait, now),
         None => quota.take(it, cost, now),
     })
 }

@@ -130,6 +130,10 @@ impl Store for MemcacheStore {
         self.client.name.clone()
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         if charge == Charge::Together {
             return charge_together::charge(&self.client, batch, None, now, verdicts).await;
@@ -165,7 +169,7 @@ impl Store for MemcacheStore {
         charge_together::give_all_back(&self.client, batch, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         charge_together::charge(&self.client, batch, Some(max_wait), now, verdicts).await;
     }
 

@@ -3,15 +3,15 @@
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Quota, Shape, Slots, State, Timestamp, UsualStep, Word};
+use tollgate_core::{Cost, Decision, FastStep, Holder, Quota, Shape, Slots, State, Timestamp, Word};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
+use crate::all_or_nothing::{self, Stripes};
+use crate::atomic128::prefetch;
 use crate::config::MemoryConfig;
 use crate::hash::{KeyHash, KeyHasher};
-use crate::machine::prefetch;
 use crate::stats::MemoryStats;
 use crate::table::{BATCH, Table, Usual};
-use crate::together::{self, Stripes};
 use crate::wide::WideStates;
 
 /// The store of counters in this process.
@@ -62,7 +62,9 @@ impl MemoryStore {
             (Charge::Each, _) => {
                 batch.chunks(BATCH).for_each(|part| self.states.take_each(part, now, verdicts))
             }
-            (Charge::Together, _) => together::take(&self.states, &self.stripes, batch, None, now, verdicts),
+            (Charge::Together, _) => {
+                all_or_nothing::take(&self.states, &self.stripes, batch, None, now, verdicts)
+            }
         }
     }
 
@@ -77,14 +79,20 @@ impl MemoryStore {
         self.states.give_back(self.states.hash(key), quota, cost, now)
     }
 
-    /// As [`Store::hold`], at once.
-    pub fn hold_now(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    /// As [`Store::reserve`], at once.
+    pub fn reserve_now(
+        &self,
+        batch: &[Take<'_>],
+        max_wait: Duration,
+        now: Timestamp,
+        verdicts: &mut Verdicts,
+    ) {
         match batch {
             [] => {}
             [Take { key, quota, cost }] => {
-                verdicts.push(Ok(self.states.hold(self.states.hash(*key), quota, *cost, max_wait, now)));
+                verdicts.push(Ok(self.states.reserve(self.states.hash(*key), quota, *cost, max_wait, now)));
             }
-            _ => together::take(&self.states, &self.stripes, batch, Some(max_wait), now, verdicts),
+            _ => all_or_nothing::take(&self.states, &self.stripes, batch, Some(max_wait), now, verdicts),
         }
     }
 
@@ -143,8 +151,8 @@ struct UsualTake<'a> {
 
 impl Usual for UsualTake<'_> {
     #[inline(always)]
-    fn step(&self, word: Word) -> Option<UsualStep> {
-        self.quota.take_usual_word(word, self.cost, self.now)
+    fn step(&self, word: Word) -> Option<FastStep> {
+        self.quota.take_fast_word(word, self.cost, self.now)
     }
 }
 
@@ -228,7 +236,7 @@ impl States {
         }
     }
 
-    pub(crate) fn hold(
+    pub(crate) fn reserve(
         &self,
         key: KeyHash,
         quota: &Quota,
@@ -238,11 +246,11 @@ impl States {
     ) -> Decision {
         match quota.shape() {
             Shape::Word => {
-                self.words.update(key, now, move |word| quota.hold_word(word, cost, max_wait, now))
+                self.words.update(key, now, move |word| quota.reserve_word(word, cost, max_wait, now))
             }
             Shape::Wide => {
                 self.forget_word(key);
-                self.wide.update(key, now, |wide| quota.hold_wide(wide, cost, now))
+                self.wide.update(key, now, |wide| quota.reserve_wide(wide, cost, now))
             }
         }
     }
@@ -298,14 +306,14 @@ impl Store for MemoryStore {
         ready(Ok(self.give_back_now(key, quota, cost, now)))
     }
 
-    fn hold(
+    fn reserve(
         &self,
         batch: &[Take<'_>],
         max_wait: Duration,
         now: Timestamp,
         verdicts: &mut Verdicts,
     ) -> impl Future<Output = ()> + Send {
-        self.hold_now(batch, max_wait, now, verdicts);
+        self.reserve_now(batch, max_wait, now, verdicts);
         ready(())
     }
 

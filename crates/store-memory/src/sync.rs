@@ -6,7 +6,7 @@
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 
 #[cfg(not(loom))]
-pub(crate) use crate::machine::{AtomicU128, InLine};
+pub(crate) use crate::atomic128::{AtomicU128, InLine};
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 

@@ -25,10 +25,10 @@ mod shard;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tollgate_core::{Decision, Timestamp, UsualStep, Word, WordStep};
+use tollgate_core::{Decision, FastStep, Timestamp, Word, WordStep};
 
+use crate::atomic128::look_at_the_processor;
 use crate::hash::KeyHash;
-use crate::machine::look_at_the_processor;
 use crate::sync::{AtomicU128, InLine};
 use chunk::CHUNK_BYTES;
 pub(crate) use line::Line;
@@ -58,7 +58,7 @@ pub(crate) struct TableStats {
 /// What is usually done to a state: little enough to stand in line, as a closure that is called in two places would not.
 pub(crate) trait Usual {
     /// `None` for a state that is not usual.
-    fn step(&self, word: Word) -> Option<UsualStep>;
+    fn step(&self, word: Word) -> Option<FastStep>;
 }
 
 /// The lines of up to this many keys are fetched at once.
@@ -100,7 +100,7 @@ impl Table {
     ) -> Option<Decision> {
         let in_line = self.in_line?;
         let (slot, packed) = line?.glance(in_line, key.tag)?;
-        let UsualStep { write, decision } = usual.step(unpack(packed))?;
+        let FastStep { write, decision } = usual.step(unpack(packed))?;
         let Some(word) = write else {
             return (in_line.load(slot) == packed).then_some(decision);
         };
@@ -217,7 +217,7 @@ fn update_again(
     usual: impl Usual,
 ) -> Option<Decision> {
     while low_half(packed) == low {
-        let UsualStep { write, decision } = usual.step(unpack(packed))?;
+        let FastStep { write, decision } = usual.step(unpack(packed))?;
         match in_line.replace(slot, packed, write.map_or(packed, |word| pack(word, low))) {
             Ok(_) => return Some(decision),
             Err(actual) => packed = actual,

@@ -37,7 +37,7 @@ impl Ask {
     /// True when both may ride in one call: they ask the same key, by quotas that count alike. (What is forgotten is forgotten alone.)
     pub(crate) fn joins(&self, other: &Self) -> bool {
         let resets = self.kind == Kind::Reset || other.kind == Kind::Reset;
-        !resets && self.key == other.key && self.quota.counts_as(&other.quota)
+        !resets && self.key == other.key && self.quota.is_equivalent_to(&other.quota)
     }
 }
 

@@ -250,7 +250,7 @@ fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> An
     let quota = &ask.quota;
     let decision = match ask.kind {
         Kind::Take(cost) => quota.take(state, cost, at),
-        Kind::Hold(cost, max_wait) => quota.hold(state, cost, max_wait, at),
+        Kind::Hold(cost, max_wait) => quota.reserve(state, cost, max_wait, at),
         Kind::GiveBack(cost) => quota.give_back(state, cost, at),
         Kind::Charge(cost) => quota.charge(state, cost, at),
         Kind::Reset => {
@@ -267,7 +267,7 @@ fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> An
 /// What a peek would answer. A state that says the same as none does not count as kept.
 fn inspected(quota: &Quota, state: &State, existed: bool, at: Timestamp) -> Inspection {
     let decision = quota.take(&mut state.clone(), Cost::PEEK, at);
-    let says_something = quota.starts_short() || !decision.reset_after().is_zero();
+    let says_something = quota.starts_partial() || !decision.reset_after().is_zero();
     Inspection { decision, is_tracked: existed && says_something }
 }
 

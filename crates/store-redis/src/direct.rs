@@ -181,7 +181,7 @@ impl Store for Direct {
         }
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let asks: Vec<Ask> = batch
             .iter()
             .map(|take| self.ask(take.key.0, take.quota, Kind::Hold(take.cost, max_wait)))

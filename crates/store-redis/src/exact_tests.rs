@@ -91,7 +91,7 @@ fn one_by_one(model: &ModelStore, quota: &Quota, kinds: &[Kind], now: Timestamp)
             Answer::Decision(last(&mut verdicts))
         }
         Kind::Hold(cost, max_wait) => {
-            block_on(model.hold(&batch(cost), max_wait, now, &mut verdicts));
+            block_on(model.reserve(&batch(cost), max_wait, now, &mut verdicts));
             Answer::Decision(last(&mut verdicts))
         }
         Kind::Charge(cost) => {

@@ -119,17 +119,18 @@ impl Leased {
         let mut out = Outbox::default();
         let mut guard = self.table.shard(key.0);
         let shard = &mut *guard;
-        let begun = match shard.entries.get_mut(key.0).filter(|entry| entry.rule.quota.counts_as(quota)) {
-            Some(entry) => {
-                entry.used = mono;
-                entry.wall = (now, mono);
-                self.take(entry, (cost, hit), mono, &mut out)
-            }
-            None => match self.entry(shard, key, quota, (now, mono), &mut out)? {
-                Ok(entry) => self.take(entry, (cost, hit), mono, &mut out),
-                Err(error) => Begun::Done(Err(error)),
-            },
-        };
+        let begun =
+            match shard.entries.get_mut(key.0).filter(|entry| entry.rule.quota.is_equivalent_to(quota)) {
+                Some(entry) => {
+                    entry.used = mono;
+                    entry.wall = (now, mono);
+                    self.take(entry, (cost, hit), mono, &mut out)
+                }
+                None => match self.entry(shard, key, quota, (now, mono), &mut out)? {
+                    Ok(entry) => self.take(entry, (cost, hit), mono, &mut out),
+                    Err(error) => Begun::Done(Err(error)),
+                },
+            };
         shard.local += u64::from(matches!(begun, Begun::Done(Ok(_))));
         shard.awake.append(&mut out.awake);
         drop(guard);
@@ -343,7 +344,7 @@ impl Leased {
     ) -> Option<Result<&'a mut Entry, StoreError>> {
         let rule = shard.rule(quota, self.timing)?;
         match shard.entries.get_mut(key.0) {
-            Some(entry) if entry.rule.quota.counts_as(quota) => {}
+            Some(entry) if entry.rule.quota.is_equivalent_to(quota) => {}
             Some(entry) => {
                 if let Some(request) = entry.change(rule, mono) {
                     self.send(entry, request, mono, out);

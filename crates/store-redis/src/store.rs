@@ -280,6 +280,14 @@ impl Store for RedisStore {
         self.client().name().clone()
     }
 
+    fn live_nodes(&self) -> u32 {
+        Self::live_nodes(self)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         if batch.iter().any(|take| is_leased(take.quota)) {
             return self.take_with_leases(batch, charge, Kind::Take, now, verdicts).await;
@@ -313,7 +321,7 @@ impl Store for RedisStore {
         self.return_all(batch, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         if batch.iter().any(|take| is_leased(take.quota)) {
             let kind = move |cost| Kind::Hold(cost, max_wait);
             return self.take_with_leases(batch, Charge::Together, kind, now, verdicts).await;

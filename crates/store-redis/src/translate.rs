@@ -7,7 +7,7 @@ mod entries;
 mod texts;
 mod window;
 
-use tollgate_core::{Cost, Numbers, Quota, State, Timestamp};
+use tollgate_core::{Cost, Quota, State, StepParams, Timestamp};
 use tollgate_redis_link::Value;
 
 use crate::ask::{Ask, Fault, Kind};
@@ -28,13 +28,13 @@ pub(crate) enum Read {
 
 /// Which step counts this quota; `None` where nothing is counted.
 pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
-    match quota.numbers() {
-        Numbers::Bucket(_) => Some(Step::Bucket),
-        Numbers::Window(_) => Some(Step::Window),
-        Numbers::Total { .. } => Some(Step::Total),
-        Numbers::Interval(_) => Some(Step::Interval),
-        Numbers::Counter(_) => Some(Step::Counter),
-        Numbers::Cells(_) | Numbers::Log(_) => Some(Step::Entries),
+    match quota.step_params() {
+        StepParams::Bucket(_) => Some(Step::Bucket),
+        StepParams::Window(_) => Some(Step::Window),
+        StepParams::Total { .. } => Some(Step::Total),
+        StepParams::Interval(_) => Some(Step::Interval),
+        StepParams::Counter(_) => Some(Step::Counter),
+        StepParams::Cells(_) | StepParams::Log(_) => Some(Step::Entries),
         _ => None,
     }
 }
@@ -43,14 +43,14 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
 pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> Result<(), Fault> {
     let Some(first) = asks.first() else { return Ok(()) };
     let mut packed = Packed(bytes);
-    match first.quota.numbers() {
-        Numbers::Bucket(bucket) => bucket::argument(&mut packed, &first.quota, bucket, asks),
-        Numbers::Window(window) => window::argument(&mut packed, window, asks, hint),
-        Numbers::Total { stock } => window::total_argument(&mut packed, stock, asks),
-        Numbers::Interval(interval) => texts::interval_argument(&mut packed, &first.quota, interval, asks),
-        Numbers::Counter(counter) => texts::counter_argument(&mut packed, counter, asks, hint)?,
-        Numbers::Cells(cells) => entries::cells_argument(&mut packed, cells, asks, hint)?,
-        Numbers::Log(log) => entries::log_argument(&mut packed, log, asks),
+    match first.quota.step_params() {
+        StepParams::Bucket(bucket) => bucket::argument(&mut packed, &first.quota, bucket, asks),
+        StepParams::Window(window) => window::argument(&mut packed, window, asks, hint),
+        StepParams::Total { stock } => window::total_argument(&mut packed, stock, asks),
+        StepParams::Interval(interval) => texts::interval_argument(&mut packed, &first.quota, interval, asks),
+        StepParams::Counter(counter) => texts::counter_argument(&mut packed, counter, asks, hint)?,
+        StepParams::Cells(cells) => entries::cells_argument(&mut packed, cells, asks, hint)?,
+        StepParams::Log(log) => entries::log_argument(&mut packed, log, asks),
         _ => {}
     }
     Ok(())
@@ -62,14 +62,14 @@ pub(crate) fn read(
     (status, a, b): (i64, &Value, &Value),
     at: Timestamp,
 ) -> Result<Read, Fault> {
-    match quota.numbers() {
-        Numbers::Bucket(bucket) => bucket::read(quota, bucket, status, a, b),
-        Numbers::Window(window) => window::read(quota, window, a, b),
-        Numbers::Total { .. } => window::read_total(quota, b),
-        Numbers::Interval(interval) => texts::read_interval(quota, interval, b, at),
-        Numbers::Counter(counter) => texts::read_counter(quota, counter, a, b, at),
-        Numbers::Cells(cells) => entries::read_cells(quota, cells, a, at),
-        Numbers::Log(log) => entries::read_log(quota, log, a),
+    match quota.step_params() {
+        StepParams::Bucket(bucket) => bucket::read(quota, bucket, status, a, b),
+        StepParams::Window(window) => window::read(quota, window, a, b),
+        StepParams::Total { .. } => window::read_total(quota, b),
+        StepParams::Interval(interval) => texts::read_interval(quota, interval, b, at),
+        StepParams::Counter(counter) => texts::read_counter(quota, counter, a, b, at),
+        StepParams::Cells(cells) => entries::read_cells(quota, cells, a, at),
+        StepParams::Log(log) => entries::read_log(quota, log, a),
         _ => Ok(Read::State(quota.fresh(), false)),
     }
 }
@@ -85,9 +85,9 @@ fn push_counts(packed: &mut Packed, asks: &[&Ask], third: impl Fn(Cost, bool) ->
     for (n, kind) in groups(asks) {
         let most = |cost: Cost, most: u64| cost.permits().min(most);
         let (code, cost, third) = match kind {
-            Kind::Take(cost) => (n as f64, most(cost, tollgate_core::MOST_COUNTED), third(cost, false)),
-            Kind::Hold(cost, _) => (n as f64, most(cost, tollgate_core::MOST_COUNTED), third(cost, true)),
-            Kind::Charge(cost) => (0.0, most(cost, tollgate_core::MOST_COUNTED), 0.0),
+            Kind::Take(cost) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, false)),
+            Kind::Hold(cost, _) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, true)),
+            Kind::Charge(cost) => (0.0, most(cost, tollgate_core::MAX_COUNT), 0.0),
             Kind::GiveBack(cost) => (-1.0, most(cost, ALL), 0.0),
             Kind::Reset => (-2.0, 0, 0.0),
             Kind::Inspect => (-3.0, 0, 0.0),

@@ -21,13 +21,15 @@ pub use wait::{at_once, block_on};
 use std::future::{Future, ready};
 use std::time::Duration;
 
+#[cfg(doc)]
+use tollgate_core::Sharing;
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 
 /// Counters by key, decided atomically.
 ///
 /// What holds for every store, and is tested by the suite (feature `suite`) against [`ModelStore`]:
 /// - an unseen key, a forgotten one and an expired one answer alike: a fresh quota;
-/// - a key goes with one quota at a time (or its successors, [`Quota::succeeding`]); handing in a quota of another
+/// - a key goes with one quota at a time (or its successors, [`Quota::migrated_from`]); handing in a quota of another
 ///   shape starts afresh;
 /// - concurrent calls are as if made one after another: no two callers ever share a permit;
 /// - time is an argument and may step back: nothing is minted, nothing freezes for longer than the step. A shared store may
@@ -40,6 +42,18 @@ pub trait Store: Send + Sync + 'static {
     /// while this store gives no answer is worked out from it.
     fn live_nodes(&self) -> u32 {
         1
+    }
+
+    /// Whether calls wait for a network, so that several decisions are better made at the same time than one after another.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Whether quotas of [`Sharing::Local`] are counted in this node's memory, beside a store that nodes share.
+    ///
+    /// Where such a counter denies a batch that is charged together, the answers to the others may be those of a peek.
+    fn has_local(&self) -> bool {
+        false
     }
 
     /// Decides every take of the batch, in order, and pushes one answer each onto `verdicts` (what is there already
@@ -97,13 +111,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Holds the permits of every take of the batch, or none: as [`Store::take`] with [`Charge::Together`], but where a quota can
     /// promise permits that are not there yet, a take is admitted too when they will be within `max_wait`; the decision's
-    /// [`delay`](Decision::delay) says when ([`Quota::hold_word`]). Pushes one answer each onto `verdicts`.
+    /// [`delay`](Decision::delay) says when ([`Quota::reserve_word`]). Pushes one answer each onto `verdicts`.
     ///
     /// What is held is given back with [`Store::give_back`].
     ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.
-    fn hold(
+    fn reserve(
         &self,
         batch: &[Take<'_>],
         max_wait: Duration,

@@ -97,12 +97,12 @@ impl Store for ModelStore {
         Ok(step(&mut self.lock(), key, quota, |state| quota.give_back(state, cost, now)))
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let mut states = self.lock();
         let before = states.clone();
         let mut all_admitted = true;
         for Take { key, quota, cost } in batch {
-            let decision = step(&mut states, *key, quota, |state| quota.hold(state, *cost, max_wait, now));
+            let decision = step(&mut states, *key, quota, |state| quota.reserve(state, *cost, max_wait, now));
             all_admitted &= decision.is_admitted();
             verdicts.push(Ok(decision));
         }
@@ -184,9 +184,9 @@ fn step(
 
 /// After a refusal that leaves everything as it was: what does not start full begins to fill all the same.
 fn begin(states: &mut States, batch: &[Take<'_>], now: Timestamp) {
-    for take in batch.iter().filter(|take| take.quota.starts_short() && !take.cost.is_peek()) {
+    for take in batch.iter().filter(|take| take.quota.starts_partial() && !take.cost.is_peek()) {
         let _peek = step(states, take.key, take.quota, |state| {
-            take.quota.begin(state, now);
+            take.quota.start_refill(state, now);
             take.quota.take(state, Cost::PEEK, now)
         });
     }

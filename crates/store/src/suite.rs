@@ -13,8 +13,11 @@
 
 mod concurrent;
 mod history;
+mod outage;
 mod quotas;
 mod slots;
+
+pub use outage::{Down, Outage, OutageStore};
 
 use std::future::Future;
 use std::time::Duration;
@@ -63,6 +66,9 @@ pub struct Options {
     /// A fixed window counts each hit that it refuses, and goes on to its end when all of its hits were given back. Else histories give
     /// nothing back to a window that is past its limit, and one that is empty again is forgotten by the store and by the model.
     pub whole_windows: bool,
+    /// A batch that is charged together and denied may be answered in part as a peek, by a store that keeps its counters in
+    /// two places.
+    pub peeks: bool,
     /// Quotas with a larger limit are left out, and no history charges more at once.
     pub most: u64,
 }
@@ -83,6 +89,7 @@ impl Default for Options {
             steps_back: true,
             promises: true,
             whole_windows: true,
+            peeks: false,
             most: u64::MAX,
         }
     }

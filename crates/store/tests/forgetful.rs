@@ -31,9 +31,9 @@ impl Store for Forgetful {
         self.0.give_back(key, quota, cost, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         self.0.forget_expired(now);
-        self.0.hold(batch, max_wait, now, verdicts).await;
+        self.0.reserve(batch, max_wait, now, verdicts).await;
     }
 
     async fn charge(

@@ -15,7 +15,7 @@ use self::calendar::{Calendar, nanos};
 use crate::algorithm::Align;
 use crate::quota::Period;
 use crate::time::NANOS_PER_SECOND;
-use crate::{Cost, Decision, Expiry, QuotaError, Timestamp, UsualStep, Word, WordStep};
+use crate::{Cost, Decision, Expiry, FastStep, QuotaError, Timestamp, Word, WordStep};
 
 const SUBSECOND_BITS: u32 = 30;
 const SUBSECOND: u64 = (1 << SUBSECOND_BITS) - 1;
@@ -71,7 +71,7 @@ impl FixedWindow {
 
     /// As [`Self::take`], while the word's window is in force. `None` for the rest.
     #[inline(always)]
-    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<UsualStep> {
+    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
         let subsecond = word.value & SUBSECOND;
         let (count, end) = unpack(word);
         // More than a second within a second, a sticky expiry, and none, are not of a window's making.
@@ -83,7 +83,7 @@ impl FixedWindow {
         let (counted, decision) = self.count(count, end, cost, now);
         let value = (counted << SUBSECOND_BITS) | subsecond;
         let write = (value != word.value).then_some(Word { value, expires: word.expires });
-        Some(UsualStep { write, decision })
+        Some(FastStep { write, decision })
     }
 
     #[inline]

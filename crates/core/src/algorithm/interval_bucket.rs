@@ -5,7 +5,7 @@
 //!
 //! The cells: a tag, the instant at which the period under way began, in ns; permits that are missing from a full bucket.
 
-use crate::{Cost, Decision, Expiry, MOST_COUNTED, Timestamp, Wide};
+use crate::{Cost, Decision, Expiry, MAX_COUNT, Timestamp, Wide};
 
 /// First cell of every state of this algorithm.
 pub(crate) const TAG: u64 = 1;
@@ -48,7 +48,7 @@ impl IntervalBucket {
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let (began, missing) = self.refilled(state, now);
-        self.settle(state, began, missing, missing.saturating_add(cost.permits()).min(MOST_COUNTED), now)
+        self.settle(state, began, missing, missing.saturating_add(cost.permits()).min(MAX_COUNT), now)
     }
 
     /// The state of a key that lacks `missing` permits in a period that began at `began`.

@@ -7,7 +7,7 @@
 //! A denied take changes nothing, and hears as its delay the wait that it would have had.
 
 use crate::algorithm::token_bucket::TokenBucket;
-use crate::{Cost, Reservation, Timestamp, Word, WordStep};
+use crate::{Cost, Promise, Timestamp, Word, WordStep};
 
 #[derive(Clone, Debug)]
 pub(crate) struct LeakyQueue {
@@ -46,14 +46,14 @@ impl LeakyQueue {
     }
 
     /// A place in the queue whose turn comes within `max_wait_ns`.
-    pub(crate) fn reserve(&self, word: Word, cost: Cost, max_wait_ns: u64, now: Timestamp) -> Reservation {
+    pub(crate) fn reserve(&self, word: Word, cost: Cost, max_wait_ns: u64, now: Timestamp) -> Promise {
         let debt = self.bucket.debt_or_deepest(word, now);
         let asked = self.bucket.units().of_permits(cost.permits());
         let wait_ns = self.delay_ns(debt);
         if debt.saturating_add(asked) > self.bucket.full() {
             let at =
                 if asked > self.bucket.full() { u64::MAX } else { now.as_nanos().saturating_add(wait_ns) };
-            return Reservation::refused(word, cost, Timestamp::from_nanos(at));
+            return Promise::refused(word, cost, Timestamp::from_nanos(at));
         }
         self.bucket.reserve_at(word, cost, debt + asked, wait_ns, max_wait_ns, now)
     }

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::{Cost, Decision, Expiry, MOST_COUNTED, QuotaError, Timestamp, Wide};
+use crate::{Cost, Decision, Expiry, MAX_COUNT, QuotaError, Timestamp, Wide};
 
 /// The most cells that a window may have.
 pub(crate) const MOST_CELLS: u32 = 3600;
@@ -106,7 +106,7 @@ impl SlidingWindow {
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         self.advance(state, now);
-        self.add(state, cost.permits().min(MOST_COUNTED), now)
+        self.add(state, cost.permits().min(MAX_COUNT), now)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {

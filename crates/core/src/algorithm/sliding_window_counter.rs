@@ -7,7 +7,7 @@
 //! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the count of the
 //! window before it.
 
-use crate::{Cost, Decision, Expiry, MOST_COUNTED, Timestamp, Wide};
+use crate::{Cost, Decision, Expiry, MAX_COUNT, Timestamp, Wide};
 
 /// First cell of every state of this algorithm.
 pub(crate) const TAG: u64 = 3;
@@ -46,7 +46,7 @@ impl SlidingWindowCounter {
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let counts = self.counts(state, now);
-        let current = counts.current.saturating_add(cost.permits()).min(MOST_COUNTED);
+        let current = counts.current.saturating_add(cost.permits()).min(MAX_COUNT);
         self.settle(state, cost, Counts { current, ..counts }, now)
     }
 

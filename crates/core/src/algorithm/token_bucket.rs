@@ -18,7 +18,7 @@ use std::time::Duration;
 use self::history::Past;
 use crate::rational::{MAX_UNITS, Units};
 use crate::time::NANOS_PER_SECOND;
-use crate::{Cost, Decision, Expiry, QuotaError, Reservation, Timestamp, UsualStep, Word, WordStep};
+use crate::{Cost, Decision, Expiry, FastStep, Promise, QuotaError, Timestamp, Word, WordStep};
 
 const GENERATION_BITS: u32 = 2;
 const GENERATIONS: u64 = 1 << GENERATION_BITS;
@@ -132,7 +132,7 @@ impl TokenBucket {
     /// Where the key owes something, the new word comes from the old one alone: its TAT is so many units later, its expiry so
     /// many whole seconds, and one more where what is left of the units reaches beyond that second.
     #[inline(always)]
-    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<UsualStep> {
+    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
         // Also `None`: a peek, and a bucket that does not start full, whose `usual_capacity` is 0.
         if cost.permits().wrapping_sub(1) >= self.usual_capacity {
             return None;
@@ -156,23 +156,23 @@ impl TokenBucket {
             }
         }
         let decision = Decision::admit(self.limit, self.remaining(ask.units), ask.nanos);
-        Some(UsualStep { write: Some(self.word(ask.units, ask.nanos, now)), decision })
+        Some(FastStep { write: Some(self.word(ask.units, ask.nanos, now)), decision })
     }
 
     /// A take from a key that owes `debt`, whose TAT is `behind` its expiry.
     #[inline(always)]
-    fn take_owing(&self, word: Word, debt: u64, behind: u64, ask: Ask) -> Option<UsualStep> {
+    fn take_owing(&self, word: Word, debt: u64, behind: u64, ask: Ask) -> Option<FastStep> {
         if debt > ask.highest {
             let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
             let retry_ns = self.units.nanos_in(debt - ask.highest);
             let decision = Decision::deny(self.limit, remaining, retry_ns, reset_ns);
-            return Some(UsualStep { write: None, decision });
+            return Some(FastStep { write: None, decision });
         }
         let expires = u64::from(word.expires.to_bits()) + ask.seconds + u64::from(ask.rest > behind);
         let owed = debt + ask.units;
         let decision = Decision::admit(self.limit, self.remaining(owed), self.units.nanos_in(owed));
         let value = word.value.wrapping_add(ask.units << GENERATION_BITS);
-        Some(UsualStep { write: Some(Word { value, expires: Expiry::of_seconds(expires)? }), decision })
+        Some(FastStep { write: Some(Word { value, expires: Expiry::of_seconds(expires)? }), decision })
     }
 
     /// What a cost within the capacity asks for.
@@ -209,11 +209,11 @@ impl TokenBucket {
     }
 
     /// `cost` permits for the first instant at which they are all there, if that is within `max_wait_ns`.
-    pub(crate) fn reserve(&self, word: Word, cost: Cost, max_wait_ns: u64, now: Timestamp) -> Reservation {
+    pub(crate) fn reserve(&self, word: Word, cost: Cost, max_wait_ns: u64, now: Timestamp) -> Promise {
         let asked = self.units.of_permits(cost.permits());
         let debt = self.debt_or_deepest(word, now);
         if asked > self.full || debt.saturating_add(asked) > DEEPEST {
-            return Reservation::refused(word, cost, Timestamp::from_nanos(u64::MAX));
+            return Promise::refused(word, cost, Timestamp::from_nanos(u64::MAX));
         }
         let owed = debt + asked;
         let wait_ns = self.units.nanos_in(owed.saturating_sub(self.full));
@@ -234,13 +234,13 @@ impl TokenBucket {
         wait_ns: u64,
         max_wait_ns: u64,
         now: Timestamp,
-    ) -> Reservation {
+    ) -> Promise {
         let act_at = Timestamp::from_nanos(now.as_nanos().saturating_add(wait_ns));
         if wait_ns > max_wait_ns {
-            return Reservation::refused(word, cost, act_at);
+            return Promise::refused(word, cost, act_at);
         }
         let word = if cost.is_peek() { word } else { self.word(owed, self.units.nanos_in(owed), now) };
-        Reservation { granted: true, permits: cost.permits(), act_at, word }
+        Promise { granted: true, permits: cost.permits(), act_at, word }
     }
 
     /// Units by which the key is short of a full bucket at `now`; `None` for a word that is odd: written at another

@@ -2,7 +2,7 @@
 //!
 //! At most the limit is admitted, ever. A denied take changes nothing; only giving back makes room.
 
-use crate::{Cost, Decision, Expiry, MOST_COUNTED, Reservation, Timestamp, Word, WordStep};
+use crate::{Cost, Decision, Expiry, MAX_COUNT, Promise, Timestamp, Word, WordStep};
 
 /// What stands for "never" where a span is asked for.
 const NEVER_NS: u64 = u64::MAX;
@@ -40,7 +40,7 @@ impl Total {
 
     pub(crate) fn charge(&self, word: Word, cost: Cost) -> WordStep {
         let used = used(word);
-        self.settle(word, used, used.saturating_add(cost.permits()).min(MOST_COUNTED))
+        self.settle(word, used, used.saturating_add(cost.permits()).min(MAX_COUNT))
     }
 
     fn settle(&self, word: Word, used: u64, after: u64) -> WordStep {
@@ -51,15 +51,15 @@ impl Total {
 }
 
 /// A take at once or never, as a reservation: for quotas that make no promises.
-pub(crate) fn reserve_now(step: WordStep, old: Word, cost: Cost, now: Timestamp) -> Reservation {
+pub(crate) fn reserve_now(step: WordStep, old: Word, cost: Cost, now: Timestamp) -> Promise {
     if step.decision.is_admitted() {
-        return Reservation { granted: true, permits: cost.permits(), act_at: now, word: step.word };
+        return Promise { granted: true, permits: cost.permits(), act_at: now, word: step.word };
     }
     let act_at = match step.decision.retry_after() {
         crate::RetryAfter::After(wait) => now + wait,
         _ => Timestamp::from_nanos(u64::MAX),
     };
-    Reservation::refused(old, cost, act_at)
+    Promise::refused(old, cost, act_at)
 }
 
 /// A word that another algorithm wrote (its rule was changed to `total`) counts nothing here.

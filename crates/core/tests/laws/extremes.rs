@@ -38,7 +38,7 @@ proptest! {
                 };
                 prop_assert!(decision.is_admitted() != (decision.never_fits() || decision.retry_after() > tollgate_core::RetryAfter::Now));
                 if let State::Word(word) = &mut state {
-                    let reservation = quota.reserve_word(*word, cost, Duration::from_nanos(cost.permits()), now);
+                    let reservation = quota.promise_word(*word, cost, Duration::from_nanos(cost.permits()), now);
                     prop_assert!(reservation.granted || reservation.word == *word);
                     *word = reservation.word;
                 }
@@ -53,7 +53,7 @@ proptest! {
         let word = Word { value, expires: Expiry::from_bits(bits) };
         let (now, cost) = (any::at(now), Cost(cost));
         let _ = (quota.take_word(word, cost, now), quota.give_back_word(word, cost, now));
-        let _ = (quota.charge_word(word, cost, now), quota.reserve_word(word, cost, Duration::MAX, now));
+        let _ = (quota.charge_word(word, cost, now), quota.promise_word(word, cost, Duration::MAX, now));
     }
 
     #[test]

@@ -56,7 +56,7 @@ proptest! {
         let mut rounded = 0;
         for (turn, plain) in plains.iter().enumerate() {
             if turn > 0 {
-                quota = plain.quota().succeeding(&quota, any::at(now));
+                quota = plain.quota().migrated_from(&quota, any::at(now));
                 rounded += PARTS / i128::from(plain.period_ns / gcd(plain.limit, plain.period_ns)) + 1;
             }
             for &any::Visit { gap, cost } in &visits[..visits.len().min(12)] {
@@ -85,7 +85,7 @@ proptest! {
         let [old, new] = [100, lower].map(|limit| Quota::token_bucket(limit, Duration::from_secs(100)).expect("small"));
         let mut state = old.fresh();
         prop_assert!(old.take(&mut state, Cost(used), any::at(any::NOON)).is_admitted());
-        let new = new.succeeding(&old, any::at(any::NOON));
+        let new = new.migrated_from(&old, any::at(any::NOON));
         let decision = new.take(&mut state, Cost::ONE, any::at(any::NOON));
         prop_assert_eq!(decision.is_admitted(), used < lower);
     }
@@ -103,7 +103,7 @@ proptest! {
         let old = plain.quota();
         let mut state = old.fresh();
         prop_assert!(old.take(&mut state, Cost(used), any::at(any::NOON)).is_admitted());
-        let new = Plain { limit, ..plain }.quota().succeeding(&old, any::at(any::NOON));
+        let new = Plain { limit, ..plain }.quota().migrated_from(&old, any::at(any::NOON));
         let decision = new.take(&mut state, Cost::PEEK, any::at(any::NOON));
         prop_assert_eq!(decision.remaining(), limit.saturating_sub(used));
         prop_assert_eq!(new.take(&mut state, Cost::ONE, any::at(any::NOON)).is_admitted(), used < limit);
@@ -126,7 +126,7 @@ proptest! {
         }
         let period_ns = cell_ns * u64::from(cells);
         let new = Plain { limit: 1_000, period_ns, algorithm: Algorithm::SlidingWindow { cells } }.quota();
-        let new = new.succeeding(&old, any::at(last));
+        let new = new.migrated_from(&old, any::at(last));
         let peek = new.take(&mut state, Cost::PEEK, any::at(last));
         let inside = |&&(at, _): &&(u64, u64)| last - at < period_ns.min(plain.period_ns);
         let sum: u64 = admitted.iter().filter(inside).map(|(_, cost)| cost).sum();

@@ -77,10 +77,10 @@ pub fn api_of(policy: Policy, settings: HttpSettings) -> (Arc<Api>, ManualClock,
     api_over(Limiter::new(policy, store, LimiterSettings::default()), settings)
 }
 
-pub fn api_over<S: Store + 'static, L: Store + 'static>(
-    limiter: Limiter<S, L>,
+pub fn api_over<S: Store + 'static>(
+    limiter: Limiter<S>,
     settings: HttpSettings,
-) -> (Arc<HttpApi<S, L>>, ManualClock, Arc<State>) {
+) -> (Arc<HttpApi<S>>, ManualClock, Arc<State>) {
     let limiter = Arc::new(limiter);
     let clock = ManualClock::at(NOW);
     let state = NodeState { is_ready: true, ..NodeState::default() };
@@ -125,8 +125,8 @@ impl Server {
         Self::serve(api_of(policy, settings)).await
     }
 
-    pub async fn serve<S: Store + 'static, L: Store + 'static>(
-        (api, clock, node): (Arc<HttpApi<S, L>>, ManualClock, Arc<State>),
+    pub async fn serve<S: Store + 'static>(
+        (api, clock, node): (Arc<HttpApi<S>>, ManualClock, Arc<State>),
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");

@@ -9,8 +9,8 @@ use tollgate_policy::{Domain, Policy};
 use super::details::Details;
 use super::lanes::{Lanes, Seat};
 use super::top::Slot;
-use crate::answer::{Kind, Status};
 use crate::request::Request;
+use crate::status::{Kind, Status};
 
 /// What is counted of a rule: decisions by outcome, and hits by where they fell.
 #[derive(Clone, Copy, Debug)]

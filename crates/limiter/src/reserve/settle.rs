@@ -7,14 +7,16 @@ use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_policy::{Override, Policy};
 use tollgate_store::{Key, Store, StoreError};
 
-use super::table::{Counted, Found, Held, HeldItem, QuotaRef};
+use super::table::{Found, Held, HeldItem, QuotaRef};
 use super::{Ending, ReservationId, SettleError, Settled};
-use crate::limiter::{Limiter, Rules};
+use crate::keys::Share;
+use crate::limiter::Limiter;
+use crate::rules::Rules;
 
 /// The first number of permits that is refused.
 const HUGE: u64 = 1 << 63;
 
-impl<S: Store, L: Store> Limiter<S, L> {
+impl<S: Store> Limiter<S> {
     /// Says what the call did use: `actual` permits, or as many as were reserved. What is left goes back; what was used beyond the
     /// reservation is charged, whether it is there or not, and later permits repay it.
     ///
@@ -96,27 +98,23 @@ impl<S: Store, L: Store> Limiter<S, L> {
     ) -> Result<(), StoreError> {
         // A rule that is gone counts nothing any more.
         let Some(quota) = quota_of(rules, held, item) else { return Ok(()) };
-        let quota = match item.counted {
-            Counted::Share(nodes) => Cow::Owned(quota.share_of(nodes)),
-            Counted::Own | Counted::Shared => quota,
+        let share = item.share_of.map(|nodes| Share::new(Key(&item.key), &quota, nodes));
+        let (key, quota) = match &share {
+            Some(share) => (share.key(), &share.quota),
+            None => (Key(&item.key), &*quota),
         };
         let done = if used > item.cost {
             let more = Cost(used.permits() - item.cost.permits());
-            match (&self.local, item.counted) {
-                (_, Counted::Shared) | (None, _) => {
-                    self.store.charge(Key(&item.key), &quota, more, now).await
-                }
-                (Some(local), _) => local.charge(Key(&item.key), &quota, more, now).await,
-            }
+            self.store.charge(key, quota, more, now).await
         } else {
             let unused = Cost(item.cost.permits() - used.permits());
             let back = quota.refundable(unused, &item.said, held.made_at, now);
             if back.is_peek() {
                 return Ok(());
             }
-            self.give_back(item, &quota, back, now).await
+            self.store.give_back(key, quota, back, now).await
         };
-        done.map(drop).inspect_err(|error| self.note_that_the_store_fails(error, now))
+        done.map(drop).inspect_err(|error| self.note_store_error(error, now))
     }
 }
 

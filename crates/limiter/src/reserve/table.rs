@@ -36,21 +36,10 @@ pub(crate) struct HeldItem {
     pub(crate) cost: Cost,
     /// It asked for as many as the request as a whole did, so that what the request used is what it used.
     pub(crate) is_scaled: bool,
-    /// Where.
-    pub(crate) counted: Counted,
+    /// Of how many nodes this one held its share, since the store did not answer; `None` where the store answered.
+    pub(crate) share_of: Option<u32>,
     /// What the counter said when they were taken.
     pub(crate) said: Decision,
-}
-
-/// Where a counter is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
-    /// In the store.
-    Shared,
-    /// In this node's memory, as the rule says.
-    Own,
-    /// There by a share among so many nodes, since the store gave no answer.
-    Share(u32),
 }
 
 /// Where to find the quota that a counter goes with.

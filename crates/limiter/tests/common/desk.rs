@@ -20,7 +20,7 @@ pub(crate) struct Got {
 }
 
 /// A limiter that is asked for reservations.
-pub(crate) struct Desk<S: Store, L: Store = S>(pub(crate) Limiter<S, L>);
+pub(crate) struct Desk<S: Store>(pub(crate) Limiter<S>);
 
 /// Now or not at all, for a minute.
 pub(crate) const NOW: ReserveTerms = ReserveTerms { max_wait: Duration::ZERO, ttl: Duration::from_secs(60) };
@@ -29,7 +29,7 @@ pub(crate) fn waiting(max_wait: Duration) -> ReserveTerms {
     ReserveTerms { max_wait, ..NOW }
 }
 
-impl<S: Store, L: Store> Desk<S, L> {
+impl<S: Store> Desk<S> {
     pub(crate) fn try_reserve(
         &self,
         asks: &[Ask<'_>],

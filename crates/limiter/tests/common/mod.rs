@@ -3,20 +3,18 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 pub(crate) mod desk;
-mod moody;
-mod partly;
 
 use std::time::Duration;
-#[allow(unused_imports, reason = "not every test uses all of it")]
-pub(crate) use {moody::Moody, partly::Partly};
 
 use tollgate_core::{Outcome, RetryAfter, Timestamp};
 use tollgate_limiter::{
-    Descriptor, DescriptorAnswer, Entry, LimitOverride, Limiter, LimiterSettings, Policy, Request, Scratch,
-    Unit,
+    Descriptor, DescriptorAnswer, Entry, Kind, LimitOverride, Limiter, LimiterSettings, Policy, Request,
+    Scratch, Unit,
 };
 use tollgate_policy::{Options, Source};
+use tollgate_store::suite::{Down, OutageStore};
 use tollgate_store::{ModelStore, Store, block_on};
+use tollgate_store_routed::RoutedStore;
 
 /// A whole minute, hour and day begin here.
 pub(crate) const NOON: Timestamp = Timestamp::from_unix_seconds(1_699_920_000);
@@ -24,6 +22,18 @@ pub(crate) const NOON: Timestamp = Timestamp::from_unix_seconds(1_699_920_000);
 pub(crate) fn policy(text: &str) -> Policy {
     let source = Source { name: "rules.yaml".into(), text: text.into() };
     Policy::parse(&[source], &Options::default()).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// The model behind a network that a test can cut, and memory beside it.
+pub(crate) type Routed = RoutedStore<OutageStore, ModelStore>;
+
+pub(crate) fn beside_memory(store: OutageStore) -> Routed {
+    RoutedStore::new(store, ModelStore::default())
+}
+
+/// Which keys the shared store of `limiter` does not answer from now on.
+pub(crate) fn cut(limiter: &Limiter<Routed>, down: Down) {
+    limiter.store().shared().outage().set(down);
 }
 
 pub(crate) fn limiter(text: &str) -> Limiter<ModelStore> {
@@ -58,8 +68,8 @@ pub(crate) fn entries(text: &str) -> Vec<Entry<'_>> {
 }
 
 /// Asks once, and tells the answer as one line: overall, then each descriptor.
-pub(crate) fn ask_at<S: Store, L: Store>(
-    limiter: &Limiter<S, L>,
+pub(crate) fn ask_at<S: Store>(
+    limiter: &Limiter<S>,
     domain: &str,
     asks: &[Ask<'_>],
     now: Timestamp,
@@ -93,13 +103,15 @@ pub(crate) fn ask(limiter: &Limiter<ModelStore>, asks: &[Ask<'_>]) -> String {
 fn tell(it: &DescriptorAnswer<'_>) -> String {
     let mut told = if it.outcome == Outcome::Admit { "ok".to_owned() } else { "over".to_owned() };
     match it.limit {
-        _ if it.is_unlimited => told += " unlimited",
+        _ if it.kind == Kind::Unlimited => told += " unlimited",
         None => {}
         Some(limit) => {
             told += &format!(" {}/{}", it.remaining(), limit.requests_per_unit);
         }
     }
-    for (is, word) in [(it.is_shadowed, " shadow"), (it.is_replaced, " replaced"), (it.is_quota, " quota")] {
+    for (is, word) in
+        [(it.is_shadowed, " shadow"), (it.kind == Kind::Replaced, " replaced"), (it.is_quota, " quota")]
+    {
         if is {
             told += word;
         }

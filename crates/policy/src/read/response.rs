@@ -1,6 +1,6 @@
 //! `response:` how an HTTP surface answers a denied request. Checked here, filled in by the surface.
 
-use tollgate_core::{Content, Part, Placeholder, Template, TemplateError};
+use tollgate_headers::{Content, Part, Placeholder, Template, TemplateError};
 
 use super::spelling::{Section, did_you_mean};
 use super::{Fields, Path, Reader};

@@ -1,26 +1,26 @@
-//! Whole numbers in the one spelling that Redis takes: no sign but a minus, no zero in front, nothing around.
+//! Integers in the one form that Redis accepts: no plus sign, no leading zeros, no spaces.
 
-/// The number, if that is one and fits.
+/// The number, if `text` is a valid one that fits.
 #[inline]
 pub(crate) fn parse(text: &[u8]) -> Option<i64> {
     match text {
         [digit @ b'0'..=b'9'] => Some(i64::from(digit - b'0')),
         [b'1'..=b'9', ..] if text.len() < 18 => {
-            // Cannot overflow: the digits are looked at when all are read.
-            let mut is_right = true;
+            // Cannot overflow; whether all bytes were digits is checked at the end.
+            let mut is_valid = true;
             let number = text.iter().fold(0_u64, |number, byte| {
                 let digit = byte.wrapping_sub(b'0');
-                is_right &= digit <= 9;
+                is_valid &= digit <= 9;
                 number.wrapping_mul(10).wrapping_add(u64::from(digit))
             });
-            is_right.then_some(number as i64)
+            is_valid.then_some(number as i64)
         }
         [b'-', digits @ ..] => digits_of(digits, true),
         digits => digits_of(digits, false),
     }
 }
 
-/// Digits without a zero in front. Counted downwards, since there is one more number below zero than above.
+/// Digits without leading zeros. Counts downwards, since there is one more negative number than positive ones.
 fn digits_of(digits: &[u8], is_negative: bool) -> Option<i64> {
     if !matches!(digits, [b'1'..=b'9', ..]) || digits.len() > 19 {
         return None;

@@ -1,33 +1,34 @@
-//! Frames and lines in rows; and the law that pieces do not matter.
+//! Arrays and lines in rows, and properties of any bytes.
 
 use proptest::prelude::*;
 
 use super::*;
 
-const CAPS: Caps = Caps { bulk: 64, arguments: 16, command: 512, is_stranger: false };
-const STRANGERS: Caps = Caps { bulk: 8, arguments: 3, command: 512, is_stranger: true };
+const CAPS: Caps = Caps { bulk: 64, arguments: 16, command: 512, is_anonymous: false };
+const ANONYMOUS: Caps = Caps { bulk: 8, arguments: 3, command: 512, is_anonymous: true };
 
-/// All that `bytes` says: commands as `a|b`, `…` for what is missing, or the fault.
+/// What `bytes` parse to: commands as `a|b`, `…` for an incomplete one, or the error.
 fn read(bytes: &[u8], caps: &Caps) -> String {
-    let (mut buffer, mut at, mut arguments, mut told) = (bytes.to_vec(), 0, Vec::new(), Vec::new());
+    let (mut buffer, mut at, mut arguments, mut parsed_commands) =
+        (bytes.to_vec(), 0, Vec::new(), Vec::new());
     loop {
         match parse(&mut buffer, at, &mut arguments, caps) {
             Ok(Parsed::Command { end }) => {
                 let words = arguments.iter().map(|span| span.of(&buffer).escape_ascii().to_string());
-                told.push(words.collect::<Vec<_>>().join("|"));
+                parsed_commands.push(words.collect::<Vec<_>>().join("|"));
                 at = end;
             }
             Ok(Parsed::Nothing { end }) => at = end,
             Ok(Parsed::Part { needed }) => {
                 assert!(at + needed > bytes.len(), "{needed} more than {}", bytes.len() - at);
                 if at < bytes.len() {
-                    told.push("…".to_owned());
+                    parsed_commands.push("…".to_owned());
                 }
-                return told.join(" ");
+                return parsed_commands.join(" ");
             }
-            Err(fault) => {
-                told.push(fault.to_string());
-                return told.join(" ");
+            Err(error) => {
+                parsed_commands.push(error.to_string());
+                return parsed_commands.join(" ");
             }
         }
     }
@@ -111,7 +112,7 @@ fn lines_are_commands_too() {
 }
 
 #[test]
-fn strangers_may_send_little() {
+fn an_anonymous_client_may_send_little() {
     for (bytes, want) in [
         ("*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$8\r\npassword\r\n", "AUTH|u|password"),
         ("*4\r\n", "unauthenticated multibulk length"),
@@ -119,12 +120,12 @@ fn strangers_may_send_little() {
         ("*1\r\n$-9\r\n", "invalid bulk length"),
         ("a b c d\n", "unauthenticated multibulk length"),
     ] {
-        assert_eq!(read(bytes.as_bytes(), &STRANGERS), want, "{bytes:?}");
+        assert_eq!(read(bytes.as_bytes(), &ANONYMOUS), want, "{bytes:?}");
     }
 }
 
 #[test]
-fn at_every_byte_a_part_is_a_part_and_what_it_needs_is_true() {
+fn at_every_byte_a_partial_command_needs_no_more_than_the_whole() {
     let whole = b"*3\r\n$4\r\nECHO\r\n$12\r\n\r\n$3\r\n*1\r\na\r\r\n$0\r\n\r\n";
     let mut arguments = Vec::new();
     for cut in 0..whole.len() {
@@ -140,13 +141,13 @@ fn at_every_byte_a_part_is_a_part_and_what_it_needs_is_true() {
 
 proptest! {
     #[test]
-    fn any_bytes_end_in_commands_a_part_or_a_fault(bytes in prop::collection::vec(likely_byte(), 0..200)) {
+    fn any_bytes_are_commands_a_partial_command_or_an_error(bytes in prop::collection::vec(likely_byte(), 0..200)) {
         read(&bytes, &CAPS);
-        read(&bytes, &STRANGERS);
+        read(&bytes, &ANONYMOUS);
     }
 
     #[test]
-    fn a_command_is_read_back_as_it_was_sent(words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..8)) {
+    fn a_command_is_parsed_as_it_was_sent(words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..8)) {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in &words {
             bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
@@ -158,7 +159,7 @@ proptest! {
     }
 }
 
-/// Bytes of which frames are made, more often than others.
+/// Bytes that commands consist of, more often than others.
 fn likely_byte() -> impl Strategy<Value = u8> {
     prop_oneof![4 => prop::sample::select(b"*$\r\n0123456789-aP \"'\\\0".to_vec()), 1 => any::<u8>()]
 }

@@ -1,15 +1,17 @@
-//! The quotas asked for last. A client asks for the same few again and again, and making one costs as much as several decisions.
+//! The quotas used last. A client uses the same few again and again, and building one costs as much as several
+//! decisions.
 
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Period, Quota, QuotaError, Refill};
 
-use super::Form;
+use super::form::Form;
+use crate::reply::saturate;
 
-/// Quotas kept; each has one place, and takes it from the one before.
+/// Quotas kept. Each rate has one slot, and a new quota replaces the one before it there.
 const SLOTS: usize = 64;
 
-/// A rate as it was asked for.
+/// A rate as the client wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
     pub(crate) form: Form,
@@ -22,12 +24,12 @@ pub(crate) struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(u8);
 
-/// A quota, ready.
+/// A quota, built.
 #[derive(Debug)]
 pub(crate) struct Kept {
     rate: Rate,
     pub(crate) quota: Quota,
-    /// Permits that can be had at once, which the answer calls the limit.
+    /// Permits available at once; the limit of the reply.
     pub(crate) capacity: i64,
 }
 
@@ -35,9 +37,9 @@ pub(crate) struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Quotas(Vec<Option<Kept>>);
 
-/// Why no bucket can be made of a rate.
+/// Why a rate is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Wrong {
+pub(crate) enum InvalidRate {
     #[error("ERR max_burst is {0}; the smallest is {1}")]
     Burst(i64, i64),
     #[error("ERR count is {0}; the smallest is 1")]
@@ -49,16 +51,16 @@ pub(crate) enum Wrong {
 }
 
 impl Quotas {
-    /// Where the quota of this rate is.
+    /// The slot of the quota of `rate`, if it is kept.
     #[inline]
     pub(crate) fn find(&self, rate: &Rate) -> Option<Slot> {
         let slot = slot_of(rate);
         self.0.get(usize::from(slot.0))?.as_ref().filter(|kept| kept.rate == *rate).map(|_| slot)
     }
 
-    /// Makes the quota of this rate, and forgets what was in its place.
+    /// Builds the quota of `rate` and puts it into its slot.
     #[cold]
-    pub(crate) fn make(&mut self, rate: Rate) -> Result<Slot, Wrong> {
+    pub(crate) fn make(&mut self, rate: Rate) -> Result<Slot, InvalidRate> {
         let kept = Kept::new(rate)?;
         if self.0.is_empty() {
             self.0.resize_with(SLOTS, || None);
@@ -68,17 +70,17 @@ impl Quotas {
         Ok(slot)
     }
 
-    /// What is at `slot`, which was given for what is still there.
+    /// The quota in `slot`.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> &Kept {
         match &self.0[usize::from(slot.0)] {
             Some(kept) => kept,
-            None => unreachable!("slots are given for what is there"),
+            None => unreachable!("a slot is returned only for a quota in it"),
         }
     }
 }
 
-/// A place for every rate; which rates meet is of no importance.
+/// The slot of `rate`. Which rates share a slot does not matter.
 #[inline]
 fn slot_of(rate: &Rate) -> Slot {
     let mix = |sum: u64, number: i64| (sum ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -87,14 +89,15 @@ fn slot_of(rate: &Rate) -> Slot {
 }
 
 impl Kept {
-    fn new(rate: Rate) -> Result<Self, Wrong> {
+    fn new(rate: Rate) -> Result<Self, InvalidRate> {
         let Rate { form, burst, count, period } = rate;
-        // One more than a burst is let in at once; throttlecrab calls that the burst.
+        // redis-cell admits one more than the burst at once; throttlecrab calls that sum the burst.
         let (smallest, beyond) = if form == Form::Crab { (1, 0) } else { (0, 1) };
         let burst = u64::try_from(burst).ok().filter(|_| burst >= smallest);
-        let burst = burst.ok_or(Wrong::Burst(rate.burst, smallest))?;
-        let count = u64::try_from(count).ok().filter(|&count| count > 0).ok_or(Wrong::Count(count))?;
-        let period = u64::try_from(period).ok().filter(|&period| period > 0).ok_or(Wrong::Period(period))?;
+        let burst = burst.ok_or(InvalidRate::Burst(rate.burst, smallest))?;
+        let count = u64::try_from(count).ok().filter(|&count| count > 0).ok_or(InvalidRate::Count(count))?;
+        let period =
+            u64::try_from(period).ok().filter(|&period| period > 0).ok_or(InvalidRate::Period(period))?;
         let period = match form {
             Form::Cell | Form::Crab => Duration::from_secs(period),
             Form::Millis => Duration::from_millis(period),
@@ -107,6 +110,6 @@ impl Kept {
             refill: Refill::Continuous,
         };
         let quota = Quota::new(count, Period::Span(period), algorithm)?;
-        Ok(Self { rate, quota, capacity: super::clamp(capacity) })
+        Ok(Self { rate, quota, capacity: saturate(capacity) })
     }
 }

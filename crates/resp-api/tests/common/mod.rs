@@ -6,8 +6,6 @@
     reason = "a failed step of a test must say which"
 )]
 
-pub(crate) mod down;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -48,7 +46,7 @@ pub(crate) type Api = RespApi<MemoryStore>;
 pub(crate) struct Server<S: Store = MemoryStore> {
     pub(crate) address: SocketAddr,
     pub(crate) clock: ManualClock,
-    pub(crate) api: Arc<RespApi<S, MemoryStore>>,
+    pub(crate) api: Arc<RespApi<S>>,
     pub(crate) drain: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -75,7 +73,7 @@ impl Server {
 }
 
 impl<S: Store> Server<S> {
-    pub(crate) fn of(api: Arc<RespApi<S, MemoryStore>>, clock: ManualClock) -> Self {
+    pub(crate) fn of(api: Arc<RespApi<S>>, clock: ManualClock) -> Self {
         let (drain, draining) = watch::channel(false);
         let (told, address) = std::sync::mpsc::channel();
         let surface = Arc::clone(&api);
@@ -106,7 +104,7 @@ impl<S: Store> Server<S> {
 
     /// Waits until so many clients are connected.
     pub(crate) fn await_clients(&self, clients: usize) {
-        while self.api.figures().clients() != clients {
+        while self.api.stats().clients() != clients {
             std::thread::yield_now();
         }
     }

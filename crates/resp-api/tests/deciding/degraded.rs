@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tollgate_core::ManualClock;
 use tollgate_limiter::{Limiter, LimiterSettings, OnStoreFailure};
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_store::suite::OutageStore;
+use tollgate_store_memory::MemoryStore;
+use tollgate_store_routed::RoutedStore;
 
-use crate::common::down::Down;
 use crate::common::{NOON, Server, memory, policy, story};
 
 const RULES: &str = "
@@ -17,11 +19,12 @@ descriptors:
   - {key: own, rate_limit: {requests_per_unit: 2, unit: minute, on_store_failure: local}}
 ";
 
-/// A server whose store is down.
-fn without_store(throttle: OnStoreFailure) -> Server<Down> {
+/// A server whose store is down, with memory beside it.
+fn without_store(throttle: OnStoreFailure) -> Server<RoutedStore<OutageStore, MemoryStore>> {
     let clock = ManualClock::at(NOON);
     let settings = LimiterSettings { throttle_on_store_failure: throttle, ..LimiterSettings::default() };
-    let limiter = Limiter::new(policy(RULES), Down, settings).with_local(memory());
+    let store = RoutedStore::new(OutageStore::default().down(), memory());
+    let limiter = Limiter::new(policy(RULES), store, settings);
     let api = RespApi::new(Arc::new(limiter), Arc::new(clock.clone()), RespSettings::default());
     Server::of(Arc::new(api), clock)
 }

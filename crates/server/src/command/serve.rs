@@ -15,8 +15,9 @@ use tollgate_limiter::observe::StoreFigures;
 use tollgate_limiter::reload::{ReloadSettings, Reloader};
 use tollgate_policy::{Options, Policy};
 use tollgate_store_memcache::MemcacheStore;
-use tollgate_store_memory::{MemoryConfig, MemoryStats, MemoryStore};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tollgate_store_redis::RedisStore;
+use tollgate_store_routed::RoutedStore;
 
 use super::count;
 use crate::cli::Ending;
@@ -182,7 +183,8 @@ impl Serve {
         };
         let counters = Arc::downgrade(&limiter);
         limiter.metrics().watch_store("memory", move || {
-            let stats = counters.upgrade().map(|limiter| in_memory(&limiter)).unwrap_or_default();
+            let stats =
+                counters.upgrade().map(|limiter| limiter.store().memory().stats()).unwrap_or_default();
             StoreFigures::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
         });
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -229,21 +231,14 @@ fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, String> {
         StoreSettings::Memory => of(Counters::Memory(memory)),
         StoreSettings::Redis(config) => {
             let store = RedisStore::new((**config).clone()).map_err(|error| error.to_string())?;
-            of(Counters::Redis(store)).with_local(memory)
+            of(Counters::Redis(RoutedStore::new(store, memory)))
         }
         StoreSettings::Memcache(config) => {
             let store = MemcacheStore::new((**config).clone()).map_err(|error| error.to_string())?;
-            of(Counters::Memcache { store, nodes: settings.store_nodes }).with_local(memory)
+            let store = RoutedStore::new(store, memory);
+            of(Counters::Memcache { store, nodes: settings.store_nodes })
         }
     })
-}
-
-/// What this process's memory holds.
-fn in_memory(limiter: &NodeLimiter) -> MemoryStats {
-    match (limiter.store(), limiter.local()) {
-        (Counters::Memory(memory), _) | (_, Some(memory)) => memory.stats(),
-        _ => MemoryStats::default(),
-    }
 }
 
 /// Rules that limit something, or what is wrong, one fault a line.

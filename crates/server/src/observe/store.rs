@@ -18,13 +18,13 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &Counters) -> fmt::R
     match store {
         Counters::Memory(_) => Ok(()),
         Counters::Redis(store) => {
-            let stats = store.stats();
+            let stats = store.shared().stats();
             work(to, &stats.conn)?;
             flights(to, &stats)?;
             leases(to, &stats.leases)
         }
         Counters::Memcache { store, .. } => {
-            let stats = store.stats();
+            let stats = store.shared().stats();
             work(to, &stats.conn)?;
             let more = [
                 (

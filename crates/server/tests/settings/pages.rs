@@ -7,11 +7,15 @@ fn page() -> String {
     let mut page = String::from(
         "# Settings of `tollgate serve`
 
-Each setting is a flag, a name in the environment and a line in the file of `--config` (or `TOLLGATE_CONFIG`). What
-counts is the first of: the flag, the `TOLLGATE_` name, the name of envoyproxy/ratelimit, the file, the default. Every
-fault is told at once with its place, and nothing is started then. Spans are written as `500ms`, `5s` or `1h30m`, sizes
-as `512MiB`, switches as `true` or `false`; in the environment several rule paths have `:` between them. Secrets have no
-flag, since everyone on a machine can see command lines. `examples/tollgate.yaml` says every key with its default.
+Each setting is a flag, an environment variable, and a key in the file given by `--config` (or
+`TOLLGATE_CONFIG`). `examples/tollgate.yaml` has every key with its default.
+
+- The first of these that is set is used: the flag, the `TOLLGATE_` variable, the variable of
+  envoyproxy/ratelimit, the file, the default.
+- All configuration errors are reported together with their location, and the server does not start.
+- Durations are written as `500ms`, `5s` or `1h30m`, sizes as `512MiB`, switches as `true` or `false`. In the
+  environment, several rule paths are separated by `:`.
+- Secrets have no flag, since all users of a machine can read command lines.
 
 ```yaml
 rules: [/etc/tollgate/rules]
@@ -20,7 +24,7 @@ memory_max: 2GiB
 response_headers: true
 ```
 
-This page is made of the table in `crates/server/src/settings/table.rs`; a test holds the two together.
+This page is generated from the table in `crates/server/src/settings/table.rs`; a test checks that both agree.
 ",
     );
     let mut heading = "";
@@ -52,51 +56,48 @@ fn fixed() -> String {
         (
             "breaker",
             format!("{} failures", breaker.failures),
-            "in a row open it: answers that did not come in time, and broken connections. Then calls are refused at once, and only probes are sent",
+            "in a row open it: late replies and broken connections. Then calls fail at once, and only probes are sent",
         ),
         (
             "breaker: longest pause",
             format!("{:?}", breaker.longest_pause),
-            "between two probes. The first pauses are shorter, and each is shortened by chance",
+            "between two probes. The first pauses are shorter, and each has random jitter",
         ),
-        (
-            "flight",
-            config.link.max_flight.to_string(),
-            "calls at most that one round trip of a connection carries",
-        ),
+        ("flight", config.link.max_flight.to_string(), "calls at most in one round trip of a connection"),
         (
             "node",
             format!("{:?}", config.node_timeout),
-            "for so long after it was last heard of a node counts as alive; it tells that it lives three times as often (Redis; memcached has `--store-nodes`)",
+            "after its last heartbeat a node counts as alive; it sends three heartbeats in that time (Redis; memcached has `--store-nodes`)",
         ),
         (
             "lease: tau",
             format!("{:?}", timing.tau),
-            "for so long after it was asked for a lease may be spent. What is not heard of for one to two of these is written off",
+            "after its request a lease may be spent. It is written off after one to two of these without a message",
         ),
         (
             "lease: horizon",
             format!("{:?}", timing.horizon),
-            "of demand is covered by one lease; where nothing is left, permits are promised ahead of their refill for half of tau",
+            "of demand is covered by one lease; if no permits are left, permits are promised ahead of their refill for half of tau",
         ),
         (
             "lease: end of a window",
             format!("{:?}", timing.skew),
-            "before its fixed window a lease ends, for clocks that differ",
+            "before its fixed window a lease ends, to allow for clock differences",
         ),
         (
             "lease: drift",
             format!("{} ppm", timing.drift_ppm),
-            "is the most by which the speeds of two clocks may differ",
+            "at most is the allowed difference between the speeds of two clocks",
         ),
     ];
     let mut text = String::from(
         "
-## Shared store: what is fixed
+## Shared store: fixed values
 
-No setting changes these: the nodes of a fleet must agree on some, and [guarantees.md](guarantees.md) is derived from them.
+These values cannot be changed: all nodes must agree on some of them, and [guarantees.md](guarantees.md) is
+derived from them.
 
-| what | is | |
+| what | value | |
 |---|---|---|
 ",
     );
@@ -110,10 +111,10 @@ No setting changes these: the nodes of a fleet must agree on some, and [guarante
 fn example() -> String {
     let mut file = String::from(
         "# Every setting of `tollgate serve`, with its default; a key without a value is not set.
-# Use it as it is, or keep the lines that you change:  tollgate serve --config examples/tollgate.yaml
-# Each is also a flag (--memory-max) and a name in the environment (TOLLGATE_MEMORY_MAX), which both count before
-# this file. An unknown key, a wrong value or two keys that do not go together are told with their line and column,
-# and nothing is started then.
+# Use it unchanged, or keep the lines that you change:  tollgate serve --config examples/tollgate.yaml
+# Each is also a flag (--memory-max) and an environment variable (TOLLGATE_MEMORY_MAX), which both take
+# precedence over this file. An unknown key, an invalid value or two contradicting keys are reported with
+# their line and column, and the server does not start.
 ",
     );
     let mut heading = "";
@@ -125,7 +126,7 @@ fn example() -> String {
         file += "\n";
         let mut line = String::from("#");
         for word in row.help.replace('`', "").split(' ') {
-            if line.len() + 1 + word.len() > 118 {
+            if line.len() + 1 + word.len() > 110 {
                 file += &format!("{line}\n");
                 line = String::from("#");
             }

@@ -26,8 +26,8 @@ fn is_same(got: &Decision, want: &Decision) -> bool {
 fn goes_on_as_the_model(redis: &Redis, from: &Quota, to: &Quota, gap: Duration) {
     let (store, model) = (store(redis, StoreTime::Node), ModelStore::default());
     let changed_at = AHEAD + gap;
-    let to = to.clone().succeeding(from, changed_at);
-    let back = from.clone().succeeding(&to, changed_at + gap);
+    let to = to.clone().migrated_from(from, changed_at);
+    let back = from.clone().migrated_from(&to, changed_at + gap);
     let kinds = [Kind::Take(Cost(3)), Kind::Take(Cost(1)), Kind::Charge(Cost(1)), Kind::Inspect];
     let later = changed_at + gap;
     for (quota, now) in [(from, AHEAD), (&to, changed_at), (&to, later), (&back, later), (&back, later + gap)]
@@ -140,7 +140,7 @@ fn together_goes_on_from_other_rates_too() {
             .collect::<Vec<_>>()
     };
     assert_eq!(left(&asks(&of(10), &cells(10))), [3, 3]);
-    let faster = of(20).succeeding(&of(10), AHEAD);
+    let faster = of(20).migrated_from(&of(10), AHEAD);
     assert_eq!(left(&asks(&faster, &cells(5))), [1, 1]);
     assert_eq!(left(&asks(&faster, &cells(5))), [1, 1], "both refused");
 }

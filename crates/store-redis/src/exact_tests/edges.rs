@@ -39,7 +39,7 @@ fn a_key_lives_as_long_as_it_says_anything() {
             let seen = block_on(model.inspect(Key(b"k"), quota, now)).expect("the model always answers");
             let says = seen.decision.reset_after();
             if seen.is_tracked && !says.is_zero() && !matches!(quota.algorithm(), Algorithm::Total) {
-                let kept = if quota.starts_short() { HOUR * 24 * 30 } else { Duration::ZERO };
+                let kept = if quota.starts_partial() { HOUR * 24 * 30 } else { Duration::ZERO };
                 let (lives, least) = (expires_ns(&store, &name(&store)), (now + says + kept).as_nanos());
                 prop_assert!(lives >= least, "{} ns short: {:?}", least - lives, quota.algorithm());
             }

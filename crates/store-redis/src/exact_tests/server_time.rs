@@ -39,7 +39,7 @@ fn keys_expire_when_they_say_nothing_any_more() {
             continue;
         }
         let reset_ms = last.reset_after().as_millis() as u64;
-        let kept_ms = if quota.starts_short() { 30 * 86_400_000 } else { 0 };
+        let kept_ms = if quota.starts_partial() { 30 * 86_400_000 } else { 0 };
         // A weighted window counts until the end of the next one at most.
         let longer_ms = if matches!(quota.algorithm(), Algorithm::SlidingWindowCounter) {
             day.as_millis() as u64

@@ -138,7 +138,7 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 impl Shard {
     /// What keys of this quota share. `None`: it cannot be leased.
     pub(super) fn rule(&mut self, quota: &Quota, timing: Timing) -> Option<Arc<Rule>> {
-        if let Some(newest) = self.newest.as_ref().filter(|rule| rule.quota.counts_as(quota)) {
+        if let Some(newest) = self.newest.as_ref().filter(|rule| rule.quota.is_equivalent_to(quota)) {
             return Some(newest.clone());
         }
         let terms = Terms::with(quota, timing)?;

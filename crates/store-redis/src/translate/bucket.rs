@@ -7,20 +7,20 @@
 
 mod code;
 
-use tollgate_core::{BucketNumbers, Cost, Quota, State};
+use tollgate_core::{BucketParams, Cost, Quota, State};
 use tollgate_redis_link::Value;
 
 use self::code::Form;
 use super::{Packed, Read, foreign, groups, int, text};
 use crate::ask::{Ask, Fault, Kind};
 
-pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketNumbers<'_>, asks: &[&Ask]) {
-    let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_short());
+pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<'_>, asks: &[&Ask]) {
+    let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_partial());
     form.pack(packed, bucket.initially_owed());
     for (n, kind) in groups(asks) {
         let (code, cost, room) = match kind {
             Kind::Take(cost) => (n as f64, cost, bucket.room_to_take(cost)),
-            Kind::Hold(cost, max_wait) => (n as f64, cost, bucket.room_to_hold(cost, max_wait)),
+            Kind::Hold(cost, max_wait) => (n as f64, cost, bucket.room_to_reserve(cost, max_wait)),
             Kind::Charge(cost) => (0.0, cost, Some(bucket.most_owed())),
             Kind::GiveBack(cost) => (-1.0, cost, Some(bucket.most_owed())),
             Kind::Reset => (-2.0, Cost::PEEK, None),
@@ -37,7 +37,7 @@ pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketNumbers
 /// The state that the step began with: the ms at or after which the key is full, and the units by which it is so before that.
 pub(super) fn read(
     quota: &Quota,
-    bucket: BucketNumbers<'_>,
+    bucket: BucketParams<'_>,
     status: i64,
     full_ms: &Value,
     before: &Value,

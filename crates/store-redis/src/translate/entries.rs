@@ -1,6 +1,6 @@
 //! Windows that remember when: a list whose head says what wrote it and how much has left, and one entry for each instant.
 
-use tollgate_core::{CellNumbers, LogNumbers, Quota, State, Timestamp};
+use tollgate_core::{CellParams, LogParams, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 
 use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
@@ -13,7 +13,7 @@ const LOG: &str = "log";
 
 pub(super) fn cells_argument(
     packed: &mut Packed,
-    cells: CellNumbers<'_>,
+    cells: CellParams<'_>,
     asks: &[&Ask],
     hint: Timestamp,
 ) -> Result<(), Fault> {
@@ -29,14 +29,14 @@ pub(super) fn cells_argument(
     Ok(())
 }
 
-pub(super) fn log_argument(packed: &mut Packed, log: LogNumbers<'_>, asks: &[&Ask]) {
+pub(super) fn log_argument(packed: &mut Packed, log: LogParams<'_>, asks: &[&Ask]) {
     packed.count(log.limit()).nanos(log.window_ns()).nanos(0).nanos(0);
     packed.count(u64::from(log.logs_denied())).text(LOG);
     push_counts(packed, asks, holds);
 }
 
 /// The lengths of what counts and of a cell, in ns.
-fn tag(cells: &CellNumbers<'_>) -> String {
+fn tag(cells: &CellParams<'_>) -> String {
     format!("{}/{}", cells.counted() * cells.cell_ns(), cells.cell_ns())
 }
 
@@ -84,7 +84,7 @@ fn shown(reply: &Value) -> Result<Shown<'_>, Fault> {
 
 pub(super) fn read_cells(
     quota: &Quota,
-    cells: CellNumbers<'_>,
+    cells: CellParams<'_>,
     reply: &Value,
     at: Timestamp,
 ) -> Result<Read, Fault> {
@@ -104,7 +104,7 @@ pub(super) fn read_cells(
         return Ok(foreign(&head));
     };
     let taken: Vec<(u64, u64)> = list.taken.iter().map(|(at, permits)| (at / cell_ns, *permits)).collect();
-    let state = CellNumbers::state(cell_ns, counted_ns / cell_ns, list.newest_ns / cell_ns, &taken);
+    let state = CellParams::state(cell_ns, counted_ns / cell_ns, list.newest_ns / cell_ns, &taken);
     if !is_odd {
         return Ok(Read::State(State::Wide(state), true));
     }
@@ -115,7 +115,7 @@ pub(super) fn read_cells(
     Ok(anew(&head, elements, &tag(&cells), newest * own_ns, &taken, cells.counted() * own_ns))
 }
 
-pub(super) fn read_log(quota: &Quota, log: LogNumbers<'_>, reply: &Value) -> Result<Read, Fault> {
+pub(super) fn read_log(quota: &Quota, log: LogParams<'_>, reply: &Value) -> Result<Read, Fault> {
     let (head, since, elements, is_odd) = match shown(reply)? {
         Shown::Nothing => return Ok(Read::State(quota.fresh(), false)),
         Shown::Part(head, since, elements) => (head, Some(since), elements, false),
@@ -125,7 +125,7 @@ pub(super) fn read_log(quota: &Quota, log: LogNumbers<'_>, reply: &Value) -> Res
         Some(list) if list.tag == LOG && is_odd => {
             Ok(anew(&head, elements, LOG, 0, &list.taken, log.window_ns()))
         }
-        Some(list) if list.tag == LOG => Ok(Read::State(State::Wide(LogNumbers::state(&list.taken)), true)),
+        Some(list) if list.tag == LOG => Ok(Read::State(State::Wide(LogParams::state(&list.taken)), true)),
         _ => Ok(foreign(&head)),
     }
 }

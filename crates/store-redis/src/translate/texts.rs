@@ -1,6 +1,6 @@
 //! States of a few numbers, kept as a short text: buckets that refill by the period, and the two weighted windows.
 
-use tollgate_core::{CounterNumbers, IntervalNumbers, MOST_COUNTED, Quota, State, Timestamp};
+use tollgate_core::{CounterParams, IntervalParams, MAX_COUNT, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 
 use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
@@ -13,7 +13,7 @@ const KEPT_MS: u64 = 30 * 86_400_000;
 pub(super) fn interval_argument(
     packed: &mut Packed,
     quota: &Quota,
-    interval: IntervalNumbers<'_>,
+    interval: IntervalParams<'_>,
     asks: &[&Ask],
 ) {
     let keep_ms = if interval.initially_missing() > 0 { KEPT_MS } else { 0 };
@@ -26,7 +26,7 @@ pub(super) fn interval_argument(
 
 pub(super) fn read_interval(
     quota: &Quota,
-    interval: IntervalNumbers<'_>,
+    interval: IntervalParams<'_>,
     value: &Value,
     at: Timestamp,
 ) -> Result<Read, Fault> {
@@ -38,7 +38,7 @@ pub(super) fn read_interval(
         }
         None => match numbers(&text) {
             // The rule's limit was 0, and what it admitted a total: so many permits are missing.
-            Some([used]) if used <= MOST_COUNTED => {
+            Some([used]) if used <= MAX_COUNT => {
                 let missing = used.min(interval.most_missing());
                 let to_be = format!("{} {} {missing}", at.as_nanos() / 1_000_000, at.as_nanos() % 1_000_000);
                 let periods = missing.div_ceil(interval.limit().max(1));
@@ -54,7 +54,7 @@ pub(super) fn read_interval(
 
 pub(super) fn counter_argument(
     packed: &mut Packed,
-    counter: CounterNumbers<'_>,
+    counter: CounterParams<'_>,
     asks: &[&Ask],
     hint: Timestamp,
 ) -> Result<(), Fault> {
@@ -72,7 +72,7 @@ pub(super) fn counter_argument(
 
 pub(super) fn read_counter(
     quota: &Quota,
-    counter: CounterNumbers<'_>,
+    counter: CounterParams<'_>,
     expires: &Value,
     value: &Value,
     at: Timestamp,
@@ -82,7 +82,7 @@ pub(super) fn read_counter(
     if window_ns == 0 {
         return Ok(foreign(&text));
     }
-    let state = CounterNumbers::state(window_ns, number, current, previous);
+    let state = CounterParams::state(window_ns, number, current, previous);
     if window_ns == counter.window_ns() {
         return Ok(Read::State(State::Wide(state), true));
     }

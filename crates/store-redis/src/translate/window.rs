@@ -1,6 +1,6 @@
 //! Fixed windows and totals: one whole number.
 
-use tollgate_core::{Expiry, Quota, State, Timestamp, WindowNumbers, Word};
+use tollgate_core::{Expiry, Quota, State, Timestamp, WindowParams, Word};
 use tollgate_redis_link::Value;
 
 use super::{Packed, Read, foreign, holds, int, push_counts, whole};
@@ -9,7 +9,7 @@ use crate::ask::{Ask, Fault};
 /// A total of more is none of ours.
 const MOST_HELD: u64 = 1_000_000_000_000_000;
 
-pub(super) fn argument(packed: &mut Packed, window: WindowNumbers<'_>, asks: &[&Ask], hint: Timestamp) {
+pub(super) fn argument(packed: &mut Packed, window: WindowParams<'_>, asks: &[&Ask], hint: Timestamp) {
     match window.first_hit_ns() {
         Some(span_ns) => packed.number(-1.0).number(0.0).nanos(span_ns),
         None => {
@@ -23,7 +23,7 @@ pub(super) fn argument(packed: &mut Packed, window: WindowNumbers<'_>, asks: &[&
 
 pub(super) fn read(
     quota: &Quota,
-    window: WindowNumbers<'_>,
+    window: WindowParams<'_>,
     expires: &Value,
     value: &Value,
 ) -> Result<Read, Fault> {

@@ -58,9 +58,9 @@ impl Store for Leasing {
         self.store().await.give_back(key, &leased(quota), cost, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let quotas: Vec<_> = batch.iter().map(|take| leased(take.quota)).collect();
-        self.store().await.hold(&all(batch, &quotas), max_wait, now, verdicts).await;
+        self.store().await.reserve(&all(batch, &quotas), max_wait, now, verdicts).await;
     }
 
     async fn charge(

@@ -283,7 +283,7 @@ fn all_or_none_holds_between_leases_and_scripts() {
             if round % 2 == 0 {
                 store.take(&batch, Charge::Together, now(), &mut verdicts).await;
             } else {
-                store.hold(&batch, Duration::ZERO, now(), &mut verdicts).await;
+                store.reserve(&batch, Duration::ZERO, now(), &mut verdicts).await;
             }
             let admitted: Vec<_> =
                 verdicts.iter().map(|it| it.as_ref().expect("an answer").is_admitted()).collect();

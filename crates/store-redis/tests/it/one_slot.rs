@@ -39,9 +39,9 @@ impl Store for OneSlot {
         self.0.give_back(Key(&within(key)), quota, cost, now).await
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let keys: Vec<_> = batch.iter().map(|take| within(take.key)).collect();
-        self.0.hold(&all(batch, &keys), max_wait, now, verdicts).await;
+        self.0.reserve(&all(batch, &keys), max_wait, now, verdicts).await;
     }
 
     async fn charge(

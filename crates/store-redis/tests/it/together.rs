@@ -38,7 +38,7 @@ fn on<'a>(keys: &'a [String], quotas: &'a [Quota], costs: &'a [u64]) -> Vec<Take
 async fn together(store: &RedisStore, batch: &[Take<'_>], holds: bool) -> Verdicts {
     let mut verdicts = Verdicts::new();
     if holds {
-        store.hold(batch, Duration::ZERO, NOW, &mut verdicts).await;
+        store.reserve(batch, Duration::ZERO, NOW, &mut verdicts).await;
     } else {
         store.take(batch, Charge::Together, NOW, &mut verdicts).await;
     }

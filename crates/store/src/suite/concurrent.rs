@@ -172,7 +172,7 @@ pub(super) fn holding_at_once_promises_no_permit_twice<S: Store>(
             batch.reverse();
         }
         let mut verdicts = Verdicts::new();
-        executor.block_on(store.hold(&batch, max_wait, options.begins, &mut verdicts));
+        executor.block_on(store.reserve(&batch, max_wait, options.begins, &mut verdicts));
         if !verdicts.iter().all(|verdict| verdict.as_ref().is_ok_and(|decision| decision.is_admitted())) {
             return 0;
         }

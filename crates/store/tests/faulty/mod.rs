@@ -222,7 +222,7 @@ impl Store for Faulty {
         Ok(decision)
     }
 
-    async fn hold(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let now = self.time(now);
         let batch: Vec<Take<'_>> =
             batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
@@ -232,7 +232,7 @@ impl Store for Faulty {
             let mut seen = Verdicts::new();
             for take in &batch {
                 let model = self.model.lock().expect("no panic");
-                tollgate_store::block_on(model.hold(&[*take], max_wait, now, &mut seen));
+                tollgate_store::block_on(model.reserve(&[*take], max_wait, now, &mut seen));
                 drop(model);
                 std::thread::yield_now();
             }
@@ -246,7 +246,7 @@ impl Store for Faulty {
         };
         let model = self.model.lock().expect("no panic");
         let begin = verdicts.len();
-        tollgate_store::block_on(model.hold(&batch, max_wait, now, verdicts));
+        tollgate_store::block_on(model.reserve(&batch, max_wait, now, verdicts));
         let is_denied = verdicts[begin..].iter().flatten().any(|it| !it.is_admitted());
         if self.is(Fault::HoldKeepsTheFirst) && is_denied {
             let _ = self.one(&model, batch[0], Charge::Each, now);

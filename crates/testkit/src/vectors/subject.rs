@@ -232,7 +232,7 @@ impl Subject {
         let mut answers = Vec::new();
         for (quota, state) in self.quotas.clone().iter().zip(self.states("").iter_mut()) {
             let State::Word(word) = state else { return skip("reservations of intervals") };
-            let reservation = quota.reserve_word(*word, cost, max_wait, now);
+            let reservation = quota.promise_word(*word, cost, max_wait, now);
             *word = reservation.word;
             answers.push((reservation.granted, reservation.act_at));
         }
@@ -284,7 +284,7 @@ impl Subject {
         if new.shape() != old.shape() {
             return skip("counts that go from one kind of refill to another");
         }
-        self.quotas = vec![new.succeeding(&old, now)];
+        self.quotas = vec![new.migrated_from(&old, now)];
         Ok(Seen::new())
     }
 
@@ -305,7 +305,7 @@ impl Subject {
         let mut reserve = |which: usize, at_ns: u64| {
             let State::Word(word) = &mut states[which] else { return u64::MAX };
             let now = MIDNIGHT + Duration::from_nanos(at_ns);
-            let reservation = self.quotas[which].reserve_word(*word, Cost::ONE, Duration::MAX, now);
+            let reservation = self.quotas[which].promise_word(*word, Cost::ONE, Duration::MAX, now);
             *word = reservation.word;
             reservation.act_at.since(MIDNIGHT).as_nanos() as u64
         };

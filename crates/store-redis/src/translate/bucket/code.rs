@@ -23,7 +23,7 @@ const LEAST: i32 = -9;
 pub(super) struct Form {
     scale: u64,
     interval: u64,
-    starts_short: bool,
+    starts_partial: bool,
     /// As this rate alone writes it; `None`: in whole ns too.
     own: Option<Code>,
     /// In whole ns. The interval is rounded up, and it is that by which such an instant is counted: nobody counts faster than its rate.
@@ -31,7 +31,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    pub(super) fn new(scale: u64, interval: u64, starts_short: bool) -> Self {
+    pub(super) fn new(scale: u64, interval: u64, starts_partial: bool) -> Self {
         let whole = Code::new(scale, interval, WHOLE, true);
         let digits = WHOLE + digits_below(scale);
         let own = if digits == WHOLE && whole.is(scale, interval) {
@@ -40,7 +40,7 @@ impl Form {
             // Rounded down: who reads it never takes what is owed for less.
             (digits <= MOST).then(|| Code::new(scale, interval, digits.max(WHOLE + 1), false))
         };
-        Self { scale, interval, starts_short, own, whole }
+        Self { scale, interval, starts_partial, own, whole }
     }
 
     /// Units in a ms.
@@ -65,7 +65,7 @@ impl Form {
                 packed.count(0).count(self.scale).count(0)
             }
         };
-        packed.count(if self.starts_short { KEPT_MS } else { 0 });
+        packed.count(if self.starts_partial { KEPT_MS } else { 0 });
     }
 }
 

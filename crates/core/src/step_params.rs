@@ -1,0 +1,341 @@
+//! A quota's step as plain numbers, for stores that repeat it elsewhere: in a script, on another machine.
+//!
+//! Such a store keeps states in its own form, changes them by its own arithmetic, and turns a state into a [`Word`] or a [`Wide`]
+//! to have the answers worked out here. What it needs for that, and no more: spans in units, thresholds, and both directions
+//! between its numbers and our states.
+//! Not here: how a store counts (its scripts), or that it does so rightly (the suite of `store`).
+
+use std::time::Duration;
+
+use crate::algorithm::fixed_window::FixedWindow;
+use crate::algorithm::interval_bucket::IntervalBucket;
+use crate::algorithm::sliding_window::SlidingWindow;
+use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
+use crate::algorithm::sliding_window_log::SlidingWindowLog;
+use crate::algorithm::token_bucket::TokenBucket;
+use crate::quota::Step;
+use crate::{Cost, Quota, Timestamp, Wide, Word};
+
+/// The most permits that one charge adds to a count where nothing else bounds it: 2^39 - 1. More says no more.
+pub const MAX_COUNT: u64 = (1 << 39) - 1;
+
+/// How a quota counts, in numbers.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum StepParams<'a> {
+    /// One instant, at which the key is full again: token bucket with continuous refill, and both leaky buckets.
+    Bucket(BucketParams<'a>),
+    /// Hits, and the end of the window under way.
+    Window(WindowParams<'a>),
+    /// So many in all, of which none comes back.
+    Total {
+        /// How many.
+        stock: u64,
+    },
+    /// Nothing is counted.
+    Unlimited,
+    /// A bucket that gets `limit` back at the end of each period.
+    Interval(IntervalParams<'a>),
+    /// A window of cells.
+    Cells(CellParams<'a>),
+    /// Two windows on the grid, the older weighted by its overlap.
+    Counter(CounterParams<'a>),
+    /// Every instant of a window.
+    Log(LogParams<'a>),
+}
+
+impl Quota {
+    /// How this quota counts, in numbers.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
+    /// let StepParams::Bucket(bucket) = quota.step_params() else { panic!("it is one") };
+    /// assert_eq!((bucket.scale(), bucket.units(Cost(1))), (1, 100_000_000)); // a permit every 100 ms, in ns
+    /// assert_eq!(bucket.room_to_take(Cost(4)), Some(600_000_000)); // four fit while six are owed
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn step_params(&self) -> StepParams<'_> {
+        match &self.step {
+            Step::TokenBucket(bucket) => StepParams::Bucket(BucketParams { bucket, undelayed: None }),
+            Step::LeakyQueue(queue) => StepParams::Bucket(BucketParams {
+                bucket: queue.bucket(),
+                undelayed: Some(queue.undelayed()),
+            }),
+            Step::FixedWindow(window) => StepParams::Window(WindowParams { window, limit: self.limit }),
+            Step::Total(total) => StepParams::Total { stock: total.stock() },
+            Step::Unlimited => StepParams::Unlimited,
+            Step::IntervalBucket(bucket) => StepParams::Interval(IntervalParams(bucket)),
+            Step::SlidingWindow(window) => StepParams::Cells(CellParams(window)),
+            Step::SlidingWindowCounter(counter) => StepParams::Counter(CounterParams(counter)),
+            Step::SlidingWindowLog(log) => StepParams::Log(LogParams(log)),
+        }
+    }
+}
+
+/// A bucket: spans are in units of 1/[`scale`](Self::scale) ns. `owed` is how far the instant at which the key is full again lies
+/// ahead of now, at least 0.
+#[derive(Clone, Copy, Debug)]
+pub struct BucketParams<'a> {
+    bucket: &'a TokenBucket,
+    undelayed: Option<u64>,
+}
+
+impl BucketParams<'_> {
+    /// Units in a nanosecond, from 1 to 2^27.
+    #[must_use]
+    pub const fn scale(&self) -> u64 {
+        self.bucket.units().scale()
+    }
+
+    /// Units of one permit. Two rates with the same scale and interval write states that mean the same.
+    #[must_use]
+    pub const fn interval(&self) -> u64 {
+        self.bucket.units().interval()
+    }
+
+    /// Units of `cost` permits, at most 2^60 + 1.
+    #[must_use]
+    pub const fn units(&self, cost: Cost) -> u64 {
+        self.bucket.units().of_permits(cost.permits())
+    }
+
+    /// What an unseen key owes.
+    #[must_use]
+    pub const fn initially_owed(&self) -> u64 {
+        self.bucket.initial_debt()
+    }
+
+    /// What an empty bucket owes, all overdraft used.
+    #[must_use]
+    pub const fn empty(&self) -> u64 {
+        self.bucket.deepest()
+    }
+
+    /// The most that is ever owed: a charge beyond it ends there.
+    #[must_use]
+    pub const fn most_owed(&self) -> u64 {
+        TokenBucket::DEEPEST
+    }
+
+    /// A take of `cost` fits while no more than this is owed. `None`: it never fits.
+    #[must_use]
+    pub fn room_to_take(&self, cost: Cost) -> Option<u64> {
+        self.bucket.room(cost)
+    }
+
+    /// A hold of `cost` fits while no more than this is owed: what is there, or will be within `max_wait`. `None`: it never fits.
+    #[must_use]
+    pub fn room_to_reserve(&self, cost: Cost, max_wait: Duration) -> Option<u64> {
+        let now = self.room_to_take(cost);
+        let wait = u64::try_from(max_wait.as_nanos()).unwrap_or(u64::MAX).saturating_mul(self.scale());
+        if let Some(undelayed) = self.undelayed {
+            return now.map(|room| room.min(undelayed.saturating_add(wait)));
+        }
+        let (asked, full) = (self.units(cost), self.bucket.full());
+        if asked > full {
+            return now;
+        }
+        Some((full.saturating_add(wait).min(TokenBucket::DEEPEST) - asked).max(now.unwrap_or(0)))
+    }
+
+    /// The state of a key that is full again at `full_at` units since the Unix epoch.
+    #[must_use]
+    pub fn word(&self, full_at: u128) -> Word {
+        self.bucket.word_at(full_at)
+    }
+
+    /// When the key of a word that the rate in force has written is full again, in units since the Unix epoch; `None` for a word of
+    /// another rate, or too far ahead to be told.
+    #[must_use]
+    pub fn full_at(&self, word: Word) -> Option<u128> {
+        self.bucket.whole_tat(word)
+    }
+
+    /// The rates that the rule had before, as scale and interval, youngest first.
+    pub fn past(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.bucket.past_rates()
+    }
+
+    /// As [`Self::word`], written by the `nth` of the [past](Self::past) rates, in whose units `full_at` is.
+    #[must_use]
+    pub fn past_word(&self, nth: usize, full_at: u128) -> Option<Word> {
+        self.bucket.past_word(nth, full_at)
+    }
+}
+
+/// A fixed window.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowParams<'a> {
+    window: &'a FixedWindow,
+    limit: u64,
+}
+
+impl WindowParams<'_> {
+    /// Hits that pass.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Length of a window that begins with its first hit, in ns; `None` where windows stand on the calendar.
+    #[must_use]
+    pub const fn first_hit_ns(&self) -> Option<u64> {
+        self.window.first_hit_ns()
+    }
+
+    /// Beginning (or an instant after it, not later than `now`) and end of the window of the calendar that `now` lies in, in ns.
+    #[must_use]
+    pub fn around(&self, now: Timestamp) -> (u64, u64) {
+        self.window.around(now.as_nanos())
+    }
+
+    /// The state of a key with so many hits in a window that ends at `end_ns`.
+    #[must_use]
+    pub fn word(&self, hits: u64, end_ns: u64) -> Word {
+        FixedWindow::word(hits, end_ns)
+    }
+}
+
+/// A bucket with refill by the period.
+#[derive(Clone, Copy, Debug)]
+pub struct IntervalParams<'a>(&'a IntervalBucket);
+
+impl IntervalParams<'_> {
+    /// Permits that come back at the end of a period.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Length of a period in ns.
+    #[must_use]
+    pub const fn period_ns(&self) -> u64 {
+        self.0.period_ns
+    }
+
+    /// Permits that an unseen key lacks.
+    #[must_use]
+    pub const fn initially_missing(&self) -> u64 {
+        self.0.burst - self.0.initial
+    }
+
+    /// Permits that an empty bucket lacks, all overdraft used.
+    #[must_use]
+    pub const fn most_missing(&self) -> u64 {
+        self.0.burst + self.0.overdraft
+    }
+
+    /// A take of `cost` fits while no more permits than these are missing. `None`: it never fits.
+    #[must_use]
+    pub fn room_to_take(&self, cost: Cost) -> Option<u64> {
+        let room = (self.0.burst + self.0.overdraft).checked_sub(cost.permits())?;
+        Some(room.min(self.0.burst))
+    }
+
+    /// The state of a key that lacks `missing` permits in a period that began at `began_ns`.
+    #[must_use]
+    pub fn state(&self, began_ns: u64, missing: u64) -> Wide {
+        self.0.state(began_ns, missing)
+    }
+}
+
+/// A window of cells.
+#[derive(Clone, Copy, Debug)]
+pub struct CellParams<'a>(&'a SlidingWindow);
+
+impl CellParams<'_> {
+    /// Permits of a window.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.0.limit()
+    }
+
+    /// Length of a cell in ns.
+    #[must_use]
+    pub const fn cell_ns(&self) -> u64 {
+        self.0.cell_ns()
+    }
+
+    /// How many cells count, with the one that is leaving.
+    #[must_use]
+    pub const fn counted(&self) -> u64 {
+        self.0.ring()
+    }
+
+    /// The state of a key whose latest cell is `newest` (cells are numbered since the Unix epoch) and that took so many permits in each of
+    /// these cells, by cells of `cell_ns`, of which so many count: those of this quota, or those it had before.
+    #[must_use]
+    pub fn state(cell_ns: u64, counted: u64, newest: u64, taken: &[(u64, u64)]) -> Wide {
+        SlidingWindow::state(cell_ns, counted, newest, taken)
+    }
+
+    /// The state cut into this quota's cells as of `now`: number of the latest cell, and what was taken in each, oldest first.
+    #[must_use]
+    pub fn taken(&self, state: &Wide, now: Timestamp) -> (u64, Vec<(u64, u64)>) {
+        self.0.taken(state.clone(), now)
+    }
+}
+
+/// Two windows on the grid.
+#[derive(Clone, Copy, Debug)]
+pub struct CounterParams<'a>(&'a SlidingWindowCounter);
+
+impl CounterParams<'_> {
+    /// Permits of a window.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Length of a window in ns.
+    #[must_use]
+    pub const fn window_ns(&self) -> u64 {
+        self.0.window_ns
+    }
+
+    /// The state of a key with these counts in window `number` since the Unix epoch and in the one before, by windows of `window_ns`.
+    #[must_use]
+    pub fn state(window_ns: u64, number: u64, current: u64, previous: u64) -> Wide {
+        SlidingWindowCounter { limit: 0, window_ns }.state(number, current, previous)
+    }
+
+    /// What goes on counting at `now` of a state that another length of window wrote: its estimate.
+    #[must_use]
+    pub fn carried(&self, state: &Wide, now: Timestamp) -> u64 {
+        self.0.carried(state, now)
+    }
+}
+
+/// A log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogParams<'a>(&'a SlidingWindowLog);
+
+impl LogParams<'_> {
+    /// Permits of a window.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Length of a window in ns.
+    #[must_use]
+    pub const fn window_ns(&self) -> u64 {
+        self.0.window_ns
+    }
+
+    /// Refused takes are logged too.
+    #[must_use]
+    pub const fn logs_denied(&self) -> bool {
+        self.0.log_denied
+    }
+
+    /// The state of a key that took so many permits at each of these instants, in ns, oldest first.
+    #[must_use]
+    pub fn state(taken: &[(u64, u64)]) -> Wide {
+        SlidingWindowLog::state(taken)
+    }
+}

@@ -1,0 +1,151 @@
+//! Permits held for a while: what is promised is kept, and what is given back mints nothing (I1, I2, I7, I8).
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate_core::{Algorithm, Align, Cost, Decision, Quota, Refill, RetryAfter, State};
+
+use crate::any::{self, Plain};
+
+/// Two worlds are alike only when their buckets begin to fill at the same time.
+fn full_at_first(mut plain: Plain) -> Plain {
+    if let Algorithm::TokenBucket { initial, .. } = &mut plain.algorithm {
+        *initial = None;
+    }
+    plain
+}
+
+fn any_quota() -> impl Strategy<Value = Plain> {
+    any::any_quota().prop_map(full_at_first)
+}
+
+/// What the permits of one call are used for.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    reserved: u64,
+    used: u64,
+    /// After how many of the others' takes it is settled.
+    settled_after: usize,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    /// I7
+    #[test]
+    fn a_refused_hold_is_granted_after_its_wait_and_one_nanosecond_earlier_is_not(
+        plain in any::any_quota(), visits in any::visits(30), patience in prop::collection::vec(0.0..2.0, 80),
+    ) {
+        let (quota, mut state) = (plain.quota(), plain.quota().fresh());
+        for ((now, cost), patience) in any::times(&plain, &visits, any::NOON).into_iter().zip(patience) {
+            let max_wait = Duration::from_nanos((patience * plain.period_ns as f64) as u64);
+            let mut before = state.clone();
+            if cost > 0 {
+                quota.start_refill(&mut before, any::at(now));
+            }
+            let decision = quota.reserve(&mut state, Cost(cost), max_wait, any::at(now));
+            match decision.retry_after() {
+                RetryAfter::Now => prop_assert!(decision.delay() <= max_wait),
+                RetryAfter::Never => prop_assert_eq!(&state, &before),
+                RetryAfter::After(wait) => {
+                    prop_assert_eq!(&state, &before, "refused, it changes nothing");
+                    let retry = any::at(now) + wait;
+                    let at = |ns| quota.reserve(&mut state.clone(), Cost(cost), max_wait, any::at(ns));
+                    prop_assert!(at(retry.as_nanos()).is_admitted(), "{decision:?} after its wait");
+                    let early = retry.as_nanos() - 1;
+                    // A log of refusals says what it would after logging this one, which a hold is spared.
+                    let logs = matches!(plain.algorithm, Algorithm::SlidingWindowLog { log_denied: true });
+                    prop_assert!(logs || early < now || !at(early).is_admitted(), "{decision:?} early");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_hold_without_patience_grants_what_a_take_admits_at_once_and_no_more(
+        plain in any_quota(), visits in any::visits(30),
+    ) {
+        let (quota, mut state) = (plain.quota(), plain.quota().fresh());
+        for (now, cost) in any::times(&plain, &visits, any::NOON) {
+            let held = quota.reserve(&mut state.clone(), Cost(cost), Duration::ZERO, any::at(now));
+            let taken = quota.take(&mut state, Cost(cost), any::at(now));
+            let at_once = taken.is_admitted() && taken.delay().is_zero();
+            prop_assert_eq!(held.is_admitted(), at_once, "{:?} and {:?}", held, taken);
+            if at_once {
+                prop_assert_eq!(held, taken);
+            }
+        }
+    }
+
+    /// I8 and the bounds of all algorithms: a world in which the call took what it used, and no more, would have let every later
+    /// request pass that passes here.
+    #[test]
+    fn what_is_given_back_never_lets_more_pass_than_if_it_had_never_been_taken(
+        plain in any_quota(), visits in any::visits(20), before in any::visits(5),
+        (reserved, used, settled_after) in (1_u64..40, 0_u64..40, 0_usize..20),
+    ) {
+        // A log of refusals charges the other world for other ones; a grid that begins anew with a full bucket, or with the first hit,
+        // begins at another time there.
+        let is_like = !matches!(
+            plain.algorithm,
+            Algorithm::SlidingWindowLog { log_denied: true }
+                | Algorithm::TokenBucket { refill: Refill::Interval, .. }
+                | Algorithm::FixedWindow { align: Align::FirstHit }
+        );
+        prop_assume!(is_like);
+        // A decision tells times to the nanosecond, which is several permits of a rate above 10^9 a second.
+        prop_assume!(plain.limit <= plain.period_ns);
+        let call = Use { reserved, used: used.min(reserved), settled_after };
+        let quota = plain.quota();
+        let mut start = any::NOON;
+        let mut state = quota.fresh();
+        for (now, cost) in any::times(&plain, &before, any::NOON) {
+            let _ = quota.take(&mut state, Cost(cost), any::at(now));
+            start = now;
+        }
+        let mut other = state.clone();
+        let said = quota.take(&mut state, Cost(call.reserved), any::at(start));
+        if !said.is_admitted() {
+            return Ok(());
+        }
+        let _ = quota.take(&mut other, Cost(call.used), any::at(start));
+        let counts_refusals = matches!(plain.algorithm, Algorithm::FixedWindow { .. });
+        for (index, (now, cost)) in any::times(&plain, &visits, start).into_iter().enumerate() {
+            if index == call.settled_after {
+                settle(&quota, &mut state, call, &said, start, now);
+            }
+            let here = quota.take(&mut state, Cost(cost), any::at(now)).is_admitted();
+            if here || counts_refusals {
+                let there = quota.take(&mut other, Cost(cost), any::at(now)).is_admitted();
+                prop_assert!(there || !here, "at +{} ns: {} passes here and not there", now - start, cost);
+            }
+        }
+    }
+
+    /// And nothing is lost while nobody else comes: a bucket ends where it would have been, but for the part of a permit.
+    #[test]
+    fn what_is_given_back_to_a_bucket_that_nobody_else_uses_leaves_it_as_if_it_had_never_been_taken(
+        plain in prop_oneof![any::token_bucket(), any::leaky(false), any::leaky(true)].prop_map(full_at_first),
+        (reserved, used, elapsed) in (1_u64..40, 0_u64..40, 0.0..3.0),
+    ) {
+        let call = Use { reserved, used: used.min(reserved), settled_after: 0 };
+        let quota = plain.quota();
+        let (mut state, mut other) = (quota.fresh(), quota.fresh());
+        let said = quota.take(&mut state, Cost(call.reserved), any::at(any::NOON));
+        if said.is_admitted() {
+            let _ = quota.take(&mut other, Cost(call.used), any::at(any::NOON));
+            let now = any::NOON + (elapsed * plain.period_ns as f64) as u64;
+            settle(&quota, &mut state, call, &said, any::NOON, now);
+            let [here, there] = [&mut state, &mut other].map(|it| quota.take(it, Cost::PEEK, any::at(now)).remaining());
+            prop_assert!(here <= there && there - here <= 1, "{here} are left, {there} would be");
+        }
+    }
+}
+
+fn settle(quota: &Quota, state: &mut State, call: Use, said: &Decision, taken: u64, now: u64) {
+    let back = quota.refundable(Cost(call.reserved - call.used), said, any::at(taken), any::at(now));
+    assert!(back.permits() <= call.reserved - call.used, "never more than was reserved");
+    if !back.is_peek() {
+        let _ = quota.give_back(state, back, any::at(now));
+    }
+}

@@ -1,0 +1,390 @@
+//! Reads `/v1/check`'s JSON into a [`Sheet`]: borrowed texts, caps while reading, every fault with line and column.
+//!
+//! A member that is not known is a fault, and so is one that stands twice. Not here: the query form (`query`).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use crate::answer::Refusal;
+use crate::parsed::{Ask, Caps, Part, Sheet, Text};
+
+/// Reads the body of `/v1/check` into `sheet`, which is empty.
+pub(crate) fn check<'b>(body: &'b [u8], sheet: &mut Sheet<'b>, caps: Caps) -> Result<(), Refusal> {
+    body_of(body, sheet, caps, None).map_err(|error| Refusal::bad(format!("the body is no check: {error}")))
+}
+
+/// Reads the body of `/v1/reserve` into `sheet`, which is empty, and says its terms.
+pub(crate) fn reserve<'b>(body: &'b [u8], sheet: &mut Sheet<'b>, caps: Caps) -> Result<Terms, Refusal> {
+    let mut terms = Terms::default();
+    body_of(body, sheet, caps, Some(&mut terms))
+        .map_err(|error| Refusal::bad(format!("the body is no reservation: {error}")))?;
+    Ok(terms)
+}
+
+/// What a reservation says besides the question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) max_wait_ms: Option<Option<u64>>,
+    pub(crate) ttl_ms: Option<Option<u64>>,
+}
+
+fn body_of<'b>(
+    body: &'b [u8],
+    sheet: &mut Sheet<'b>,
+    caps: Caps,
+    terms: Option<&mut Terms>,
+) -> Result<(), serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    Body { sheet, caps, terms }.deserialize(&mut json)?;
+    json.end()
+}
+
+/// A whole body: one request, or `requests`.
+struct Body<'s, 'b> {
+    sheet: &'s mut Sheet<'b>,
+    caps: Caps,
+    /// Where a reservation's members go; `None` for a check.
+    terms: Option<&'s mut Terms>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Member {
+    Domain,
+    Descriptors,
+    Hits,
+    /// Of a check alone.
+    Requests,
+    /// Of a reservation alone, as the last.
+    MaxWaitMs,
+    TtlMs,
+}
+
+const OF_CHECK: &[&str] = &["domain", "descriptors", "hits", "requests"];
+const OF_RESERVE: &[&str] = &["domain", "descriptors", "hits", "max_wait_ms", "ttl_ms"];
+const OF_REQUEST: &[&str] = &["domain", "descriptors", "hits"];
+
+impl<'b> DeserializeSeed<'b> for Body<'_, 'b> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'b> Visitor<'b> for Body<'_, 'b> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `domain` and `descriptors`, or with `requests`")
+    }
+
+    fn visit_map<M: MapAccess<'b>>(mut self, mut map: M) -> Result<(), M::Error> {
+        let mut one = One::default();
+        while let Some(member) = map.next_key::<Member>()? {
+            match (member, &mut self.terms) {
+                (Member::Requests, None) => {
+                    if self.sheet.is_batch {
+                        return Err(M::Error::duplicate_field("requests"));
+                    }
+                    self.sheet.is_batch = true;
+                    map.next_value_seed(Requests { sheet: self.sheet, caps: self.caps })?;
+                }
+                (Member::MaxWaitMs, Some(terms)) => {
+                    once(&mut terms.max_wait_ms, "max_wait_ms", || number(&mut map))?;
+                }
+                (Member::TtlMs, Some(terms)) => {
+                    once(&mut terms.ttl_ms, "ttl_ms", || number(&mut map))?;
+                }
+                (member, None) => one.member(member, &mut map, self.sheet, self.caps, OF_CHECK)?,
+                (member, Some(_)) => one.member(member, &mut map, self.sheet, self.caps, OF_RESERVE)?,
+            }
+        }
+        if !self.sheet.is_batch {
+            let ask = one.finish()?;
+            self.sheet.asks.push(ask);
+        } else if one.is_begun() {
+            return Err(M::Error::custom(
+                "`requests` stands beside members of a single request; send one of them",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The members of one request, as they come.
+#[derive(Default)]
+struct One<'b> {
+    domain: Option<Text<'b>>,
+    hits: Option<Option<u64>>,
+    parts: Option<std::ops::Range<usize>>,
+}
+
+impl<'b> One<'b> {
+    fn member<M: MapAccess<'b>>(
+        &mut self,
+        member: Member,
+        map: &mut M,
+        sheet: &mut Sheet<'b>,
+        caps: Caps,
+        known: &'static [&'static str],
+    ) -> Result<(), M::Error> {
+        match member {
+            Member::Domain => once(&mut self.domain, "domain", || Ok(map.next_value::<Borrowed<'b>>()?.0)),
+            Member::Hits => once(&mut self.hits, "hits", || number(map)),
+            Member::Descriptors => once(&mut self.parts, "descriptors", || {
+                let begin = sheet.parts.len();
+                map.next_value_seed(Descriptors { sheet, caps })?;
+                Ok(begin..sheet.parts.len())
+            }),
+            Member::Requests => Err(M::Error::unknown_field("requests", known)),
+            Member::MaxWaitMs => Err(M::Error::unknown_field("max_wait_ms", known)),
+            Member::TtlMs => Err(M::Error::unknown_field("ttl_ms", known)),
+        }
+    }
+
+    const fn is_begun(&self) -> bool {
+        self.domain.is_some() || self.hits.is_some() || self.parts.is_some()
+    }
+
+    fn finish<E: Error>(self) -> Result<Ask<'b>, E> {
+        Ok(Ask {
+            domain: self.domain.ok_or_else(|| E::missing_field("domain"))?,
+            hits: self.hits.flatten().unwrap_or(1),
+            parts: self.parts.ok_or_else(|| E::missing_field("descriptors"))?,
+        })
+    }
+}
+
+/// A member that may be left out, or null, which means the same.
+fn number<'b, M: MapAccess<'b>>(map: &mut M) -> Result<Option<u64>, M::Error> {
+    Ok(map.next_value::<Option<Hits>>()?.map(|hits| hits.0))
+}
+
+/// Fills `place`, which a member may do only once.
+fn once<T, E: Error>(
+    place: &mut Option<T>,
+    name: &'static str,
+    read: impl FnOnce() -> Result<T, E>,
+) -> Result<(), E> {
+    if place.is_some() {
+        return Err(E::duplicate_field(name));
+    }
+    *place = Some(read()?);
+    Ok(())
+}
+
+/// The list of a batch.
+struct Requests<'s, 'b> {
+    sheet: &'s mut Sheet<'b>,
+    caps: Caps,
+}
+
+impl<'b> DeserializeSeed<'b> for Requests<'_, 'b> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'b> Visitor<'b> for Requests<'_, 'b> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of requests")
+    }
+
+    fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<(), Q::Error> {
+        let Self { sheet, caps } = self;
+        while seq.next_element_seed(Request { sheet, caps })?.is_some() {}
+        Ok(())
+    }
+}
+
+/// One request of a batch.
+struct Request<'s, 'b> {
+    sheet: &'s mut Sheet<'b>,
+    caps: Caps,
+}
+
+impl<'b> DeserializeSeed<'b> for Request<'_, 'b> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'b> Visitor<'b> for Request<'_, 'b> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `domain` and `descriptors`")
+    }
+
+    fn visit_map<M: MapAccess<'b>>(self, mut map: M) -> Result<(), M::Error> {
+        if self.sheet.asks.len() == self.caps.batch {
+            return Err(M::Error::custom(format!("more than {} requests", self.caps.batch)));
+        }
+        let mut one = One::default();
+        while let Some(member) = map.next_key::<Member>()? {
+            one.member(member, &mut map, self.sheet, self.caps, OF_REQUEST)?;
+        }
+        let ask = one.finish()?;
+        self.sheet.asks.push(ask);
+        Ok(())
+    }
+}
+
+/// The list of one request's descriptors.
+pub(crate) struct Descriptors<'s, 'b> {
+    pub(crate) sheet: &'s mut Sheet<'b>,
+    pub(crate) caps: Caps,
+}
+
+impl<'b> DeserializeSeed<'b> for Descriptors<'_, 'b> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'b> Visitor<'b> for Descriptors<'_, 'b> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of descriptors, each a list of entries")
+    }
+
+    fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<(), Q::Error> {
+        let Self { sheet, caps } = self;
+        let begin = sheet.parts.len();
+        while let Some(part) = seq.next_element_seed(Descriptor { sheet, caps })? {
+            if sheet.parts.len() - begin == caps.descriptors {
+                return Err(Q::Error::custom(format!("more than {} descriptors", caps.descriptors)));
+            }
+            sheet.parts.push(part);
+        }
+        Ok(())
+    }
+}
+
+/// One descriptor: a list of entries, or that list with its own `hits`.
+struct Descriptor<'s, 'b> {
+    sheet: &'s mut Sheet<'b>,
+    caps: Caps,
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum DescriptorMember {
+    Entries,
+    Hits,
+}
+
+impl<'b> DeserializeSeed<'b> for Descriptor<'_, 'b> {
+    type Value = Part;
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<Part, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
+    type Value = Part;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of entries, or an object with `entries` and `hits`")
+    }
+
+    fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<Part, Q::Error> {
+        let Self { sheet, caps } = self;
+        let begin = sheet.texts.len();
+        while let Some(EntryBody { key, value }) = seq.next_element()? {
+            if sheet.texts.len() == caps.entries {
+                return Err(Q::Error::custom(format!("more than {} entries", caps.entries)));
+            }
+            sheet.texts.push((key, value.map_or(Cow::Borrowed(""), |value| value.0)));
+        }
+        Ok(Part { hits: None, texts: begin..sheet.texts.len() })
+    }
+
+    fn visit_map<M: MapAccess<'b>>(self, mut map: M) -> Result<Part, M::Error> {
+        let Self { sheet, caps } = self;
+        let (mut part, mut hits) = (None, None);
+        while let Some(member) = map.next_key()? {
+            match member {
+                DescriptorMember::Entries => once(&mut part, "entries", || {
+                    map.next_value_seed(Entries(Descriptor { sheet: &mut *sheet, caps }))
+                })?,
+                DescriptorMember::Hits => once(&mut hits, "hits", || number(&mut map))?,
+            }
+        }
+        let part = part.ok_or_else(|| M::Error::missing_field("entries"))?;
+        Ok(Part { hits: hits.flatten(), ..part })
+    }
+}
+
+/// The list of a descriptor that is an object.
+struct Entries<'s, 'b>(Descriptor<'s, 'b>);
+
+impl<'b> DeserializeSeed<'b> for Entries<'_, 'b> {
+    type Value = Part;
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<Part, D::Error> {
+        struct Only<'s, 'b>(Descriptor<'s, 'b>);
+        impl<'b> Visitor<'b> for Only<'_, 'b> {
+            type Value = Part;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of entries")
+            }
+            fn visit_seq<Q: SeqAccess<'b>>(self, seq: Q) -> Result<Part, Q::Error> {
+                self.0.visit_seq(seq)
+            }
+        }
+        deserializer.deserialize_seq(Only(self.0))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntryBody<'b> {
+    #[serde(borrow)]
+    key: Text<'b>,
+    #[serde(borrow, default)]
+    value: Option<Borrowed<'b>>,
+}
+
+/// A text that stays where it is, where it needs no unescaping.
+#[derive(Deserialize)]
+struct Borrowed<'b>(#[serde(borrow)] Cow<'b, str>);
+
+/// A number of permits.
+pub(crate) struct Hits(pub(crate) u64);
+
+/// Largest number of permits.
+pub(crate) const MAX_HITS: u64 = i64::MAX as u64;
+
+impl<'de> Deserialize<'de> for Hits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Whole;
+        impl Visitor<'_> for Whole {
+            type Value = Hits;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a whole number from 0 to {MAX_HITS}")
+            }
+            fn visit_u64<E: Error>(self, hits: u64) -> Result<Hits, E> {
+                if hits > MAX_HITS {
+                    return Err(E::invalid_value(serde::de::Unexpected::Unsigned(hits), &self));
+                }
+                Ok(Hits(hits))
+            }
+        }
+        deserializer.deserialize_u64(Whole)
+    }
+}

@@ -1,0 +1,149 @@
+//! One counter, looked at or forgotten: by the domain and entries that a request would bring.
+
+use tollgate_core::{Decision, Quota, Timestamp};
+use tollgate_policy::{Entry, OnStoreFailure, Rule};
+use tollgate_store::{Inspection, Key, Store, StoreError};
+
+use crate::keys::Share;
+use crate::limiter::Limiter;
+use crate::status::Degraded;
+
+/// What is kept for one limit of the rule that a descriptor falls under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyReport {
+    /// The rule's path, such as `api_key → plan=gold`.
+    pub rule: String,
+    /// The limit in words: `5 per minute, fixed_window`.
+    pub limit: String,
+    /// The counter's key; what is not printable is escaped.
+    pub key: String,
+    /// What a peek answers.
+    pub decision: Decision,
+    /// Something is kept; else the answer is that of a fresh quota. Of a reset: there was something to forget.
+    pub is_tracked: bool,
+    /// The store gave no answer, and this is what the node would decide by: its own count of its share of the limit.
+    pub degraded: Option<Degraded>,
+}
+
+/// Why there is no counter to speak of.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// No file is about the domain.
+    #[error("there is no domain {0:?}, so nothing is counted for it")]
+    UnknownDomain(String),
+    /// No rule limits the descriptor.
+    #[error("no rule of domain {domain:?} limits {asked}")]
+    NoRule {
+        /// The domain.
+        domain: String,
+        /// The entries, as `key=value`.
+        asked: String,
+    },
+    /// The rule says `unlimited`: nothing is counted.
+    #[error("rule {0} is unlimited, so nothing is counted for it")]
+    Unlimited(String),
+    /// The store gave no answer, and this node counts nothing itself. Of a reset: some of the counters may have been forgotten.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+impl<S: Store> Limiter<S> {
+    /// What is kept for a descriptor of `entries`: one report for each limit of its rule. Changes nothing. While the store gives no
+    /// answer, a rule that decides by this node's share (`on_store_failure: local`) tells of that one.
+    ///
+    /// # Errors
+    /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
+    pub async fn inspect(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+        now: Timestamp,
+    ) -> Result<Vec<KeyReport>, KeyError> {
+        self.each_counter(domain, entries, false, now).await
+    }
+
+    /// Forgets what is kept for a descriptor of `entries`, so that its next request finds fresh quotas: one report for each limit
+    /// of its rule, as it stands afterwards.
+    ///
+    /// # Errors
+    /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
+    pub async fn reset(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+        now: Timestamp,
+    ) -> Result<Vec<KeyReport>, KeyError> {
+        self.each_counter(domain, entries, true, now).await
+    }
+
+    async fn each_counter(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+        forget: bool,
+        now: Timestamp,
+    ) -> Result<Vec<KeyReport>, KeyError> {
+        let rules = self.rules.load_full();
+        let rule = find(rules.policy(), domain, entries)?;
+        let mut reports = Vec::with_capacity(rule.limits.len());
+        for (index, limit) in rule.limits.iter().enumerate() {
+            let mut bytes = Vec::new();
+            rule.write_key(index, domain, entries, &mut bytes);
+            let (key, quota) = (Key(&bytes), &limit.quota);
+            // What this node counts itself while the store does not answer.
+            let share = Share::new(key, quota, self.store.live_nodes());
+            let ((was_tracked, inspection), degraded) = match look(&self.store, key, quota, forget, now).await
+            {
+                Ok(looked) => (looked, None),
+                Err(_)
+                    if !forget
+                        && self.store.has_local()
+                        && rule.on_store_failure == OnStoreFailure::Local =>
+                {
+                    (look(&self.store, share.key(), &share.quota, false, now).await?, Some(Degraded::Local))
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if forget && self.store.has_local() {
+                self.store.reset(share.key(), &share.quota, now).await?;
+            }
+            reports.push(KeyReport {
+                rule: rule.path.clone(),
+                limit: limit.to_string(),
+                key: bytes.escape_ascii().to_string(),
+                decision: inspection.decision,
+                is_tracked: if forget { was_tracked } else { inspection.is_tracked },
+                degraded,
+            });
+        }
+        Ok(reports)
+    }
+}
+
+/// Forgets `key` if asked to, and looks at it: whether there was something to forget, and what is there now.
+async fn look<S: Store>(
+    store: &S,
+    key: Key<'_>,
+    quota: &Quota,
+    forget: bool,
+    now: Timestamp,
+) -> Result<(bool, Inspection), StoreError> {
+    let was_tracked = if forget { store.reset(key, quota, now).await? } else { false };
+    Ok((was_tracked, store.inspect(key, quota, now).await?))
+}
+
+fn find<'a>(
+    policy: &'a tollgate_policy::Policy,
+    domain: &str,
+    entries: &[Entry<'_>],
+) -> Result<&'a Rule, KeyError> {
+    let rules = policy.domain(domain).ok_or_else(|| KeyError::UnknownDomain(domain.to_owned()))?;
+    let rule = rules.find(entries).filter(|rule| rule.unlimited || !rule.limits.is_empty());
+    let rule = rule.ok_or_else(|| KeyError::NoRule {
+        domain: domain.to_owned(),
+        asked: entries.iter().map(|it| format!("{}={}", it.key, it.value)).collect::<Vec<_>>().join(", "),
+    })?;
+    if rule.unlimited { Err(KeyError::Unlimited(rule.path.clone())) } else { Ok(rule) }
+}

@@ -1,0 +1,79 @@
+//! Writing replies, and ending a connection so that its client receives the last one.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+use tollgate_store::Store;
+
+use super::end::End;
+use crate::context::Context;
+
+/// How long, and how much, is read after the last reply: a client that is cut off while it sends may never see it.
+pub(super) const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 1024 * 1024;
+
+/// Writes `out` and clears it.
+#[inline]
+pub(super) async fn write<IO, S>(io: &mut IO, out: &mut Vec<u8>, context: &Context<S>) -> Result<(), End>
+where
+    IO: AsyncWrite + Unpin + Send,
+    S: Store,
+{
+    if out.is_empty() {
+        return Ok(());
+    }
+    let written = match poll_once(|cx| Pin::new(&mut *io).poll_write(cx, out)).await {
+        Poll::Ready(result) => result?,
+        Poll::Pending => 0,
+    };
+    if written < out.len() {
+        write_slowly(io, &out[written..], context).await?;
+    }
+    out.clear();
+    // A socket has nothing to flush, but TLS may.
+    match poll_once(|cx| Pin::new(&mut *io).poll_flush(cx)).await {
+        Poll::Ready(result) => Ok(result?),
+        Poll::Pending => write_slowly(io, &[], context).await,
+    }
+}
+
+/// Waits until the client takes its replies. Nothing is read from it meanwhile.
+#[cold]
+async fn write_slowly<IO, S>(io: &mut IO, rest: &[u8], context: &Context<S>) -> Result<(), End>
+where
+    IO: AsyncWrite + Unpin + Send,
+    S: Store,
+{
+    let write = async {
+        io.write_all(rest).await?;
+        io.flush().await
+    };
+    let Ok(result) = timeout(context.settings.write_timeout, write).await else {
+        context.stats.slow_readers.fetch_add(1, Relaxed);
+        return Err(End::Cut);
+    };
+    Ok(result?)
+}
+
+/// Closes the sending side, and reads for a while: a client whose bytes are rejected may lose the last reply.
+pub(super) async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(io: &mut IO) -> io::Result<()> {
+    io.shutdown().await?;
+    let (mut left, mut bytes) = (LINGER_BYTES, [0; 1024]);
+    while left > 0 {
+        match io.read(&mut bytes).await? {
+            0 => break,
+            read => left = left.saturating_sub(read),
+        }
+    }
+    Ok(())
+}
+
+/// The result of polling now.
+async fn poll_once<T>(mut poll: impl FnMut(&mut TaskContext<'_>) -> Poll<T>) -> Poll<T> {
+    std::future::poll_fn(|cx| Poll::Ready(poll(cx))).await
+}

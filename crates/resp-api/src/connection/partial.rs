@@ -1,0 +1,96 @@
+//! The beginning of a command whose rest has not arrived: small if it is small, and counted against what all
+//! connections together may buffer.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::parse::ProtocolError;
+use crate::stats::Stats;
+
+/// Up to this many bytes are copied in front of what arrives next. With more, what arrives is appended to them.
+const SHORT: usize = 1024;
+
+/// Bytes of an incomplete command.
+#[derive(Debug, Default)]
+pub(super) struct PartialCommand {
+    bytes: Vec<u8>,
+    /// Bytes that the whole command has at least.
+    needed: usize,
+    /// How many of them [`Stats::buffered`] counts.
+    counted: usize,
+}
+
+impl PartialCommand {
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Too long to be copied again at every read.
+    #[inline]
+    pub(super) const fn is_long(&self) -> bool {
+        self.bytes.len() > SHORT
+    }
+
+    /// It may be complete.
+    pub(super) const fn may_be_complete(&self) -> bool {
+        self.bytes.len() >= self.needed
+    }
+
+    /// Copies it to the beginning of `input`, unless it is long; returns the number of bytes copied.
+    #[inline]
+    pub(super) fn copy_to(&self, input: &mut [u8]) -> usize {
+        if self.bytes.is_empty() || self.is_long() {
+            return 0;
+        }
+        input[..self.bytes.len()].copy_from_slice(&self.bytes);
+        self.bytes.len()
+    }
+
+    /// Replaces it by `rest`, the beginning of a command of at least `needed` bytes.
+    #[inline]
+    pub(super) fn replace(
+        &mut self,
+        rest: &[u8],
+        needed: usize,
+        stats: &Stats,
+        max: usize,
+    ) -> Result<(), ProtocolError> {
+        if rest.is_empty() && self.bytes.is_empty() && self.counted == 0 {
+            return Ok(());
+        }
+        self.bytes.clear();
+        if rest.len() <= SHORT {
+            self.bytes.shrink_to(SHORT);
+        }
+        self.needed = needed;
+        self.extend(rest, stats, max)
+    }
+
+    /// Appends what has arrived.
+    pub(super) fn extend(&mut self, more: &[u8], stats: &Stats, max: usize) -> Result<(), ProtocolError> {
+        self.bytes.extend_from_slice(more);
+        let (before, now) = (self.counted, self.bytes.len());
+        self.counted = now;
+        if now <= before {
+            stats.buffered.fetch_sub(before - now, Relaxed);
+            return Ok(());
+        }
+        let all = stats.buffered.fetch_add(now - before, Relaxed) + (now - before);
+        if all <= max {
+            return Ok(());
+        }
+        stats.over_budget.fetch_add(1, Relaxed);
+        Err(ProtocolError::Budget)
+    }
+
+    /// Takes all of it; the caller [replaces](Self::replace) it by what it does not use.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Drops it, since its connection ends.
+    pub(super) fn discard(&mut self, stats: &Stats) {
+        stats.buffered.fetch_sub(self.counted, Relaxed);
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,37 @@
+//! What all connections of the surface share.
+
+use std::sync::Arc;
+
+use tollgate_core::{Clock, Timestamp};
+use tollgate_limiter::Limiter;
+use tollgate_store::Store;
+
+use crate::settings::RespSettings;
+use crate::stats::{Counts, Stats};
+
+/// The limiter, its clock, the settings and the counters.
+pub(crate) struct Context<S: Store> {
+    pub(crate) limiter: Arc<Limiter<S>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: RespSettings,
+    pub(crate) stats: Stats,
+    /// When the surface was created.
+    pub(crate) started: Timestamp,
+}
+
+impl<S: Store> Context<S> {
+    /// The current time. One reading serves all commands that arrived together.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Adds the `counts` of commands that arrived at `arrived` to the counters and metrics.
+    pub(crate) fn report(&self, counts: Counts, arrived: Timestamp) {
+        self.stats.add(counts);
+        let decisions = counts.admitted + counts.denied;
+        if decisions > 0 {
+            let latency = self.now().since(arrived);
+            self.limiter.metrics().observe_latencies(latency, decisions);
+        }
+    }
+}

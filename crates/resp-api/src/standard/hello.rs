@@ -1,0 +1,81 @@
+//! `HELLO [2|3 [AUTH user password] [SETNAME name]]`: selects the version of the protocol.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tollgate_store::Store;
+
+use super::auth::WRONG_PASSWORD;
+use super::client::name_of;
+use super::info::REDIS_VERSION;
+use crate::arguments::{Arguments, integer};
+use crate::context::Context;
+use crate::reply::{Reply, excerpt, saturate};
+use crate::session::Session;
+
+const NO_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+                        <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
+                        the same time";
+
+pub(super) fn run<S: Store>(
+    arguments: Arguments<'_>,
+    session: &mut Session,
+    context: &Context<S>,
+    reply: &mut Reply<'_>,
+) {
+    let is_resp3 = match arguments.get(1).map(integer) {
+        None => session.is_resp3,
+        Some(Ok(2)) => false,
+        Some(Ok(3)) => true,
+        Some(Ok(_)) => return reply.error("NOPROTO unsupported protocol version"),
+        Some(Err(_)) => return reply.error("ERR Protocol version is not an integer or out of range"),
+    };
+    let (mut user, mut name, mut at) = (None, None, 2);
+    while let Some(option) = arguments.get(at) {
+        match (arguments.get(at + 1), arguments.get(at + 2)) {
+            (Some(name), Some(password)) if option.eq_ignore_ascii_case(b"auth") => {
+                user = Some((name, password));
+                at += 3;
+            }
+            (Some(given), _) if option.eq_ignore_ascii_case(b"setname") => {
+                name = Some(given);
+                at += 2;
+            }
+            _ => {
+                let option = excerpt(option, 64);
+                return reply.error(format_args!("ERR Syntax error in HELLO option '{option}'"));
+            }
+        }
+    }
+    if let Some((user, password)) = user
+        && !session.authenticate(user, password, &context.settings)
+    {
+        context.stats.wrong_passwords.fetch_add(1, Relaxed);
+        return reply.error(WRONG_PASSWORD);
+    }
+    if !session.is_authenticated {
+        return reply.error(NO_AUTH);
+    }
+    if let Some(name) = name {
+        match name_of(name) {
+            Ok(name) => session.name = name,
+            Err(wrong) => return reply.error(wrong),
+        }
+    }
+    session.is_resp3 = is_resp3;
+    reply.is_resp3 = is_resp3;
+    reply.map(7);
+    for (key, text) in [("server", "tollgate"), ("version", REDIS_VERSION)] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(if is_resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.integer(saturate(session.id));
+    for (key, text) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}

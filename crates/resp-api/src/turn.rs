@@ -1,0 +1,42 @@
+//! One turn of a connection: the commands that arrived together, and what is needed to answer them.
+
+use tollgate_core::Timestamp;
+use tollgate_limiter::Limiter;
+use tollgate_store::Store;
+
+use crate::context::Context;
+use crate::reply::Reply;
+use crate::stats::Counts;
+
+/// What every command of a turn is answered with.
+pub(crate) struct Turn<'a, S: Store> {
+    pub(crate) context: &'a Context<S>,
+    /// When the commands arrived.
+    pub(crate) now: Timestamp,
+    pub(crate) reply: Reply<'a>,
+    /// What has been done and not been reported yet.
+    pub(crate) counts: Counts,
+}
+
+/// What happened to a decision that was offered to a batch.
+#[derive(Debug)]
+pub(crate) enum Pushed {
+    /// It will be made with the batch.
+    Added,
+    /// The batch has to be decided first; then offer it again.
+    Full,
+    /// The command is invalid, with this reply.
+    Invalid(String),
+}
+
+impl<'a, S: Store> Turn<'a, S> {
+    #[inline]
+    pub(crate) fn limiter(&self) -> &'a Limiter<S> {
+        &self.context.limiter
+    }
+
+    /// Adds what has been done to the counters and metrics.
+    pub(crate) fn report(&mut self) {
+        self.context.report(std::mem::take(&mut self.counts), self.now);
+    }
+}

@@ -1,0 +1,103 @@
+//! All or nothing over a batch.
+//!
+//! First every take is tried on copies of the states; only when all pass are they done. Calls of this kind exclude each other where
+//! their keys meet, by locks on stripes of keys taken in ascending order, so that none waits in a circle. Only they pay for it:
+//! takes that stand alone know nothing of the stripes. Such a take on the same key may therefore come between trying and doing; where a
+//! take then fails that was to pass, those done are given back and the denial is what is answered.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::Duration;
+
+use tollgate_core::{Cost, Decision, Shape, State, Timestamp};
+use tollgate_store::{Take, Verdicts};
+
+use crate::hash::KeyHash;
+use crate::store::States;
+use crate::sync::{Mutex, MutexGuard};
+
+const STRIPES: usize = if cfg!(loom) { 1 } else { 64 };
+
+#[derive(Debug)]
+pub(crate) struct Stripes(Box<[Mutex<()>]>);
+
+impl Stripes {
+    pub(crate) fn new() -> Self {
+        Self((0..STRIPES).map(|_| Mutex::new(())).collect())
+    }
+
+    fn lock(&self, keys: &[KeyHash]) -> Vec<MutexGuard<'_, ()>> {
+        let wanted = keys.iter().fold(0_u64, |wanted, key| wanted | 1 << (key.tag as usize % STRIPES));
+        self.0
+            .iter()
+            .enumerate()
+            .filter(|(stripe, _)| wanted >> stripe & 1 == 1)
+            .map(|(_, lock)| lock.lock())
+            .collect()
+    }
+}
+
+/// Charges the whole batch or nothing of it. With `max_wait` its takes are [held](tollgate_core::Quota::reserve_word): what is
+/// not there yet may be promised.
+pub(crate) fn take(
+    states: &States,
+    stripes: &Stripes,
+    batch: &[Take<'_>],
+    max_wait: Option<Duration>,
+    now: Timestamp,
+    verdicts: &mut Verdicts,
+) {
+    let keys: Vec<KeyHash> = batch.iter().map(|take| states.hash(take.key)).collect();
+    let _guards = stripes.lock(&keys);
+    let tried = tried(states, batch, max_wait, &keys, now);
+    if !tried.iter().all(Decision::is_admitted) {
+        for (take, key) in batch.iter().zip(&keys) {
+            if take.quota.starts_partial() && !take.cost.is_peek() {
+                // It begins to fill at the first wish, or it never would; see `Quota::start_refill`.
+                let _never = states.take(*key, take.quota, Cost(u64::MAX), now);
+            }
+        }
+        verdicts.extend(tried.into_iter().map(Ok));
+        return;
+    }
+    let begin = verdicts.len();
+    for (done, (take, key)) in batch.iter().zip(&keys).enumerate() {
+        let decision = match max_wait {
+            None => states.take(*key, take.quota, take.cost, now),
+            Some(max_wait) => states.reserve(*key, take.quota, take.cost, max_wait, now),
+        };
+        verdicts.push(Ok(decision));
+        if !decision.is_admitted() {
+            for (take, key) in batch.iter().zip(&keys).take(done) {
+                let _peek = states.give_back(*key, take.quota, take.cost, now);
+            }
+            verdicts.truncate(begin);
+            verdicts.extend(tried.into_iter().map(Ok));
+            verdicts[begin + done] = Ok(decision);
+            return;
+        }
+    }
+}
+
+/// What the takes would be answered one after another; changes nothing.
+fn tried(
+    states: &States,
+    batch: &[Take<'_>],
+    max_wait: Option<Duration>,
+    keys: &[KeyHash],
+    now: Timestamp,
+) -> Vec<Decision> {
+    let mut copies: HashMap<(KeyHash, bool), State> = HashMap::new();
+    let mut decisions = Vec::with_capacity(batch.len());
+    for (take, key) in batch.iter().zip(keys) {
+        let state = match copies.entry((*key, take.quota.shape() == Shape::Wide)) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(states.get(*key, take.quota)),
+        };
+        decisions.push(match max_wait {
+            None => take.quota.take(state, take.cost, now),
+            Some(max_wait) => take.quota.reserve(state, take.cost, max_wait, now),
+        });
+    }
+    decisions
+}

@@ -1,0 +1,24 @@
+//! A batch in two parts, and the answers in one again.
+
+use tollgate_store::{Take, Verdicts};
+
+use crate::store::is_local;
+
+/// The takes of a batch by where they are counted, each part in the batch's order.
+pub(crate) struct Parts<'a> {
+    pub(crate) local: Vec<Take<'a>>,
+    pub(crate) shared: Vec<Take<'a>>,
+}
+
+/// Partitions `batch`.
+pub(crate) fn split<'a>(batch: &[Take<'a>]) -> Parts<'a> {
+    let (local, shared) = batch.iter().copied().partition(|take| is_local(take.quota));
+    Parts { local, shared }
+}
+
+/// Pushes the answers to both parts of `batch` in its order.
+pub(crate) fn merge(batch: &[Take<'_>], of_local: Verdicts, of_shared: Verdicts, verdicts: &mut Verdicts) {
+    let (mut of_local, mut of_shared) = (of_local.into_iter(), of_shared.into_iter());
+    let next = |take: &Take<'_>| if is_local(take.quota) { of_local.next() } else { of_shared.next() };
+    verdicts.extend(batch.iter().filter_map(next));
+}

@@ -1,0 +1,175 @@
+//! Which of the two stores gets a call.
+
+use std::time::Duration;
+
+use tollgate_core::{Cost, Decision, Holder, Quota, Sharing, Slots, Timestamp};
+use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+
+use crate::all_or_none::{Operation, take_all_or_none};
+use crate::parts::{merge, split};
+
+/// Two stores as one: quotas of [`Sharing::Local`] are counted in `L`, this node's memory, and all others in `S`.
+///
+/// # Example
+/// ```
+/// # use tollgate_store_routed::RoutedStore;
+/// # use tollgate_core::{Cost, Quota, Sharing, Timestamp};
+/// # use tollgate_store::{Charge, Key, ModelStore, Store, Take, block_on};
+/// # use std::time::Duration;
+/// let store = RoutedStore::new(ModelStore::default(), ModelStore::default());
+/// let everywhere = Quota::fixed_window(2, Duration::from_secs(60))?;
+/// let here = everywhere.clone().shared(Sharing::Local);
+/// let take = |key, quota| Take { key: Key(key), quota, cost: Cost::ONE };
+/// let (batch, mut verdicts) = ([take(b"a", &here), take(b"b", &everywhere)], Vec::new());
+/// block_on(store.take(&batch, Charge::Together, Timestamp::ZERO, &mut verdicts));
+/// assert_eq!(verdicts.iter().flatten().filter(|decision| decision.is_admitted()).count(), 2);
+/// assert_eq!((store.local().len(), store.shared().len()), (1, 1));
+/// # Ok::<(), tollgate_core::QuotaError>(())
+/// ```
+#[derive(Debug)]
+pub struct RoutedStore<S, L> {
+    shared: S,
+    local: L,
+}
+
+impl<S: Store, L: Store> RoutedStore<S, L> {
+    /// Counts in `shared`, and in `local` what is local. `local` must be memory: its futures must be ready when they are
+    /// first polled, since giving back must not wait.
+    #[must_use]
+    pub const fn new(shared: S, local: L) -> Self {
+        Self { shared, local }
+    }
+
+    /// The store that several nodes share.
+    pub const fn shared(&self) -> &S {
+        &self.shared
+    }
+
+    /// This node's memory.
+    pub const fn local(&self) -> &L {
+        &self.local
+    }
+}
+
+/// Whether this quota is counted in this node's memory.
+pub(crate) fn is_local(quota: &Quota) -> bool {
+    quota.sharing() == Sharing::Local
+}
+
+/// `$call` on the store that counts `$quota`.
+macro_rules! route {
+    ($self:ident, $quota:expr, $call:ident($($argument:expr),*)) => {
+        match is_local($quota) {
+            true => $self.local.$call($($argument),*).await,
+            false => $self.shared.$call($($argument),*).await,
+        }
+    };
+}
+
+impl<S: Store, L: Store> Store for RoutedStore<S, L> {
+    /// The shared store's: what goes wrong goes wrong there.
+    fn name(&self) -> StoreName {
+        self.shared.name()
+    }
+
+    fn live_nodes(&self) -> u32 {
+        self.shared.live_nodes()
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn has_local(&self) -> bool {
+        true
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        let local = batch.iter().filter(|take| is_local(take.quota)).count();
+        if local == 0 {
+            return self.shared.take(batch, charge, now, verdicts).await;
+        }
+        if local == batch.len() {
+            return self.local.take(batch, charge, now, verdicts).await;
+        }
+        match charge {
+            Charge::Each => {
+                let parts = split(batch);
+                let (mut of_local, mut of_shared) = (Verdicts::new(), Verdicts::new());
+                self.local.take(&parts.local, charge, now, &mut of_local).await;
+                self.shared.take(&parts.shared, charge, now, &mut of_shared).await;
+                merge(batch, of_local, of_shared, verdicts);
+            }
+            Charge::Together => take_all_or_none(self, batch, Operation::Take, now, verdicts).await,
+        }
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        route!(self, quota, give_back(key, quota, cost, now))
+    }
+
+    /// Memory first, which is not waited for: also where the future is dropped, nothing stays charged there.
+    async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        let parts = split(batch);
+        if !parts.local.is_empty() {
+            self.local.give_all_back(&parts.local, now).await?;
+        }
+        if parts.shared.is_empty() { Ok(()) } else { self.shared.give_all_back(&parts.shared, now).await }
+    }
+
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        let local = batch.iter().filter(|take| is_local(take.quota)).count();
+        if local == 0 {
+            self.shared.reserve(batch, max_wait, now, verdicts).await;
+        } else if local == batch.len() {
+            self.local.reserve(batch, max_wait, now, verdicts).await;
+        } else {
+            take_all_or_none(self, batch, Operation::Reserve { max_wait }, now, verdicts).await;
+        }
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        route!(self, quota, charge(key, quota, cost, now))
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        route!(self, quota, reset(key, quota, now))
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        route!(self, quota, inspect(key, quota, now))
+    }
+
+    /// Slots are counted in the shared store.
+    async fn acquire(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.shared.acquire(key, slots, holder, now).await
+    }
+
+    async fn release(
+        &self,
+        key: Key<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        self.shared.release(key, slots, holder, now).await
+    }
+}

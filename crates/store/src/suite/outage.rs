@@ -1,0 +1,239 @@
+//! A store that fails when a test says so.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tollgate_core::{Cost, Decision, Quota, Timestamp};
+
+use crate::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+
+/// Which keys are not answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Down {
+    /// None: the store is up.
+    #[default]
+    Nothing,
+    /// All of them.
+    All,
+    /// Those that hold this text, as while one node of a cluster is down.
+    Holding(&'static str),
+}
+
+/// The switches of an [`OutageStore`], shared by its clones.
+#[derive(Debug)]
+pub struct Outage {
+    down: Mutex<Down>,
+    nodes: AtomicU32,
+    keeps_all: AtomicBool,
+    given_back: AtomicU32,
+}
+
+impl Default for Outage {
+    fn default() -> Self {
+        Self {
+            down: Mutex::default(),
+            nodes: AtomicU32::new(1),
+            keeps_all: AtomicBool::new(false),
+            given_back: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Outage {
+    /// From now on these keys are not answered.
+    pub fn set(&self, down: Down) {
+        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+    }
+
+    /// How many nodes it reports.
+    pub fn set_nodes(&self, nodes: u32) {
+        self.nodes.store(nodes, SeqCst);
+    }
+
+    /// Whether nothing can be given back.
+    pub fn set_keeps_all(&self, keeps_all: bool) {
+        self.keeps_all.store(keeps_all, SeqCst);
+    }
+
+    /// How many takes were to be given back.
+    #[must_use]
+    pub fn given_back(&self) -> u32 {
+        self.given_back.load(SeqCst)
+    }
+}
+
+/// A store around another one, the model by default, that fails when a test says so.
+///
+/// What it charges it charges with its answer; what it is to give back as a batch, it gives back once it has begun.
+#[derive(Debug, Default)]
+pub struct OutageStore<S = ModelStore> {
+    inner: S,
+    outage: Arc<Outage>,
+    waits: u32,
+    is_unable: bool,
+}
+
+impl<S: Store> OutageStore<S> {
+    /// `inner`, which is up.
+    #[must_use]
+    pub fn new(inner: S) -> Self {
+        Self { inner, outage: Arc::default(), waits: 0, is_unable: false }
+    }
+
+    /// It is down from the beginning.
+    #[must_use]
+    pub fn down(self) -> Self {
+        self.outage.set(Down::All);
+        self
+    }
+
+    /// It reports so many nodes.
+    #[must_use]
+    pub fn with_nodes(self, nodes: u32) -> Self {
+        self.outage.set_nodes(nodes);
+        self
+    }
+
+    /// Each call is pending for as many polls before it is answered.
+    #[must_use]
+    pub const fn with_waits(mut self, polls: u32) -> Self {
+        self.waits = polls;
+        self
+    }
+
+    /// It cannot count what it is asked to take.
+    #[must_use]
+    pub const fn unable(mut self) -> Self {
+        self.is_unable = true;
+        self
+    }
+
+    /// Its switches.
+    #[must_use]
+    pub const fn outage(&self) -> &Arc<Outage> {
+        &self.outage
+    }
+
+    async fn wait(&self) {
+        let mut left = self.waits;
+        poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            match left.checked_sub(1) {
+                None => Poll::Ready(()),
+                Some(less) => {
+                    left = less;
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+    }
+
+    fn error(&self) -> StoreError {
+        if self.is_unable {
+            return StoreError::Unsupported { store: self.name(), algorithm: "token_bucket" };
+        }
+        StoreError::Silent { store: self.name(), waited: Duration::from_millis(10) }
+    }
+
+    fn is_down(&self, key: Key<'_>) -> bool {
+        match *self.outage.down.lock().unwrap_or_else(PoisonError::into_inner) {
+            Down::Nothing => self.is_unable,
+            Down::All => true,
+            Down::Holding(text) => String::from_utf8_lossy(key.0).contains(text),
+        }
+    }
+
+    fn ask(&self, key: Key<'_>) -> Result<&S, StoreError> {
+        if self.is_down(key) { Err(self.error()) } else { Ok(&self.inner) }
+    }
+
+    /// Those that are up, and then one answer for each take.
+    fn merge(&self, batch: &[Take<'_>], answers: Verdicts, verdicts: &mut Verdicts) {
+        let mut answers = answers.into_iter();
+        verdicts.extend(batch.iter().map(|take| match self.is_down(take.key) {
+            true => Err(self.error()),
+            false => answers.next().unwrap_or_else(|| Err(self.error())),
+        }));
+    }
+
+    fn up<'a>(&self, batch: &[Take<'a>]) -> Vec<Take<'a>> {
+        batch.iter().copied().filter(|take| !self.is_down(take.key)).collect()
+    }
+}
+
+impl<S: Store> Store for OutageStore<S> {
+    fn name(&self) -> StoreName {
+        StoreName::new("outage")
+    }
+
+    fn live_nodes(&self) -> u32 {
+        self.outage.nodes.load(SeqCst)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
+        self.wait().await;
+        let mut answers = Verdicts::new();
+        self.inner.take(&self.up(batch), charge, now, &mut answers).await;
+        self.merge(batch, answers, verdicts);
+    }
+
+    async fn give_back(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.wait().await;
+        if self.outage.keeps_all.load(SeqCst) {
+            return Err(self.error());
+        }
+        self.ask(key)?.give_back(key, quota, cost, now).await
+    }
+
+    async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        for take in batch {
+            assert!(!self.is_down(take.key), "it was never charged");
+            self.outage.given_back.fetch_add(1, SeqCst);
+            if self.outage.keeps_all.load(SeqCst) {
+                return Err(self.error());
+            }
+            let _ = self.inner.give_back(take.key, take.quota, take.cost, now).await?;
+        }
+        self.wait().await;
+        Ok(())
+    }
+
+    async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        self.wait().await;
+        let mut answers = Verdicts::new();
+        self.inner.reserve(&self.up(batch), max_wait, now, &mut answers).await;
+        self.merge(batch, answers, verdicts);
+    }
+
+    async fn charge(
+        &self,
+        key: Key<'_>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        self.ask(key)?.charge(key, quota, cost, now).await
+    }
+
+    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+        self.ask(key)?.reset(key, quota, now).await
+    }
+
+    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.ask(key)?.inspect(key, quota, now).await
+    }
+}

@@ -1,0 +1,66 @@
+//! The structure of the workspace is what ARCHITECTURE.md says: crates depend on lower layers only, and the files of a crate
+//! do not import each other in a circle.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of a test count as no test to clippy")]
+
+mod circles;
+mod imports;
+mod layers;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+/// Circles that are left, each a set of files of one crate. A circle that is gone must leave this list.
+const KNOWN_CIRCLES: &[&[&str]] = &[];
+
+#[test]
+fn no_crate_depends_on_its_own_layer_or_a_higher_one() {
+    let layers = layers::read(&read("ARCHITECTURE.md"));
+    let faults = layers::faults(&layers, &manifests());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn files_of_a_crate_import_each_other_in_no_circle() {
+    let mut found = Vec::new();
+    for (name, folder) in crates() {
+        let modules = source::modules(&folder.join("src"));
+        for circle in circles::of(&imports::between(&modules)) {
+            found.push(circle.iter().map(|file| format!("{name}/{file}")).collect::<Vec<_>>());
+        }
+    }
+    let known: Vec<Vec<String>> =
+        KNOWN_CIRCLES.iter().map(|circle| circle.iter().map(ToString::to_string).collect()).collect();
+    let new: Vec<_> =
+        found.iter().filter(|circle| !known.contains(circle)).map(|c| c.join(" <-> ")).collect();
+    assert!(new.is_empty(), "{} new circles between files:\n{}", new.len(), new.join("\n"));
+    let gone: Vec<_> = known.iter().filter(|circle| !found.contains(circle)).collect();
+    assert!(gone.is_empty(), "no longer circles, remove them from KNOWN_CIRCLES: {gone:?}");
+}
+
+/// Name and folder of every crate of the workspace.
+fn crates() -> Vec<(String, PathBuf)> {
+    let mut found: Vec<_> = std::fs::read_dir(root().join("crates"))
+        .expect("the folder of crates")
+        .flatten()
+        .filter(|entry| entry.path().join("Cargo.toml").is_file())
+        .map(|entry| (entry.file_name().into_string().expect("a name in UTF-8"), entry.path()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Name and Cargo.toml of every crate of the workspace.
+fn manifests() -> Vec<(String, String)> {
+    crates()
+        .into_iter()
+        .map(|(name, folder)| (name, std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest")))
+        .collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).expect("a page of the project")
+}
