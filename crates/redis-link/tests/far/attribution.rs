@@ -103,7 +103,7 @@ fn of_flights_on_a_connection_that_is_cut_those_not_sent_are_sent_again_and_no_o
     let far = Far::away(Duration::from_millis(8));
     run(async {
         let store = store(&far, |settings| settings.deadline = Duration::from_secs(1));
-        far.set().buffer = 300; // about two calls
+        far.set().buffer = 150; // one call and a part of the next
         warm(&store).await;
         let ran = far.set().ran;
         let reads_from = Instant::now() + Duration::from_millis(16);

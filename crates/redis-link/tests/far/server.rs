@@ -136,6 +136,7 @@ impl Far {
             if let Some(at) = from_then_on {
                 sleep_until(at).await;
             }
+            input.reserve(1 << 16); // all that was sent at once is one read
             if !matches!(from.read_buf(&mut input).await, Ok(1..)) {
                 return;
             }
