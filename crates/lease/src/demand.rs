@@ -1,34 +1,36 @@
-//! How much a node is asked for: what sizes a lease. Floats, since no decision rests on it; no clock.
+//! How much is asked of a node: what sizes a lease. Floats, since no decision rests on it; no clock.
 
 /// How many deviations of the demand a lease covers: one in ten runs dry.
 const DEVIATIONS: f64 = 1.28;
 
-/// Takes that come within so long of a first one come at once.
-const AT_ONCE_NS: u64 = 1_000_000;
-/// A longer gap says no more: by then what was held has been given back.
+/// Takes that come within this long of a first one count as one burst.
+const BURST_NS: u64 = 1_000_000;
+/// Longer gaps count as this long: by then what was held has been given back.
 const LONGEST_GAP_NS: u64 = 4_000_000_000;
 
 /// A running estimate of takes and permits per nanosecond, and of how unevenly they come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
-    /// Takes per nanosecond.
-    takes: f64,
-    /// Permits per nanosecond.
-    rate: f64,
-    /// Squares of costs per nanosecond: the variance that comes with them.
-    energy: f64,
-    /// Squares of what came at once, per nanosecond: how much more than the average a span may ask for.
-    lumpiness: f64,
+    average: Rates,
+    /// Sums since the last averaging, and when that was.
+    recent: Rates,
     since_ns: u64,
-    count: f64,
-    sum: f64,
-    squares: f64,
-    lumps: f64,
-    /// What came at once with the last take, and when.
-    lump: f64,
-    lump_ns: u64,
-    /// Between what came at once and what came next, on average, in nanoseconds.
+    /// Permits of the newest burst, and when it began.
+    burst: f64,
+    burst_ns: u64,
+    /// Between the beginnings of bursts, on average, in nanoseconds.
     gap_ns: u64,
+}
+
+/// Sums over a span, or the same per nanosecond.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    takes: f64,
+    permits: f64,
+    /// Squares of costs.
+    squares: f64,
+    /// Squares of bursts: how much more than the average a span may ask for.
+    burst_squares: f64,
 }
 
 impl Demand {
@@ -38,59 +40,59 @@ impl Demand {
             self.fold(elapsed_ns as f64, horizon_ns as f64);
             self.since_ns = now_ns;
         }
-        let cost = cost as f64;
-        self.count += 1.0;
-        self.sum += cost;
-        self.squares += cost * cost;
-        let gap_ns = now_ns.saturating_sub(self.lump_ns);
-        if gap_ns > AT_ONCE_NS {
-            if self.lump_ns > 0 {
+        let gap_ns = now_ns.saturating_sub(self.burst_ns);
+        if gap_ns > BURST_NS {
+            if self.burst_ns > 0 {
                 self.gap_ns = (self.gap_ns * 7 + gap_ns.min(LONGEST_GAP_NS)) / 8;
             }
-            (self.lump, self.lump_ns) = (0.0, now_ns);
+            (self.burst, self.burst_ns) = (0.0, now_ns);
         }
-        self.lumps += cost * (cost + 2.0 * self.lump);
-        self.lump += cost;
+        let cost = cost as f64;
+        self.recent.takes += 1.0;
+        self.recent.permits += cost;
+        self.recent.squares += cost * cost;
+        self.recent.burst_squares += cost * (cost + 2.0 * self.burst); // (burst + cost)² - burst²
+        self.burst += cost;
     }
 
-    /// What was counted since the last time goes into the averages, with the weight of its span beside the horizon's.
+    /// Adds the recent sums to the averages, with the weight of their span beside the horizon's.
     fn fold(&mut self, elapsed: f64, horizon: f64) {
         let weight = elapsed / (elapsed + horizon);
-        self.takes += weight * (self.count / elapsed - self.takes);
-        self.rate += weight * (self.sum / elapsed - self.rate);
-        self.energy += weight * (self.squares / elapsed - self.energy);
-        self.lumpiness += weight * (self.lumps / elapsed - self.lumpiness);
-        (self.count, self.sum, self.squares, self.lumps) = (0.0, 0.0, 0.0, 0.0);
+        let (average, recent) = (&mut self.average, std::mem::take(&mut self.recent));
+        for (average, recent) in [
+            (&mut average.takes, recent.takes),
+            (&mut average.permits, recent.permits),
+            (&mut average.squares, recent.squares),
+            (&mut average.burst_squares, recent.burst_squares),
+        ] {
+            *average += weight * (recent / elapsed - *average);
+        }
     }
 
-    /// Takes in a horizon: what they were on average, or what they surely are by now.
+    /// Takes in a horizon: what they were on average, or what they certainly are by now.
     pub(super) fn takes(&self, horizon_ns: u64) -> f64 {
-        let surely = self.count - 2.0 * self.count.sqrt();
-        surely.max(self.takes * horizon_ns as f64)
+        let certain = self.recent.takes - 2.0 * self.recent.takes.sqrt();
+        certain.max(self.average.takes * horizon_ns as f64)
     }
 
-    /// How long nobody asks, from one time to the next.
+    /// How long nobody asks between two bursts.
     pub(super) const fn gap_ns(&self) -> u64 {
         self.gap_ns
     }
 
-    /// What a permit's take costs on average: of takes that cost 1 and 99, nearly 99. At least 1.
+    /// The cost of the take that an average permit is part of: of takes that cost 1 and 99, nearly 99. At
+    /// least 1.
     pub(super) fn typical_cost(&self) -> u64 {
-        let (squares, sum) =
-            if self.rate > 0.0 { (self.energy, self.rate) } else { (self.squares, self.sum) };
-        if sum > 0.0 { (squares / sum).ceil().max(1.0) as u64 } else { 1 }
+        let of = if self.average.permits > 0.0 { self.average } else { self.recent };
+        if of.permits > 0.0 { (of.squares / of.permits).ceil().max(1.0) as u64 } else { 1 }
     }
 
-    /// Permits that `span_ns` will ask for; what was asked for since the last averaging counts as a span's worth already.
-    pub(super) fn expected(&self, span_ns: u64, horizon_ns: u64) -> f64 {
-        let lately = self.sum / horizon_ns as f64;
-        self.rate.max(lately) * span_ns as f64
-    }
-
-    /// The same, and so much more that it is seldom passed.
+    /// Permits that `span_ns` will ask for, and a margin that is seldom exceeded.
     pub(super) fn covering(&self, span_ns: u64, horizon_ns: u64) -> u64 {
-        let lately = self.lumps / horizon_ns as f64;
-        let spread = (self.lumpiness.max(lately) * span_ns as f64).sqrt();
-        (self.expected(span_ns, horizon_ns) + DEVIATIONS * spread).ceil() as u64
+        // What was asked for since the last averaging counts as a horizon's worth already.
+        let lately = |sum: f64| sum / horizon_ns as f64;
+        let expected = self.average.permits.max(lately(self.recent.permits)) * span_ns as f64;
+        let squares = self.average.burst_squares.max(lately(self.recent.burst_squares)) * span_ns as f64;
+        (expected + DEVIATIONS * squares.sqrt()).ceil() as u64
     }
 }

@@ -1,16 +1,17 @@
-//! Ways to keep a ledger or a lease wrongly. Compiled for tests only: each is a mistake that the simulation must find.
+//! Deliberate mistakes, each of which the simulation must find. Without the feature `faults` none is ever
+//! made, and the compiler removes the places that would make them.
 
-/// A mistake, made on purpose.
+/// A deliberate mistake in keeping a ledger or a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Refill that was lost while all was out is credited when an epoch ends.
+    /// Refill that was lost while everything was out is credited when an epoch ends.
     CreditsLostRefill,
     /// A request that comes a second time is settled a second time.
     SettlesTwice,
-    /// A lease ends so long after its grant was received.
+    /// The life of a lease is counted from when its grant was received.
     ExpiryFromReceipt,
-    /// What is promised ahead of its refill may bring what is out above the burst.
+    /// Promises ahead of the refill may bring what is out above the burst.
     NoCapOnPromises,
     /// A node spends what it has given back.
     SpendsWhatItGaveBack,
@@ -18,9 +19,9 @@ pub enum Fault {
     ForgetsEarly,
     /// When the ledger's clock goes back, its account goes back with it.
     ClockStepMints,
-    /// Of merged takes, each admission is dealt out twice.
+    /// Each admission of merged takes is dealt out twice.
     DealsTwice,
-    /// A reply is taken for that to a later request.
+    /// A reply is taken for the reply to a later request.
     TakesLateReplies,
     /// Permits promised ahead are spent at once.
     SpendsPromises,
@@ -28,17 +29,17 @@ pub enum Fault {
     CreditsWrittenOff,
     /// A window's lease is spent after the window's end.
     OutlivesWindow,
-    /// What is given back may bring the level above the burst.
+    /// A return may bring the level above the burst.
     OverfillsOnGiveBack,
     /// A lease lives for tau on any clock, however fast it runs.
     IgnoresDrift,
-    /// That the ledger has no room is believed until time alone would bring some, whatever others give back.
+    /// A denial by the ledger is believed until time alone would bring some room, whatever others give back.
     RemembersDenials,
-    /// Where the ledger has not heard of a few permits that were spent, any number is taken back.
+    /// Where the ledger does not know of a few permits that were spent, any number is taken back.
     GivesBackPart,
-    /// What was spent of a lease that the ledger knew nothing of is taken back into the next.
+    /// What was spent of a lease that the ledger knew nothing of is taken back into the next lease.
     GivesBackDropped,
-    /// What comes back unspent of a window is set against the hits that it refused meanwhile.
+    /// What comes back unspent of a window is set against the hits that the window denied meanwhile.
     SwallowsWhatComesBack,
     /// A change of the rate rounds what is owed up to a whole permit.
     RoundsDebtUp,
@@ -50,7 +51,7 @@ pub enum Fault {
     KeepsEntries,
     /// Central takes of one cost go to the ledger at a time.
     OneCostATrip,
-    /// What a lost request would have settled is not said again.
+    /// What a lost request would have settled is not reported again.
     ForgetsLostNews,
     /// Where there are more takers than places, each asks as soon as one permit is back.
     ForgetsTheCrowd,

@@ -1,29 +1,31 @@
-//! One key's account, where all nodes meet. A plain value: no clock, no I/O; the script repeats it number by number.
+//! One key's account, where all nodes meet. A plain value: no clock, no I/O; `ledger.lua` repeats it number
+//! by number.
+
+mod grant;
 
 use std::collections::BTreeMap;
 
-#[cfg(feature = "faults")]
-use crate::Fault;
-use crate::terms::DEEPEST;
-use crate::{Call, Op, Reply, Request, Terms};
+use crate::terms::MAX_TAKEN;
+use crate::{Fault, LeaseRequest, LedgerCall, LedgerReply, Op, Terms};
 
 /// Nodes that may lease from one key at a time; any further one takes centrally.
 pub const MOST_NODES: usize = 1_024;
-/// A clock that went back by no more than this is waited for; beyond it, the account goes on from the new time.
+/// When the clock goes back by no more than this, the ledger waits until it has caught up. After a greater
+/// step, the account continues from the new time.
 pub const LONGEST_WAIT_US: u64 = 60_000_000;
 
-/// How many epochs a silent node's permits of a window are kept for it.
+/// For how many epochs a window keeps the permits of a node that sends nothing.
 const HELD_EPOCHS: u64 = 8;
-/// How long nothing is promised after a node found all of the burst out.
-const CROWDED_US: u64 = 3_000_000;
 
-/// The account of one key: what it owes, and who may still spend how much.
+/// The account of one key: what it owes, and which node may still spend how much.
 ///
-/// An unseen key is [`Ledger::default`], and so is one that is full with nothing out: forgetting that loses nothing.
+/// An unseen key is [`Ledger::default`], and so is a key that is full with nothing out: forgetting it loses
+/// nothing.
 ///
 /// # Clock
-/// Time is the ledger's own: the store's. It never goes back by less than a minute: such a step is waited out, so that nothing
-/// comes back twice. After a greater one the account goes on from the new time, and nothing comes back for the step itself.
+/// Time is the ledger's own: the store's. A step back by up to a minute is waited out, so that nothing comes
+/// back twice. After a greater one the account continues from the new time, and the step itself brings
+/// nothing back.
 ///
 /// # Example
 /// ```
@@ -32,11 +34,11 @@ const CROWDED_US: u64 = 3_000_000;
 /// # use std::time::Duration;
 /// let terms = Terms::of(&Quota::token_bucket(1_000, Duration::from_secs(1))?).ok_or("not leased")?;
 /// let (mut ledger, noon_us) = (Ledger::default(), 1_700_000_000_000_000);
-/// let ask = Request { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1, least: 1 };
-/// let reply = ledger.apply(&terms, Call { op: Op::Lease(ask), window_ends_us: 0 }, noon_us);
+/// let request = LeaseRequest { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1, least: 1 };
+/// let call = LedgerCall { op: Op::Lease(request), window_ends_us: 0 };
+/// let reply = ledger.apply(&terms, call, noon_us);
 /// assert_eq!((reply.granted, reply.out), (100, 100));
-/// let again = ledger.apply(&terms, Call { op: Op::Lease(ask), window_ends_us: 0 }, noon_us);
-/// assert!(again.refused); // it came twice
+/// assert!(ledger.apply(&terms, call, noon_us).rejected, "the request came twice");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,19 +57,19 @@ pub struct Ledger {
     pub ends_us: u64,
     /// When the window ends; 0 of a bucket.
     pub window_ends_us: u64,
-    /// Until then nothing is promised ahead: somebody found that the burst is out.
+    /// Until then nothing is promised ahead: a node found that the burst is out.
     pub crowded_until_us: u64,
     /// How many nodes asked then.
     pub crowd: u64,
-    /// Counts epochs, so that entries can say which is theirs.
+    /// Counts epochs; entries name theirs.
     pub epoch: u64,
-    /// What each node that leases was last known to hold, by [`Request::node`].
-    pub entries: BTreeMap<u64, Entry>,
+    /// What each node that leases was last known to hold, by [`LeaseRequest::node`].
+    pub entries: BTreeMap<u64, NodeEntry>,
 }
 
-/// What is known of one node.
+/// What the ledger knows of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct NodeEntry {
     /// Its newest request.
     pub seq: u64,
     /// Permits that it may hold, in all.
@@ -79,38 +81,29 @@ pub struct Entry {
 }
 
 impl Ledger {
-    /// Does `call` at `now_us`, microseconds of the ledger's clock, and says how things stand afterwards.
-    pub fn apply(&mut self, terms: &Terms, call: Call, now_us: u64) -> Reply {
+    /// Does `call` at `now_us`, microseconds of the ledger's clock.
+    pub fn apply(&mut self, terms: &Terms, call: LedgerCall, now_us: u64) -> LedgerReply {
         self.rescale(terms);
         let now_us = self.clock(terms, now_us);
-        if terms.windows.is_none() {
-            self.advance(terms, now_us);
-        } else if !self.in_window(terms, call.window_ends_us, now_us) {
+        if !terms.is_window() {
+            self.window_ends_us = 0;
+            self.turn_epochs(terms, now_us);
+            self.refill(terms, now_us);
+        } else if !self.enter_window(terms, call.window_ends_us, now_us) {
             let seq = if let Op::Lease(request) = call.op { request.seq } else { 0 };
-            return Reply { now_us, refused: true, seq, ..Reply::default() };
+            return LedgerReply { now_us, rejected: true, seq, ..LedgerReply::default() };
         }
-        let full = terms.full();
-        let mut reply = Reply { admitted: u64::from(self.taken <= full), ..Reply::default() };
-        match call.op {
-            Op::Lease(request) => reply = self.lease(terms, request, now_us),
-            Op::Take { cost, times } => {
-                reply.admitted = self.take(terms, cost, times, terms.windows.is_some())
-            }
-            Op::Try { cost, times } => reply.admitted = self.take(terms, cost, times, false),
-            Op::GiveBack { cost } => {
-                let floor = self.floor(terms);
-                self.taken = self.taken.saturating_sub(terms.units(cost)).max(floor);
-            }
-            Op::Charge { cost } => self.taken = (self.taken + terms.units(cost)).min(DEEPEST),
-            Op::Peek => {}
-        }
-        reply.now_us = now_us;
-        reply.taken = self.taken;
-        reply.out = self.out;
-        reply.out_before = self.out_before;
-        reply.ends_us = if terms.windows.is_some() { self.window_ends_us } else { self.ends_us };
-        reply.active = self.entries.len() as u64;
-        reply.crowd = if self.crowded_until_us > now_us { self.crowd } else { 0 };
+        let result = self.operate(terms, call.op, now_us);
+        let reply = LedgerReply {
+            now_us,
+            taken: self.taken,
+            out: self.out,
+            out_before: self.out_before,
+            ends_us: if terms.is_window() { self.window_ends_us } else { self.ends_us },
+            active: self.entries.len() as u64,
+            crowd: if self.crowded_until_us > now_us { self.crowd } else { 0 },
+            ..result
+        };
         if self.is_fresh() {
             *self = Self::default();
         }
@@ -123,41 +116,42 @@ impl Ledger {
         self.taken == 0 && self.entries.is_empty()
     }
 
-    /// From when on the state may be forgotten, in microseconds of the ledger's clock: it then equals that of an unseen key,
-    /// whatever the nodes did.
+    /// From when on the state may be forgotten, in microseconds of the ledger's clock: it then equals that of
+    /// an unseen key, whatever the nodes did.
     #[must_use]
     pub fn forget_at_us(&self, terms: &Terms) -> u64 {
-        if terms.windows.is_some() {
+        if terms.is_window() {
             return self.window_ends_us;
         }
         let refilled = self.taken.div_ceil(terms.per_us);
-        #[cfg(feature = "faults")]
-        if terms.has(Fault::ForgetsEarly) {
-            return self.at_us + refilled;
+        if self.entries.is_empty() || terms.has(Fault::ForgetsEarly) {
+            self.at_us + refilled
+        } else {
+            self.ends_us + terms.tau_us + refilled
         }
-        if self.entries.is_empty() { self.at_us + refilled } else { self.ends_us + terms.tau_us + refilled }
     }
 
-    /// After a change of the rate, what is owed stays the same in permits: also the part of a permit, or callers of two rates that
-    /// take turns would round away all that comes back. Rounded up by two units at most, as doubles do it.
+    /// After a change of the rate, what is owed stays the same in permits, including the part of a permit:
+    /// otherwise callers of two rates that take turns would round away all that comes back. Rounded up by two
+    /// units at most, as doubles do it.
     fn rescale(&mut self, terms: &Terms) {
         let (of, to) = (self.interval, terms.interval);
-        if of != to {
-            if let Some(whole) = self.taken.checked_div(of) {
-                let rest = self.taken % of;
-                #[cfg(feature = "faults")]
-                let rest = if terms.has(Fault::RoundsDebtUp) && rest > 0 { of } else { rest };
-                let part = (rest as f64 / of as f64 * to as f64).ceil() as u64 + u64::from(rest > 0);
-                self.taken = whole.saturating_mul(to).saturating_add(part.min(to)).min(DEEPEST);
-            }
-            self.interval = to;
+        if of == to {
+            return;
         }
+        if let Some(whole) = self.taken.checked_div(of) {
+            let rest = self.taken % of;
+            let rest = if terms.has(Fault::RoundsDebtUp) && rest > 0 { of } else { rest };
+            let part = (rest as f64 / of as f64 * to as f64).ceil() as u64 + u64::from(rest > 0);
+            self.taken = whole.saturating_mul(to).saturating_add(part.min(to)).min(MAX_TAKEN);
+        }
+        self.interval = to;
     }
 
-    /// The time to go on at: never earlier than the account's, unless its clock went back too far to be waited for.
+    /// The time to continue from: never earlier than the account's, unless its clock went back too far to be
+    /// waited for.
     fn clock(&mut self, terms: &Terms, now_us: u64) -> u64 {
         let back_us = self.at_us.saturating_sub(now_us);
-        #[cfg(feature = "faults")]
         if terms.has(Fault::ClockStepMints) && back_us > 0 {
             self.at_us = now_us;
             return now_us;
@@ -169,86 +163,67 @@ impl Ledger {
         now_us.max(self.at_us)
     }
 
-    /// What is owed never falls below this: what may still be spent is not handed out again.
-    fn floor(&self, terms: &Terms) -> u64 {
-        #[cfg(feature = "faults")]
-        if terms.has(Fault::OverfillsOnGiveBack) {
-            return 0;
-        }
+    /// Brings the refill until `to_us`. What is owed never falls below what is out.
+    fn refill(&mut self, terms: &Terms, to_us: u64) {
+        let elapsed_us = to_us.saturating_sub(self.at_us).min(self.taken / terms.per_us + 1);
+        let floor = self.out_units(terms).min(self.taken);
+        self.taken = self.taken.saturating_sub(elapsed_us * terms.per_us).max(floor);
+        self.at_us = self.at_us.max(to_us);
+    }
+
+    /// What is out, in units.
+    fn out_units(&self, terms: &Terms) -> u64 {
         terms.units(self.out + self.out_before)
     }
 
-    /// What is owed without the hits that a window refused when it was full, and counted: they would swallow what comes back unspent.
-    /// What was admitted and what is out never pass a full window together, so that no more is forgiven than was never had; but for
-    /// what was charged beyond it.
-    fn without_refused(&self, terms: &Terms) -> u64 {
-        #[cfg(feature = "faults")]
-        if terms.has(Fault::SwallowsWhatComesBack) {
-            return self.taken;
-        }
-        if terms.windows.is_some() { self.taken.min(terms.full()) } else { self.taken }
-    }
-
-    /// A bucket at `now_us`: what came back, and what was not heard of for an epoch.
-    fn advance(&mut self, terms: &Terms, now_us: u64) {
-        self.window_ends_us = 0;
-        self.turn_epochs(terms, now_us);
-        self.refill(terms, now_us);
-    }
-
-    /// Begins the epochs that are due: what a node held that was silent for all of the last one counts as spent.
+    /// Begins the epochs that are due: what a node held that sent nothing in all of the last one counts as
+    /// spent.
     fn turn_epochs(&mut self, terms: &Terms, now_us: u64) {
-        #[cfg(feature = "faults")]
-        if terms.has(Fault::KeepsEntries) && terms.windows.is_some() {
+        if terms.is_window() && terms.has(Fault::KeepsEntries) {
             return;
         }
         while !self.entries.is_empty() && self.ends_us <= now_us {
-            // First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
-            #[cfg(feature = "faults")]
-            let skips = terms.has(Fault::CreditsLostRefill);
-            #[cfg(not(feature = "faults"))]
-            let skips = false;
-            if !skips && terms.windows.is_none() {
+            if !terms.is_window() && !terms.has(Fault::CreditsLostRefill) {
+                // First what comes back until the epoch's end, under the floor that held until then: lost
+                // refill stays lost.
                 self.refill(terms, self.ends_us);
             }
             self.epoch += 1;
             self.ends_us += terms.tau_us;
-            if terms.windows.is_some() {
-                // Nothing comes back by time, so that there is no hurry: what lapsed at a node can be told for some epochs more.
-                let epoch = self.epoch;
-                let kept = |entry: &Entry| if entry.held > 0 { HELD_EPOCHS } else { 1 };
-                self.entries.retain(|_, entry| entry.epoch + kept(entry) >= epoch);
-                self.out = self.entries.values().map(|entry| entry.held).sum();
-                continue;
+            if terms.is_window() {
+                self.write_off_in_window();
+            } else {
+                self.write_off(if terms.has(Fault::CreditsWrittenOff) { 8 } else { 1 });
             }
-            self.out_before = std::mem::take(&mut self.out);
-            #[cfg(feature = "faults")]
-            let kept = if terms.has(Fault::CreditsWrittenOff) { 8 } else { 1 };
-            #[cfg(not(feature = "faults"))]
-            let kept = 1;
-            self.entries.retain(|_, entry| entry.epoch + kept >= self.epoch);
         }
         if self.entries.is_empty() {
             self.ends_us = now_us + terms.tau_us;
         }
     }
 
-    fn refill(&mut self, terms: &Terms, to_us: u64) {
-        let elapsed_us = to_us.saturating_sub(self.at_us).min(self.taken / terms.per_us + 1);
-        let floor = terms.units(self.out + self.out_before);
-        self.taken = self.taken.saturating_sub(elapsed_us * terms.per_us).max(floor.min(self.taken));
-        self.at_us = self.at_us.max(to_us);
+    /// Removes the entries of a bucket that are older than `kept` epochs.
+    fn write_off(&mut self, kept: u64) {
+        self.out_before = std::mem::take(&mut self.out);
+        self.entries.retain(|_, entry| entry.epoch + kept >= self.epoch);
     }
 
-    /// A window at `now_us`: goes on with the one in force, or begins the next. False where the caller's end of it is not possible.
-    fn in_window(&mut self, terms: &Terms, ends_us: u64, now_us: u64) -> bool {
+    /// The same in a window: nothing comes back by time, so there is no hurry, and nodes can report for some
+    /// more epochs what lapsed.
+    fn write_off_in_window(&mut self) {
+        let kept = |entry: &NodeEntry| if entry.held > 0 { HELD_EPOCHS } else { 1 };
+        self.entries.retain(|_, entry| entry.epoch + kept(entry) >= self.epoch);
+        self.out = self.entries.values().map(|entry| entry.held).sum();
+    }
+
+    /// A window at `now_us`: continues the current one, or begins the next. False where the caller's end of
+    /// it is not possible.
+    fn enter_window(&mut self, terms: &Terms, ends_us: u64, now_us: u64) -> bool {
         let longest_us = terms.longest_us();
         let ends_us = if terms.begins_with_first_hit() { now_us + longest_us } else { ends_us };
         let is_possible = now_us < ends_us && ends_us - now_us <= longest_us;
-        // A clock that went back too far to wait for the window's end: what was counted stays counted, until a nearer end, but not
-        // nearer than that of the leases that are out.
-        let is_beyond = self.window_ends_us.saturating_sub(now_us) > longest_us + LONGEST_WAIT_US;
         let has_ended = self.window_ends_us <= now_us;
+        // The clock went back too far to wait for the window's end.
+        let is_beyond = self.window_ends_us.saturating_sub(now_us) > longest_us + LONGEST_WAIT_US;
         if (has_ended || is_beyond) && !is_possible {
             return false;
         }
@@ -256,6 +231,8 @@ impl Ledger {
             *self = Self { interval: terms.interval, ends_us: self.ends_us, ..Self::default() };
             self.window_ends_us = ends_us;
         } else if is_beyond {
+            // What was counted stays counted until a nearer end, but not nearer than that of the leases that
+            // are out.
             self.window_ends_us = ends_us.max(now_us + terms.tau_us);
         }
         self.turn_epochs(terms, now_us);
@@ -263,97 +240,85 @@ impl Ledger {
         true
     }
 
-    /// `counts_all`: what is refused, too, as windows do.
-    fn take(&mut self, terms: &Terms, cost: u64, times: u64, counts_all: bool) -> u64 {
-        let room = terms.full().saturating_sub(self.taken);
+    /// The operation itself; returns only what is its own result.
+    fn operate(&mut self, terms: &Terms, op: Op, now_us: u64) -> LedgerReply {
+        let admitted = match op {
+            Op::Lease(request) => return self.lease(terms, request, now_us),
+            Op::Take { cost, times } => self.take(terms, cost, times, terms.is_window()),
+            Op::Try { cost, times } => self.take(terms, cost, times, false),
+            Op::GiveBack { .. } | Op::Charge { .. } | Op::Peek => u64::from(self.taken <= terms.full()),
+        };
+        match op {
+            Op::GiveBack { cost } => {
+                let floor = if terms.has(Fault::OverfillsOnGiveBack) { 0 } else { self.out_units(terms) };
+                self.taken = self.taken.saturating_sub(terms.units(cost)).max(floor);
+            }
+            Op::Charge { cost } => self.taken = (self.taken + terms.units(cost)).min(MAX_TAKEN),
+            _ => {}
+        }
+        LedgerReply { admitted, ..LedgerReply::default() }
+    }
+
+    /// Takes `cost` permits `times` times; how many fit. `counts_denied`: hits that are denied count too.
+    fn take(&mut self, terms: &Terms, cost: u64, times: u64, counts_denied: bool) -> u64 {
         if cost == 0 {
             return if self.taken <= terms.full() { times } else { 0 };
         }
-        let fit = if cost > terms.burst { 0 } else { room / (cost * terms.interval) };
+        let free = terms.full().saturating_sub(self.taken);
+        let fit = if cost > terms.burst { 0 } else { free / (cost * terms.interval) };
         let admitted = fit.min(times);
-        let counted = if counts_all { times } else { admitted };
-        self.taken = (self.taken + terms.units(cost.saturating_mul(counted))).min(DEEPEST);
+        let counted = if counts_denied { times } else { admitted };
+        self.taken = (self.taken + terms.units(cost.saturating_mul(counted))).min(MAX_TAKEN);
         admitted
     }
 
-    fn lease(&mut self, terms: &Terms, request: Request, now_us: u64) -> Reply {
-        let Request { node, seq, held, spent, .. } = request;
-        let refused = Reply { seq, refused: true, ..Reply::default() };
+    /// Settles what a node reports, then grants what it asks for.
+    fn lease(&mut self, terms: &Terms, request: LeaseRequest, now_us: u64) -> LedgerReply {
+        let LeaseRequest { node, seq, held, spent, .. } = request;
         let known = self.entries.get(&node).copied();
-        let mut kept = 0;
-        if let Some(known) = known {
-            let is_old = seq <= known.seq;
-            #[cfg(feature = "faults")]
-            let is_old = is_old && !terms.has(Fault::SettlesTwice);
-            if is_old {
-                return refused;
-            }
-            if known.epoch == self.epoch || terms.windows.is_some() {
-                self.out -= known.held.min(self.out);
-            } else if known.epoch + 1 == self.epoch {
-                self.out_before -= known.held.min(self.out_before);
-            }
-            // Holding more than was granted: the store has lost writes, and what it does not know of is dropped.
-            if held <= known.held {
-                kept = held;
-                let unspent = (known.held - held).saturating_sub(spent.saturating_sub(known.spent));
-                if unspent > 0 {
-                    self.taken = self.without_refused(terms).saturating_sub(terms.units(unspent));
-                }
-            }
-        } else if self.entries.len() >= MOST_NODES {
-            return Reply { seq, ..Reply::default() };
+        if known.is_some_and(|known| seq <= known.seq) && !terms.has(Fault::SettlesTwice) {
+            return LedgerReply { seq, rejected: true, ..LedgerReply::default() };
         }
+        if known.is_none() && self.entries.len() >= MOST_NODES {
+            return LedgerReply { seq, ..LedgerReply::default() };
+        }
+        // Holding more than was granted: the store has lost writes, and what it does not know of is dropped.
         let renewed = known.is_some_and(|known| held <= known.held);
+        let kept = if renewed { held } else { 0 };
+        if let Some(known) = known {
+            self.settle(terms, known, renewed.then_some(request));
+        }
         let active = self.entries.len() as u64 + u64::from(known.is_none());
         let granted = self.grant(terms, request, kept, active, now_us);
         self.taken += granted * terms.interval;
         self.out += kept + granted;
-        self.entries.insert(node, Entry { seq, held: kept + granted, spent, epoch: self.epoch });
-        Reply { seq, renewed, granted, ..Reply::default() }
+        self.entries.insert(node, NodeEntry { seq, held: kept + granted, spent, epoch: self.epoch });
+        LedgerReply { seq, renewed, granted, ..LedgerReply::default() }
     }
 
-    /// How many permits a request gets: for callers that wait, what is there; beyond that its share of it; and where not enough is
-    /// there, its share of what will be, behind what others were promised. Never less than is of use: parts that no caller can take
-    /// would lie with the nodes, and all of the burst with them.
-    fn grant(&mut self, terms: &Terms, request: Request, kept: u64, active: u64, now_us: u64) -> u64 {
-        let Request { want, need, least, .. } = request;
-        #[cfg(feature = "faults")]
-        let least = if terms.has(Fault::GrantsParts) { 0 } else { least };
-        let out = self.out + self.out_before + kept;
-        let room = terms.room(self.taken);
-        let ration = (terms.ration / active).max(1);
-        // With half of the burst out, rations end, or those who take centrally would find nothing.
-        let spare = (terms.burst / 2).saturating_sub(out);
-        let ahead_of_need = ration.min(spare).max(room / (2 * active));
-        let share = need.max(least).max(ahead_of_need).min(want);
-        let granted = if share <= room || terms.windows.is_some() {
-            share.min(room)
+    /// Takes what a node was known to hold off what is out, and credits what it reports as neither held nor
+    /// spent.
+    fn settle(&mut self, terms: &Terms, known: NodeEntry, report: Option<LeaseRequest>) {
+        if known.epoch == self.epoch || terms.is_window() {
+            self.out -= known.held.min(self.out);
+        } else if known.epoch + 1 == self.epoch {
+            self.out_before -= known.held.min(self.out_before);
+        }
+        let Some(LeaseRequest { held, spent, .. }) = report else { return };
+        let unspent = (known.held - held).saturating_sub(spent.saturating_sub(known.spent));
+        if unspent > 0 {
+            self.taken = self.without_denied(terms).saturating_sub(terms.units(unspent));
+        }
+    }
+
+    /// What is owed without the hits that a full window denied and counted: they would swallow what comes
+    /// back unspent. What was admitted and what is out together never exceed a full window, so nothing else
+    /// is forgiven, except what was charged beyond it.
+    fn without_denied(&self, terms: &Terms) -> u64 {
+        if terms.is_window() && !terms.has(Fault::SwallowsWhatComesBack) {
+            self.taken.min(terms.full())
         } else {
-            // A place in the queue for what comes back: one for each node, and at its end.
-            let turn = terms.turn(active);
-            let queued = self.taken.saturating_sub(terms.full());
-            let has_place = queued < turn * active * terms.interval;
-            // Out never exceeds the burst, so that the refill that pays for a promise is never held up.
-            let uncommitted = terms.burst.saturating_sub(out);
-            #[cfg(feature = "faults")]
-            let uncommitted = if terms.has(Fault::NoCapOnPromises) { u64::MAX } else { uncommitted };
-            // Nodes hold all that is owed, unspent, so that refill is held up: they are asked too seldom for what they hold. Or there are
-            // fewer places than nodes, and whoever has one keeps it. Then all take from the ledger, as they come.
-            let is_held_up = need > 0 && room < least && self.taken < terms.units(out + 1);
-            let is_full = uncommitted < least && active.saturating_mul(least) > terms.burst;
-            #[cfg(feature = "faults")]
-            let (is_held_up, is_full) =
-                if terms.has(Fault::NoCapOnPromises) { (false, false) } else { (is_held_up, is_full) };
-            if has_place && (is_held_up || is_full) {
-                (self.crowd, self.crowded_until_us) = (active, now_us + CROWDED_US);
-            }
-            if has_place && self.crowded_until_us <= now_us {
-                turn.max(room).max(least).min(want).min(uncommitted)
-            } else {
-                room
-            }
-        };
-        if granted < least { 0 } else { granted }
+            self.taken
+        }
     }
 }

@@ -3,8 +3,7 @@
 use tollgate_policy::{Domain, Entry, LEVEL, Policy, Rule};
 
 /// The first rule of `policy` that counts, and a descriptor that falls under it; `None` where there is no such rule.
-#[must_use]
-pub fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
+pub(crate) fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
     policy.domains().iter().find_map(|domain| {
         let counting = domain.rules().iter().filter(|rule| !rule.limits.is_empty());
         let descriptor = counting.filter_map(|rule| descriptor_of(domain, rule)).next()?;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
-use tollgate_lease::{Mono, Op, Reply, Terms, Timing, Verdict};
+use tollgate_lease::{LedgerReply as Reply, Mono, Op, Terms, Timing, Verdict};
 use tollgate_redis_link::{Traffic, Value};
 use tollgate_store::remote::{Counter, duplicate};
 use tollgate_store::{Inspection, Key, StoreError};
@@ -435,7 +435,7 @@ impl Leased {
     ) -> Result<Reply, StoreError> {
         for tries_left in (0..background::TRIES).rev() {
             let reply = self.hear_call(asked?).await?;
-            if !reply.refused {
+            if !reply.rejected {
                 return Ok(reply);
             }
             match self.in_its_window(key, op, &reply) {

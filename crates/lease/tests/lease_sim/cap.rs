@@ -1,25 +1,29 @@
-//! Why what is out never passes the burst: nodes that hoard the whole of it, and then promises, could spend both in one instant,
-//! since a refill that is held up never pays for a promise.
+//! Why what is out never passes the burst: nodes that hoard the whole of it, and then promises, could spend
+//! both in one instant, since a refill that is held up never pays for a promise.
 
 use std::time::Duration;
 
 use tollgate_core::{Cost, Quota};
-use tollgate_lease::{Call, Fault, Ledger, Mono, Node, Op, Request, Terms, Verdict};
+use tollgate_lease::{Fault, LeaseRequest, Ledger, LedgerCall, Mono, Node, Op, Terms, Verdict};
 
 const BURST: u64 = 100;
 
-/// What can be spent in one instant, a horizon after ten nodes hoarded the burst and ten others asked for more.
+/// What can be spent in one instant, a horizon after ten nodes hoarded the burst and ten others asked for
+/// more.
 fn spent_at_once(terms: &Terms) -> u64 {
     let (mut ledger, mut now_us) = (Ledger::default(), 1_780_000_000_000_000);
-    let mut apply = |now_us, request: Request| {
-        ledger.apply(terms, Call { op: Op::Lease(request), window_ends_us: 0 }, now_us).granted
+    let mut apply = |now_us, request: LeaseRequest| {
+        ledger.apply(terms, LedgerCall { op: Op::Lease(request), window_ends_us: 0 }, now_us).granted
     };
-    let hoard = |node, need| Request { node, seq: 1, held: 0, spent: 0, want: 10, need, least: 1 };
+    let hoard = |node, need| LeaseRequest { node, seq: 1, held: 0, spent: 0, want: 10, need, least: 1 };
     let mut granted: u64 = (0..10).map(|node| apply(now_us, hoard(node, 10))).sum();
     assert_eq!(granted, BURST);
     granted += (10..20).map(|node| apply(now_us, hoard(node, 1))).sum::<u64>();
-    now_us += terms.ahead().div_ceil(terms.per_us()); // by now all promises are valid
-    assert_eq!(apply(now_us, Request { node: 20, seq: 1, held: 0, spent: 0, want: 0, need: 0, least: 0 }), 0);
+    now_us += terms.max_promised().div_ceil(terms.per_us()); // by now all promises are valid
+    assert_eq!(
+        apply(now_us, LeaseRequest { node: 20, seq: 1, held: 0, spent: 0, want: 0, need: 0, least: 0 }),
+        0
+    );
     granted
 }
 
@@ -38,7 +42,7 @@ fn promises_become_valid_one_by_one() -> Result<(), Box<dyn std::error::Error>> 
     let quota = Quota::token_bucket(1_000, Duration::from_secs(1))?;
     let terms = Terms::of(&quota).ok_or("cannot be leased")?;
     let (mut ledger, mut node, now_us) = (Ledger::default(), Node::new(1), 1_780_000_000_000_000);
-    let central = |op| Call { op, window_ends_us: 0 };
+    let central = |op| LedgerCall { op, window_ends_us: 0 };
     ledger.apply(&terms, central(Op::Take { cost: 1, times: 1_000 }), now_us); // all is gone
     let mut admitted = 0;
     for ms in 0..200 {

@@ -1,8 +1,10 @@
-//! The laws, checked from what happened. Own arithmetic: nothing here comes from the code under test but the numbers it shows.
+//! The laws, checked from what happened. Own arithmetic: nothing here comes from the code under test but the
+//! numbers it shows.
 //!
-//! Time is the ledger's clock, since that is what a quota counts by. Two lines are drawn: one by how far that clock runs by itself;
-//! one by its highest so far, since a clock that went back must admit no more than one that stands, but for what was promised ahead
-//! before. Where it was set forward, or lost the key, the law's own allowance is added.
+//! Time is the ledger's clock, since that is what a quota counts by. Two lines are drawn: one by how far that
+//! clock runs by itself; one by its highest so far, since a clock that went back must admit no more than one
+//! that stands, but for what was promised ahead before. Where it was set forward, or lost the key, the law's
+//! own allowance is added.
 
 use std::collections::VecDeque;
 
@@ -31,7 +33,8 @@ pub(crate) struct Checker {
     ahead: i128,
     was_set_back: bool,
     was_set: bool,
-    /// An allowance counts twice until this true instant: in what came back, and in what nodes still hold of before.
+    /// An allowance counts twice until this true instant: in what came back, and in what nodes still hold of
+    /// before.
     held_over: Vec<(u64, i128)>,
     window: (u64, i128),
     windows: Vec<Window>,
@@ -102,8 +105,9 @@ impl Line {
     }
 }
 
-/// The most that can be promised ahead of its refill, in permits × ns: a queue with a turn for each node, what comes back in half of
-/// tau in all, and one grant behind it: another turn, or a caller's cost. Never more than the burst, since it is out.
+/// The most that can be promised ahead of its refill, in permits × ns: a queue with a turn for each node,
+/// what comes back in half of tau in all, and one grant behind it: another turn, or a caller's cost. Never
+/// more than the burst, since it is out.
 fn most_promised(plan: &Plan) -> i128 {
     let burst = i128::from(plan.burst) * i128::from(plan.period_ns);
     let queue = (i128::from(plan.limit) * i128::from(plan.tau_ns() / 2)).min(burst / 2);
@@ -135,7 +139,8 @@ impl Checker {
             window: (0, 0),
             windows: Vec::new(),
             stood: VecDeque::new(),
-            // Three quarters of tau since the answer came, a late one included; and a thousandth for the clocks.
+            // Three quarters of tau since the answer came, a late one included; and a thousandth for the
+            // clocks.
             believed_ns: (plan.tau_ns() / 4 * 3 + plan.patience_ns()) * 1_005 / 1_000,
         }
     }
@@ -206,8 +211,9 @@ impl Checker {
         }
     }
 
-    /// I6: a step forward may admit min(B + D, r·step) more, D being what was promised ahead. A step back is measured from the latest time that the key's account was
-    /// asked at (`seen_us`): of what the clock showed since then, nobody knows.
+    /// I6: a step forward may admit min(B + D, r·step) more, D being what was promised ahead. A step back is
+    /// measured from the latest time that the key's account was asked at (`seen_us`): of what the clock
+    /// showed since then, nobody knows.
     pub(crate) fn stepped(
         &mut self,
         after_us: u64,
@@ -251,7 +257,8 @@ impl Checker {
         self.window.1 -= if self.is_window { self.burst } else { 0 };
     }
 
-    /// What nodes still hold of before is spent beside the new account: at most what is out, which is never above B.
+    /// What nodes still hold of before is spent beside the new account: at most what is out, which is never
+    /// above B.
     fn hold_over(&mut self, allowance: i128, true_ns: u64, lease_ns: u64) {
         if allowance > 0 {
             let out = allowance.min(self.burst * self.period_ns);
@@ -259,8 +266,8 @@ impl Checker {
         }
     }
 
-    /// I1: A(s,t] ≤ B + r(t − s) for every s before now, by the running least of A − r·t. `cost` permits are admitted now, on a
-    /// ledger's clock that [`Checker::clock`] was told.
+    /// I1: A(s,t] ≤ B + r(t − s) for every s before now, by the running least of A − r·t. `cost` permits are
+    /// admitted now, on a ledger's clock that [`Checker::clock`] was told.
     pub(crate) fn admit(&mut self, cost: u64, true_ns: u64) -> Result<(), Broken> {
         if self.is_window {
             return self.admit_in_window(cost);
@@ -304,7 +311,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Another window is in force, which ends at `ends_us`. What was leased in one that a step cut short may still be spent.
+    /// Another window is in force, which ends at `ends_us`. What was leased in one that a step cut short may
+    /// still be spent.
     pub(crate) fn window(&mut self, ends_us: u64, true_ns: u64) {
         if ends_us > 0 && self.windows.last().is_none_or(|window| window.ends_us != ends_us) {
             let (admitted, dry_at, rest) = (0, None, 0);
@@ -328,8 +336,8 @@ impl Checker {
         self.window.1 -= i128::from(cost);
     }
 
-    /// I3 on the ledger's book: level + outstanding ≤ B, outstanding ≤ B, debts no deeper than promised, entries add up; and
-    /// what a node truly holds is on the book (`truth`: by node).
+    /// I3 on the ledger's book: level + outstanding ≤ B, outstanding ≤ B, debts no deeper than promised,
+    /// entries add up; and what a node truly holds is on the book (`truth`: by node).
     pub(crate) fn book(
         &self,
         ledger: &Ledger,

@@ -1,4 +1,5 @@
-//! What an exhausted key costs: once the ledger has said that there is nothing, nodes deny by themselves for a horizon at most.
+//! What an exhausted key costs: once the ledger has said that there is nothing, nodes deny by themselves for
+//! a horizon at most.
 
 use tollgate_core::{Algorithm, Align, Refill};
 use tollgate_lease::Timing;
@@ -9,7 +10,8 @@ use crate::run;
 const SPAN_NS: u64 = 2_000 * MS;
 const EVERY_NS: u64 = MS / 10;
 
-/// Four nodes, 10,000 takes a second at each, of a quota that has nothing left after a moment; 0.5 ms each way.
+/// Four nodes, 10,000 takes a second at each, of a quota that has nothing left after a moment; 0.5 ms each
+/// way.
 fn dry(limit: u64, period_ns: u64, algorithm: Algorithm) -> Plan {
     let phase = |host| Phase {
         host,

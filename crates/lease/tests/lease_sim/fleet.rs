@@ -1,5 +1,6 @@
-//! Fleets under load, without faults: uneven and changing demand, costs above 1, two rates at once, up to 64 nodes. What leases admit is
-//! compared with one exact bucket under the same arrivals, between the nodes, and with the calls that it took.
+//! Fleets under load, without faults: uneven and changing demand, costs above 1, two rates at once, up to 64
+//! nodes. What leases admit is compared with one exact bucket under the same arrivals, between the nodes, and
+//! with the calls that it took.
 
 mod laws;
 mod rows;

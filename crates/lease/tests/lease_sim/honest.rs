@@ -1,9 +1,10 @@
-//! What decisions say is true: a ledger asked call by call answers as `core` does, and what a lease's decisions promise can be had.
+//! What decisions say is true: a ledger asked call by call answers as `core` does, and what a lease's
+//! decisions promise can be had.
 
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Decision, Period, Quota, Refill, RetryAfter, Timestamp};
-use tollgate_lease::{Call, Ledger, MOST_NODES, Mono, Node, Op, Request, Terms, Verdict};
+use tollgate_lease::{LeaseRequest, Ledger, LedgerCall, MOST_NODES, Mono, Node, Op, Terms, Verdict};
 
 use crate::rng::Rng;
 
@@ -62,10 +63,10 @@ impl Alone {
         panic!("a take waits for ever");
     }
 
-    fn call(&mut self, op: Op) -> tollgate_lease::Reply {
+    fn call(&mut self, op: Op) -> tollgate_lease::LedgerReply {
         let now_us = BEGIN_US + self.now_ns / 1_000;
         let window_ends_us = self.terms.window_ends_us(&self.quota, Timestamp::from_nanos(now_us * 1_000));
-        self.ledger.apply(&self.terms, Call { op, window_ends_us }, now_us)
+        self.ledger.apply(&self.terms, LedgerCall { op, window_ends_us }, now_us)
     }
 
     fn is_admitted_after(&self, wait: Duration, cost: u64) -> bool {
@@ -104,7 +105,7 @@ fn a_ledger_asked_call_by_call_answers_as_core_does() {
                 1 => (Op::Charge { cost }, quota.charge(&mut state, Cost(cost), now)),
                 _ => (Op::Take { cost, times: 1 }, quota.take(&mut state, Cost(cost), now)),
             };
-            let call = Call { op, window_ends_us: terms.window_ends_us(&quota, now) };
+            let call = LedgerCall { op, window_ends_us: terms.window_ends_us(&quota, now) };
             let mut reply = ledger.apply(&terms, call, now_us);
             if !matches!(op, Op::Take { .. }) {
                 reply.admitted = 1; // core tells a charge and a return as admitted, whatever is owed
@@ -131,8 +132,10 @@ fn merged_takes_are_answered_as_if_they_had_come_one_after_another() {
         let terms = Terms::of(&quota).expect("can be leased");
         let now = Timestamp::from_nanos(BEGIN_US * 1_000);
         let (mut ledger, mut state) = (Ledger::default(), quota.fresh());
-        let call =
-            Call { op: Op::Take { cost: 3, times: 5 }, window_ends_us: terms.window_ends_us(&quota, now) };
+        let call = LedgerCall {
+            op: Op::Take { cost: 3, times: 5 },
+            window_ends_us: terms.window_ends_us(&quota, now),
+        };
         let reply = ledger.apply(&terms, call, BEGIN_US);
         for nth in 0..5 {
             let one = quota.take(&mut state, Cost(3), now);
@@ -208,7 +211,8 @@ fn what_ran_out_of_time_unspent_is_told_and_is_there_again() {
     assert_eq!(alone.node.on_time(&alone.terms, now), None, "it is told once");
 }
 
-/// Those that the ledger has not heard of go back to the lease, and only the others to the ledger, whose book has the first as out.
+/// Those that the ledger has not heard of go back to the lease, and only the others to the ledger, whose book
+/// has the first as out.
 #[test]
 fn what_is_given_back_in_part_to_the_lease_is_all_there_again() {
     let mut alone = Alone::new(window(3_000, Duration::from_secs(60), Align::Calendar));
@@ -243,15 +247,17 @@ fn right_before_a_windows_end_takes_go_to_the_ledger() {
     assert!(alone.take(1).is_admitted() && alone.ledger.taken < 500, "the next window");
 }
 
-/// What a window refused meanwhile does not swallow what comes back; what was charged beyond it is forgiven, and no take is admitted too many.
+/// What a window refused meanwhile does not swallow what comes back; what was charged beyond it is forgiven,
+/// and no take is admitted too many.
 #[test]
 fn what_comes_back_to_a_full_window_can_be_taken_again() {
     let mut alone = Alone::new(window(10, Duration::from_secs(1), Align::Calendar));
-    let request = Request { node: 7, seq: 1, held: 0, spent: 0, want: 4, need: 4, least: 1 };
+    let request = LeaseRequest { node: 7, seq: 1, held: 0, spent: 0, want: 4, need: 4, least: 1 };
     assert_eq!(alone.call(Op::Lease(request)).granted, 4);
     assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 6);
     alone.call(Op::Charge { cost: 5 });
-    let back = alone.call(Op::Lease(Request { seq: 2, spent: 1, want: 0, need: 0, least: 0, ..request }));
+    let back =
+        alone.call(Op::Lease(LeaseRequest { seq: 2, spent: 1, want: 0, need: 0, least: 0, ..request }));
     assert_eq!((back.taken, back.out), (7, 0), "one is spent and three are back");
     assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 3);
     // A return of what was taken is set against all that was counted, as in core.
@@ -263,7 +269,8 @@ fn a_node_for_which_the_ledger_has_no_place_takes_centrally() {
     let quota = bucket(1_000_000, Duration::from_secs(1), 1_000_000);
     let mut alone = Alone::new(quota);
     for node in 0..MOST_NODES as u64 {
-        let request = Request { node: 1_000 + node, seq: 1, held: 0, spent: 0, want: 1, need: 1, least: 1 };
+        let request =
+            LeaseRequest { node: 1_000 + node, seq: 1, held: 0, spent: 0, want: 1, need: 1, least: 1 };
         assert_eq!(alone.call(Op::Lease(request)).granted, 1);
     }
     for _ in 0..100 {
@@ -288,7 +295,7 @@ fn terms_fit_a_double_and_are_never_faster_than_their_quota() {
         let Ok(quota) = Quota::new(limit, period, algorithm) else { continue };
         let Some(terms) = Terms::of(&quota) else { continue };
         leased += 1;
-        assert!(terms.full() + terms.ahead() + terms.per_us() < 1 << 53, "{quota:?}");
+        assert!(terms.full() + terms.max_promised() + terms.per_us() < 1 << 53, "{quota:?}");
         // Units in a permit's time, for what they should be.
         let ours = u128::from(terms.interval()) * u128::from(limit) * 1_000;
         let asked = u128::from(terms.per_us()) * u128::from(period_ns);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Period, Quota, Refill};
-use tollgate_lease::{Call, Fault, Ledger, Mono, Node, Op, Reply, Request, Terms, Timing, Verdict};
+use tollgate_lease::{
+    Fault, LeaseRequest, Ledger, LedgerCall, LedgerReply, Mono, Node, Op, Terms, Timing, Verdict,
+};
 
 use crate::plan::{Costs, Gaps, MS, Phase, Plan};
 use crate::run;
@@ -12,8 +14,8 @@ const BEGIN_US: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000 * MS;
 const TAU_US: u64 = 500_000;
 
-/// L3: a take that fits an idle bucket is admitted within 4 tau, as long as a node that is seldom asked keeps its permits, and the time in
-/// which the bucket fills up.
+/// L3: a take that fits an idle bucket is admitted within 4 tau, as long as a node that is seldom asked keeps
+/// its permits, and the time in which the bucket fills up.
 #[test]
 fn a_take_of_the_whole_burst_waits_for_idle_nodes_no_longer_than_stated() {
     let light = |takes: f64| (takes, vec![1]);
@@ -82,9 +84,9 @@ fn bucket(limit: u64, burst: u64) -> Terms {
     Terms::of(&quota).expect("can be leased")
 }
 
-fn apply(ledger: &mut Ledger, terms: &Terms, op: Op, now_us: u64) -> Reply {
+fn apply(ledger: &mut Ledger, terms: &Terms, op: Op, now_us: u64) -> LedgerReply {
     let window_ends_us = (now_us / 86_400_000_000 + 1) * 86_400_000_000;
-    ledger.apply(terms, Call { op, window_ends_us }, now_us)
+    ledger.apply(terms, LedgerCall { op, window_ends_us }, now_us)
 }
 
 /// A rule that becomes a bucket does not wait until the day is over for what a node held that died.
@@ -94,7 +96,7 @@ fn what_a_dead_node_held_of_a_window_is_not_out_for_long_in_a_bucket() {
     let window = Quota::new(1_000, day, Algorithm::FixedWindow { align: Align::Calendar });
     let window = Terms::of(&window.expect("within bounds")).expect("can be leased");
     let mut ledger = Ledger::default();
-    let held = Request { node: 7, seq: 1, held: 0, spent: 0, want: 800, need: 800, least: 1 };
+    let held = LeaseRequest { node: 7, seq: 1, held: 0, spent: 0, want: 800, need: 800, least: 1 };
     assert_eq!(apply(&mut ledger, &window, Op::Lease(held), BEGIN_US).granted, 800);
     let terms = bucket(1_000, 1_000);
     let reply = apply(&mut ledger, &terms, Op::Peek, BEGIN_US + 1_000);

@@ -1,6 +1,8 @@
-//! Nodes, ledger and network in one process and on made-up clocks, from one seed: the laws of leases under every fault.
+//! Nodes, ledger and network in one process and on made-up clocks, from one seed: the laws of leases under
+//! every fault.
 //!
-//! `TOLLGATE_SIM_SEEDS=100000` runs more seeds than the usual 10,000; `TOLLGATE_SIM_SEED=17` runs one and prints its trace.
+//! `TOLLGATE_SIM_SEEDS=100000` runs more seeds than the usual 10,000; `TOLLGATE_SIM_SEED=17` runs one and
+//! prints its trace.
 
 #![allow(
     clippy::expect_used,
@@ -138,7 +140,7 @@ fn every_law_holds_for_every_seed() {
         println!("{:#?}\n{}{:?}", Plan::of(seed), outcome.trace, outcome.broken);
         return;
     }
-    let sums: [AtomicU64; 5] = Default::default();
+    let sums: [AtomicU64; 6] = Default::default();
     let add = |at: usize, more: u64| sums[at].fetch_add(more, Ordering::Relaxed);
     let worst = Mutex::new((f64::MAX, 0_u64, 0.0_f64));
     let broken = first_broken(seeds(), Kind::Usual, None, &|plan, outcome| {
@@ -147,6 +149,7 @@ fn every_law_holds_for_every_seed() {
         add(2, outcome.requests);
         add(3, outcome.centrals);
         add(4, outcome.degraded);
+        add(5, outcome.digest);
         let mut worst = worst.lock().expect("no panic");
         if let Some(yielded) = outcome.yielded
             && yielded < worst.0
@@ -155,11 +158,11 @@ fn every_law_holds_for_every_seed() {
         }
         worst.2 = worst.2.max(if plan.troubles.is_empty() { outcome.peak } else { 0.0 });
     });
-    let [runs, admitted, requests, centrals, degraded] = sums.map(AtomicU64::into_inner);
+    let [runs, admitted, requests, centrals, degraded, digest] = sums.map(AtomicU64::into_inner);
     let (least, at, peak) = worst.into_inner().expect("no panic");
     println!(
         "{runs} seeds: {admitted} permits admitted, {requests} requests for leases, {centrals} central calls, {degraded} permits \
-         admitted degraded; least yield {least:.3} (seed {at}), highest burst without troubles {peak:.4} of B"
+         admitted degraded; least yield {least:.3} (seed {at}), highest burst without troubles {peak:.4} of B; digest {digest:016x}"
     );
     if let Some((seed, law)) = broken {
         panic!("{}", report(seed, &law, None));

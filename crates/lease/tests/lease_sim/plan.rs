@@ -1,4 +1,5 @@
-//! What happens in one run, all of it drawn from a seed: the quota, the machines, the network, the faults and the demand.
+//! What happens in one run, all of it drawn from a seed: the quota, the machines, the network, the faults and
+//! the demand.
 
 use std::time::Duration;
 
@@ -94,13 +95,16 @@ pub(crate) enum Trouble {
     Cancel { host: usize },
     /// Everybody takes at once, as much as there is.
     Dump { takes: u64 },
-    /// Everybody gets hold of its part of the burst, for callers that go away at once; a [`Trouble::Siege`] follows.
+    /// Everybody gets hold of its part of the burst, for callers that go away at once; a [`Trouble::Siege`]
+    /// follows.
     Hoard,
-    /// Nothing is heard until all leases are written off; what is hoarded is spent at the last moment, and more is asked for at the first.
+    /// Nothing is heard until all leases are written off; what is hoarded is spent at the last moment, and
+    /// more is asked for at the first.
     Siege,
     /// Everybody asks for so many permits, one by one.
     Rush { takes: u64 },
-    /// The host asks for more right before the ledger's epoch ends, then stands still until that lease is written off.
+    /// The host asks for more right before the ledger's epoch ends, then stands still until that lease is
+    /// written off.
     Edge { host: usize },
     /// Looks at the ledger's book.
     Look,
@@ -145,11 +149,13 @@ pub(crate) struct Plan {
     pub(crate) calm_from_ns: u64,
     /// From here on to the end, demand is twice the rate: nothing of the quota may be lost.
     pub(crate) measured_ns: (u64, u64),
-    /// Served without faults: compared with one exact bucket under the same arrivals, and not asked for the rate's 95 %.
+    /// Served without faults: compared with one exact bucket under the same arrivals, and not asked for the
+    /// rate's 95 %.
     pub(crate) is_fleet: bool,
 }
 
-/// Which plans a seed stands for. Mistakes that need rare things to meet are looked for where these are frequent.
+/// Which plans a seed stands for. Mistakes that need rare things to meet are looked for where these are
+/// frequent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Everything, as often as it comes.

@@ -1,4 +1,5 @@
-//! What each host was asked for and admitted, and what one exact bucket would have admitted of the same arrivals.
+//! What each host was asked for and admitted, and what one exact bucket would have admitted of the same
+//! arrivals.
 
 use crate::plan::Plan;
 
@@ -95,7 +96,8 @@ impl Served {
         admitted
     }
 
-    /// Of each host, its share by max-min fairness: what it asked for, or an equal part of what the others leave of `total`.
+    /// Of each host, its share by max-min fairness: what it asked for, or an equal part of what the others
+    /// leave of `total`.
     pub(crate) fn fair(&self, total: u64) -> Vec<f64> {
         let mut order: Vec<usize> = (0..self.hosts.len()).collect();
         order.sort_by_key(|at| self.hosts[*at].asked);

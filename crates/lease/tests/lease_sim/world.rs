@@ -1,5 +1,5 @@
-//! One run: hosts, ledger and network in true time, one event after another. What is simulated is the machines, the messages and
-//! the callers; the code that decides is the real one.
+//! One run: hosts, ledger and network in true time, one event after another. What is simulated is the
+//! machines, the messages and the callers; the code that decides is the real one.
 
 mod callers;
 mod laws;
@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 
 use tollgate_core::{Quota, State, Timestamp};
-use tollgate_lease::{Call, Fault, Ledger, Mono, Node, Reply, Terms};
+use tollgate_lease::{Fault, Ledger, LedgerCall, LedgerReply, Mono, Node, Terms};
 
 use crate::checker::{Broken, Checker};
 use crate::plan::{MS, Plan, Trouble};
@@ -59,7 +59,7 @@ enum Event {
         host: usize,
         life: u64,
         message: Message,
-        reply: Reply,
+        reply: LedgerReply,
     },
     Patience {
         host: usize,
@@ -94,7 +94,7 @@ enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Message {
     number: u64,
-    call: Call,
+    call: LedgerCall,
     /// Whose terms it names, of the world's rules.
     rule: usize,
 }

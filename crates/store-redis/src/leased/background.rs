@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tollgate_core::{Cost, Timestamp};
-use tollgate_lease::{Call, Mono, Op, Reply, Request, Verdict, merged};
+use tollgate_lease::{
+    LeaseRequest as Request, LedgerCall as Call, LedgerReply as Reply, Mono, Op, Verdict, merge as merged,
+};
 use tollgate_redis_link::Traffic;
 use tollgate_store::StoreError;
 use tollgate_store::remote::duplicate;
@@ -156,7 +158,7 @@ impl Leased {
                     entry.node.on_lost(&entry.rule.terms, trip.request.1); // no answer to it: nobody is to wait for another
                 }
                 self.counts.granted.add(reply.granted);
-                if reply.refused {
+                if reply.rejected {
                     entry.wall = (Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), now);
                 }
             }

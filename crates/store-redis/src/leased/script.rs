@@ -7,7 +7,7 @@ use tollgate_redis_link::Value;
 
 use crate::call::Call as ScriptCall;
 use crate::script::Script;
-use tollgate_lease::{Call, Op, Reply, Terms};
+use tollgate_lease::{LedgerCall as Call, LedgerReply as Reply, Op, Terms};
 
 /// What every call runs.
 pub(crate) static SCRIPT: LazyLock<Script> =
@@ -41,7 +41,7 @@ pub(crate) fn pack(terms: &Terms) -> Vec<u8> {
         terms.interval(),
         terms.per_us(),
         terms.burst(),
-        terms.ahead(),
+        terms.max_promised(),
         terms.ration(),
         terms.tau_us(),
         terms.longest_us(),
@@ -86,12 +86,12 @@ pub(crate) fn decode(value: &Value) -> Result<Reply, Odd> {
         }
         _ => return Err(odd()),
     }
-    let [now_us, refused, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active, crowd] =
+    let [now_us, rejected, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active, crowd] =
         numbers;
-    let (refused, renewed) = (refused == 1, renewed == 1);
+    let (rejected, renewed) = (rejected == 1, renewed == 1);
     Ok(Reply {
         now_us,
-        refused,
+        rejected,
         seq,
         renewed,
         granted,

@@ -11,7 +11,7 @@ use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::StoreError;
 
 use super::{Hit, script};
-use tollgate_lease::{Mono, Node, Request, Terms, Timing};
+use tollgate_lease::{LeaseRequest as Request, Mono, Node, Terms, Timing};
 
 /// Locks, so that threads seldom meet.
 pub(super) const SHARDS: usize = 64;

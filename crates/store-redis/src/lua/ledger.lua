@@ -1,14 +1,15 @@
--- The account of one leased key: `lease::Ledger`, number by number; what the names mean is said there.
--- The key holds a hash: `ledger` is "interval taken out before at ends window crowded crowd epoch", and each node that leases has a
--- field named by its number, "seq held spent epoch". It expires when it equals an unseen key, and never earlier.
--- ARGV: the terms; the call; the time in us where it is the caller's. All numbers are doubles, and whole.
--- Answers {now, refused, seq, renewed, granted, admitted, taken, out, before, ends, active, crowd}; {-1}: no state of ours.
+-- The account of one leased key: `Ledger` of the crate `lease`, number by number, which explains the names.
+-- The key holds a hash: `ledger` is "interval taken out before at ends window crowded crowd epoch", and each
+-- node that leases has a field named by its number, "seq held spent epoch". It expires when it equals an
+-- unseen key, never earlier. ARGV: the terms; the call; the time in us where it is the caller's. All numbers
+-- are doubles, and whole. Returns {now, rejected, seq, renewed, granted, admitted, taken, out, before, ends,
+-- active, crowd}; {-1}: not our state.
 local key = KEYS[1]
-local DEEPEST, MOST_NODES, LONGEST_WAIT, CROWDED = 4503599627370496, 1024, 60000000, 3000000
+local MAX_TAKEN, MOST_NODES, LONGEST_WAIT, CROWDED = 4503599627370496, 1024, 60000000, 3000000
 local HELD_EPOCHS = 8
 local LEASE, TAKE, GIVE_BACK, CHARGE, RESET, TRY = 0, 1, 2, 3, 5, 6
-local interval, per_us, burst, ahead, ration, tau, longest, first_hit = struct.unpack('<dddddddd', ARGV[1])
--- A lease's node, seq, held, spent, want, need, least; the others' cost and how often.
+local interval, per_us, burst, max_promised, ration, tau, longest, first_hit = struct.unpack('<dddddddd', ARGV[1])
+-- Of a lease: node, seq, held, spent, want, need, least. Of the others: cost and how often.
 local op, window_ends, node, seq, held, spent, want, need, least = struct.unpack('<ddddddddd', ARGV[2])
 local cost, times = node, seq
 local full, windows = burst * interval, per_us == 0
@@ -43,29 +44,31 @@ end
 local gone, anew = {}, false
 
 local function units(permits)
-  return math.min(permits * interval, DEEPEST)
+  return math.min(permits * interval, MAX_TAKEN)
 end
 
--- After a change of the rate, what is owed stays the same in permits, the part of one included; rounded up by two units at most.
+-- After a change of the rate, what is owed stays the same in permits, including the part of a permit; rounded
+-- up by two units at most.
 if of ~= interval and of ~= 0 then
   local rest = taken % of
   local part = rest > 0 and math.min(interval, math.ceil(rest / of * interval) + 1) or 0
-  taken = math.min(units((taken - rest) / of) + part, DEEPEST)
+  taken = math.min(units((taken - rest) / of) + part, MAX_TAKEN)
 end
 
--- The time to go on at: a clock that went back a little is waited out.
+-- The time to continue from: a clock that went back a little is waited out.
 if at - now > LONGEST_WAIT then
   at, ends = now, now + tau
 end
 now = math.max(now, at)
 
+-- Brings the refill until `to`. What is owed never falls below what is out.
 local function refill(to)
   local elapsed = math.min(math.max(0, to - at), math.floor(taken / per_us) + 1)
   taken = math.max(0, taken - elapsed * per_us, math.min(units(out + before), taken))
   at = math.max(at, to)
 end
 
--- Begins the epochs that are due: what a node held that was silent for all of the last one counts as spent.
+-- Begins the epochs that are due: what a node held that sent nothing in all of the last one counts as spent.
 local function turn_epochs()
   if nodes > 0 and ends <= now then
     local all, entries = redis.call('HGETALL', key), {}
@@ -77,12 +80,13 @@ local function turn_epochs()
     end
     while nodes > 0 and ends <= now do
       if not windows then
-        -- First what comes back until the epoch's end, under the floor that held until then: what was lost is lost.
+        -- First what comes back until the epoch's end, under the floor that held until then: lost refill
+        -- stays lost.
         refill(ends)
       end
       before, out, epoch, ends = windows and 0 or out, 0, epoch + 1, ends + tau
       for name, entry in pairs(entries) do
-        -- In a window nothing comes back by time: what lapsed at a node can be told for some epochs more.
+        -- In a window nothing comes back by time: nodes can report for some more epochs what lapsed.
         if entry[2] + (windows and entry[1] > 0 and HELD_EPOCHS or 1) < epoch then
           entries[name], nodes = nil, nodes - 1
           gone[#gone + 1] = name
@@ -107,8 +111,8 @@ if not windows then
 else
   local till = first_hit == 1 and now + longest or window_ends
   local possible = now < till and till - now <= longest
-  -- A clock that went back too far to wait for the window's end: what was counted stays counted, until a nearer end, but
-  -- not nearer than that of the leases that are out.
+  -- Beyond: the clock went back too far to wait for the window's end. What was counted stays counted until a
+  -- nearer end, but not nearer than that of the leases that are out.
   local over, beyond = window <= now, window - now > longest + LONGEST_WAIT
   if (over or beyond) and not possible then
     return {now, 1, op == LEASE and seq or 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -123,7 +127,7 @@ else
   at = now
 end
 
-local refused, answers, renewed, granted = 0, 0, 0, 0
+local rejected, answers, renewed, granted = 0, 0, 0, 0
 local admitted = taken <= full and 1 or 0
 local entry
 if op == LEASE then
@@ -134,7 +138,7 @@ if op == LEASE then
     k_seq, k_held, k_spent, k_epoch = tonumber(k_seq), tonumber(k_held), tonumber(k_spent), tonumber(k_epoch)
   end
   if known and seq <= k_seq then
-    refused = 1
+    rejected = 1
   elseif known or nodes < MOST_NODES then
     local kept, active = 0, nodes
     if known then
@@ -148,7 +152,7 @@ if op == LEASE then
         kept, renewed = held, 1
         local unspent = math.max(0, k_held - held - math.max(0, spent - k_spent))
         if unspent > 0 then
-          -- What a full window refused, and counted, does not swallow what comes back.
+          -- Hits that a full window denied, and counted, do not swallow what comes back.
           taken = math.max(0, (windows and math.min(taken, full) or taken) - units(unspent))
         end
       end
@@ -159,21 +163,24 @@ if op == LEASE then
     local held_by_all = out + before + kept
     local room = math.floor(math.max(0, full - taken) / interval)
     local ration = math.max(1, math.floor(ration / active))
-    -- With half of the burst out, rations end, or those who take centrally would find nothing.
+    -- With half of the burst out, rations end, or central takes would find nothing.
     local spare = math.max(0, math.floor(burst / 2) - held_by_all)
     local ahead_of_need = math.max(math.min(ration, spare), math.floor(room / (2 * active)))
     local share = math.min(math.max(need, least, ahead_of_need), want)
     if share <= room or windows then
       granted = math.min(share, room)
     else
-      -- A place in the queue for what comes back: one for each node, and at its end.
-      local turn = math.max(math.ceil(ahead / (interval * active)), math.min(2, math.floor(burst / (2 * active))), 1)
-      local has_place = math.max(0, taken - full) < turn * active * interval
+      local part = math.ceil(max_promised / (interval * active))
+      local turn = math.max(part, math.min(2, math.floor(burst / (2 * active))), 1)
       -- Out never exceeds the burst, so that the refill that pays for a promise is never held up.
       local uncommitted = math.max(0, burst - held_by_all)
-      -- Nodes hold all that is owed, unspent; or there are fewer places than nodes, and whoever has one keeps it.
+      -- A place in the queue for what comes back: one for each node, and at its end.
+      local has_place = math.max(0, taken - full) < turn * active * interval
+      -- Nodes hold all that is owed, unspent, so that refill is held up.
       local held_up = need > 0 and room < least and taken < units(held_by_all + 1)
-      if has_place and (held_up or uncommitted < least and active * least > burst) then
+      -- There are fewer places than nodes, and a node that has one keeps it.
+      local no_places = uncommitted < least and active * least > burst
+      if has_place and (held_up or no_places) then
         crowd, crowded = active, now + CROWDED
       end
       if has_place and crowded <= now then
@@ -198,13 +205,13 @@ elseif op == TAKE or op == TRY then
       fit = math.floor(math.max(0, full - taken) / (cost * interval))
     end
     admitted = math.min(fit, times)
-    -- A window counts refused hits too.
-    taken = math.min(taken + units(cost * (windows and op == TAKE and times or admitted)), DEEPEST)
+    -- A window counts denied hits too.
+    taken = math.min(taken + units(cost * (windows and op == TAKE and times or admitted)), MAX_TAKEN)
   end
 elseif op == GIVE_BACK then
   taken = math.max(0, taken - units(cost), units(out + before))
 elseif op == CHARGE then
-  taken = math.min(taken + units(cost), DEEPEST)
+  taken = math.min(taken + units(cost), MAX_TAKEN)
 end
 
 if taken == 0 and nodes == 0 or op == RESET then
@@ -236,5 +243,5 @@ else
   end
   redis.call('PEXPIREAT', key, string.format('%.0f', math.min(forget, 9e15)))
 end
-return {now, refused, answers, renewed, granted, admitted, taken, out, before, windows and window or ends, nodes,
+return {now, rejected, answers, renewed, granted, admitted, taken, out, before, windows and window or ends, nodes,
   crowded > now and crowd or 0}

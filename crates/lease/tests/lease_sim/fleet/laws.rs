@@ -93,7 +93,8 @@ impl Fleet {
         if figures.calls > most {
             return Err(format!("L4: {:.3} store calls a take", figures.calls));
         }
-        // Ten a second leave: those of the last two tau, and of the last nine those that were killed with permits.
+        // Ten a second leave: those of the last two tau, and of the last nine those that were killed with
+        // permits.
         if outcome.entries as u64 > nodes + 35 {
             return Err(format!("L4: {} nodes are on the book, {nodes} are there", outcome.entries));
         }
@@ -104,8 +105,9 @@ impl Fleet {
         Ok(())
     }
 
-    /// Where max-min shares are promised: a bucket, of which every node can hold some takes at once, that come back soon; one rate, a
-    /// demand that stays what it is, and nodes that are equally far from the store.
+    /// Where max-min shares are promised: a bucket, of which every node can hold some takes at once, that
+    /// come back soon; one rate, a demand that stays what it is, and nodes that are equally far from the
+    /// store.
     fn is_shared_fairly(&self) -> bool {
         let holds = 8 * self.largest_cost() * self.loads.len() as u64 <= self.burst;
         self.far_us == 0

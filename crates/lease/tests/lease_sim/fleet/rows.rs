@@ -26,7 +26,8 @@ fn hot_in_turns() -> Row {
     Row { fleet, of_exact: 0.95, worst: 0.0, calls: 1.3 }
 }
 
-/// Nodes of a long window that end and start ten times a second: what they held counts as spent, and they are forgotten.
+/// Nodes of a long window that end and start ten times a second: what they held counts as spent, and they are
+/// forgotten.
 fn churn() -> Row {
     let mut fleet = Fleet::new("window of 60,000, nodes come and go", 1_000, 60_000, even(10, 100.0, &[1]));
     fleet.window_ms = 60_000;

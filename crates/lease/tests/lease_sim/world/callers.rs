@@ -1,7 +1,7 @@
 //! Callers: takes that arrive, wait, are answered, or are decided without the ledger.
 
 use tollgate_core::{Cost, Timestamp};
-use tollgate_lease::{Fault, Op, Verdict, merged};
+use tollgate_lease::{Fault, Op, Verdict, merge};
 
 use super::{Asked, Caller, Event, Host, World};
 use crate::checker::Broken;
@@ -175,12 +175,13 @@ impl World<'_> {
 
     /// After anything happened on a host: central takes go out, and the timer is set.
     pub(super) fn settle_host(&mut self, host: usize) -> Result<(), Broken> {
-        // At most one trip under way, far from the ledger eight; what arrives meanwhile rides the next, equal takes merged.
+        // At most one trip under way, far from the ledger eight; what arrives meanwhile rides the next, equal
+        // takes merged.
         let is_cooling = self.now < self.hosts[host].cool_until;
         let most = if host == 0 && self.plan.far_ns > 0 { 8 } else { 1 };
         if self.hosts[host].asked.len() < most || is_cooling {
             let waiting = std::mem::take(&mut self.hosts[host].central);
-            let mut groups = merged(waiting, |caller| caller.cost).into_iter();
+            let mut groups = merge(waiting, |caller| caller.cost).into_iter();
             for (cost, callers) in groups.by_ref() {
                 let times = callers.len() as u64;
                 if is_cooling {

@@ -1,7 +1,7 @@
 //! Laws about the whole of a run.
 
 use tollgate_core::Timestamp;
-use tollgate_lease::{Call, Op};
+use tollgate_lease::{LedgerCall, Op};
 
 use super::World;
 use crate::checker::Broken;
@@ -29,7 +29,8 @@ impl World<'_> {
         }
         if self.now >= until && self.out.yielded.is_none() && !self.plan.is_fleet {
             let before = self.before.unwrap_or(i128::MIN);
-            // A bucket that is full between two callers, or before a round trip's end, loses refill however it is kept.
+            // A bucket that is full between two callers, or before a round trip's end, loses refill however
+            // it is kept.
             let covers_ns =
                 u128::from(self.plan.burst) * u128::from(self.plan.period_ns) / u128::from(self.plan.limit);
             let is_tight = self.plan.burst < 10 || covers_ns < 8 * u128::from(self.plan.delay_ns.1);
@@ -53,7 +54,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Of each whole window, in which twice the limit is asked for, one permit at a time: `docs/guarantees.md` derives both laws.
+    /// Of each whole window, in which twice the limit is asked for, one permit at a time:
+    /// `docs/guarantees.md` derives both laws.
     fn measure_windows(&mut self, from: u64, until: u64) -> Result<(), Broken> {
         let limit = self.plan.limit;
         let mut least = None::<i128>;
@@ -72,12 +74,13 @@ impl World<'_> {
         Ok(())
     }
 
-    /// How long after the ledger has nothing left nodes have used up all that they hold, and what came back of it.
+    /// How long after the ledger has nothing left nodes have used up all that they hold, and what came back
+    /// of it.
     fn used_up_within_ns(&self) -> f64 {
         let (horizon, delay) = (self.plan.timing.horizon.as_nanos() as f64, self.plan.delay_ns.1 as f64);
         let a_ns = 2.0 * self.plan.limit as f64 / self.plan.period_ns as f64 / self.plan.hosts as f64;
-        // What a node that is asked for so many a ns, and for one more than that in a horizon, holds at most: its need in a horizon and
-        // two round trips, with the deviations that it covers.
+        // What a node that is asked for so many a ns, and for one more than that in a horizon, holds at most:
+        // its need in a horizon and two round trips, with the deviations that it covers.
         let need = (a_ns + 1.0 / horizon) * (horizon + 4.0 * delay);
         let held = need + 1.28 * need.sqrt() + 1.0;
         2.0 * held / a_ns + horizon + 6.0 * delay
@@ -103,7 +106,8 @@ impl World<'_> {
                 Timestamp::from_nanos(self.clock_us() * 1_000),
             ),
         );
-        let call = Call { op: Op::Take { cost: 1, times: self.plan.burst + 1 }, window_ends_us: ends_us };
+        let call =
+            LedgerCall { op: Op::Take { cost: 1, times: self.plan.burst + 1 }, window_ends_us: ends_us };
         let reply = self.ledger.apply(&self.rules[0].terms, call, at_us);
         if reply.admitted != self.plan.burst {
             return Err(format!(

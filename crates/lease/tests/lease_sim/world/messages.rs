@@ -1,13 +1,13 @@
 //! Messages: how they travel, and what the ledger and the hosts do when they come.
 
 use tollgate_core::Timestamp;
-use tollgate_lease::{Call, Mono, Op, Reply, Request};
+use tollgate_lease::{LeaseRequest, LedgerCall, LedgerReply, Mono, Op};
 
 use super::{Asked, COOLING_NS, Caller, Event, Host, Message, Rule, World};
 use crate::checker::Broken;
 
 impl World<'_> {
-    pub(super) fn send_lease(&mut self, host: usize, mut request: Request) -> Result<(), Broken> {
+    pub(super) fn send_lease(&mut self, host: usize, mut request: LeaseRequest) -> Result<(), Broken> {
         // Those who wait behind the first have been told to; the ledger need not be asked once for each.
         let waits: u64 = self.hosts[host].waiting.iter().map(|caller| caller.cost).sum();
         let waits = waits + self.hosts[host].behind;
@@ -30,7 +30,7 @@ impl World<'_> {
         let Host { rule, life, .. } = self.hosts[host];
         let Rule { terms, quota, .. } = &self.rules[rule];
         let window_ends_us = terms.window_ends_us(quota, Timestamp::from_nanos(there));
-        let message = Message { number: self.numbers, call: Call { op, window_ends_us }, rule };
+        let message = Message { number: self.numbers, call: LedgerCall { op, window_ends_us }, rule };
         self.note(|| format!("h{host} sends #{} {op:?}", message.number));
         // What must not come twice goes by a connection that sends it once.
         let is_repeatable = !matches!(op, Op::GiveBack { .. });
@@ -82,7 +82,7 @@ impl World<'_> {
         let terms = &self.rules[message.rule].terms;
         self.checker.stood(&self.ledger, terms, self.now);
         match message.call.op {
-            Op::Take { cost, times } if !reply.refused => {
+            Op::Take { cost, times } if !reply.rejected => {
                 // I5: what is there and nobody holds is not denied.
                 let room = terms.full().saturating_sub(reply.taken) / terms.interval();
                 if reply.admitted < times && room >= cost && cost > 0 {
@@ -90,7 +90,7 @@ impl World<'_> {
                 }
                 self.checker.admit(cost * reply.admitted, self.now)?;
             }
-            Op::GiveBack { cost } if !reply.refused => self.checker.give_back(cost),
+            Op::GiveBack { cost } if !reply.rejected => self.checker.give_back(cost),
             _ => {}
         }
         self.book()?;
@@ -100,9 +100,14 @@ impl World<'_> {
         Ok(())
     }
 
-    pub(super) fn at_host(&mut self, host: usize, message: Message, reply: Reply) -> Result<(), Broken> {
+    pub(super) fn at_host(
+        &mut self,
+        host: usize,
+        message: Message,
+        reply: LedgerReply,
+    ) -> Result<(), Broken> {
         let now = self.mono(host);
-        if reply.refused && reply.now_us > 0 {
+        if reply.rejected && reply.now_us > 0 {
             let wall_ns = self.wall(host).as_nanos();
             self.hosts[host].skew_ns = (reply.now_us * 1_000).cast_signed() - wall_ns.cast_signed();
         }
@@ -120,7 +125,7 @@ impl World<'_> {
                     if self.hosts[host].rule == message.rule {
                         self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, at, now);
                     }
-                    if reply.refused {
+                    if reply.rejected {
                         // Once more, with the window of then; the others give up.
                         let first = callers.iter().find(|caller| caller.by >= self.now).copied();
                         self.hosts[host].central.extend(first);
@@ -134,12 +139,13 @@ impl World<'_> {
         self.settle_host(host)
     }
 
-    fn hears(&mut self, host: usize, reply: &Reply, now: Mono) -> bool {
+    fn hears(&mut self, host: usize, reply: &LedgerReply, now: Mono) -> bool {
         let Host { node, rule, .. } = &mut self.hosts[host];
         node.on_grant(&self.rules[*rule].terms, reply, now)
     }
 
-    /// When a merged take that is under way was sent; once, with its reply, or when none is waited for any longer.
+    /// When a merged take that is under way was sent; once, with its reply, or when none is waited for any
+    /// longer.
     pub(super) fn asked(&mut self, host: usize, number: u64) -> Option<Asked> {
         let asked = &mut self.hosts[host].asked;
         let at = asked.iter().position(|asked| asked.number == number)?;
@@ -151,7 +157,7 @@ impl World<'_> {
         &mut self,
         host: usize,
         (cost, callers): (u64, &[Caller]),
-        reply: &Reply,
+        reply: &LedgerReply,
         rule: usize,
     ) -> Result<(), Broken> {
         let (mut dealt, times) = (0, callers.len() as u64);

@@ -1,6 +1,6 @@
 //! Troubles: what befalls machines and clocks, and what an adversary does.
 
-use tollgate_lease::{Call, Ledger, Op};
+use tollgate_lease::{Ledger, LedgerCall, Op};
 
 use super::{Event, Host, World};
 use crate::checker::Broken;
@@ -109,7 +109,7 @@ impl World<'_> {
             }
             Trouble::Look => {
                 if self.ledger != Ledger::default() && !self.plan.is_window() {
-                    let call = Call { op: Op::Peek, window_ends_us: 0 };
+                    let call = LedgerCall { op: Op::Peek, window_ends_us: 0 };
                     self.ledger.apply(&self.rules[0].terms, call, self.clock_us());
                     self.forget_at_us = self.ledger.forget_at_us(&self.rules[0].terms);
                     self.book()?;

@@ -7,7 +7,7 @@ use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
 use tollgate_testkit::redis::{Client, Options, Redis, Reply as Answer};
 
 use super::*;
-use tollgate_lease::{Entry, Ledger, Request};
+use tollgate_lease::{LeaseRequest as Request, Ledger, NodeEntry as Entry};
 
 const KEY: &[u8] = b"tollgate:{shop|user=ann|minute}|leased";
 /// Far in the future, so that nothing expires meanwhile.
@@ -163,7 +163,7 @@ fn both_agree(client: &mut Client, quotas: &[Quota; 2], drawn: &[Drawn]) -> Resu
             }
         };
         prop_assert_eq!(got, Ok(want), "{:?} at {}", job, now_us);
-        let is_over = terms.per_us() == 0 && want.refused && want.ends_us == 0;
+        let is_over = terms.per_us() == 0 && want.rejected && want.ends_us == 0;
         if is_over {
             ledger = kept(client); // no window was begun: what is left of the old one may be forgotten or not
             continue;

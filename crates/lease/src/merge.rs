@@ -1,14 +1,15 @@
-//! Central takes that wait together: equal ones become one operation of the ledger. Not here: who waits, and how they are answered.
+//! Central takes that wait at the same time: equal ones become one operation of the ledger. Not here: how
+//! callers wait and are answered.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Takes that are alike, each group in order of arrival, the groups in the order of their first.
+/// Equal takes, each group in order of arrival, the groups in the order of their first take.
 ///
-/// All groups are to be sent at once: were each to wait for the answer to the one before, callers whose costs differ would have one
-/// round trip after another to wait for, and most of them longer than their deadline.
+/// All groups are to be sent at once. If each waited for the reply to the one before, callers with different
+/// costs would wait for one round trip after another, most of them longer than their deadline.
 #[must_use]
-pub fn merged<T, K: Copy + Eq + Hash>(
+pub fn merge<T, K: Copy + Eq + Hash>(
     takes: impl IntoIterator<Item = T>,
     kind: impl Fn(&T) -> K,
 ) -> Vec<(K, Vec<T>)> {

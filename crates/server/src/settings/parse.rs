@@ -1,6 +1,7 @@
-//! Texts of single values: addresses, spans, sizes, switches. Each parser answers what is wrong and what to write
-//! instead, as in `"5 fortnights" is no span; write such as 500ms, 5s or 1h30m`.
+//! Parsers of single values. Each error says what is wrong and what was expected, as in
+//! `invalid duration "5 fortnights": expected something like 500ms, 5s or 1h30m`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where a surface listens.
@@ -19,15 +20,12 @@ pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 /// `host:port` or `off`.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn listen(text: &str) -> Result<Listen, String> {
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     if text.eq_ignore_ascii_case("off") {
         return Ok(Listen::Off);
     }
@@ -37,53 +35,29 @@ pub fn listen(text: &str) -> Result<Listen, String> {
     });
     match usable {
         true => Ok(Listen::At(text.to_owned())),
-        false => Err(format!("{text:?} is no address; write host:port, such as 127.0.0.1:8081, or off")),
+        false => Err(format!("invalid address {text:?}: expected host:port, such as 127.0.0.1:8081, or off")),
     }
 }
 
 /// `true` or `false`, also as `1`/`0`, `yes`/`no`, `on`/`off`, in any case.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn switch(text: &str) -> Result<bool, String> {
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "t" | "1" | "yes" | "on" => Ok(true),
         "false" | "f" | "0" | "no" | "off" => Ok(false),
-        _ => Err(format!("{text:?} is neither yes nor no; write true or false")),
+        _ => Err(format!("invalid switch {text:?}: expected true or false")),
     }
 }
 
-/// A span such as `500ms`, `5s`, `1h30m` or `0`.
-///
-/// # Example
-/// ```
-/// # use tollgate_server::settings::units::span;
-/// # use std::time::Duration;
-/// assert_eq!(span("1h30m"), Ok(Duration::from_secs(5_400)));
-/// assert_eq!(span("soon").unwrap_err(), "\"soon\" is no span; write such as 500ms, 5s or 1h30m");
-/// ```
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn span(text: &str) -> Result<Duration, String> {
+/// A duration such as `500ms`, `5s`, `1h30m` or `0`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let zero = (text == "0").then_some(Duration::ZERO);
     zero.or_else(|| tollgate_policy::parse_span(text))
-        .ok_or_else(|| format!("{text:?} is no span; write such as 500ms, 5s or 1h30m"))
+        .ok_or_else(|| format!("invalid duration {text:?}: expected something like 500ms, 5s or 1h30m"))
 }
 
 /// A size such as `512MiB`, `1G` or `1048576`; `k`, `M`, `G` and `KiB`, `MiB`, `GiB` are powers of 1024, `kB`, `MB`,
 /// `GB` of 1000.
-///
-/// # Example
-/// ```
-/// # use tollgate_server::settings::units::{bytes, in_bytes};
-/// assert_eq!(bytes("512MiB"), Ok(512 << 20));
-/// assert_eq!(in_bytes(512 << 20), "512MiB");
-/// ```
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = split_digits(text);
     let scale: Option<u64> = match unit.trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => Some(1),
@@ -100,85 +74,66 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         .ok()
         .zip(scale)
         .and_then(|(number, scale)| number.checked_mul(scale))
-        .ok_or_else(|| format!("{text:?} is no size; write such as 512MiB or 2GiB"))
+        .ok_or_else(|| format!("invalid size {text:?}: expected something like 512MiB or 2GiB"))
 }
 
-/// `bytes` as one would write it: `1GiB`, `512MiB`, `1000B`.
+/// `bytes` as people write them: `1GiB`, `512MiB`, `1000B`.
 #[must_use]
-pub fn in_bytes(bytes: u64) -> String {
+pub(crate) fn in_bytes(bytes: u64) -> String {
     let whole = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let fits = whole.into_iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
     fits.map_or_else(|| format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }
 
-/// A whole number from `least` to `most`.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn number(text: &str, least: usize, most: usize) -> Result<usize, String> {
-    match text.parse::<usize>() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("{text:?} is out of bounds; write a whole number from {least} to {most}")),
-    }
+/// A whole number from `min` to `max`.
+pub(crate) fn number<N: TryFrom<u64>>(text: &str, min: u64, max: u64) -> Result<N, String> {
+    let number = text.parse::<u64>().ok().filter(|number| (min..=max).contains(number));
+    let number = number.and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| format!("invalid number {text:?}: expected a whole number from {min} to {max}"))
 }
 
 /// A share from 0 to 1.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn ratio(text: &str) -> Result<f32, String> {
+pub(crate) fn ratio(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
-        _ => Err(format!("{text:?} is no share; write a number from 0 to 1, such as 0.8")),
+        _ => Err(format!("invalid share {text:?}: expected a number from 0 to 1, such as 0.8")),
     }
 }
 
 /// `allow`, `deny` or `local`.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn on_store_failure(text: &str) -> Result<tollgate_limiter::OnStoreFailure, String> {
+pub(crate) fn on_store_failure(text: &str) -> Result<tollgate_limiter::OnStoreFailure, String> {
     use tollgate_limiter::OnStoreFailure;
     match text.to_ascii_lowercase().as_str() {
         "allow" => Ok(OnStoreFailure::Allow),
         "deny" => Ok(OnStoreFailure::Deny),
         "local" => Ok(OnStoreFailure::Local),
-        _ => Err(format!("{text:?} is no answer to that; write allow, deny or local")),
+        _ => Err(format!("unknown answer {text:?}: expected allow, deny or local")),
     }
 }
 
-/// Where an OpenTelemetry collector takes OTLP over gRPC.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn collector(text: &str) -> Result<String, String> {
+/// Where an OpenTelemetry collector accepts OTLP over gRPC.
+pub(crate) fn collector(text: &str) -> Result<String, String> {
     let uri = text.parse::<http::Uri>().ok();
     match uri
         .filter(|uri| uri.scheme_str() == Some("http") && uri.host().is_some_and(|host| !host.is_empty()))
     {
         Some(_) => Ok(text.to_owned()),
         None => Err(format!(
-            "{text:?} is no collector; write http://host:4317 (without TLS: the collector beside you)"
+            "invalid collector {text:?}: expected http://host:4317 (without TLS, so a collector nearby)"
         )),
     }
 }
 
 /// The name of a response header.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn header_name(text: &str) -> Result<String, String> {
+pub(crate) fn header_name(text: &str) -> Result<String, String> {
     match http::header::HeaderName::from_bytes(text.as_bytes()) {
         Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err(format!("{text:?} is no header name; write letters, digits and dashes")),
+        Err(_) => Err(format!("invalid header name {text:?}: expected letters, digits and dashes")),
     }
 }
 
-/// How much is logged; `warning`, `fatal` and `panic` are known too, as the peer writes them.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn log_level(text: &str) -> Result<tracing::level_filters::LevelFilter, String> {
+/// A log level; `warning`, `fatal` and `panic` are accepted too, as envoyproxy/ratelimit writes them.
+pub(crate) fn log_level(text: &str) -> Result<tracing::level_filters::LevelFilter, String> {
     use tracing::level_filters::LevelFilter;
     match text.to_ascii_lowercase().as_str() {
         "off" => Ok(LevelFilter::OFF),
@@ -187,19 +142,48 @@ pub fn log_level(text: &str) -> Result<tracing::level_filters::LevelFilter, Stri
         "info" => Ok(LevelFilter::INFO),
         "debug" => Ok(LevelFilter::DEBUG),
         "trace" => Ok(LevelFilter::TRACE),
-        _ => Err(format!("{text:?} is no level; write off, error, warn, info, debug or trace")),
+        _ => Err(format!("unknown level {text:?}: expected off, error, warn, info, debug or trace")),
     }
 }
 
 /// `text` or `json`.
-///
-/// # Errors
-/// What is wrong, and what to write instead.
-pub fn log_format(text: &str) -> Result<LogFormat, String> {
+pub(crate) fn log_format(text: &str) -> Result<LogFormat, String> {
     match text.to_ascii_lowercase().as_str() {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
-        _ => Err(format!("{text:?} is no log format; write text or json")),
+        _ => Err(format!("unknown log format {text:?}: expected text or json")),
+    }
+}
+
+/// Any text.
+pub(crate) fn any(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
+}
+
+/// A path, which need not exist.
+pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
+    Ok(PathBuf::from(text))
+}
+
+/// Names separated by commas, such as `grpc,http`.
+pub(crate) fn names(text: &str) -> Result<Vec<String>, String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// From 1 KiB to 64 MiB, so that sixteen times that is still a number of bytes.
+pub(crate) fn body(text: &str) -> Result<usize, String> {
+    match usize::try_from(bytes(text)?) {
+        Ok(bytes) if (1 << 10..=64 << 20).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("invalid size {text:?}: expected 1KiB to 64MiB")),
+    }
+}
+
+/// A duration above zero, since within no time nothing could succeed.
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("invalid duration 0: expected a longer one, such as 10s".to_owned()),
+        duration => Ok(duration),
     }
 }
 
@@ -212,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_as_people_and_the_peer_write_them() {
+    fn durations_are_parsed_as_people_and_envoyproxy_ratelimit_write_them() {
         for (text, want_ms) in [
             ("0", Some(0)),
             ("500ms", Some(500)),
@@ -227,12 +211,12 @@ mod tests {
             ("1s2", None),
             ("99999999999999h", None),
         ] {
-            assert_eq!(span(text).ok(), want_ms.map(Duration::from_millis), "{text:?}");
+            assert_eq!(duration(text).ok(), want_ms.map(Duration::from_millis), "{text:?}");
         }
     }
 
     #[test]
-    fn sizes_are_read_in_both_kinds_of_units() {
+    fn sizes_are_parsed_in_both_kinds_of_units() {
         for (text, want) in [
             ("0", Some(0)),
             ("1048576", Some(1 << 20)),

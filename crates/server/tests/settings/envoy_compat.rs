@@ -1,9 +1,9 @@
-//! What the environment of envoyproxy/ratelimit means here, and what of it is only told.
+//! What the environment of envoyproxy/ratelimit means here, and which names are only remarked on.
 
 use super::*;
 
 #[test]
-fn the_peers_environment_is_understood() {
+fn the_environment_of_envoyproxy_ratelimit_is_read() {
     let env = [
         ("GRPC_HOST", "127.0.0.1"),
         ("GRPC_PORT", "9081"),
@@ -28,22 +28,30 @@ fn the_peers_environment_is_understood() {
         ("USE_STATSD", "false"),
     ];
     let settings = read(&[], &env, None).expect("no fault");
-    assert_eq!(settings.grpc, at("127.0.0.1:9081"));
-    assert_eq!(settings.http, at("[::1]:9080"));
-    assert_eq!(settings.rules, [PathBuf::from("/data/ratelimit/current/limits")]);
-    assert!(settings.merge_domains && settings.start_anyway);
-    assert!(settings.limiter.shadow_mode && settings.limiter.quota_mode && settings.replies.dynamic_metadata);
-    let headers = settings.replies.headers.expect("wanted");
+    assert_eq!(listen(&settings, "grpc"), &at("127.0.0.1:9081"));
+    assert_eq!(listen(&settings, "http"), &at("[::1]:9080"));
+    assert_eq!(settings.rules.paths, [PathBuf::from("/data/ratelimit/current/limits")]);
+    assert!(settings.rules.merge_domains && settings.rules.start_anyway);
+    assert!(
+        settings.decisions.limiter.shadow_mode
+            && settings.decisions.limiter.quota_mode
+            && settings.decisions.replies.dynamic_metadata
+    );
+    let headers = settings.decisions.replies.headers.as_ref().expect("wanted");
     assert_eq!((headers.limit.as_str(), headers.reset.as_str()), ("RateLimit-Limit", "X-Reset"));
-    assert!((settings.limiter.near_limit_ratio - 0.9).abs() < 1e-9);
-    assert_eq!(settings.max_connection_age, Some(Duration::from_secs(3600)));
-    assert_eq!(settings.log_level, tracing::level_filters::LevelFilter::WARN);
+    assert!((settings.decisions.limiter.near_limit_ratio - 0.9).abs() < 1e-9);
+    assert_eq!(of::<GrpcSettings>(&settings, "grpc").max_connection_age, Some(Duration::from_secs(3600)));
+    assert_eq!(settings.telemetry.log_level, tracing::level_filters::LevelFilter::WARN);
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);
-    assert!(settings.peer_names.contains(&"GRPC_HOST, GRPC_PORT".to_owned()), "{:?}", settings.peer_names);
+    assert!(
+        settings.envoy_compat_names.contains(&"GRPC_HOST, GRPC_PORT".to_owned()),
+        "{:?}",
+        settings.envoy_compat_names
+    );
 }
 
 #[test]
-fn addresses_of_the_peers_names_are_what_the_peer_would_listen_on() {
+fn addresses_are_what_envoyproxy_ratelimit_would_listen_on() {
     for (env, want) in [
         (&[("PORT", "80")][..], "0.0.0.0:80"),
         (&[("HOST", "127.0.0.1")], "127.0.0.1:8080"),
@@ -52,13 +60,13 @@ fn addresses_of_the_peers_names_are_what_the_peer_would_listen_on() {
         (&[("HOST", ""), ("PORT", "")], "127.0.0.1:8080"),
         (&[], "127.0.0.1:8080"),
     ] {
-        assert_eq!(read_with_rules(&[], env, None).http, at(want), "{env:?}");
+        assert_eq!(listen(&read_with_rules(&[], env, None), "http"), &at(want), "{env:?}");
     }
 }
 
 /// The settings of a shared store as a test compares them: servers, login, encryption.
 fn redis(settings: &Settings) -> String {
-    let StoreSettings::Redis(config) = &settings.store else { return format!("{:?}", settings.store) };
+    let StoreKind::Redis(config) = &settings.store.kind else { return format!("{:?}", settings.store.kind) };
     let tls = if config.link.tls.is_some() { ", TLS" } else { "" };
     let user = config.link.login.username.as_deref().unwrap_or("-");
     let password = if config.link.login.password.is_some() { "***" } else { "-" };
@@ -66,7 +74,7 @@ fn redis(settings: &Settings) -> String {
 }
 
 #[test]
-fn the_peers_store_is_ours() {
+fn the_store_of_envoyproxy_ratelimit_is_the_store() {
     for (env, want) in [
         (&[][..], "Memory"),
         (&[("BACKEND_TYPE", "memory"), ("REDIS_URL", "redis:6379")], "Memory"),
@@ -95,15 +103,15 @@ fn the_peers_store_is_ours() {
         assert!(!format!("{settings:?}").contains("s3cret"), "{env:?}");
     }
     assert_eq!(
-        told(read(&[("rules", "rules")], &[("BACKEND_TYPE", "redis")], None)),
-        ["environment: BACKEND_TYPE: wants REDIS_URL, such as 10.0.0.5:6379 or /run/redis.sock"]
+        faults(read(&[("rules", "rules")], &[("BACKEND_TYPE", "redis")], None)),
+        ["environment: BACKEND_TYPE: needs REDIS_URL, such as 10.0.0.5:6379 or /run/redis.sock"]
     );
 }
 
 #[test]
-fn a_password_on_the_command_line_is_warned_of_and_one_beside_the_url_counts() {
+fn a_password_on_the_command_line_gives_a_warning_and_one_beside_the_url_counts() {
     let settings = read_with_rules(&[("store", "redis://:s3cret@r:1")], &[], None);
-    assert!(settings.notes[0].starts_with("store: the password stands on the command line"), "{settings:?}");
+    assert!(settings.notes[0].starts_with("store: the password is on the command line"), "{settings:?}");
     let env = [("TOLLGATE_STORE", "redis://old:secret@r:1"), ("TOLLGATE_STORE_PASSWORD", "s3cret")];
     let settings = read_with_rules(&[("store-username", "new")], &env, None);
     assert_eq!(redis(&settings), "r:1, new:***, tollgate:");
@@ -111,7 +119,7 @@ fn a_password_on_the_command_line_is_warned_of_and_one_beside_the_url_counts() {
 }
 
 #[test]
-fn what_the_peer_would_do_and_we_do_not_is_said() {
+fn names_without_an_effect_are_reported() {
     let env = [
         ("REDIS_URL", "redis:6379"),
         ("REDIS_PERSECOND", "true"),
@@ -123,7 +131,7 @@ fn what_the_peer_would_do_and_we_do_not_is_said() {
         [
             "REDIS_PERSECOND: no effect: all counters are kept in the store of REDIS_URL",
             "REDIS_POOL_SIZE, REDIS_PIPELINE_WINDOW: no effect: calls that come together share a round trip, on one \
-             connection a worker",
+             connection per worker",
         ]
     );
     let unsafe_to_ignore = [
@@ -134,17 +142,17 @@ fn what_the_peer_would_do_and_we_do_not_is_said() {
         ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
     ];
     assert_eq!(
-        told(read(&[("rules", "rules")], &unsafe_to_ignore, None)),
+        faults(read(&[("rules", "rules")], &unsafe_to_ignore, None)),
         [
-            "environment: CONFIG_TYPE: this release reads rules from files only; write FILE",
-            "environment: GRPC_CLIENT_TLS_SAN: this release checks who signed a client's certificate, not its names; \
+            "environment: CONFIG_TYPE: rules are read from files only; set FILE",
+            "environment: GRPC_CLIENT_TLS_SAN: the signer of a client's certificate is verified, but not its names; \
              unset it",
         ]
     );
 }
 
 #[test]
-fn tls_by_the_peers_names_is_for_grpc_only_and_only_when_its_switch_is_on() {
+fn tls_of_envoyproxy_ratelimit_is_for_grpc_only_and_only_when_its_switch_is_on() {
     let files = [
         ("GRPC_SERVER_TLS_CERT", "cert.pem"),
         ("GRPC_SERVER_TLS_KEY", "key.pem"),
@@ -152,17 +160,14 @@ fn tls_by_the_peers_names_is_for_grpc_only_and_only_when_its_switch_is_on() {
     ];
     assert_eq!(read_with_rules(&[], &files, None).tls, TlsSettings::default());
     let on = [("GRPC_SERVER_USE_TLS", "true")];
-    let tls = read_with_rules(&[], &files.into_iter().chain(on).collect::<Vec<_>>(), None).tls;
-    let want = TlsSettings {
-        files: Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() }),
-        surfaces: vec![Surface::Grpc],
-        grpc_client_ca: Some("ca.pem".into()),
-    };
-    assert_eq!(tls, want);
+    let settings = read_with_rules(&[], &files.into_iter().chain(on).collect::<Vec<_>>(), None);
+    let files = Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() });
+    assert_eq!(settings.tls, TlsSettings { files, surfaces: vec!["grpc"] });
+    assert_eq!(of::<GrpcSettings>(&settings, "grpc").client_ca, Some("ca.pem".into()));
 }
 
 #[test]
-fn the_peers_traces_go_to_a_collector_that_speaks_grpc() {
+fn traces_of_envoyproxy_ratelimit_go_to_a_collector_over_grpc() {
     let on = ("TRACING_ENABLED", "true");
     let grpc = ("TRACING_EXPORTER_PROTOCOL", "grpc");
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
@@ -173,9 +178,9 @@ fn the_peers_traces_go_to_a_collector_that_speaks_grpc() {
         (&[on, grpc, endpoint], Some("http://collector:4317")),
     ] {
         let settings = read_with_rules(&[], env, None);
-        assert_eq!(settings.otlp.as_deref(), want, "{env:?}");
+        assert_eq!(settings.telemetry.otlp.as_deref(), want, "{env:?}");
         assert_eq!(settings.notes.len(), usize::from(env == [on, endpoint]), "{:?}", settings.notes);
     }
     let settings = read_with_rules(&[], &[on, grpc, ("TRACING_SAMPLING_RATE", "0.25")], None);
-    assert!((settings.limiter.trace_ratio - 0.25).abs() < 1e-9);
+    assert!((settings.decisions.limiter.trace_ratio - 0.25).abs() < 1e-9);
 }

@@ -1,16 +1,14 @@
-//! The store that the settings name, as one type, so that everything above is compiled once.
+//! The configured store as one type, so that everything above it is compiled once.
 //!
-//! A call to memory goes straight through. One to a shared store costs an allocation beside its round trip; in return a decision's
-//! future is no larger than memory needs it. Not here: what each store does.
+//! A call to memory costs nothing extra. A call to a shared store allocates once beside its round trip; in return the
+//! future of a decision is only as large as memory needs it. Not here: what each store does.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
-use tollgate_envoy_rls::RateLimitService;
-use tollgate_http_api::{HttpApi, StoreView};
+use tollgate_http_api::StoreView;
 use tollgate_limiter::Limiter;
-use tollgate_resp_api::RespApi;
 use tollgate_store::remote::StoreState;
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_memcache::MemcacheStore;
@@ -18,42 +16,32 @@ use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity};
 use tollgate_store_routed::RoutedStore;
 
-/// How long the screen waits for the first news of the store.
-const FIRST_NEWS: Duration = Duration::from_millis(300);
+/// How long the start waits for the store's first reply.
+const FIRST_STATE: Duration = Duration::from_millis(300);
 
-/// The store that the settings name.
+/// The configured store.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one in a process, and a call to memory takes no detour"
-)]
-pub enum Counters {
+#[expect(clippy::large_enum_variant, reason = "a process has one, and a call to memory needs no indirection")]
+pub(crate) enum AnyStore {
     /// This process's memory.
     Memory(MemoryStore),
     /// Redis or Valkey, and this process's memory beside it.
     Redis(RoutedStore<RedisStore, MemoryStore>),
-    /// memcached, which does not report how many nodes use it, and this process's memory beside it.
+    /// memcached, which does not know its nodes, and this process's memory beside it.
     Memcache {
         /// The store.
         store: RoutedStore<MemcacheStore, MemoryStore>,
-        /// Nodes that share it, as the operator says.
+        /// Number of nodes that share it, from the settings.
         nodes: u32,
     },
 }
 
 /// A limiter on it.
-pub type NodeLimiter = Limiter<Counters>;
+pub(crate) type NodeLimiter = Limiter<AnyStore>;
 
-/// Its surfaces.
-pub type Grpc = RateLimitService<Counters>;
-/// See [`Grpc`].
-pub type Http = HttpApi<Counters>;
-/// See [`Grpc`].
-pub type Resp = RespApi<Counters>;
-
-impl Counters {
-    /// Begins to connect from the tokio runtime that it is called in, where there is something to connect to.
-    pub fn start(&self) {
+impl AnyStore {
+    /// Starts connecting, on the current tokio runtime.
+    pub(crate) fn start(&self) {
         match self {
             Self::Memory(_) => {}
             Self::Redis(store) => store.shared().start(),
@@ -61,19 +49,18 @@ impl Counters {
         }
     }
 
-    /// Lets this thread connect before the first request comes, for as long as a call may take: a server that does not answer
-    /// delays nothing further.
-    pub async fn warm(&self, now: Timestamp) {
+    /// Connects this thread before its first request. Waits no longer than a call may take.
+    pub(crate) async fn warm(&self, now: Timestamp) {
         if !matches!(self, Self::Memory(_))
             && let Ok(quota) = Quota::fixed_window(1, Duration::from_secs(1))
         {
-            // Whatever comes of it: nothing was counted.
+            // The result does not matter: nothing was counted.
             drop(self.inspect(Key(b"tollgate|warm|second"), &quota, now).await);
         }
     }
 
-    /// Waits until nothing is half charged, and gives back what this node has leased and not spent.
-    pub async fn close(&self) {
+    /// Completes unfinished charges, and returns what this node has leased and not spent.
+    pub(crate) async fn close(&self) {
         match self {
             Self::Memory(_) => {}
             Self::Redis(store) => store.shared().close().await,
@@ -82,8 +69,7 @@ impl Counters {
     }
 
     /// This process's memory.
-    #[must_use]
-    pub const fn memory(&self) -> &MemoryStore {
+    pub(crate) const fn memory(&self) -> &MemoryStore {
         match self {
             Self::Memory(store) => store,
             Self::Redis(store) => store.local(),
@@ -91,8 +77,8 @@ impl Counters {
         }
     }
 
-    /// Waits until a shared store's state changes; for ever for memory.
-    pub fn changes(&self) -> Changes {
+    /// Changes of a shared store's state.
+    pub(crate) fn changes(&self) -> Changes {
         match self {
             Self::Memory(_) => Changes(None),
             Self::Redis(store) => Changes(Some(store.shared().watch())),
@@ -100,20 +86,20 @@ impl Counters {
         }
     }
 
-    /// Waits a moment for the first news of it, so that the screen can say how it is.
-    pub async fn first_news(&self) {
+    /// Waits briefly until the store is known to be up or down, so that the start can report it.
+    pub(crate) async fn first_state(&self) {
         let mut changes = self.changes();
-        let news = async { while self.state() == StoreState::Trying && changes.next().await.is_some() {} };
-        let _ = tokio::time::timeout(FIRST_NEWS, news).await;
+        let known = async { while self.state() == StoreState::Trying && changes.next().await.is_some() {} };
+        let _ = tokio::time::timeout(FIRST_STATE, known).await;
     }
 
-    /// Whether it answers, as far as is known.
-    #[must_use]
-    pub fn is_up(&self) -> bool {
+    /// Whether the store is known to be up.
+    pub(crate) fn is_up(&self) -> bool {
         self.state().is_up()
     }
 
-    fn state(&self) -> StoreState {
+    /// Whether the store answers.
+    pub(crate) fn state(&self) -> StoreState {
         match self {
             Self::Memory(_) => StoreState::Up,
             Self::Redis(store) => store.shared().state(),
@@ -121,8 +107,9 @@ impl Counters {
         }
     }
 
-    /// Why it must not be used so, as far as it can be looked at now; at most about the time to connect, once a server.
-    pub async fn refusals(&self) -> Vec<String> {
+    /// Why the store must not be used as it is configured, as far as it can be reached now. Takes no longer than connecting
+    /// to each of its servers once.
+    pub(crate) async fn unusable_because(&self) -> Vec<String> {
         match self {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
             Self::Redis(store) => {
@@ -132,9 +119,8 @@ impl Counters {
         }
     }
 
-    /// How it is, as people and programs are told.
-    #[must_use]
-    pub fn view(&self) -> StoreView {
+    /// The state of the store for people and programs.
+    pub(crate) fn view(&self) -> StoreView {
         let name = self.name().as_str().to_owned();
         let state = self.state();
         let slow = if let Self::Redis(store) = self { store.shared().slow() } else { None };
@@ -143,29 +129,29 @@ impl Counters {
     }
 }
 
-/// Changes of a shared store's state; none where it is memory.
+/// Changes of a shared store's state; memory has none.
 #[derive(Debug)]
-pub struct Changes(Option<watch::Receiver<StoreState>>);
+pub(crate) struct Changes(Option<watch::Receiver<StoreState>>);
 
 impl Changes {
-    /// Ends at the next change; `None` when there will be none.
-    pub async fn next(&mut self) -> Option<()> {
+    /// Waits for the next change; `None` if there will be none.
+    pub(crate) async fn next(&mut self) -> Option<()> {
         self.0.as_mut()?.changed().await.ok()
     }
 }
 
-/// `$call` on the store, in a box where the store is a shared one.
+/// `$call` on the store, in a box if the store is shared.
 macro_rules! on {
     ($store:expr, $call:ident($($argument:expr),*)) => {
         match $store {
-            Counters::Memory(store) => store.$call($($argument),*).await,
-            Counters::Redis(store) => Box::pin(store.$call($($argument),*)).await,
-            Counters::Memcache { store, .. } => Box::pin(store.$call($($argument),*)).await,
+            AnyStore::Memory(store) => store.$call($($argument),*).await,
+            AnyStore::Redis(store) => Box::pin(store.$call($($argument),*)).await,
+            AnyStore::Memcache { store, .. } => Box::pin(store.$call($($argument),*)).await,
         }
     };
 }
 
-impl Store for Counters {
+impl Store for AnyStore {
     fn name(&self) -> StoreName {
         match self {
             Self::Memory(store) => store.name(),
