@@ -8,7 +8,7 @@ pub(crate) use check::Check;
 pub(crate) use explain::Explain;
 pub(crate) use serve::Serve;
 
-use tollgate_policy::LoadError;
+use tollgate_rule_files::LoadError;
 
 /// Number of faults in `error`.
 pub(crate) fn fault_count(error: &LoadError) -> usize {

@@ -1,6 +1,6 @@
 //! An example for people: a descriptor that would fall under a rule.
 
-use tollgate_policy::{Domain, Entry, LEVEL, Policy, Rule};
+use tollgate_policy::{Domain, Entry, PATH_SEPARATOR, Policy, Rule};
 
 /// The first rule of `policy` that counts, and a descriptor that falls under it; `None` where there is no such rule.
 pub(crate) fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
@@ -15,7 +15,7 @@ pub(crate) fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
 fn descriptor_of(domain: &Domain, rule: &Rule) -> Option<Vec<(String, String)>> {
     let descriptor: Vec<(String, String)> = rule
         .path
-        .split(LEVEL)
+        .split(PATH_SEPARATOR)
         .map(|level| match level.split_once('=') {
             Some((key, value)) => (key.replace('*', "x"), value.replace('*', "x")),
             None if level.contains(" in ") => {

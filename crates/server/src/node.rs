@@ -1,4 +1,4 @@
-//! What the surfaces of one process share: the limiter, the clock, the rule reloader, and readiness.
+//! What the surfaces of one process share: the limiter, the clock, the source of rules, and readiness.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate_core::Clock;
-use tollgate_limiter::reload::Reloader;
+use tollgate_limiter::follow::Follower;
+use tollgate_rule_files::WatchHandle;
 
 use crate::any_store::NodeLimiter;
 
@@ -19,12 +20,21 @@ pub(crate) struct Node {
     pub(crate) limiter: Arc<NodeLimiter>,
     /// The one clock of the process.
     pub(crate) clock: Arc<dyn Clock>,
-    /// Reloads the rules when their files change.
-    pub(crate) reloader: Reloader,
+    /// Where the rules come from.
+    pub(crate) rules: NodeRules,
     /// The process is ready only while the store is up.
     needs_store: bool,
     draining: AtomicBool,
     ready: watch::Sender<bool>,
+}
+
+/// Where the rules of a node come from.
+#[derive(Debug)]
+pub(crate) struct NodeRules {
+    /// Has the files read again. The source ends when it is dropped.
+    pub(crate) files: WatchHandle,
+    /// Puts each change in force.
+    pub(crate) follower: Follower,
 }
 
 impl std::fmt::Debug for Node {
@@ -38,13 +48,13 @@ impl Node {
     pub(crate) fn new(
         limiter: Arc<NodeLimiter>,
         clock: Arc<dyn Clock>,
-        reloader: Reloader,
+        rules: NodeRules,
         needs_store: bool,
     ) -> Self {
         let node = Self {
             limiter,
             clock,
-            reloader,
+            rules,
             needs_store,
             draining: AtomicBool::new(false),
             ready: watch::Sender::new(false),
@@ -107,7 +117,7 @@ impl tollgate_http_api::Node for Node {
         tollgate_http_api::NodeState {
             is_ready: self.is_ready(),
             is_draining: self.is_draining(),
-            last_error: self.reloader.state().fault.as_deref().map(Into::into),
+            last_error: self.rules.follower.state().error.as_deref().map(Into::into),
             store: self.limiter.store().view(),
         }
     }

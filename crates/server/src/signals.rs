@@ -36,7 +36,7 @@ impl Signals {
                 Some(()) = self.interrupt.recv() => break "SIGINT",
                 Some(()) = self.hangup.recv() => {
                     tracing::info!("received SIGHUP: reloading rules and certificates");
-                    node.reloader.reload_now();
+                    node.rules.files.reload_now();
                     certificates.reload();
                 }
             }

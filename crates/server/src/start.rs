@@ -1,4 +1,4 @@
-//! What a server consists of before it listens: rules, store, limiter, reloader.
+//! What a server consists of before it listens: rules, store, limiter, and the source of rules that it follows.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,16 +7,17 @@ use std::sync::Arc;
 use tollgate_clock::SystemClock;
 use tollgate_core::Clock;
 use tollgate_limiter::Limiter;
+use tollgate_limiter::follow::follow;
 use tollgate_limiter::observe::StoreFigures;
-use tollgate_limiter::reload::{ReloadSettings, Reloader};
-use tollgate_policy::{Options, Policy};
+use tollgate_policy::Policy;
+use tollgate_rule_files::{FileSource, Options, RuleSet, WatchSettings};
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tollgate_store_redis::RedisStore;
 use tollgate_store_routed::RoutedStore;
 
 use crate::any_store::{AnyStore, NodeLimiter};
-use crate::node::Node;
+use crate::node::{Node, NodeRules};
 use crate::settings::{Settings, StoreKind};
 
 /// Why there is no node.
@@ -31,24 +32,32 @@ pub(crate) enum StartError {
 }
 
 /// The rules of `paths`, or their errors, one per line.
-pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<Policy, String> {
-    let policy = Policy::load(paths, options).map_err(|error| error.to_string())?;
-    if policy.domains().is_empty() {
+pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, String> {
+    let rules = tollgate_rule_files::load(paths, options).map_err(|error| error.to_string())?;
+    if rules.policy.domains().is_empty() {
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let paths = paths.join(", ");
         return Err(format!("{paths}: no rule file found; only *.yaml, *.yml and *.json are read"));
     }
-    Ok(policy)
+    Ok(rules)
 }
 
-/// A node that decides by `policy`, and by `options` reloads it when its files change.
-pub(crate) fn node(policy: Policy, options: Options, settings: &Settings) -> Result<Arc<Node>, StartError> {
+/// A node that decides by `rules`, if there are any, and reloads them by `options` when their files change.
+pub(crate) fn node(
+    rules: Option<RuleSet>,
+    options: Options,
+    settings: &Settings,
+) -> Result<Arc<Node>, StartError> {
+    let loaded = rules.as_ref().map(|rules| rules.revision.clone());
+    let policy = rules.map_or_else(Policy::empty, |rules| rules.policy);
     let limiter = Arc::new(limiter(policy, settings).map_err(StartError::Store)?);
     watch_memory(&limiter);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let watched = ReloadSettings::new(settings.rules.paths.clone(), options);
-    let reloader = Reloader::start(Arc::clone(&limiter), Arc::clone(&clock), watched)?;
-    Ok(Arc::new(Node::new(limiter, clock, reloader, settings.store.ready_needs_store)))
+    let watched = WatchSettings { loaded, ..WatchSettings::new(settings.rules.paths.clone(), options) };
+    let (source, files) = FileSource::watch(watched);
+    let follower = follow(source, Arc::clone(&limiter), Arc::clone(&clock))?;
+    let rules = NodeRules { files, follower };
+    Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs_store)))
 }
 
 /// A limiter with the configured store, and with memory of its own beside a shared one.

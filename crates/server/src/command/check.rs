@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tollgate_policy::{LoadError, Options, Policy};
+use tollgate_rule_files::{LoadError, Options, RuleSet, load};
 
 use super::fault_count;
 use crate::cli::Ending;
@@ -36,12 +36,10 @@ impl Check {
     /// # Errors
     /// When either cannot be written to.
     pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        match Policy::load(
-            &self.paths,
-            &Options { merge_domains: self.merge_domains, countable: self.store.countable() },
-        ) {
-            Ok(policy) => {
-                for warning in policy.warnings() {
+        let options = Options { merge_domains: self.merge_domains, countable: self.store.countable() };
+        match load(&self.paths, &options) {
+            Ok(RuleSet { policy, warnings, .. }) => {
+                for warning in &warnings {
                     writeln!(out, "{warning}")?;
                 }
                 writeln!(out, "{}, no errors (version {})", summary(&policy), policy.version())?;

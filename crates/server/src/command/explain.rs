@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use tollgate_headers::Style;
 use tollgate_http_api::refusal_as_text;
 use tollgate_limiter::explain::{Verdict, explain};
-use tollgate_policy::{Entry, Options, Policy};
+use tollgate_policy::Entry;
+use tollgate_rule_files::{Options, load};
 
 use super::fault_count;
 use crate::cli::Ending;
@@ -54,11 +55,9 @@ impl Explain {
     /// # Errors
     /// When either cannot be written to.
     pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let policy = match Policy::load(
-            &self.rules,
-            &Options { merge_domains: self.merge_domains, ..Options::default() },
-        ) {
-            Ok(policy) => policy,
+        let options = Options { merge_domains: self.merge_domains, ..Options::default() };
+        let policy = match load(&self.rules, &options) {
+            Ok(rules) => rules.policy,
             Err(error) => {
                 writeln!(talk, "{error}")?;
                 writeln!(talk, "{}; nothing can be explained", count(fault_count(&error), "error"))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use tollgate_policy::{Options, Policy};
+use tollgate_rule_files::{Options, RuleSet};
 
 use crate::banner::Banner;
 use crate::cli::Ending;
@@ -153,8 +153,8 @@ impl Serve {
     fn serve(self, out: &mut dyn Write) -> Result<(), ServeError> {
         let settings = self.read_settings()?;
         let traces = start_telemetry(&settings)?;
-        let (policy, options) = load_rules(&settings)?;
-        let node = start::node(policy, options, &settings)?;
+        let (rules, options) = load_rules(&settings)?;
+        let node = start::node(rules, options, &settings)?;
         let server = Server::bind(settings, Arc::clone(&node))?;
         // The ports are open by now. A client that connects waits until a reachable store has been checked.
         check_store(&node)?;
@@ -187,22 +187,22 @@ fn start_telemetry(settings: &Settings) -> Result<Option<Traces>, ServeError> {
     Ok(traces)
 }
 
-/// The rules, and how they are to be loaded again.
-fn load_rules(settings: &Settings) -> Result<(Policy, Options), ServeError> {
+/// The rules, `None` if the server starts without, and how they are to be loaded again.
+fn load_rules(settings: &Settings) -> Result<(Option<RuleSet>, Options), ServeError> {
     let rules = &settings.rules;
     let options = Options { merge_domains: rules.merge_domains, countable: settings.store.kind.countable() };
-    let policy = match start::load(&rules.paths, &options) {
-        Ok(policy) => policy,
+    let rules = match start::load(&rules.paths, &options) {
+        Ok(rules) => Some(rules),
         Err(_) if rules.start_anyway => {
             tracing::warn!("starting without rules: not ready, and requests fail, until the files are valid");
-            Policy::empty()
+            None
         }
         Err(error) => return Err(ServeError::Rules(error)),
     };
-    for warning in policy.warnings() {
+    for warning in rules.iter().flat_map(|rules| &rules.warnings) {
         tracing::warn!("{warning}");
     }
-    Ok((policy, options))
+    Ok((rules, options))
 }
 
 /// Fails if the store can be reached and must not be used.

@@ -1,6 +1,6 @@
 //! What is wrong with a setting.
 
-use tollgate_policy::did_you_mean;
+use tollgate_human_text::did_you_mean;
 
 /// One invalid setting. Nothing was started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

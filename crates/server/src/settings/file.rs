@@ -8,7 +8,7 @@ use super::row::{Kind, Setting};
 
 /// Reads `text` of the file at `path`; what is wrong goes to `faults`.
 pub(super) fn read(path: &Path, text: &str, table: &[&'static Setting], faults: &mut Vec<Fault>) -> Layer {
-    let (entries, found) = tollgate_policy::read_flat(path, text);
+    let (entries, found) = tollgate_rule_files::read_flat_yaml(path, text);
     let mut layer = Layer::default();
     for fault in found {
         let place = if fault.path.is_empty() {

@@ -51,7 +51,7 @@ pub(crate) fn switch(text: &str) -> Result<bool, String> {
 /// A duration such as `500ms`, `5s`, `1h30m` or `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let zero = (text == "0").then_some(Duration::ZERO);
-    zero.or_else(|| tollgate_policy::parse_span(text))
+    zero.or_else(|| tollgate_human_text::parse_duration(text))
         .ok_or_else(|| format!("invalid duration {text:?}: expected something like 500ms, 5s or 1h30m"))
 }
 

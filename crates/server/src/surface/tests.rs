@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
-use tollgate_policy::{Options, Policy};
+use tollgate_rule_files::Options;
 
 use super::*;
 use crate::server::Server;
@@ -59,7 +59,7 @@ fn a_new_surface_is_read_mounted_and_served_like_the_others() {
     let settings = Settings::read_with(&sources, &[&TOY]).expect("valid settings");
     assert_eq!(settings.surfaces[0].settings(), Some(&ToySettings { greeting: "good day".into() }));
 
-    let node = start::node(Policy::empty(), Options::default(), &settings).expect("a node");
+    let node = start::node(None, Options::default(), &settings).expect("a node");
     let mut server = Server::bind(settings, node).expect("a free port");
     let workers = server.mount(None);
     let listening = server.listening();
