@@ -236,7 +236,10 @@ impl Work {
     fn expected_end(&self) -> Option<u64> {
         let ask = self.asks.iter().find(|ask| ask.hits().is_some_and(|hits| hits > 0))?;
         let Algorithm::FixedWindow { align: Align::Calendar } = ask.quota.algorithm() else { return None };
-        let end_ns = Window::from_word(ask.quota.take_word(Word::FRESH, Cost::ONE, ask.now).word)?.end_ns;
+        let mut state = ask.quota.fresh();
+        let _ = ask.quota.take(&mut state, Cost::ONE, ask.now);
+        let State::Word(word) = state else { return None };
+        let end_ns = Window::from_word(word)?.end_ns;
         (end_ns % 1_000_000 == 0).then_some(end_ns)
     }
 

@@ -15,8 +15,8 @@ use crate::counted::count;
 
 /// Show which rule a descriptor matches, why, and what would be charged.
 ///
-/// Counts nothing and contacts no server: it reads the rule files as `serve` would.
-/// Exit 0: a rule matches. 1: none matches, so nothing limits the request. 2: the rules cannot be read or are invalid.
+/// Counts nothing and contacts no server: it reads the rule files as `serve` would. Exit 0: a rule matches.
+/// 1: none matches, so nothing limits the request. 2: the rules cannot be read or are invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate explain --rules examples/rules --domain messaging message_type=marketing

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Quota;
-use crate::algorithm::sliding_window::MOST_CELLS;
-use crate::algorithm::sliding_window_log::LARGEST_LIMIT as LARGEST_LOG;
+use crate::bounds::{LARGEST_LIMIT, LARGEST_LOG, MAX_CELLS, MAX_SLOTS};
 
 /// Why a quota cannot be made. Nothing was counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,11 +11,11 @@ pub enum QuotaError {
     /// A period of zero.
     #[error("a period of zero has no rate; the shortest is 1 ns")]
     EmptyPeriod,
-    /// A period above [`Quota::LONGEST_PERIOD`].
+    /// A period above [`Quota::LONGEST_PERIOD`](crate::Quota::LONGEST_PERIOD).
     #[error("a period of {0:?} is too long; the longest is ten years")]
     LongPeriod(Duration),
-    /// A limit above [`Quota::LARGEST_LIMIT`].
-    #[error("a limit of {0} is too large; the largest is {max}", max = Quota::LARGEST_LIMIT)]
+    /// A limit above [`Quota::LARGEST_LIMIT`](crate::Quota::LARGEST_LIMIT).
+    #[error("a limit of {0} is too large; the largest is {max}", max = LARGEST_LIMIT)]
     LargeLimit(u64),
     /// Permits flow too fast to be counted to 1 ppm.
     #[error("{limit} permits per {period:?} are too fast to count; the fastest is 100 a nanosecond")]
@@ -31,10 +29,10 @@ pub enum QuotaError {
     #[error("a log may have to keep {0} entries for one key; the most is {max}; sliding_window needs no log", max = LARGEST_LOG)]
     LargeLog(u64),
     /// More slots than a key may have.
-    #[error("{0} slots are too many to keep for one key; the most is {max}", max = crate::Slots::MOST)]
+    #[error("{0} slots are too many to keep for one key; the most is {max}", max = MAX_SLOTS)]
     ManySlots(u64),
     /// More cells than a window may have.
-    #[error("a window of {cells} cells is too fine; the most is {max}", max = MOST_CELLS)]
+    #[error("a window of {cells} cells is too fine; the most is {max}", max = MAX_CELLS)]
     ManyCells {
         /// The cells asked for.
         cells: u32,
