@@ -213,6 +213,25 @@ fn three_a_second_is_three_a_second_for_a_year() {
     assert!((259_199..=259_202).contains(&passed), "{passed}");
 }
 
+/// Row 44: the permits of any idle time are worked out by the next take, from one word that never grows.
+#[test]
+fn a_bucket_is_refilled_by_time_difference_in_a_state_of_constant_size() {
+    assert_eq!(size_of::<Word>(), 16);
+    let quota = bucket(2, SECOND, Bucket { burst: Some(40), ..FULL });
+    let mut state = quota.fresh();
+    for (ms, cost, want) in [
+        (0, 40, admit(0)),
+        (500, 1, admit(0)),
+        (10_500, 20, admit(0)), // twenty of ten seconds
+        (10_500, 1, deny(500)),
+        (365 * 86_400_000, 40, admit(0)), // a year is worth the burst
+        (365 * 86_400_000, 1, deny(500)),
+    ] {
+        play_on(&quota, &mut state, &[(ms, cost, want)]);
+        assert!(matches!(state, State::Word(_)), "{state:?}");
+    }
+}
+
 #[test]
 fn a_bucket_without_a_rate_gives_its_burst_once() {
     play(&bucket(0, SECOND, FULL), &[(0, 1, never()), (0, 0, admit(0))]);

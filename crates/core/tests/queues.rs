@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, State, Step, Word, WordAlgorithm};
-use tollgate_testkit::table::{admit, at, delay, deny, never, play};
+use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, Refill, State, Step, Word, WordAlgorithm};
+use tollgate_testkit::table::{admit, at, delay, deny, never, play, play_on};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -146,6 +146,34 @@ fn a_reservation_given_back_was_never_made() {
     *word = word_algorithm(&quota).promise(*word, Cost(7), Duration::MAX, at(0)).word;
     *word = word_algorithm(&quota).give_back(*word, Cost(7), at(0)).word;
     assert_eq!(*word, before);
+}
+
+/// Row 13: a hundred a second and room for a hundred, both. After a pause the bucket passes its stored burst at once, and
+/// the queue one request every 10 ms.
+#[test]
+fn of_the_same_numbers_the_queue_spreads_the_burst_that_the_bucket_passes_at_once() {
+    let numbers = (100, Period::Span(SECOND));
+    let token_bucket =
+        Algorithm::TokenBucket { burst: Some(100), initial: None, overdraft: 0, refill: Refill::Continuous };
+    let bucket = Quota::new(numbers.0, numbers.1.clone(), token_bucket).expect("a bucket");
+    let leaky_bucket =
+        Algorithm::LeakyBucket { capacity: Some(100), form: LeakyForm::Queue { delay_after: 0 } };
+    let queue = Quota::new(numbers.0, numbers.1, leaky_bucket).expect("a queue");
+    let (mut ours, mut theirs) = (bucket.fresh(), queue.fresh());
+    for begins_ms in [0, 3_600_000] {
+        let at_once: Vec<_> = (0..100).map(|nth| (begins_ms, 1, admit(99 - nth))).collect();
+        let one_by_one: Vec<_> = (0..100)
+            .map(|nth| (begins_ms, 1, if nth == 0 { admit(99) } else { delay(10 * nth) }))
+            .collect();
+        play_on(&bucket, &mut ours, &at_once);
+        play_on(&queue, &mut theirs, &one_by_one);
+        // Both are at their limit now, and both get one back every 10 ms.
+        for (quota, state) in [(&bucket, &mut ours), (&queue, &mut theirs)] {
+            play_on(quota, state, &[(begins_ms, 1, deny(10)), (begins_ms + 9, 1, deny(1))]);
+        }
+        play_on(&bucket, &mut ours, &[(begins_ms + 10, 1, admit(0))]);
+        play_on(&queue, &mut theirs, &[(begins_ms + 10, 1, delay(990))]);
+    }
 }
 
 /// Row 27

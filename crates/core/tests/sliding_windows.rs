@@ -40,11 +40,25 @@ fn never_more_than_a_hundred_pass_around_the_minute() {
             assert!(!quota.take(&mut state, Cost::ONE, at(ms)).is_admitted(), "at {ms} ms");
         }
     }
-    // The counter only estimates, and refuses this all the same.
+    // The counter only estimates, and denies this all the same.
     play(
         &counter(100, MINUTE),
         &[(59_500, 100, admit(0)), (60_000, 1, deny_ns(1)), (60_600, 1, admit(0)), (60_600, 1, deny_ns(1))],
     );
+}
+
+/// Row 111: twice the rate in two milliseconds, which a fixed window lets pass, at every offset from the edge.
+#[test]
+fn exact_windows_deny_twice_the_rate_in_two_milliseconds() {
+    for quota in [cells(100, SECOND, 10), log(100, SECOND, false)] {
+        for begins_ms in [0, 1, 100, 499, 998, 999, 1_000] {
+            let mut state = play(&quota, &[(begins_ms, 100, admit(0))]);
+            for ms in 0..=2 {
+                let now = at(begins_ms + ms);
+                assert!(!quota.take(&mut state, Cost::ONE, now).is_admitted(), "{ms} ms after {begins_ms} ms");
+            }
+        }
+    }
 }
 
 /// Row 10: six cells of ten seconds; what comes at 0:35 is counted in the cell of 0:30.
@@ -61,8 +75,9 @@ fn a_hit_at_0_35_leaves_with_the_cell_of_0_30() {
 }
 
 /// Rows 39, 10 and 120: six counters of ten seconds, of which at 1:00 that of 0:00 to 0:10 is dropped and that of 1:00 to
-/// 1:10 taken in. That is a window of 50 s to us: five cells and the one that is leaving. A window of 60 s has seven
-/// counters, because dropping the oldest while a part of it is less than a minute old could let more than the limit pass.
+/// 1:10 taken in. With us that is a window of 50 s: five cells and the one that is leaving. A window of 60 s has seven
+/// counters and drops each ten seconds later than the trace: dropping the oldest while a part of it is less than a minute
+/// old could let more than the limit pass.
 #[test]
 fn at_one_minute_the_cell_of_0_00_is_dropped_and_that_of_1_00_taken_in() {
     let six = cells(100, Duration::from_secs(50), 5);
@@ -83,8 +98,24 @@ fn at_one_minute_the_cell_of_0_00_is_dropped_and_that_of_1_00_taken_in() {
             (80_000, 5, admit(0)),
         ],
     );
-    let seven = cells(100, MINUTE, 6);
-    play(&seven, &[(5_000, 100, admit(0)), (60_000, 1, deny(10_000)), (70_000, 1, admit(99))]);
+    play(
+        &cells(100, MINUTE, 6),
+        &[
+            (5_000, 10, admit(90)),
+            (15_000, 20, admit(70)),
+            (25_000, 5, admit(65)),
+            (35_000, 15, admit(50)),
+            (45_000, 30, admit(20)),
+            (55_000, 20, admit(0)),
+            (60_000, 1, deny(10_000)), // 0:00–0:10 still counts: a part of it is less than a minute old
+            (69_999, 1, deny(1)),
+            (70_000, 10, admit(0)), // 0:00–0:10 is dropped
+            (79_999, 1, deny(1)),
+            (80_000, 20, admit(0)), // 0:10–0:20 is dropped
+            (90_000, 6, deny(10_000)),
+            (90_000, 5, admit(0)),
+        ],
+    );
 }
 
 /// Rows 20 and 21

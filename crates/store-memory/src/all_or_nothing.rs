@@ -37,7 +37,7 @@ impl Stripes {
     }
 }
 
-/// Charges the whole batch or nothing of it. With `max_wait` its takes are [held](tollgate_core::Quota::reserve_word): what is
+/// Charges the whole batch or nothing of it. With `max_wait` its takes are [reserved](tollgate_core::Quota::reserve): what is
 /// not there yet may be promised.
 pub(crate) fn take(
     states: &States,

@@ -4,9 +4,9 @@
 //! store drops too early shows. Not here: speed, a cap, or anything for production.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::{Cost, Decision, Expiry, Holder, Quota, Slots, State, Timestamp, Wide};
 
 use crate::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
@@ -18,7 +18,8 @@ type States = BTreeMap<Vec<u8>, State>;
 /// # Example
 /// ```
 /// # use tollgate_store::{Charge, Key, ModelStore, Store, Take, block_on};
-/// # use tollgate_core::{Cost, Quota, Timestamp};
+/// # use parking_lot::{Mutex, MutexGuard};
+use tollgate_core::{Cost, Quota, Timestamp};
 /// # use std::time::Duration;
 /// let store = ModelStore::default();
 /// let quota = Quota::token_bucket(2, Duration::from_secs(1))?;
@@ -59,7 +60,7 @@ impl ModelStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, States> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        self.states.lock()
     }
 }
 

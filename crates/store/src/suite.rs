@@ -128,10 +128,22 @@ pub fn check<S: Store>(
     concurrent::together_charges_all_or_nobody(executor, &make, options)?;
     concurrent::together_in_any_order_never_passes_a_limit(executor, &make, options)?;
     concurrent::giving_back_at_once_loses_and_mints_nothing(executor, &make, options)?;
-    concurrent::holding_at_once_promises_no_permit_twice(executor, &make, options)?;
+    concurrent::reserving_at_once_promises_no_permit_twice(executor, &make, options)?;
     if options.unsupported.contains(&"concurrency") {
         return Ok(());
     }
     slots::slots_are_as_the_model_has_them(executor, &make, options)?;
-    slots::holders_at_once_are_never_more_than_the_slots(executor, &make, options)
+    slots::holders_at_once_are_never_more_than_the_slots(executor, &[make()], options)
+}
+
+/// Holds several stores that count together, as nodes of a fleet do, to what callers at once may see of slots.
+///
+/// # Errors
+/// The first [`Failure`].
+pub fn check_nodes<S: Store>(
+    executor: &impl Executor,
+    nodes: &[S],
+    options: &Options,
+) -> Result<(), Failure> {
+    slots::holders_at_once_are_never_more_than_the_slots(executor, nodes, options)
 }

@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::{Cost, Quota, Timestamp};
 
 use super::{Executor, Failure, Options, quotas};
@@ -145,12 +146,12 @@ pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
 
 /// Callers that reserve ahead, two counters at a time, and let some of it go: each promised instant is one caller's, and what was
 /// refused by one counter is left in the other. Not for stores without buckets, which have nothing to promise.
-pub(super) fn holding_at_once_promises_no_permit_twice<S: Store>(
+pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
     options: &Options,
 ) -> Result<(), Failure> {
-    const LAW: &str = "holding_at_once_promises_no_permit_twice";
+    const LAW: &str = "reserving_at_once_promises_no_permit_twice";
     if options.unsupported.contains(&"token_bucket") {
         return Ok(());
     }
@@ -162,7 +163,7 @@ pub(super) fn holding_at_once_promises_no_permit_twice<S: Store>(
     let max_wait = Duration::from_secs(places - 1);
     let (a, b) = (Key(b"narrow"), Key(b"wide"));
     let store = make();
-    let delays = std::sync::Mutex::new(Vec::new());
+    let delays = Mutex::new(Vec::new());
     let kept = at_once(options, |thread, round| {
         let mut batch = [
             Take { key: a, quota: &narrow, cost: Cost::ONE },
@@ -183,10 +184,10 @@ pub(super) fn holding_at_once_promises_no_permit_twice<S: Store>(
             return 0;
         }
         let delay = verdicts.iter().flatten().map(|it| it.delay()).max();
-        delays.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(delay);
+        delays.lock().extend(delay);
         1
     });
-    let delays = delays.into_inner().unwrap_or_default();
+    let delays = delays.into_inner();
     let latest = delays.iter().max().copied().unwrap_or_default();
     expect(LAW, latest <= max_wait, || format!("a wait of {latest:?}, where {max_wait:?} was the most"))?;
     expect(LAW, kept <= places, || format!("{kept} are promised what {places} can have"))?;
