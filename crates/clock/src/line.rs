@@ -10,8 +10,8 @@ const SLOWER_BY: u64 = 16;
 pub(crate) struct Rate(pub(crate) u64);
 
 impl Rate {
-    /// Ticks within which a line at this rate must be followed by the next: a second of them. For so many nothing overflows
-    /// in [`Line::after`].
+    /// Ticks within which a line at this rate must be followed by the next: a second of them. For so many
+    /// nothing overflows in [`Line::after`].
     pub(crate) fn ticks_a_line(self) -> u64 {
         (NANOS_PER_SECOND << 32) / self.0.max(1)
     }
@@ -20,7 +20,8 @@ impl Rate {
         u64::try_from((u128::from(ticks) * u128::from(self.0)) >> 32).unwrap_or(u64::MAX)
     }
 
-    /// The rate at which a clock that is `ahead_ns` too late loses that within a second, or a sixteenth of the second.
+    /// The rate at which a clock that is `ahead_ns` too late loses that within a second, or a sixteenth of
+    /// the second.
     fn losing(self, ahead_ns: u64) -> Self {
         let lost = u128::from(self.0) * u128::from(ahead_ns.min(NANOS_PER_SECOND / SLOWER_BY));
         Self(self.0 - lost.div_ceil(u128::from(NANOS_PER_SECOND)) as u64)
@@ -51,8 +52,8 @@ impl Line {
         self.starts_ns.wrapping_add(ticks.wrapping_mul(self.rate.0) >> 32)
     }
 
-    /// The line that begins so many ticks after this one did, when the wall clock showed `wall_ns`: right at once where
-    /// this one was behind, and slower where it was ahead. `rate` is what the counter says.
+    /// The line that begins so many ticks after this one did, when the wall clock showed `wall_ns`: right at
+    /// once where this one was behind, and slower where it was ahead. `rate` is what the counter says.
     pub(crate) fn next(self, ticks: u64, wall_ns: u64, rate: Rate) -> Self {
         let within = ticks.min(rate.ticks_a_line());
         let ours = self.after(within).saturating_add(rate.nanos_in(ticks - within));

@@ -1,11 +1,12 @@
 //! The machine's clock: the time of day, read from the processor's counter.
 //!
-//! Once a second whoever asks first looks at the wall clock and begins a new [`Line`] there, so that the machine's
-//! corrections are picked up; everyone else pays one reading of the counter and four loads.
+//! Once a second whoever asks first looks at the wall clock and begins a new [`Line`] there, so that the
+//! machine's corrections are picked up; everyone else pays one reading of the counter and four loads.
 //!
-//! Lines are handed over under a sequence number that is odd while one is written. A reader that saw it change begins
-//! anew, so no reading of an old line is later than the beginning of the next: time does not go back from one thread to
-//! another either (but for the few ns by which a processor may reorder the counter's reading).
+//! Lines are handed over under a sequence number that is odd while one is written. A reader that saw it
+//! change begins anew, so no reading of an old line is later than the beginning of the next: time does not go
+//! back from one thread to another either (but for the few ns by which a processor may reorder the counter's
+//! reading).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -17,8 +18,8 @@ use crate::line::{Line, Rate};
 
 /// The machine's clock. Never goes back; clones show the same time.
 ///
-/// Follows the wall clock within a second where that is ahead; where it was set back, slows down by up to a sixteenth
-/// until the two agree again.
+/// Follows the wall clock within a second where that is ahead; where it was set back, slows down by up to a
+/// sixteenth until the two agree again.
 ///
 /// # Example
 /// ```
@@ -51,8 +52,8 @@ struct SharedLine {
 }
 
 impl SystemClock {
-    /// A clock that begins at the wall clock's time. The first one of a process takes up to 200 ms to measure how fast
-    /// the counter runs.
+    /// A clock that begins at the wall clock's time. The first one of a process takes up to 200 ms to measure
+    /// how fast the counter runs.
     #[must_use]
     pub fn new() -> Self {
         let counter = quanta::Clock::new();
@@ -82,7 +83,8 @@ impl SystemClock {
         }
         fence(Ordering::Release);
         let counter = self.counter.raw();
-        // A counter before the line's beginning was set back (a machine that was moved): time must not stand still.
+        // A counter before the line's beginning was set back (a machine that was moved): time must not stand
+        // still.
         let ticks = counter.saturating_sub(shared.counter.load(Ordering::Relaxed));
         let next = shared.load().next(ticks, wall_ns, self.rate);
         shared.counter.store(counter, Ordering::Relaxed);
@@ -154,7 +156,8 @@ mod tests {
                     for turn in 0..200_000 {
                         let seen = latest.load(Ordering::Acquire);
                         let now = clock.now().as_nanos();
-                        // The counters of two processors may differ by a little: 1.4 µs were seen on a virtual machine.
+                        // The counters of two processors may differ by a little: 1.4 µs were seen on a
+                        // virtual machine.
                         assert!(now + 10_000 >= seen, "{now} after {seen}");
                         latest.fetch_max(now, Ordering::AcqRel);
                         if turn % 1_000 == 0 {

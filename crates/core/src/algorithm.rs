@@ -1,5 +1,5 @@
-//! The algorithms by their names in rule files, one module each. Every one is a pure step: old state, cost and now in;
-//! new state and answer out.
+//! The algorithms by their names in rule files, one module each. Every one is a pure step: old state, cost
+//! and now in; new state and answer out.
 
 pub(crate) mod fixed_window;
 pub(crate) mod interval_bucket;
@@ -10,8 +10,8 @@ pub(crate) mod sliding_window_log;
 pub(crate) mod token_bucket;
 pub(crate) mod total;
 
-/// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at most stand
-/// in the module of the same name.
+/// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at
+/// most stand in the module of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Algorithm {

@@ -30,7 +30,8 @@ pub enum RetryAfter {
 pub struct Decision {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    /// In nanoseconds, and [`Self::DENIED`] of a denial: so that whoever only asks for that need not have the wait worked out.
+    /// In nanoseconds, and [`Self::DENIED`] of a denial: so that whoever only asks for that need not have the
+    /// wait worked out.
     delay: u64,
     /// `0`: admitted; `u64::MAX`: never. A denial always waits.
     pub(crate) retry_ns: u64,
@@ -42,8 +43,9 @@ impl Decision {
     /// The highest bit: no delay is as long as 292 years.
     const DENIED: u64 = 1 << 63;
 
-    /// Admitted at once: `remaining` permits are left, and all are there again after `reset_ns`. For stores that decide by themselves,
-    /// as one that has leased permits; the steps of this crate are the source of all others.
+    /// Admitted at once: `remaining` permits are left, and all are there again after `reset_ns`. For stores
+    /// that decide by themselves, as one that has leased permits; the steps of this crate are the source of
+    /// all others.
     pub const fn admit(limit: u64, remaining: u64, reset_ns: u64) -> Self {
         Self { limit, remaining, delay: 0, retry_ns: 0, reset_ns }
     }
@@ -67,9 +69,9 @@ impl Decision {
         self
     }
 
-    /// A copy, made field by field: 250 instructions per decision in memory, where a plain copy makes them 270 to 273.
-    /// Where one of two answers comes from a call that is not inlined, the compiler keeps the other in registers only if
-    /// they are not copied as blocks of memory.
+    /// A copy, made field by field: 250 instructions per decision in memory, where a plain copy makes them
+    /// 270 to 273. Where one of two answers comes from a call that is not inlined, the compiler keeps the
+    /// other in registers only if they are not copied as blocks of memory.
     #[doc(hidden)]
     #[inline(always)]
     pub const fn by_fields(&self) -> Self {
@@ -110,8 +112,8 @@ impl Decision {
         self.remaining
     }
 
-    /// How much later an admitted request should act (pacing); zero in every algorithm but the queue form. There, a
-    /// denied request hears the delay that it would have had.
+    /// How much later an admitted request should act (pacing); zero in every algorithm but the queue form.
+    /// There, a denied request hears the delay that it would have had.
     #[must_use]
     pub const fn delay(&self) -> Duration {
         Duration::from_nanos(self.delay & !Self::DENIED)
@@ -133,8 +135,8 @@ impl Decision {
         self.retry_ns == Self::NEVER
     }
 
-    /// How long until the full quota is there again, if nobody takes anything; [`u64::MAX`] ns (584 years) when that
-    /// is never.
+    /// How long until the full quota is there again, if nobody takes anything; [`u64::MAX`] ns (584 years)
+    /// when that is never.
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.reset_ns)

@@ -1,8 +1,9 @@
 //! At most so many at a time: slots that are held until they are released, or until their time is over.
 //!
-//! What a holder that dies leaves behind lapses by itself after the time to live, so that nothing leaks; a holder that lives renews
-//! its slot by acquiring it again. A slot is its holder's: a release frees that one and no other, once.
-//! Not here: where the state is kept (a store), who a holder is (its caller draws 128 random bits).
+//! What a holder that dies leaves behind lapses by itself after the time to live, so that nothing leaks; a
+//! holder that lives renews its slot by acquiring it again. A slot is its holder's: a release frees that one
+//! and no other, once. Not here: where the state is kept (a store), who a holder is (its caller draws 128
+//! random bits).
 
 use std::time::Duration;
 
@@ -47,10 +48,12 @@ impl Slots {
     /// The most slots that a key may have.
     pub const MOST: u64 = MAX_SLOTS;
 
-    /// At most `limit` slots at a time, each held for at most `ttl` unless it is renewed. A limit of 0 admits nobody.
+    /// At most `limit` slots at a time, each held for at most `ttl` unless it is renewed. A limit of 0 admits
+    /// nobody.
     ///
     /// # Errors
-    /// [`QuotaError`]: a limit above [`Slots::MOST`], a time of zero or above [`Quota::LONGEST_PERIOD`](crate::Quota::LONGEST_PERIOD).
+    /// [`QuotaError`]: a limit above [`Slots::MOST`], a time of zero or above
+    /// [`Quota::LONGEST_PERIOD`](crate::Quota::LONGEST_PERIOD).
     pub fn new(limit: u64, ttl: Duration) -> Result<Self, QuotaError> {
         if limit > Self::MOST {
             return Err(QuotaError::ManySlots(limit));
@@ -76,8 +79,8 @@ impl Slots {
         Duration::from_nanos(self.ttl_ns)
     }
 
-    /// Takes a slot for `holder`, or renews the one that it has. A denial says when the first slot lapses; one may be released
-    /// earlier.
+    /// Takes a slot for `holder`, or renews the one that it has. A denial says when the first slot lapses;
+    /// one may be released earlier.
     pub fn acquire(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> Decision {
         let held = self.drop_lapsed(state, now);
         let until = now.as_nanos().saturating_add(self.ttl_ns);
@@ -103,7 +106,8 @@ impl Slots {
         true
     }
 
-    /// What an acquisition answers that leaves `held` slots, of which the first lapses after `first` and the last after `last`.
+    /// What an acquisition answers that leaves `held` slots, of which the first lapses after `first` and the
+    /// last after `last`.
     pub fn decision(&self, is_admitted: bool, held: u64, first: Duration, last: Duration) -> Decision {
         match (is_admitted, self.limit) {
             (true, limit) => Decision::admit(limit, limit.saturating_sub(held), nanos(last)),

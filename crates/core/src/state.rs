@@ -1,7 +1,7 @@
 //! What is remembered of a key between two takes.
 //!
-//! A state is opaque to the store that keeps it: the quota alone reads its bits. What a store may know is when it
-//! [expires](Expiry): from then on it says the same as no state at all, so its place may be reused.
+//! A state is opaque to the store that keeps it: the quota alone reads its bits. What a store may know is
+//! when it [expires](Expiry): from then on it says the same as no state at all, so its place may be reused.
 
 use crate::decision::Decision;
 use crate::time::{NANOS_PER_SECOND, Timestamp};
@@ -17,8 +17,8 @@ pub enum Shape {
 
 /// When a state stops to matter, in whole seconds since the Unix epoch rounded up, good until the year 2072.
 ///
-/// A *sticky* state stays meaningful past that instant (a quota that never refills, a bucket that does not start full):
-/// it goes only when the store is at its cap, and then the one with the earliest instant first.
+/// A *sticky* state stays meaningful past that instant (a quota that never refills, a bucket that does not
+/// start full): it goes only when the store is at its cap, and then the one with the earliest instant first.
 ///
 /// # Example
 /// ```
@@ -77,7 +77,8 @@ impl Expiry {
         !self.is_sticky() && self.0 as u64 <= now.unix_seconds()
     }
 
-    /// The instant, in seconds since the Unix epoch; what to order by when a store at its cap must drop something.
+    /// The instant, in seconds since the Unix epoch; what to order by when a store at its cap must drop
+    /// something.
     #[must_use]
     pub const fn seconds(self) -> u64 {
         if self.is_sticky() {
@@ -103,8 +104,8 @@ impl Expiry {
 /// A state of one word, and when it expires. The value's meaning belongs to the quota that wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
-    /// The bits of the state. Any value is possible, also 0. Of two words of one fixed window or total that expire together,
-    /// the greater has used more.
+    /// The bits of the state. Any value is possible, also 0. Of two words of one fixed window or total that
+    /// expire together, the greater has used more.
     pub value: u64,
     /// From when on this word says the same as [`Word::FRESH`].
     pub expires: Expiry,

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Align, CivilUnit, Cost, Period, Quota, QuotaError, State, StepParams, Timestamp, Word};
+use tollgate_core::{
+    Algorithm, Align, CivilUnit, Cost, Period, Quota, QuotaError, State, StepParams, Timestamp, Word,
+};
 use tollgate_testkit::table::{MIDNIGHT, admit, at, deny, never, play, play_on};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -38,7 +40,8 @@ fn two_hundred_pass_within_a_second_around_the_minute() {
     );
 }
 
-/// Row 111: a hundred a second, and two hundred pass within two milliseconds, 999 ms and 1,001 ms into the second.
+/// Row 111: a hundred a second, and two hundred pass within two milliseconds, 999 ms and 1,001 ms into the
+/// second.
 #[test]
 fn a_fixed_window_lets_twice_the_rate_pass_in_two_milliseconds() {
     play(

@@ -59,7 +59,8 @@ fn the_outflow_is_steady_whatever_the_arrivals() {
     }
 }
 
-/// Row 27: the exact wait for the place in the queue; a refusal tells the wait that it would have had, and changes nothing.
+/// Row 27: the exact wait for the place in the queue; a refusal tells the wait that it would have had, and
+/// changes nothing.
 #[test]
 fn a_refusal_tells_the_wait_that_it_would_have_had() {
     let quota = queue(10, 3, 0);
@@ -75,7 +76,8 @@ fn a_refusal_tells_the_wait_that_it_would_have_had() {
     play(&quota, &[(0, 4, never())]);
 }
 
-/// A16: the first so many pass at once, the rest wait for their turn less those. (`burst=4 delay=2` elsewhere.)
+/// A16: the first so many pass at once, the rest wait for their turn less those. (`burst=4 delay=2`
+/// elsewhere.)
 #[test]
 fn so_many_pass_without_a_delay() {
     play(
@@ -148,8 +150,8 @@ fn a_reservation_given_back_was_never_made() {
     assert_eq!(*word, before);
 }
 
-/// Row 13: a hundred a second and room for a hundred, both. After a pause the bucket passes its stored burst at once, and
-/// the queue one request every 10 ms.
+/// Row 13: a hundred a second and room for a hundred, both. After a pause the bucket passes its stored burst
+/// at once, and the queue one request every 10 ms.
 #[test]
 fn of_the_same_numbers_the_queue_spreads_the_burst_that_the_bucket_passes_at_once() {
     let numbers = (100, Period::Span(SECOND));
@@ -162,9 +164,8 @@ fn of_the_same_numbers_the_queue_spreads_the_burst_that_the_bucket_passes_at_onc
     let (mut ours, mut theirs) = (bucket.fresh(), queue.fresh());
     for begins_ms in [0, 3_600_000] {
         let at_once: Vec<_> = (0..100).map(|nth| (begins_ms, 1, admit(99 - nth))).collect();
-        let one_by_one: Vec<_> = (0..100)
-            .map(|nth| (begins_ms, 1, if nth == 0 { admit(99) } else { delay(10 * nth) }))
-            .collect();
+        let one_by_one: Vec<_> =
+            (0..100).map(|nth| (begins_ms, 1, if nth == 0 { admit(99) } else { delay(10 * nth) })).collect();
         play_on(&bucket, &mut ours, &at_once);
         play_on(&queue, &mut theirs, &one_by_one);
         // Both are at their limit now, and both get one back every 10 ms.

@@ -1,4 +1,5 @@
-//! Worst cases and errors on a real day of a web server: 30,969 requests of 2,365 clients, a limit for each client.
+//! Worst cases and errors on a real day of a web server: 30,969 requests of 2,365 clients, a limit for each
+//! client.
 //!
 //! The trace is not part of the project: where it is absent the tests are skipped, and say so.
 #![expect(clippy::expect_used, reason = "a test that cannot set up its case has failed")]
@@ -98,7 +99,8 @@ fn the_most_admitted_in_any_window_of_a_real_day_is_as_published() {
     }
 }
 
-/// Row 126: the shares of the requests that are decided otherwise than by the exact log are those of docs/choosing.md.
+/// Row 126: the shares of the requests that are decided otherwise than by the exact log are those of
+/// docs/choosing.md.
 #[test]
 fn the_error_of_each_algorithm_on_a_real_day_is_as_published() {
     let Some(trace) = trace() else { return };
@@ -113,11 +115,14 @@ fn the_error_of_each_algorithm_on_a_real_day_is_as_published() {
         ("`sliding_window_log`".into(), Algorithm::SlidingWindowLog { log_denied: false }),
     ];
     let cells = [1, 2, 5, 10, 20, 60];
-    algorithms.extend(cells.map(|cells| (format!("`sliding_window`, cells: {cells}"), Algorithm::SlidingWindow { cells })));
+    algorithms.extend(
+        cells.map(|cells| (format!("`sliding_window`, cells: {cells}"), Algorithm::SlidingWindow { cells })),
+    );
     for (name, algorithm) in algorithms {
         let ours = decide(&trace, 100, 3_600, &algorithm);
         let share = |ours_admits: bool| {
-            let wrong = ours.iter().zip(&exact).filter(|(ours, exact)| ours != exact && **ours == ours_admits);
+            let wrong =
+                ours.iter().zip(&exact).filter(|(ours, exact)| ours != exact && **ours == ours_admits);
             format!("{:.3} %", wrong.count() as f64 * 100.0 / trace.len() as f64)
         };
         let row = published.lines().find(|line| line.starts_with(&format!("| {name} |")));

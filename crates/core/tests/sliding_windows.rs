@@ -47,7 +47,8 @@ fn never_more_than_a_hundred_pass_around_the_minute() {
     );
 }
 
-/// Row 111: twice the rate in two milliseconds, which a fixed window lets pass, at every offset from the edge.
+/// Row 111: twice the rate in two milliseconds, which a fixed window lets pass, at every offset from the
+/// edge.
 #[test]
 fn exact_windows_deny_twice_the_rate_in_two_milliseconds() {
     for quota in [cells(100, SECOND, 10), log(100, SECOND, false)] {
@@ -55,7 +56,10 @@ fn exact_windows_deny_twice_the_rate_in_two_milliseconds() {
             let mut state = play(&quota, &[(begins_ms, 100, admit(0))]);
             for ms in 0..=2 {
                 let now = at(begins_ms + ms);
-                assert!(!quota.take(&mut state, Cost::ONE, now).is_admitted(), "{ms} ms after {begins_ms} ms");
+                assert!(
+                    !quota.take(&mut state, Cost::ONE, now).is_admitted(),
+                    "{ms} ms after {begins_ms} ms"
+                );
             }
         }
     }
@@ -74,10 +78,10 @@ fn a_hit_at_0_35_leaves_with_the_cell_of_0_30() {
     );
 }
 
-/// Rows 39, 10 and 120: six counters of ten seconds, of which at 1:00 that of 0:00 to 0:10 is dropped and that of 1:00 to
-/// 1:10 taken in. With us that is a window of 50 s: five cells and the one that is leaving. A window of 60 s has seven
-/// counters and drops each ten seconds later than the trace: dropping the oldest while a part of it is less than a minute
-/// old could let more than the limit pass.
+/// Rows 39, 10 and 120: six counters of ten seconds, of which at 1:00 that of 0:00 to 0:10 is dropped and
+/// that of 1:00 to 1:10 taken in. With us that is a window of 50 s: five cells and the one that is leaving. A
+/// window of 60 s has seven counters and drops each ten seconds later than the trace: dropping the oldest
+/// while a part of it is less than a minute old could let more than the limit pass.
 #[test]
 fn at_one_minute_the_cell_of_0_00_is_dropped_and_that_of_1_00_taken_in() {
     let six = cells(100, Duration::from_secs(50), 5);
@@ -240,7 +244,8 @@ fn a_log_keeps_at_most_as_many_entries_as_the_limit() {
     assert_eq!(wide.cells.len(), 5, "one entry");
 }
 
-/// Row 144: 7 a minute, 5 in the minute before, 3 in this one, 30 % into it: 3 + 5 × 70 % = 6.5, rounded down to 6.
+/// Row 144: 7 a minute, 5 in the minute before, 3 in this one, 30 % into it: 3 + 5 × 70 % = 6.5, rounded down
+/// to 6.
 #[test]
 fn an_estimate_of_six_and_a_half_is_six() {
     let quota = counter(7, MINUTE);

@@ -1,9 +1,10 @@
 //! All or nothing over a batch.
 //!
-//! First every take is tried on copies of the states; only when all pass are they done. Calls of this kind exclude each other where
-//! their keys meet, by locks on stripes of keys taken in ascending order, so that none waits in a circle. Only they pay for it:
-//! takes that stand alone know nothing of the stripes. Such a take on the same key may therefore come between trying and doing; where a
-//! take then fails that was to pass, those done are given back and the denial is what is answered.
+//! First every take is tried on copies of the states; only when all pass are they done. Calls of this kind
+//! exclude each other where their keys meet, by locks on stripes of keys taken in ascending order, so that
+//! none waits in a circle. Only they pay for it: takes that stand alone know nothing of the stripes. Such a
+//! take on the same key may therefore come between trying and doing; where a take then fails that was to
+//! pass, those done are given back and the denial is what is answered.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -37,8 +38,8 @@ impl Stripes {
     }
 }
 
-/// Charges the whole batch or nothing of it. With `max_wait` its takes are [reserved](tollgate_core::Quota::reserve): what is
-/// not there yet may be promised.
+/// Charges the whole batch or nothing of it. With `max_wait` its takes are
+/// [reserved](tollgate_core::Quota::reserve): what is not there yet may be promised.
 pub(crate) fn take(
     states: &States,
     stripes: &Stripes,

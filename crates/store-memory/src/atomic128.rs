@@ -1,8 +1,10 @@
-//! The two instructions that safe code does not reach: the 128-bit compare-and-swap in line, and the prefetch.
+//! The two instructions that safe code does not reach: the 128-bit compare-and-swap in line, and the
+//! prefetch.
 //!
-//! Figures (load and swap of a cached word, AMD Zen 4, medians of 200 × 10,000): `portable-atomic` 9.1 ns, since it calls through
-//! a pointer and returns by memory; in line 3.8 ns; a 64-bit swap 2.2 ns. On other processors than x86-64 the crate's own is used.
-//! Prefetching: with plain loads in its place a batch of 16 costs 95 ns a decision at a million keys, with it 77.
+//! Figures (load and swap of a cached word, AMD Zen 4, medians of 200 × 10,000): `portable-atomic` 9.1 ns,
+//! since it calls through a pointer and returns by memory; in line 3.8 ns; a 64-bit swap 2.2 ns. On other
+//! processors than x86-64 the crate's own is used. Prefetching: with plain loads in its place a batch of 16
+//! costs 95 ns a decision at a million keys, with it 77.
 #![cfg_attr(target_arch = "x86_64", allow(unsafe_code, reason = "both are measured above and argued below"))]
 
 use std::sync::atomic::Ordering;
@@ -45,7 +47,8 @@ impl AtomicU128 {
     }
 }
 
-/// Whether the processor has what the two below need. Asked first by [`look_at_the_processor`], so that it is one load here.
+/// Whether the processor has what the two below need. Asked first by [`look_at_the_processor`], so that it is
+/// one load here.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn is_wide() -> bool {
@@ -69,8 +72,9 @@ pub(crate) fn look_at_the_processor() {
 #[inline]
 fn load_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     let (low, high): (u64, u64);
-    // SAFETY: `as_ptr` of a live atomic is valid for reads and aligned to 16 bytes, and the makers of processors with AVX, which the
-    // caller made sure of, guarantee that an aligned 16-byte move is atomic. Nothing but the named registers is changed.
+    // SAFETY: `as_ptr` of a live atomic is valid for reads and aligned to 16 bytes, and the makers of
+    // processors with AVX, which the caller made sure of, guarantee that an aligned 16-byte move is atomic.
+    // Nothing but the named registers is changed.
     unsafe {
         std::arch::asm!(
             "vmovdqa {both}, xmmword ptr [{place}]",
@@ -100,8 +104,8 @@ impl InLine {
         Some(Self(()))
     }
 
-    /// The word in two readings, the lower half first, so that the halves may be of different states. 1.5 ns less than the one
-    /// reading of both, and a decision that swaps the word is told when they were.
+    /// The word in two readings, the lower half first, so that the halves may be of different states. 1.5 ns
+    /// less than the one reading of both, and a decision that swaps the word is told when they were.
     #[inline]
     pub(crate) fn glance(self, word: &AtomicU128) -> u128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -142,7 +146,8 @@ impl InLine {
 #[inline]
 fn glance_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     let (low, high): (u64, u64);
-    // SAFETY: `as_ptr` of a live atomic is valid for reads; aligned moves of 8 bytes are atomic and happen in this order.
+    // SAFETY: `as_ptr` of a live atomic is valid for reads; aligned moves of 8 bytes are atomic and happen in
+    // this order.
     unsafe {
         std::arch::asm!(
             "mov {low}, qword ptr [{place}]",
@@ -178,10 +183,11 @@ fn low_half_in_line(word: &portable_atomic::AtomicU128) -> u32 {
 fn compare_exchange_in_line(word: &portable_atomic::AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
     let (low, high): (u64, u64);
     let is_swapped: u8;
-    // SAFETY: `as_ptr` of a live atomic is valid for reads and writes and aligned to 16 bytes. Every other access to it is
-    // atomic and of 16 bytes, by `portable-atomic`, which uses this instruction and 16-byte moves on a processor that has it, as
-    // the caller made sure. rbx belongs to the compiler, so it is put aside and brought
-    // back, and every operand has a register of its own that is not rbx; nothing here touches the stack.
+    // SAFETY: `as_ptr` of a live atomic is valid for reads and writes and aligned to 16 bytes. Every other
+    // access to it is atomic and of 16 bytes, by `portable-atomic`, which uses this instruction and 16-byte
+    // moves on a processor that has it, as the caller made sure. rbx belongs to the compiler, so it is put
+    // aside and brought back, and every operand has a register of its own that is not rbx; nothing here
+    // touches the stack.
     unsafe {
         std::arch::asm!(
             "xchg r8, rbx",

@@ -41,8 +41,8 @@ mod modelled {
         }
     }
 
-    /// Every 128-bit value that was ever stored, by number: loom knows atomics of 64 bits only, so it is given the
-    /// number. Equal values have equal numbers, which is all that compare-and-swap asks.
+    /// Every 128-bit value that was ever stored, by number: loom knows atomics of 64 bits only, so it is
+    /// given the number. Equal values have equal numbers, which is all that compare-and-swap asks.
     static VALUES: LazyLock<std::sync::Mutex<(HashMap<u128, u64>, Vec<u128>)>> =
         LazyLock::new(|| std::sync::Mutex::new((HashMap::from([(0, 0)]), vec![0])));
 

@@ -1,21 +1,27 @@
-//! The table of one-word states: a hash table without locks for keys that are in it, bounded, and never rebuilt at once.
+//! The table of one-word states: a hash table without locks for keys that are in it, bounded, and never
+//! rebuilt at once.
 //!
-//! - **A decision on a tracked key** finds the key's slot and swaps its state by one 128-bit compare-and-swap. It takes no
-//!   lock and allocates nothing, and mostly touches one cache line ([`line`]) besides a few that are always in the cache.
-//! - **A new key** takes the lock of its group of lines (48 slots) for some tens of instructions, so that two callers
-//!   that bring the same new key end in one counter. It may wait there for another new key, never for a decision.
-//! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of what one new key in two
-//!   costs. A decision on a key of just that group waits for that microsecond; no other does.
-//! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires first.
+//! - **A decision on a tracked key** finds the key's slot and swaps its state by one 128-bit
+//!   compare-and-swap. It takes no lock and allocates nothing, and mostly touches one cache line ([`line`])
+//!   besides a few that are always in the cache.
+//! - **A new key** takes the lock of its group of lines (48 slots) for some tens of instructions, so that two
+//!   callers that bring the same new key end in one counter. It may wait there for another new key, never for
+//!   a decision.
+//! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of what one new key
+//!   in two costs. A decision on a key of just that group waits for that microsecond; no other does.
+//! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires
+//!   first.
 //!
-//! Where the processor has no 128-bit compare-and-swap (x86-64 before 2006, 32-bit machines) `portable-atomic` puts
-//! a short lock in its place: still right, no longer lock-free.
+//! Where the processor has no 128-bit compare-and-swap (x86-64 before 2006, 32-bit machines)
+//! `portable-atomic` puts a short lock in its place: still right, no longer lock-free.
 //!
-//! Two keys with the same low half of their tags (2^-32) could be taken for each other only if one slot changed hands
-//! between them within the nanoseconds between a reading and its compare-and-swap, and, for a change of state, with the same
-//! value and expiry. That is some orders below the chance that two keys have the same name ([`crate::hash`]).
+//! Two keys with the same low half of their tags (2^-32) could be taken for each other only if one slot
+//! changed hands between them within the nanoseconds between a reading and its compare-and-swap, and, for a
+//! change of state, with the same value and expiry. That is some orders below the chance that two keys have
+//! the same name ([`crate::hash`]).
 //!
-//! The table never reads a state: it calls the step that it is handed, which must be pure, since it may be called again.
+//! The table never reads a state: it calls the step that it is handed, which must be pure, since it may be
+//! called again.
 
 mod chunk;
 mod grow;
@@ -55,7 +61,8 @@ pub(crate) struct TableStats {
     pub(crate) expired_reuses: u64,
 }
 
-/// The fast path of a step; small enough to be inlined at both call sites, unlike a closure that is called twice.
+/// The fast path of a step; small enough to be inlined at both call sites, unlike a closure that is called
+/// twice.
 pub(crate) trait FastPath {
     /// `None` where only the slow path will do.
     fn step(&self, word: Word) -> Option<FastStep>;
@@ -86,11 +93,11 @@ impl Table {
         self.shard(key).home_line(&self.ladder, key.tag)
     }
 
-    /// Runs the fast path on the state of `key` if that lies in `line`, and keeps the new state. `None`: nothing has been
-    /// done; call [`Table::update`].
+    /// Runs the fast path on the state of `key` if that lies in `line`, and keeps the new state. `None`:
+    /// nothing has been done; call [`Table::update`].
     ///
-    /// Any line is safe to hand in, since a key's state is in one place only and known by its tag; best is the one that
-    /// [`Table::line`] has just returned.
+    /// Any line is safe to hand in, since a key's state is in one place only and known by its tag; best is
+    /// the one that [`Table::line`] has just returned.
     #[inline(always)]
     pub(crate) fn update_fast(
         &self,

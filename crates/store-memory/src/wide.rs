@@ -1,8 +1,8 @@
 //! States of several numbers: maps behind locks, bounded by bytes.
 //!
-//! They are few against those of one word and dearer by themselves, so a lock around each part of them is good enough: here a decision
-//! does wait for another one on a key of the same part. Expired states are dropped a few at a time as new keys
-//! come, and first of all where room must be made.
+//! They are few against those of one word and dearer by themselves, so a lock around each part of them is
+//! good enough: here a decision does wait for another one on a key of the same part. Expired states are
+//! dropped a few at a time as new keys come, and first of all where room must be made.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -81,13 +81,14 @@ fn four_callers_bring_the_same_new_keys_and_each_key_admits_exactly_its_limit() 
     }
 }
 
-/// Row 8: a hundred per window, of a second and of a minute, while the clock goes on and four callers ask for more. A
-/// decision is of the window at whose end the quota is full again.
+/// Row 8: a hundred per window, of a second and of a minute, while the clock goes on and four callers ask for
+/// more. A decision is of the window at whose end the quota is full again.
 #[test]
 fn a_hundred_a_window_admit_exactly_a_hundred_in_each_as_windows_roll_under_four_callers() {
     const LIMIT: u64 = 100;
     const ASKED_IN_A_STEP: u64 = 400;
-    let first_hit = |span| Quota::new(LIMIT, Period::Span(span), Algorithm::FixedWindow { align: Align::FirstHit });
+    let first_hit =
+        |span| Quota::new(LIMIT, Period::Span(span), Algorithm::FixedWindow { align: Align::FirstHit });
     for span in [Duration::from_secs(1), Duration::from_secs(60)] {
         for quota in [Quota::fixed_window(LIMIT, span), first_hit(span)] {
             let (store, quota, clock) = (store(1 << 20), quota.expect("a quota"), ManualClock::at(NOON));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How messages and metrics call a store, such as `memory` or `redis at 127.0.0.1:6379`. Never holds a password.
+/// How messages and metrics call a store, such as `memory` or `redis at 127.0.0.1:6379`. Never holds a
+/// password.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoreName(Arc<str>);
 

@@ -1,7 +1,7 @@
 //! The reference model: a map behind one lock, so plain that it is believed by reading it.
 //!
-//! Every store must answer as this one does; the suite (feature `suite`) compares them. It forgets nothing, so that a state that a
-//! store drops too early shows. Not here: speed, a cap, or anything for production.
+//! Every store must answer as this one does; the suite (feature `suite`) compares them. It forgets nothing,
+//! so that a state that a store drops too early shows. Not here: speed, a cap, or anything for production.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The suite itself is tested: the model passes, and each known fault turns it red, by the law that it breaks.
+//! The suite itself is tested: the model passes, and each known fault turns it red, by the law that it
+//! breaks.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod faulty;
@@ -63,7 +64,8 @@ fn each_known_fault_turns_the_suite_red() {
 #[test]
 fn nodes_that_do_not_count_together_turn_the_suite_red() {
     let apart = [ModelStore::default(), ModelStore::default()];
-    let failure = suite::check_nodes(&suite::Parked, &apart, &options()).expect_err("each has slots of its own");
+    let failure =
+        suite::check_nodes(&suite::Parked, &apart, &options()).expect_err("each has slots of its own");
     assert_eq!(failure.law, SLOTS_AT_ONCE, "{failure}");
 }
 

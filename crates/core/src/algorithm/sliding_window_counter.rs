@@ -1,11 +1,11 @@
 //! Sliding window counter: two windows on the grid, the older weighted by its overlap and rounded down.
 //!
-//! `floor(previous × (window - elapsed) / window) + current + cost ≤ limit`. Three numbers a key whatever the limit; it
-//! assumes that the previous window was even, so an adversary gets just under twice the limit in a window, and an even
-//! client is sometimes refused early. A denied take changes nothing.
+//! `floor(previous × (window - elapsed) / window) + current + cost ≤ limit`. Three numbers a key whatever the
+//! limit; it assumes that the previous window was even, so an adversary gets just under twice the limit in a
+//! window, and an even client is sometimes refused early. A denied take changes nothing.
 //!
-//! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the count of the
-//! window before it.
+//! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the
+//! count of the window before it.
 
 use crate::bounds::MAX_COUNT;
 use crate::cost::Cost;

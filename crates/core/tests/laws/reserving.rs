@@ -77,15 +77,15 @@ proptest! {
         }
     }
 
-    /// I8 and the bounds of all algorithms: a world in which the call took what it used, and no more, would have let every later
-    /// request pass that passes here.
+    /// I8 and the bounds of all algorithms: a world in which the call took what it used, and no more, would
+    /// have let every later request pass that passes here.
     #[test]
     fn what_is_given_back_never_lets_more_pass_than_if_it_had_never_been_taken(
         plain in any_quota(), visits in any::visits(20), before in any::visits(5),
         (reserved, used, settled_after) in (1_u64..40, 0_u64..40, 0_usize..20),
     ) {
-        // A log of refusals charges the other world for other ones; a grid that begins anew with a full bucket, or with the first hit,
-        // begins at another time there.
+        // A log of refusals charges the other world for other ones; a grid that begins anew with a full
+        // bucket, or with the first hit, begins at another time there.
         let is_like = !matches!(
             plain.algorithm,
             Algorithm::SlidingWindowLog { log_denied: true }
@@ -122,7 +122,8 @@ proptest! {
         }
     }
 
-    /// And nothing is lost while nobody else comes: a bucket ends where it would have been, but for the part of a permit.
+    /// And nothing is lost while nobody else comes: a bucket ends where it would have been, but for the part
+    /// of a permit.
     #[test]
     fn what_is_given_back_to_a_bucket_that_nobody_else_uses_leaves_it_as_if_it_had_never_been_taken(
         plain in prop_oneof![any::token_bucket(), any::leaky(false), any::leaky(true)].prop_map(full_at_first),

@@ -1,8 +1,9 @@
-//! Where lines lie: chunks of a few groups, made one by one as they are needed and given back only with the whole table.
+//! Where lines lie: chunks of a few groups, made one by one as they are needed and given back only with the
+//! whole table.
 //!
-//! Chunks that a growth has emptied are used again by the next. That a chunk is never freed is what lets a reader that was
-//! held up look into any line without a lock: what it finds there may belong elsewhere by now, but it is always a
-//! line, and a key's tag tells whose slot it is.
+//! Chunks that a growth has emptied are used again by the next. That a chunk is never freed is what lets a
+//! reader that was held up look into any line without a lock: what it finds there may belong elsewhere by
+//! now, but it is always a line, and a key's tag tells whose slot it is.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -10,7 +11,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::line::Line;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex};
 
-/// Lines that share a lock, that move together, and in which a key that finds its home full looks first for a place.
+/// Lines that share a lock, that move together, and in which a key that finds its home full looks first for a
+/// place.
 pub(crate) const GROUP_LINES: usize = if cfg!(loom) { 2 } else { 16 };
 pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 pub(crate) const CHUNK_LINES: usize = GROUP_LINES * CHUNK_GROUPS;
@@ -43,7 +45,8 @@ struct Stock {
 impl Chunks {
     /// Room for a table of up to `most` chunks.
     pub(crate) fn new(most: usize) -> Self {
-        // One place more for what the last group cannot hold; while growing two tables overlap by a few chunks.
+        // One place more for what the last group cannot hold; while growing two tables overlap by a few
+        // chunks.
         let map = || (0..=most).map(|_| AtomicPtr::default()).collect();
         let numbers = || (0..=most).map(|_| 0).collect();
         Self {
@@ -67,14 +70,15 @@ impl Chunks {
     )]
     pub(crate) fn line(&self, generation: usize, line: usize) -> Option<&Line> {
         let chunk = self.maps[generation & 1].get(line / CHUNK_LINES)?.load(Acquire);
-        // SAFETY: a pointer in a map is null or that of a chunk in `all`, which was made before the pointer was stored (Acquire
-        // here, Release there), and which is neither moved nor freed before `self` is; all that is in a chunk is atomic.
+        // SAFETY: a pointer in a map is null or that of a chunk in `all`, which was made before the pointer
+        // was stored (Acquire here, Release there), and which is neither moved nor freed before `self` is;
+        // all that is in a chunk is atomic.
         let chunk = unsafe { chunk.as_ref() }?;
         Some(&chunk[line % CHUNK_LINES])
     }
 
-    /// As [`Chunks::line`]; makes the chunk where there is none yet, unless `is_wanted`, asked while nobody else can
-    /// make or release one, says that the place is out of use.
+    /// As [`Chunks::line`]; makes the chunk where there is none yet, unless `is_wanted`, asked while nobody
+    /// else can make or release one, says that the place is out of use.
     pub(crate) fn line_or_make(
         &self,
         generation: usize,
@@ -101,8 +105,8 @@ impl Chunks {
         self.line(generation, line)
     }
 
-    /// Takes the emptied chunk in which `line` lies out of a generation, for use by another; then runs `after`, before
-    /// anybody else can make or release one.
+    /// Takes the emptied chunk in which `line` lies out of a generation, for use by another; then runs
+    /// `after`, before anybody else can make or release one.
     pub(crate) fn release(&self, generation: usize, line: usize, after: impl FnOnce()) {
         let mut stock = self.stock.lock();
         let (parity, at) = (generation & 1, line / CHUNK_LINES);

@@ -1,8 +1,9 @@
 //! Making room, a group of lines at a time: clearing expired states away, and moving to a larger table.
 //!
-//! One new key in two looks whether its shard is above three quarters and a bit. If so it clears the expired states of one group; only
-//! where that frees less than a quarter of the group does the shard begin to grow, so that a stream of short-lived keys
-//! is answered by tidying up. From then on one new key in two moves one group, which is five times faster than the keys come in.
+//! One new key in two looks whether its shard is above three quarters and a bit. If so it clears the expired
+//! states of one group; only where that frees less than a quarter of the group does the shard begin to grow,
+//! so that a stream of short-lived keys is answered by tidying up. From then on one new key in two moves one
+//! group, which is five times faster than the keys come in.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,8 +1,8 @@
 //! A cache line of the table: three slots, and what else must be known of them.
 //!
-//! A slot is one 128-bit word: the state's value, its expiry and the low half of its key's tag, so that one compare-and-swap
-//! changes a state only while it is still the state of that key. The high half of the tag stands beside it. Zero is an
-//! empty slot (a tag's low half is never 0).
+//! A slot is one 128-bit word: the state's value, its expiry and the low half of its key's tag, so that one
+//! compare-and-swap changes a state only while it is still the state of that key. The high half of the tag
+//! stands beside it. Zero is an empty slot (a tag's low half is never 0).
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -34,12 +34,13 @@ pub(crate) struct Found<'a> {
 }
 
 impl Line {
-    /// The slot of `tag` and what is in it, if a first look finds it in this line. Its two halves may have been read one after the
-    /// other, so what was found must be confirmed: by swapping it, or by another look at it.
+    /// The slot of `tag` and what is in it, if a first look finds it in this line. Its two halves may have
+    /// been read one after the other, so what was found must be confirmed: by swapping it, or by another look
+    /// at it.
     #[inline(always)]
     pub(crate) fn glance(&self, in_line: InLine, tag: u64) -> Option<(&AtomicU128, u128)> {
-        // A guess at the slot without a branch: which slot a key has is not to be foretold, and a wrong guess of the processor's
-        // costs more than all the rest of this.
+        // A guess at the slot without a branch: which slot a key has is not to be foretold, and a wrong guess
+        // of the processor's costs more than all the rest of this.
         let is_at = |slot: usize| in_line.low_half(&self.slots[slot]) == tag as u32;
         let (is_at_1, is_at_2) = (is_at(1), is_at(2));
         let slot = if is_at_2 { 2 } else { usize::from(is_at_1) };

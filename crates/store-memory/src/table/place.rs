@@ -59,8 +59,9 @@ pub(super) fn settle(
     }
 }
 
-/// How gladly a slot is given away; the least goes first. All counts of one window end together: there the value tells who
-/// has used least, so that a flood of keys that come once drops its own and not the count of one who has used up his limit.
+/// How gladly a slot is given away; the least goes first. All counts of one window end together: there the
+/// value tells who has used least, so that a flood of keys that come once drops its own and not the count of
+/// one who has used up his limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Empty,

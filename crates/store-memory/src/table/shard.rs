@@ -1,10 +1,12 @@
 //! One of the tables of the table: its size, where a tag has its home, and who may put keys where.
 //!
-//! Lines are in the order of the tags that have their home in them, so a shard grows by moving one group of lines after
-//! another from the table of one [generation](Ladder) to that of the next, which is a quarter larger. Which groups have been
-//! moved is one number beside the generation; both are one atomic word, and a tag's home follows from it.
+//! Lines are in the order of the tags that have their home in them, so a shard grows by moving one group of
+//! lines after another from the table of one [generation](Ladder) to that of the next, which is a quarter
+//! larger. Which groups have been moved is one number beside the generation; both are one atomic word, and a
+//! tag's home follows from it.
 //!
-//! A key lies in its home or in one of the next lines around its group; a group that is full spills over into the next ones.
+//! A key lies in its home or in one of the next lines around its group; a group that is full spills over into
+//! the next ones.
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -12,8 +14,9 @@ use super::chunk::{CHUNK_GROUPS, CHUNK_LINES, Chunks, GROUP_LINES};
 use super::line::{Found, Line, SLOTS};
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
-/// Groups that a key may lie in: that of its home, and those into which it spills over. 768 slots: where growth ends, at 82 of a
-/// hundred slots in use, that so many are all full is five and a half standard deviations away.
+/// Groups that a key may lie in: that of its home, and those into which it spills over. 768 slots: where
+/// growth ends, at 82 of a hundred slots in use, that so many are all full is five and a half standard
+/// deviations away.
 pub(crate) const SPILL_GROUPS: usize = if cfg!(loom) { 4 } else { 16 };
 
 /// Lines of a shard, by generation.
@@ -123,8 +126,8 @@ impl Shard {
         self.chunks.line(home.generation, home.line)
     }
 
-    /// The slot of `tag`. `None` is certain only while the home's group is locked and the home still right; else the key
-    /// may be on its way to another place.
+    /// The slot of `tag`. `None` is certain only while the home's group is locked and the home still right;
+    /// else the key may be on its way to another place.
     pub(crate) fn find(&self, home: Home, tag: u64) -> Option<Found<'_>> {
         let line = self.chunks.line(home.generation, home.line)?;
         if let Some(found) = line.find(tag) {
@@ -182,7 +185,8 @@ fn part(tag: u64, lines: usize) -> usize {
     ((u128::from(tag) * lines as u128) >> 64) as usize
 }
 
-/// Bits of a stage's word for its lines, and as many for those that have been moved; the rest is the generation.
+/// Bits of a stage's word for its lines, and as many for those that have been moved; the rest is the
+/// generation.
 const STAGE_BITS: u32 = 28;
 const STAGE_MASK: u64 = (1 << STAGE_BITS) - 1;
 

@@ -69,8 +69,8 @@ pub(super) fn together_charges_all_or_nobody<S: Store>(
     })
 }
 
-/// Batches over three limits in every order, mixed with takes on their own, never pass any of the limits, and what is
-/// left of each is exactly what was not admitted.
+/// Batches over three limits in every order, mixed with takes on their own, never pass any of the limits, and
+/// what is left of each is exactly what was not admitted.
 pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -144,8 +144,9 @@ pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
     })
 }
 
-/// Callers that reserve ahead, two counters at a time, and let some of it go: each promised instant is one caller's, and what was
-/// refused by one counter is left in the other. Not for stores without buckets, which have nothing to promise.
+/// Callers that reserve ahead, two counters at a time, and let some of it go: each promised instant is one
+/// caller's, and what was refused by one counter is left in the other. Not for stores without buckets, which
+/// have nothing to promise.
 pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -157,7 +158,8 @@ pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     }
     let many = u64::from(options.takes) * options.threads as u64;
     let fail = |error: tollgate_core::QuotaError| Failure { law: LAW, details: error.to_string() };
-    // One permit a second and as many at once as a second brings; within `max_wait` a quarter of all finds a place.
+    // One permit a second and as many at once as a second brings; within `max_wait` a quarter of all finds a
+    // place.
     let narrow = Quota::token_bucket(1, Duration::from_secs(1)).map_err(fail)?;
     let (wide, places) = (slow_quota(LAW, many + 1, options)?, many / 4);
     let max_wait = Duration::from_secs(places - 1);

@@ -54,8 +54,8 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
     .collect()
 }
 
-/// For checks that count: a quota of `limit` that gives nothing back within any test, and counts no refusal. A bucket; a sliding
-/// window counter for stores that cannot count a bucket.
+/// For checks that count: a quota of `limit` that gives nothing back within any test, and counts no refusal.
+/// A bucket; a sliding window counter for stores that cannot count a bucket.
 pub(super) fn slow(limit: u64, options: &Options) -> Result<Quota, tollgate_core::QuotaError> {
     let days = |n: u64| Duration::from_secs(n * 86_400);
     if options.unsupported.contains(&"token_bucket") {

@@ -32,7 +32,8 @@ enum Step {
         holder: u128,
     },
     Advance(Duration),
-    /// To the instant at which, by the last decision, a slot lapses (or `all` have), or a microsecond before or after it.
+    /// To the instant at which, by the last decision, a slot lapses (or `all` have), or a microsecond before
+    /// or after it.
     Meet {
         all: bool,
         off_us: i64,
@@ -108,8 +109,9 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
         })
 }
 
-/// Callers that acquire at once, on every one of `nodes`, which count together: exactly as many get a slot as there are.
-/// While these hold theirs one more is denied, and once they have released them all slots are free again.
+/// Callers that acquire at once, on every one of `nodes`, which count together: exactly as many get a slot as
+/// there are. While these hold theirs one more is denied, and once they have released them all slots are free
+/// again.
 pub(super) fn holders_at_once_are_never_more_than_the_slots<S: Store>(
     executor: &impl Executor,
     nodes: &[S],

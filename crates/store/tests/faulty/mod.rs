@@ -309,7 +309,8 @@ impl Store for Faulty {
             Fault::SlotsNeverLapse => with(slots.limit(), Quota::LONGEST_PERIOD),
             Fault::OneSlotTooMany if is_checked => with(slots.limit() + 1, slots.ttl()),
             Fault::AcquireIsNotAtomic if is_checked => {
-                // Asks whether a slot is free, and takes one in a second step that another caller may come before.
+                // Asks whether a slot is free, and takes one in a second step that another caller may come
+                // before.
                 let free = tollgate_store::block_on(model.acquire(key, slots, holder, now))?;
                 if !free.is_admitted() {
                     return Ok(free);

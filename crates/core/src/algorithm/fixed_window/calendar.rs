@@ -1,7 +1,7 @@
 //! Which window an instant lies in: on the grid of the Unix epoch, or in the units of a time zone.
 //!
-//! A day of a time zone has 23 or 25 hours where its clocks are set. Working that out takes microseconds, so the window
-//! asked for last is kept: a memo of a pure function of the instant.
+//! A day of a time zone has 23 or 25 hours where its clocks are set. Working that out takes microseconds, so
+//! the window asked for last is kept: a memo of a pure function of the instant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
