@@ -15,7 +15,7 @@ pub(crate) mod total;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// One counter a window; counts every hit, also refused ones. At most 2L around an edge.
+    /// One counter per window, which counts every hit, also denied ones. At most 2L around an edge.
     FixedWindow {
         /// Where windows begin.
         align: Align,
@@ -29,7 +29,7 @@ pub enum Algorithm {
     SlidingWindowCounter,
     /// Every admitted instant: exactly L in any window.
     SlidingWindowLog {
-        /// Refused takes are logged too, so that a client that does not back off stays refused.
+        /// Denied takes are logged too, so that a client that does not back off stays denied.
         log_denied: bool,
     },
     /// Permits come back at a steady rate up to `burst`. At most burst + L a window.

@@ -1,8 +1,8 @@
 //! Quota, cost, time, decision, and each algorithm as a pure step.
 //!
 //! `(state, cost, now) -> (state, decision)`: same inputs, same outputs, on every platform. Reads no clock,
-//! takes no lock, does no I/O, uses no float in a decision. Not here: where a state is kept (`store`), which
-//! quota applies to a request (`policy`).
+//! takes no lock, does no I/O, uses no float in a decision.
+//! Not here: where a state is kept (`store`), which quota applies to a request (`policy`).
 
 mod algorithm;
 mod bounds;

@@ -40,10 +40,10 @@ pub struct Quota {
 }
 
 /// Where a quota's counters live when several nodes run. The arithmetic is the same; a store that only one
-/// node uses need not know.
+/// node uses ignores this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// In the store: every decision asks it.
+    /// In the store, with a call per decision.
     #[default]
     Exact,
     /// In the store, which hands out permits ahead of time.

@@ -3,11 +3,11 @@
 //! A rate of L permits per P nanoseconds has the interval T = P/L, which is rarely whole. Counting time in
 //! units of 1/`scale` ns with `scale` = L/gcd(L, P) makes T exactly `interval` = P/gcd(L, P) units, so that
 //! GCRA needs only whole numbers and never drifts. Units are kept modulo 2^62: what matters is the distance
-//! between two instants, and [`Expiry`](crate::Expiry) tells an old state from a young one.
+//! between two instants, and [`Expiry`](crate::Expiry) distinguishes old states from young ones.
 
 use crate::time::NANOS_PER_SECOND;
 
-/// The longest span that one quota may have to tell apart, in units: a quarter of the modulus, so that an
+/// The longest span that one quota has to distinguish, in units: a quarter of the modulus, so that an
 /// instant known to a few seconds is never mistaken for another.
 pub(crate) const MAX_UNITS: u64 = 1 << 60;
 
@@ -161,7 +161,7 @@ mod tests {
         ) {
             prop_assume!(limit <= period_ns); // up to 10^9 a second
             let Some(units) = Units::new(limit, period_ns, burst) else {
-                // Only a bucket that takes decades to fill is refused.
+                // Only a bucket that takes decades to fill is rejected.
                 let fill_ns = u128::from(period_ns) * u128::from(burst) / u128::from(limit);
                 prop_assert!(fill_ns > u128::from(30 * 365 * 86_400 * NANOS_PER_SECOND));
                 return Ok(());

@@ -1,9 +1,9 @@
 //! A quota's step as plain numbers, for stores that repeat it elsewhere: in a script, on another machine.
 //!
 //! Such a store keeps states in its own form, changes them by its own arithmetic, and turns a state into a
-//! [`Word`] or a [`Wide`] to have the answers worked out here. What it needs for that, and no more: spans in
-//! units, thresholds, and both directions between its numbers and our states. Not here: how a store counts
-//! (its scripts), or that it does so rightly (the suite of `store`).
+//! [`Word`] or a [`Wide`] to get its decisions from here. It needs spans in units, thresholds, and the
+//! conversions between its numbers and our states.
+//! Not here: how a store counts (its scripts), or that it does so correctly (the suite of `store`).
 
 use std::time::Duration;
 
@@ -26,9 +26,9 @@ pub enum StepParams<'a> {
     /// One instant, at which the key is full again: token bucket with continuous refill, and both leaky
     /// buckets.
     Bucket(BucketParams<'a>),
-    /// Hits, and the end of the window under way.
+    /// Hits, and the end of the current window.
     Window(WindowParams<'a>),
-    /// So many in all, of which none comes back.
+    /// A stock of permits that never come back.
     Total {
         /// How many.
         stock: u64,
@@ -181,7 +181,7 @@ impl WindowParams<'_> {
         self.window.around(now.as_nanos())
     }
 
-    /// The state of a key with so many hits in a window that ends at `end_ns`.
+    /// The state of a key with `hits` hits in a window that ends at `end_ns`.
     #[must_use]
     pub fn word(&self, hits: u64, end_ns: u64) -> Word {
         FixedWindow::word(hits, end_ns)
@@ -255,8 +255,8 @@ impl CellParams<'_> {
     }
 
     /// The state of a key whose latest cell is `newest` (cells are numbered since the Unix epoch) and that
-    /// took so many permits in each of these cells, by cells of `cell_ns`, of which so many count: those of
-    /// this quota, or those it had before.
+    /// took permits in the cells of `taken`: pairs of number and permits. Cells are `cell_ns` long and
+    /// `counted` of them count: those of this quota, or those it had before.
     #[must_use]
     pub fn state(cell_ns: u64, counted: u64, newest: u64, taken: &[(u64, u64)]) -> Wide {
         SlidingWindow::state(cell_ns, counted, newest, taken)
@@ -324,7 +324,7 @@ impl LogParams<'_> {
         self.0.log_denied
     }
 
-    /// The state of a key that took so many permits at each of these instants, in ns, oldest first.
+    /// The state of a key that took permits at these instants: pairs of ns and permits, oldest first.
     #[must_use]
     pub fn state(taken: &[(u64, u64)]) -> Wide {
         SlidingWindowLog::state(taken)

@@ -117,7 +117,7 @@ fn a_bucket_of_four_that_gets_two_a_second() {
     );
 }
 
-/// Row 136, figure of four a minute: 1:00:00 one taken, 1:00:05 three taken, 1:00:20 refused, 1:01:00 full
+/// Row 136, figure of four a minute: 1:00:00 one taken, 1:00:05 three taken, 1:00:20 denied, 1:01:00 full
 /// again.
 #[test]
 fn a_bucket_of_four_that_gets_four_a_minute() {

@@ -164,7 +164,7 @@ fn a_clock_that_steps_back_gives_nothing_away() {
 fn what_is_given_back_can_be_taken_again() {
     let quota = fixed(3, MINUTE);
     let mut state = play(&quota, &[(0, 3, admit(0)), (0, 1, deny(60_000))]);
-    // The refused hit is counted: two come back, one is free.
+    // The denied hit is counted: two come back, one is free.
     assert_eq!(quota.give_back(&mut state, Cost(2), at(0)).remaining(), 1);
     play_on(&quota, &mut state, &[(1, 1, admit(0)), (1, 1, deny(59_999))]);
 }
@@ -246,7 +246,7 @@ fn only_the_grid_has_a_calendar() {
         Algorithm::SlidingWindowCounter,
         Algorithm::SlidingWindowLog { log_denied: false },
     ] {
-        let refused = Quota::new(1, period(), algorithm.clone());
-        assert!(matches!(refused, Err(QuotaError::Unsupported { .. })), "{algorithm:?}");
+        let rejected = Quota::new(1, period(), algorithm.clone());
+        assert!(matches!(rejected, Err(QuotaError::Unsupported { .. })), "{algorithm:?}");
     }
 }

@@ -19,7 +19,7 @@ fn queue(limit: u64, capacity: u64, delay_after: u64) -> Quota {
     Quota::new(limit, Period::Span(SECOND), algorithm).expect("a queue")
 }
 
-/// Rows 11 and 13: one leaves every 10 ms whatever comes; a full bucket refuses, and no burst passes.
+/// Rows 11 and 13: one leaves every 10 ms whatever comes; a full bucket denies, and no burst passes.
 #[test]
 fn one_leaves_every_ten_milliseconds() {
     play(
@@ -59,7 +59,7 @@ fn the_outflow_is_steady_whatever_the_arrivals() {
     }
 }
 
-/// Row 27: the exact wait for the place in the queue; a refusal tells the wait that it would have had, and
+/// Row 27: the exact wait for the place in the queue; a denial says the wait that it would have had, and
 /// changes nothing.
 #[test]
 fn a_refusal_tells_the_wait_that_it_would_have_had() {
@@ -67,16 +67,16 @@ fn a_refusal_tells_the_wait_that_it_would_have_had() {
     let mut state = play(&quota, &[(0, 1, admit(2)), (0, 1, delay(100)), (0, 1, delay(200))]);
     let before = state.clone();
     for ms in [0, 30, 99] {
-        let refused = quota.take(&mut state, Cost::ONE, at(ms));
-        assert!(!refused.is_admitted());
-        assert_eq!(refused.delay(), Duration::from_millis(300 - ms), "at {ms} ms");
+        let denied = quota.take(&mut state, Cost::ONE, at(ms));
+        assert!(!denied.is_admitted());
+        assert_eq!(denied.delay(), Duration::from_millis(300 - ms), "at {ms} ms");
         assert_eq!(state, before);
     }
     assert_eq!(quota.take(&mut state, Cost::ONE, at(100)).delay(), Duration::from_millis(200));
     play(&quota, &[(0, 4, never())]);
 }
 
-/// A16: the first so many pass at once, the rest wait for their turn less those. (`burst=4 delay=2`
+/// A16: the first few pass at once, the rest wait for their turn less those. (`burst=4 delay=2`
 /// elsewhere.)
 #[test]
 fn so_many_pass_without_a_delay() {
@@ -96,7 +96,7 @@ fn so_many_pass_without_a_delay() {
     play(&queue(10, 3, 3), &[(0, 1, admit(2)), (0, 1, admit(1)), (0, 1, admit(0)), (0, 1, deny(100))]);
 }
 
-/// Row 25: ok, when to act; refused leaves the state as it was; more than the burst is never granted.
+/// Row 25: ok, when to act; a denial leaves the state as it was; more than the burst is never granted.
 #[test]
 fn a_reservation_is_granted_for_the_first_instant_or_not_at_all() {
     let quota = Quota::token_bucket(10, SECOND).expect("a bucket");
@@ -122,7 +122,7 @@ fn a_reservation_is_granted_for_the_first_instant_or_not_at_all() {
         );
         assert_eq!(reservation.permits, permits);
         if !reservation.granted {
-            assert_eq!(reservation.word, word, "refused leaves the state unchanged");
+            assert_eq!(reservation.word, word, "a denial leaves the state unchanged");
         }
         word = reservation.word;
     }

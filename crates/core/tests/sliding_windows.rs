@@ -126,8 +126,8 @@ fn at_one_minute_the_cell_of_0_00_is_dropped_and_that_of_1_00_taken_in() {
 #[test]
 fn a_window_that_does_not_divide_into_its_cells_is_a_fault() {
     let window = Duration::from_nanos(1_000_000_001);
-    let refused = Quota::new(1, Period::Span(window), Algorithm::SlidingWindow { cells: 10 });
-    let error = refused.expect_err("uneven");
+    let rejected = Quota::new(1, Period::Span(window), Algorithm::SlidingWindow { cells: 10 });
+    let error = rejected.expect_err("uneven");
     assert_eq!(error, QuotaError::UnevenCells { window, cells: 10 });
     assert_eq!(
         error.to_string(),
@@ -143,7 +143,7 @@ fn a_window_that_does_not_divide_into_its_cells_is_a_fault() {
     ));
 }
 
-/// Row 22: purge, sum, refuse at the limit, else count; a refusal counts nothing.
+/// Row 22: purge, sum, deny at the limit, else count; a denied take counts nothing.
 #[test]
 fn a_refused_take_uses_nothing() {
     let rows =
@@ -180,7 +180,7 @@ fn permits_given_back_free_the_oldest_cells_first() {
     play_on(&quota, &mut state, &[(600, 5, admit(0)), (1_100, 1, deny(500)), (1_600, 5, admit(0))]);
 }
 
-/// Row 142: 2 a minute. The take at 1:00:50 is refused; where it is logged, it still counts at 1:01:40.
+/// Row 142: 2 a minute. The take at 1:00:50 is denied; where it is logged, it still counts at 1:01:40.
 #[test]
 fn two_a_minute_by_log() {
     let hour = 3_600_000;
@@ -190,7 +190,7 @@ fn two_a_minute_by_log() {
         &[
             (hour + 1_000, 1, admit(1)),
             (hour + 30_000, 1, admit(0)),
-            (hour + 50_000, 1, deny(40_000)), // refused, but logged: fits at 1:01:30, when 0:30 is out
+            (hour + 50_000, 1, deny(40_000)), // denied, but logged: fits at 1:01:30, when 0:30 is out
             (hour + 100_000, 1, admit(0)),    // 1:01:40 sees 1:00:50 only
         ],
     );

@@ -171,7 +171,7 @@ fn timed_once<T>(once: impl FnOnce() -> T) -> Duration {
     processor_time().saturating_sub(start)
 }
 
-/// As [`each`], for writing to every page of so many bytes that the program never had.
+/// As [`each`], for writing to every page of `bytes` bytes of fresh memory.
 fn fresh_memory(bytes: usize) -> ([Duration; 5], [usize; 2]) {
     const PAGE: usize = 4096;
     let mut memory = vec![0_u8; bytes];

@@ -1,4 +1,4 @@
-//! What a counter is called in the table: 67 bits of a keyed hash of its key.
+//! The name of a counter in the table: 67 bits of a keyed hash of its key.
 //!
 //! The table keeps no key, so the hash *is* the identity, and two keys that hash alike would share a counter.
 //! The hash is multilinear: from every seventh byte of the key on a word c₁, c₂, … of 8 bytes is read, the
@@ -32,8 +32,8 @@ const CHARACTER: usize = 7;
 /// Most words of a key that is hashed directly.
 const CHARACTERS: usize = 36;
 const LONGEST_DIRECT: usize = CHARACTER * CHARACTERS;
-/// Longest key that is hashed in line.
-const USUAL: usize = 5 * CHARACTER;
+/// Longest key whose hash is inlined.
+const LONGEST_INLINE: usize = 5 * CHARACTER;
 
 /// The name of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -80,12 +80,12 @@ impl KeyHasher {
     #[inline(always)]
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
         match key.len() {
-            length @ 8..=USUAL => name(self.lengths[length].wrapping_add(self.few_words(key))),
-            _ => self.hash_unusual(key),
+            length @ 8..=LONGEST_INLINE => name(self.lengths[length].wrapping_add(self.few_words(key))),
+            _ => self.hash_other(key),
         }
     }
 
-    /// As [`Self::words`] for 8 to [`USUAL`] bytes, without a loop.
+    /// As [`Self::words`] for 8 to [`LONGEST_INLINE`] bytes, without a loop.
     #[inline]
     fn few_words(&self, key: &[u8]) -> u128 {
         let times = |place: usize, word: u64| self.multipliers[place].wrapping_mul(u128::from(word));
@@ -102,7 +102,7 @@ impl KeyHasher {
     }
 
     #[inline(never)]
-    fn hash_unusual(&self, key: &[u8]) -> KeyHash {
+    fn hash_other(&self, key: &[u8]) -> KeyHash {
         let sum = match key.len() {
             0..8 => {
                 let mut word = [0_u8; 8];
@@ -219,7 +219,7 @@ mod tests {
     fn a_key_of_usual_length_has_the_same_name_with_and_without_the_loop() {
         let hasher = KeyHasher::new(HashKey::Fixed(3));
         let key: Vec<u8> = (0..=255).collect();
-        for length in 8..=USUAL {
+        for length in 8..=LONGEST_INLINE {
             for at in [0, 1, 40, 256 - length] {
                 let key = &key[at..at + length];
                 assert_eq!(hasher.few_words(key), hasher.words(key), "length {length}");

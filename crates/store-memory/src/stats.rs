@@ -1,4 +1,4 @@
-//! What a store says of itself, for metrics.
+//! The store's statistics, for metrics.
 
 /// A reading of the store's counters. They are read one after another, so that they may differ by what
 /// happened meanwhile.

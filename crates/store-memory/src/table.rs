@@ -20,8 +20,8 @@
 //! change of state, with the same value and expiry. That is some orders below the chance that two keys have
 //! the same name ([`crate::hash`]).
 //!
-//! The table never reads a state: it calls the step that it is handed, which must be pure, since it may be
-//! called again.
+//! The table never interprets a state: it calls the given step, which must be pure, since it may be called
+//! again.
 
 mod chunk;
 mod grow;
@@ -33,16 +33,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate_core::{Decision, FastStep, Timestamp, Word, WordStep};
 
-use crate::atomic128::look_at_the_processor;
+use crate::atomic128::detect_processor;
 use crate::hash::KeyHash;
 use crate::sync::{AtomicU128, InLine};
 use chunk::CHUNK_BYTES;
 pub(crate) use line::Line;
 use line::{EMPTY, Found, low_half, pack, unpack};
-use place::Settled;
+use place::Placed;
 use shard::{Ladder, Shard};
 
-/// 2^3: what they tell apart is part of a key's identity.
+/// 2^3: the shard of a key is part of its identity.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Table {
     in_line: Option<InLine>,
 }
 
-/// What a table says of itself.
+/// The part of the store's statistics that is about the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableStats {
     pub(crate) used: u64,
@@ -68,7 +68,7 @@ pub(crate) trait FastPath {
     fn step(&self, word: Word) -> Option<FastStep>;
 }
 
-/// The lines of up to this many keys are fetched at once.
+/// The lines of up to this many keys are prefetched together.
 pub(crate) const BATCH: usize = 16;
 
 impl Table {
@@ -76,7 +76,7 @@ impl Table {
     pub(crate) fn new(max_bytes: u64) -> Self {
         let most =
             usize::try_from(max_bytes / SHARDS as u64 / CHUNK_BYTES).unwrap_or(usize::MAX).clamp(1, 1 << 20);
-        look_at_the_processor();
+        detect_processor();
         let ladder = Ladder::new(most);
         let shards = Box::new([(); SHARDS].map(|()| Shard::new(&ladder, most)));
         Self { shards, ladder, in_line: InLine::if_possible() }
@@ -145,7 +145,7 @@ impl Table {
         shard.find(shard.home(&self.ladder, key.tag), key.tag).is_some()
     }
 
-    /// The state of `key`; the fresh one where there is none.
+    /// The state of `key`; a fresh one if it has no state.
     pub(crate) fn get(&self, key: KeyHash) -> Word {
         let shard = self.shard(key);
         let home = shard.home(&self.ladder, key.tag);
@@ -201,19 +201,19 @@ impl Table {
             return decision;
         }
         let is_at_the_cap = self.ladder.is_last(shard.stage().generation);
-        let settled = place::settle(shard, home, tag, word, is_at_the_cap, now);
-        if settled == Settled::InEmpty {
+        let placed = place::place(shard, home, tag, word, is_at_the_cap, now);
+        if placed == Placed::InEmpty {
             shard.used.fetch_add(1, Relaxed);
         }
         drop(guard);
-        if settled == Settled::InEmpty {
-            grow::keep_up(shard, &self.ladder, tag, now);
+        if placed == Placed::InEmpty {
+            grow::do_upkeep(shard, &self.ladder, tag, now);
         }
         decision
     }
 }
 
-/// A swap was lost: goes on with what is there instead, while that is of the same key.
+/// A swap was lost: tries again with the new state, as long as it is of the same key.
 #[cold]
 #[inline(never)]
 fn update_again(

@@ -81,7 +81,7 @@ fn four_callers_bring_the_same_new_keys_and_each_key_admits_exactly_its_limit() 
     }
 }
 
-/// Row 8: a hundred per window, of a second and of a minute, while the clock goes on and four callers ask for
+/// Row 8: a hundred per window, of a second and of a minute, while time passes and four callers ask for
 /// more. A decision is of the window at whose end the quota is full again.
 #[test]
 fn a_hundred_a_window_admit_exactly_a_hundred_in_each_as_windows_roll_under_four_callers() {

@@ -49,7 +49,7 @@ pub enum StoreError {
         waited: Duration,
     },
     /// The store answered with an error: no permit was taken.
-    #[error("store {store} refused: {reason}; no permit was taken")]
+    #[error("store {store} answered with an error: {reason}; no permit was taken")]
     Refused {
         /// Which store.
         store: StoreName,

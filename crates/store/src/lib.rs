@@ -1,8 +1,8 @@
 //! What a store of counters must do; the suite and the reference model that every store is held to.
 //!
 //! A store keeps one state per key and decides atomically: batch in, decisions out. It knows nothing of
-//! rules; it is handed the [`Quota`] with every take and never reads a state's bits itself. Not here: any
-//! store for production. `store-memory` and its siblings each implement [`Store`].
+//! rules; it is handed the [`Quota`] with every take and never reads a state's bits itself.
+//! Not here: any store for production. `store-memory` and its siblings each implement [`Store`].
 
 mod error;
 mod model;

@@ -1,9 +1,9 @@
 //! The suite that every store is held to: random histories compared answer by answer with
 //! [`ModelStore`](crate::ModelStore), shrunk when they differ, and checks with many callers at once.
 //!
-//! For tests of store crates (feature `suite`). Not here: what the right arithmetic is (`core` and its oracle
-//! say that) and speed. That the suite would notice is itself tested: `tests/mutations.rs` breaks the model
-//! in known ways, and each must turn it red.
+//! For tests of store crates (feature `suite`).
+//! Not here: what the right arithmetic is (`core` and its oracle say that) and speed. That the suite would
+//! notice is itself tested: `tests/mutations.rs` breaks the model in known ways, and each must turn it red.
 //!
 //! ```
 //! use tollgate_store::{ModelStore, suite};
@@ -66,7 +66,7 @@ pub struct Options {
     /// A hold is promised permits that are not there yet, where the quota can; else all holds of histories
     /// are for now.
     pub promises: bool,
-    /// A fixed window counts each hit that it refuses, and goes on to its end when all of its hits were given
+    /// A fixed window counts each hit that it denies, and keeps its end when all of its hits were given
     /// back. Else histories give nothing back to a window that is past its limit, and one that is empty again
     /// is forgotten by the store and by the model.
     pub whole_windows: bool,

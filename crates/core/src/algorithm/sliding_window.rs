@@ -156,7 +156,7 @@ impl SlidingWindow {
         state.cells[SUM]
     }
 
-    /// The rule had other cells: each goes on as counted in our cell that holds its last instant.
+    /// The rule had other cells: each counts in our cell that its last instant lies in.
     #[cold]
     fn recut(&self, state: &mut Wide, now: Timestamp) {
         let mut old = std::mem::take(&mut state.cells);

@@ -1,8 +1,8 @@
 //! Sliding window log: every admitted instant, so exactly the limit in any window (now - window, now].
 //!
 //! A take exactly one window after another no longer sees it. Takes of one instant share an entry; there are
-//! never more entries than the limit (plus one where refused takes are logged too). A denied take changes
-//! nothing, but with `log_denied`, where a client that does not back off stays refused. Giving back empties
+//! never more entries than the limit (plus one where denied takes are logged too). A denied take changes
+//! nothing, except with `log_denied`, where a client that does not back off stays denied. Giving back empties
 //! the oldest entries first: the bound then holds whichever take is undone.
 //!
 //! The cells: a tag, where the first entry stands, the sum of all entries, then pairs of instant in ns and

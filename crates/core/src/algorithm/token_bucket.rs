@@ -218,12 +218,13 @@ impl TokenBucket {
 
     /// Adds `cost` to the debt whether it fits or not.
     pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        // A TAT beyond what an expiry can say would look like another rate's.
         let latest_ns = Expiry::LATEST.as_nanos().saturating_sub(now.as_nanos());
         let owed = self
             .written_debt(self.debt(word, now))
             .saturating_add(self.units.of_permits(cost.permits()))
             .min(MAX_DEBT)
-            .min(latest_ns.saturating_mul(self.units.scale())); // a later one could not be told from another rate's
+            .min(latest_ns.saturating_mul(self.units.scale()));
         self.owing(owed, now)
     }
 

@@ -43,7 +43,8 @@ impl Quota {
     /// let mut state = share.fresh();
     /// assert_eq!(share.take(&mut state, Cost(2), noon).remaining(), 0); // ten at once, over four nodes
     /// let denied = share.take(&mut state, Cost(1), noon);
-    /// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_millis(400))); // 10 a second, over four nodes
+    /// // Ten a second, over four nodes.
+    /// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_millis(400)));
     /// assert_eq!(Quota::fixed_window(3, Duration::from_secs(60))?.share_of(8).limit(), 1);
     /// # Ok::<(), QuotaError>(())
     /// ```

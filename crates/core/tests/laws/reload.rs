@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!(decision.is_admitted(), used < lower);
     }
 
-    /// Windows count permits whatever the limit, so the state goes on as it is.
+    /// Windows count permits whatever the limit, so the state stays as it is.
     #[test]
     fn counts_survive_a_change_of_limit_in_windows(
         plain in prop_oneof![

@@ -18,17 +18,17 @@ pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 pub(crate) const CHUNK_LINES: usize = GROUP_LINES * CHUNK_GROUPS;
 pub(crate) const CHUNK_BYTES: u64 = (CHUNK_LINES * LINE_BYTES) as u64;
 
-/// What a line takes, also where a model checker makes it larger.
+/// Bytes of a line, also where a model checker makes it larger.
 const LINE_BYTES: usize = 64;
 
 pub(crate) type Chunk = [Line; CHUNK_LINES];
 
-/// The chunks of a shard, and which of them stand in the table of which generation.
+/// The chunks of a shard, and which of them belong to which generation.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     /// Owns them; one that is made stays where it is until the end.
     all: Box<[OnceLock<Box<Chunk>>]>,
-    /// The chunk by place, for even and odd generations; null where there is none. Always one of `all`.
+    /// The chunk by place, for even and odd generations; null where there is no chunk. Always one of `all`.
     maps: [Box<[AtomicPtr<Chunk>]>; 2],
     stock: Mutex<Stock>,
     made: AtomicU64,
@@ -38,7 +38,7 @@ pub(crate) struct Chunks {
 struct Stock {
     made: u32,
     free: Vec<u32>,
-    /// What is in the maps, as the chunk's number in `all` plus one; 0 where there is none.
+    /// What is in the maps, as the chunk's number in `all` plus one; 0 where there is no chunk.
     numbers: [Box<[u32]>; 2],
 }
 
@@ -77,8 +77,8 @@ impl Chunks {
         Some(&chunk[line % CHUNK_LINES])
     }
 
-    /// As [`Chunks::line`]; makes the chunk where there is none yet, unless `is_wanted`, asked while nobody
-    /// else can make or release one, says that the place is out of use.
+    /// As [`Chunks::line`]; makes the chunk where it is missing, unless `is_wanted`, which is
+    /// called while no chunk can be made or released, returns that the place is out of use.
     pub(crate) fn line_or_make(
         &self,
         generation: usize,
@@ -106,7 +106,7 @@ impl Chunks {
     }
 
     /// Takes the emptied chunk in which `line` lies out of a generation, for use by another; then runs
-    /// `after`, before anybody else can make or release one.
+    /// `after`, before another chunk can be made or released.
     pub(crate) fn release(&self, generation: usize, line: usize, after: impl FnOnce()) {
         let mut stock = self.stock.lock();
         let (parity, at) = (generation & 1, line / CHUNK_LINES);

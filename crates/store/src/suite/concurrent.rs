@@ -145,7 +145,7 @@ pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
 }
 
 /// Callers that reserve ahead, two counters at a time, and let some of it go: each promised instant is one
-/// caller's, and what was refused by one counter is left in the other. Not for stores without buckets, which
+/// caller's, and what one counter denied is left in the other. Not for stores without buckets, which
 /// have nothing to promise.
 pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     executor: &impl Executor,
@@ -196,7 +196,7 @@ pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     let rest = left(executor, &store, b, &wide, options.begins);
     let want = wide.limit() - kept;
     expect(LAW, rest == want, || format!("{kept} are kept, yet {rest} instead of {want} are left"))?;
-    // What is owed now is what was kept: so many seconds until it is all there.
+    // What is owed now is what was kept: one second for each until all are there.
     let inspection = executor.block_on(store.inspect(a, &narrow, options.begins));
     let owed = inspection.map_or(u64::MAX, |it| it.decision.reset_after().as_secs());
     expect(LAW, owed == kept, || format!("{kept} are kept, and {owed} are owed"))

@@ -372,7 +372,7 @@ fn whole(now: Timestamp, tick: Duration) -> Timestamp {
     Timestamp::from_nanos(now.as_nanos().div_ceil(tick).saturating_mul(tick))
 }
 
-/// True for a state that cannot be told from none by asking.
+/// True for a state that answers as a fresh one does.
 fn is_full(inspection: &Inspection) -> bool {
     inspection.decision.reset_after().is_zero()
 }

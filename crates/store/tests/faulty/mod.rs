@@ -174,7 +174,7 @@ impl Store for Faulty {
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         let now = self.time(now);
-        // Right while nobody else is there: only the checks with many callers are to find it.
+        // Right for a single caller: only the checks with many callers are to find it.
         let is_checked = |key: Key<'_>| matches!(key.0, b"hot" | b"narrow" | b"wide");
         let races = match self.fault {
             Fault::ReadThenWrite => charge == Charge::Each,
@@ -230,7 +230,7 @@ impl Store for Faulty {
             batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
         let is_atomic = !(self.is(Fault::ReserveIsNotAtomic) && batch[0].key == Key(b"wide"));
         if !is_atomic {
-            // What is refused late is given back, but what others came to lack meanwhile is not.
+            // What is denied late is given back, but not what others lacked meanwhile.
             let mut seen = Verdicts::new();
             for take in &batch {
                 let model = self.model.lock();
@@ -302,7 +302,7 @@ impl Store for Faulty {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         let with = |limit, ttl| Slots::new(limit, ttl).expect("slots");
-        // Right while nobody else is there: only callers at once are to find it.
+        // Right for a single caller: only the checks with many callers are to find it.
         let is_checked = key == Key(b"busy");
         let mut model = self.model.lock();
         let slots = match self.fault {

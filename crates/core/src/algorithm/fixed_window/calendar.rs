@@ -19,7 +19,7 @@ pub(super) struct Calendar {
 
 #[derive(Clone, Debug)]
 enum Windows {
-    /// On the multiples of so many ns; the memo is the end in ns.
+    /// On the multiples of this many ns; the memo is the end in ns.
     Grid(u64),
     /// Units of a time zone; the memo is the end in s, then 32 bits of length in s.
     Civil(CivilUnit, TimeZone),

@@ -20,7 +20,7 @@ pub(super) const MAX_BEHIND_SECONDS: u64 = 5;
 pub(super) struct History {
     /// The low bits of every word that the rate in force writes.
     pub(super) generation: u64,
-    /// Youngest first; at most as many as the generation can tell apart.
+    /// Youngest first; at most as many as the bits of the generation can distinguish.
     past: Box<[Past]>,
 }
 
