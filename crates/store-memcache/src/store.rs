@@ -321,7 +321,7 @@ impl Inner {
             }
             Failure::Refused(reason) => {
                 add(&self.counters.refused, 1);
-                StoreError::Refused { store, reason }
+                StoreError::Failed { store, reason }
             }
         }
     }
@@ -336,7 +336,7 @@ impl Inner {
 
     /// What a take hears whose answer is that to another question.
     pub(crate) fn odd(&self) -> StoreError {
-        StoreError::Refused { store: self.name.clone(), reason: "an answer to another question".to_owned() }
+        StoreError::Failed { store: self.name.clone(), reason: "an answer to another question".to_owned() }
     }
 
     /// The same error for another take.
@@ -344,7 +344,7 @@ impl Inner {
         let store = self.name.clone();
         match error {
             StoreError::Unreachable { source, .. } => StoreError::Unreachable { store, source: copy(source) },
-            StoreError::Refused { reason, .. } => StoreError::Refused { store, reason: reason.clone() },
+            StoreError::Failed { reason, .. } => StoreError::Failed { store, reason: reason.clone() },
             _ => self.silent(),
         }
     }

@@ -157,7 +157,7 @@ impl Context {
 
     pub(crate) fn refused(&self, reason: impl Into<String>) -> StoreError {
         add(&self.counters.refused, 1);
-        StoreError::Refused { store: self.name.clone(), reason: reason.into() }
+        StoreError::Failed { store: self.name.clone(), reason: reason.into() }
     }
 
     fn fault(&self, fault: &Fault) -> StoreError {

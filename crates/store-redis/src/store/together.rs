@@ -214,9 +214,9 @@ pub(crate) fn again(error: &StoreError) -> StoreError {
         StoreError::Unsupported { store, algorithm } => {
             StoreError::Unsupported { store: store.clone(), algorithm }
         }
-        StoreError::Refused { store, reason } => {
-            StoreError::Refused { store: store.clone(), reason: reason.clone() }
+        StoreError::Failed { store, reason } => {
+            StoreError::Failed { store: store.clone(), reason: reason.clone() }
         }
-        other => StoreError::Refused { store: StoreName::new("redis"), reason: other.to_string() },
+        other => StoreError::Failed { store: StoreName::new("redis"), reason: other.to_string() },
     }
 }
