@@ -88,7 +88,7 @@ fn a_burst_may_be_the_rate_or_larger() {
 
 /// Row 111: twice the rate within two milliseconds, at 0.999 s and 1.000 s.
 #[test]
-fn a_small_burst_refuses_twice_the_rate_in_two_milliseconds() {
+fn a_small_burst_denies_twice_the_rate_in_two_milliseconds() {
     play(
         &bucket(100, SECOND, Bucket { burst: Some(1), ..FULL }),
         &[(999, 1, admit(0)), (1_000, 1, deny(9)), (1_001, 1, deny(8)), (1_009, 1, admit(0))],

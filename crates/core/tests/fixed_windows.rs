@@ -91,13 +91,13 @@ fn five_a_minute_lets_ten_pass_between_half_past_and_half_past() {
 
 /// Row 133: 2 a second, and the third hears 429.
 #[test]
-fn two_a_second_and_the_third_is_refused() {
+fn two_a_second_and_the_third_is_denied() {
     play(&fixed(2, SECOND), &[(100, 1, admit(1)), (200, 1, admit(0)), (300, 1, deny(700))]);
 }
 
 /// Existing users of this window rely on it.
 #[test]
-fn a_refused_hit_is_counted() {
+fn a_denied_hit_is_counted() {
     play(&fixed(10, MINUTE), &[(0, 11, never()), (0, 1, deny(60_000)), (1, 0, deny(59_999))]);
     play(&fixed(10, MINUTE), &[(0, 8, admit(2)), (0, 3, deny(60_000)), (0, 1, deny(60_000))]);
 }

@@ -62,7 +62,7 @@ fn the_outflow_is_steady_whatever_the_arrivals() {
 /// Row 27: the exact wait for the place in the queue; a denial says the wait that it would have had, and
 /// changes nothing.
 #[test]
-fn a_refusal_tells_the_wait_that_it_would_have_had() {
+fn a_denial_says_the_wait_that_it_would_have_had() {
     let quota = queue(10, 3, 0);
     let mut state = play(&quota, &[(0, 1, admit(2)), (0, 1, delay(100)), (0, 1, delay(200))]);
     let before = state.clone();

@@ -145,7 +145,7 @@ fn a_window_that_does_not_divide_into_its_cells_is_a_fault() {
 
 /// Row 22: purge, sum, deny at the limit, else count; a denied take counts nothing.
 #[test]
-fn a_refused_take_uses_nothing() {
+fn a_denied_take_uses_nothing() {
     let rows =
         [(0, 2, admit(1)), (0, 2, deny(11_000)), (0, 1, admit(0)), (0, 4, never()), (10_999, 3, deny(1))];
     let mut state = play(&cells(3, Duration::from_secs(10), 10), &rows);
@@ -206,7 +206,7 @@ fn two_a_minute_by_log() {
 }
 
 #[test]
-fn a_client_that_does_not_back_off_stays_refused_where_refusals_are_logged() {
+fn a_client_that_does_not_back_off_stays_denied_where_denials_are_logged() {
     let quota = log(2, SECOND, true);
     let mut state = play(&quota, &[(0, 1, admit(1)), (0, 1, admit(0))]);
     for turn in 1..100 {

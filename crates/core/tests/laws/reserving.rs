@@ -33,7 +33,7 @@ proptest! {
 
     /// I7
     #[test]
-    fn a_refused_hold_is_granted_after_its_wait_and_one_nanosecond_earlier_is_not(
+    fn a_denied_reservation_is_granted_after_its_wait_and_one_nanosecond_earlier_is_not(
         plain in any::any_quota(), visits in any::visits(30), patience in prop::collection::vec(0.0..2.0, 80),
     ) {
         let (quota, mut state) = (plain.quota(), plain.quota().fresh());
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_hold_without_patience_grants_what_a_take_admits_at_once_and_no_more(
+    fn a_reservation_without_patience_grants_what_a_take_admits_at_once_and_no_more(
         plain in any_quota(), visits in any::visits(30),
     ) {
         let (quota, mut state) = (plain.quota(), plain.quota().fresh());
