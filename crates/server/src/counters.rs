@@ -103,7 +103,7 @@ impl Counters {
     /// Waits a moment for the first news of it, so that the screen can say how it is.
     pub async fn first_news(&self) {
         let mut changes = self.changes();
-        let news = async { while self.view().state == "trying" && changes.next().await.is_some() {} };
+        let news = async { while self.state() == StoreState::Trying && changes.next().await.is_some() {} };
         let _ = tokio::time::timeout(FIRST_NEWS, news).await;
     }
 
@@ -127,7 +127,7 @@ impl Counters {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
             Self::Redis(store) => {
                 let findings = store.shared().check().await.into_iter();
-                findings.filter(|it| it.severity == Severity::Refuse).map(|it| it.message).collect()
+                findings.filter(|it| it.severity == Severity::Reject).map(|it| it.message).collect()
             }
         }
     }
@@ -136,15 +136,10 @@ impl Counters {
     #[must_use]
     pub fn view(&self) -> StoreView {
         let name = self.name().as_str().to_owned();
-        let (state, down) = match self.state() {
-            StoreState::Up => ("up", None),
-            StoreState::Down { since, why } => ("down", Some((since, why))),
-            _ => ("trying", None),
-        };
-        let (since, why) = down.unzip();
+        let state = self.state();
         let slow = if let Self::Redis(store) = self { store.shared().slow() } else { None };
-        let why = why.or(slow);
-        StoreView { name, state, down_for: since.map(|since| since.elapsed()), why }
+        let why = state.why().cloned().or(slow);
+        StoreView { name, state: state.as_str(), down_for: state.down_for(), why }
     }
 }
 

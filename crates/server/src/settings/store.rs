@@ -67,9 +67,9 @@ pub(super) fn read(layers: &mut Layers) -> StoreSettings {
         StoreSettings::Redis(config) => fill(layers, config),
         StoreSettings::Memcache(config) => {
             fill(layers, &mut unused);
-            let RedisConfig { deadline, connect_timeout, prefix, max_queued, .. } = unused;
-            (config.deadline, config.connect_timeout) = (deadline, connect_timeout);
-            (config.prefix, config.max_queued) = (prefix, max_queued);
+            let RedisConfig { link, prefix, .. } = unused;
+            (config.deadline, config.connect_timeout) = (link.deadline, link.connect_timeout);
+            (config.prefix, config.max_queued) = (prefix, link.max_queued);
         }
     }
     if store != StoreSettings::Memory {
@@ -79,26 +79,26 @@ pub(super) fn read(layers: &mut Layers) -> StoreSettings {
 }
 
 fn fill(layers: &mut Layers, config: &mut RedisConfig) {
-    config.deadline = layers.one("store-deadline", units::span);
-    config.connect_timeout = layers.one("store-connect-timeout", units::span);
+    config.link.deadline = layers.one("store-deadline", units::span);
+    config.link.connect_timeout = layers.one("store-connect-timeout", units::span);
     config.prefix = layers.one("store-prefix", |text| Ok(text.to_owned()));
     config.hash_tag = layers.one("store-hash-tag", hash_tag);
     config.time = layers.one("store-time", time);
     config.max_leased_keys = layers.one("store-max-leased-keys", |text| units::number(text, 1, 100_000_000));
-    config.max_queued = layers.one("store-max-queued", |text| units::number(text, 1, 1_000_000));
+    config.link.max_queued = layers.one("store-max-queued", |text| units::number(text, 1, 1_000_000));
     config.allow_eviction = layers.one("store-allow-eviction", units::switch);
-    login(layers, &SERVER, &mut config.login);
-    login(layers, &SENTINELS, &mut config.sentinel_login);
+    login(layers, &SERVER, &mut config.link.login);
+    login(layers, &SENTINELS, &mut config.link.sentinel_login);
     let path = |text: &str| Ok(PathBuf::from(text));
     let ca = layers.maybe("store-tls-ca", path);
     let cert = layers.maybe("store-tls-cert", path);
     let key = layers.maybe("store-tls-key", path);
     let insecure = layers.one("store-tls-insecure", units::switch);
     let is_wanted = ca.is_some() || cert.is_some() || key.is_some() || insecure;
-    if is_wanted && config.tls.is_none() {
+    if is_wanted && config.link.tls.is_none() {
         layers.note("store: what --store-tls-… say has no effect, since only a URL that begins with rediss is spoken to in TLS");
     }
-    if let Some(tls) = &mut config.tls {
+    if let Some(tls) = &mut config.link.tls {
         (tls.ca_file, tls.certificate_file, tls.key_file, tls.insecure) = (ca, cert, key, insecure);
     }
 }

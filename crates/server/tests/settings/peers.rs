@@ -59,10 +59,10 @@ fn addresses_of_the_peers_names_are_what_the_peer_would_listen_on() {
 /// The settings of a shared store as a test compares them: servers, login, encryption.
 fn redis(settings: &Settings) -> String {
     let StoreSettings::Redis(config) = &settings.store else { return format!("{:?}", settings.store) };
-    let tls = if config.tls.is_some() { ", TLS" } else { "" };
-    let user = config.login.username.as_deref().unwrap_or("-");
-    let password = if config.login.password.is_some() { "***" } else { "-" };
-    format!("{}, {user}:{password}{tls}, {}", config.servers, config.prefix)
+    let tls = if config.link.tls.is_some() { ", TLS" } else { "" };
+    let user = config.link.login.username.as_deref().unwrap_or("-");
+    let password = if config.link.login.password.is_some() { "***" } else { "-" };
+    format!("{}, {user}:{password}{tls}, {}", config.link.servers, config.prefix)
 }
 
 #[test]
