@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tollgate_core::{Clock, ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
-use tollgate_limiter::{Limiter, LimiterSettings, Policy};
+use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::Surface as _;
-use tollgate_policy::{Options, Source};
+use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 const RULES: &str = "
@@ -37,8 +37,7 @@ fn api() -> &'static (Runtime, Arc<HttpApi<MemoryStore>>) {
     static API: OnceLock<(Runtime, Arc<HttpApi<MemoryStore>>)> = OnceLock::new();
     API.get_or_init(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let source = Source { name: "shop.yaml".into(), text: RULES.into() };
-        let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
+        let policy = parse_text("shop.yaml", RULES).expect("rules without fault");
         let store = MemoryStore::new(MemoryConfig::default());
         let limiter = Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp::from_unix_seconds(1_700_000_000)));

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::Surface;
-use tollgate_policy::{Options, Policy, Source};
 use tollgate_resp_api::{Password, RespApi, RespSettings};
+use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
 const RULES: &str = "{domain: d, descriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 2}}]}";
@@ -53,8 +53,7 @@ pub fn send_any_bytes(bytes: &[u8]) {
 
 /// All that is said to a client that sends these pieces, and how many commands were counted.
 fn said(pieces: &[&[u8]], has_password: bool) -> (Vec<u8>, u64) {
-    let sources = [Source { name: "d.yaml".into(), text: RULES.to_owned() }];
-    let policy = Policy::parse(&sources, &Options::default()).expect("the rules are right");
+    let policy = parse_text("d.yaml", RULES).expect("the rules are right");
     let config = MemoryConfig { max_bytes: 1 << 16, hash_key: HashKey::Fixed(7) };
     let limiter = Limiter::new(policy, MemoryStore::new(config), LimiterSettings::default());
     let clock = ManualClock::at(Timestamp::from_unix_seconds(1_700_000_000));

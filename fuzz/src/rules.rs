@@ -1,14 +1,14 @@
 //! Any text as a rule file: never a panic, faults with places, and what loads can be used.
 
-use tollgate_policy::{Entry, Options, Override, Policy, Source, Unit};
+use tollgate_policy::{Entry, Override, Unit};
+use tollgate_rule_files::parse_text;
 
 /// Reads `text` as a rule file and does with it what a server would.
 ///
 /// # Panics
 /// When a promise of the reader is broken.
 pub fn read_any_text(text: &str) {
-    let sources = [Source { name: "any.yaml".into(), text: text.to_owned() }];
-    let policy = match Policy::parse(&sources, &Options::default()) {
+    let policy = match parse_text("any.yaml", text) {
         Ok(policy) => policy,
         Err(faults) => {
             // A place in the file, or just behind its end. Lines may end in CR alone.
@@ -26,7 +26,10 @@ pub fn read_any_text(text: &str) {
     let mut rules = 0;
     for (number, rule) in policy.rules().enumerate() {
         assert_eq!(rule.index, number);
-        assert!(rule.limits.is_empty() == rule.unlimited && rule.place.line >= 1);
+        assert!(
+            rule.limits.is_empty() == rule.unlimited
+                && rule.place.as_ref().is_some_and(|place| place.line >= 1)
+        );
         rules += 1;
     }
     for domain in policy.domains() {

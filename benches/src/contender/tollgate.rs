@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use tollgate_clock::SystemClock;
-use tollgate_core::{Algorithm, Clock as _, Cost, Decision, Period, Quota, Refill, Word};
+use tollgate_core::{Algorithm, Clock as _, Cost, Decision, Period, Quota, Refill, Step, Word};
 use tollgate_store::{Charge, Key, Take, Verdicts};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -90,8 +90,9 @@ impl Contender for Unkeyed {
     fn pass(&self, keys: &[String]) -> u64 {
         let decide = || {
             let now = self.clock.now();
+            let Step::Word(algorithm) = self.quota.step() else { return false };
             let mut word = self.word.lock();
-            let step = self.quota.take_word(*word, Cost::ONE, now);
+            let step = algorithm.take(*word, Cost::ONE, now);
             *word = step.word;
             step.decision.is_admitted()
         };

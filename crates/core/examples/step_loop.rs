@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Align, Cost, Period, Quota, QuotaError, Timestamp, Word};
+use tollgate_core::{Algorithm, Align, Cost, Period, Quota, QuotaError, Step, Timestamp, Word};
 
 fn main() -> Result<(), QuotaError> {
     let mut words = std::env::args().skip(1);
@@ -23,11 +23,12 @@ fn main() -> Result<(), QuotaError> {
         }
         _ => Quota::token_bucket(3_000, second)?,
     };
+    let Step::Word(algorithm) = quota.step() else { return Ok(()) };
     let gap_ns = if outcome == "deny" { 0 } else { 1_000_003 };
     let mut now = 1_699_876_800_000_000_000;
     let mut word = Word::FRESH;
     if outcome == "deny" {
-        word = quota.take_word(word, Cost(3_000), Timestamp::from_nanos(now)).word;
+        word = algorithm.take(word, Cost(3_000), Timestamp::from_nanos(now)).word;
     }
     let mut passed = 0_u64;
     for _ in 0..steps {
@@ -37,7 +38,7 @@ fn main() -> Result<(), QuotaError> {
             black_box(now);
         } else {
             let step =
-                quota.take_word(black_box(word), black_box(Cost::ONE), Timestamp::from_nanos(black_box(now)));
+                algorithm.take(black_box(word), black_box(Cost::ONE), Timestamp::from_nanos(black_box(now)));
             word = step.word;
             passed += u64::from(black_box(step.decision).is_admitted());
         }

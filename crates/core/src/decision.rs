@@ -67,12 +67,23 @@ impl Decision {
         self
     }
 
-    /// A copy, made field by field. Where one of two answers goes on, and one of them comes from a function that is not in line,
-    /// a compiler keeps the other in registers only if they are not copied as blocks of memory.
+    /// A copy, made field by field: 250 instructions per decision in memory, where a plain copy makes them 270 to 273.
+    /// Where one of two answers comes from a call that is not inlined, the compiler keeps the other in registers only if
+    /// they are not copied as blocks of memory.
+    #[doc(hidden)]
     #[inline(always)]
     pub const fn by_fields(&self) -> Self {
         let Self { limit, remaining, delay, retry_ns, reset_ns } = *self;
         Self { limit, remaining, delay, retry_ns, reset_ns }
+    }
+
+    /// The same denial, where its waits only begin `span_ns` from now.
+    pub(crate) fn later(mut self, span_ns: u64) -> Self {
+        if !self.never_fits() {
+            self.retry_ns = self.retry_ns.saturating_add(span_ns).min(Self::NEVER - 1);
+        }
+        self.reset_ns = self.reset_ns.saturating_add(span_ns);
+        self
     }
 
     /// Admit or deny.

@@ -4,26 +4,34 @@
 //! no lock, does no I/O, uses no float in a decision.
 //! Not here: where a state is kept (`store`), which quota applies to a request (`policy`).
 
-pub mod algorithm;
+mod algorithm;
+mod bounds;
 mod cost;
 mod decision;
+mod error;
+mod period;
 mod promise;
 mod quota;
 mod rational;
-mod reserve;
+mod refund;
 mod slots;
 mod state;
+mod step;
 mod step_params;
 mod time;
 
 pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
+pub use bounds::MAX_COUNT;
 pub use cost::Cost;
 pub use decision::{Decision, Outcome, RetryAfter};
+pub use error::QuotaError;
+pub use period::{CivilUnit, Period};
 pub use promise::Promise;
-pub use quota::{CivilUnit, Period, Quota, QuotaError, Sharing};
+pub use quota::{Quota, Sharing};
 pub use slots::{Holder, Slots};
 pub use state::{Expiry, FastStep, Shape, State, Wide, Word, WordStep};
+pub use step::{Step, WideAlgorithm, WordAlgorithm};
 pub use step_params::{
-    BucketParams, CellParams, CounterParams, IntervalParams, LogParams, MAX_COUNT, StepParams, WindowParams,
+    BucketParams, CellParams, CounterParams, IntervalParams, LogParams, StepParams, WindowParams,
 };
-pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp};
+pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp, nanos};

@@ -1,8 +1,10 @@
 //! A promise of permits at a later instant.
 
-use crate::{Cost, Timestamp, Word};
+use crate::cost::Cost;
+use crate::state::Word;
+use crate::time::Timestamp;
 
-/// The answer to [`Quota::promise_word`](crate::Quota::promise_word).
+/// The answer to [`WordAlgorithm::promise`](crate::WordAlgorithm::promise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Promise {
@@ -10,15 +12,19 @@ pub struct Promise {
     pub granted: bool,
     /// How many permits were asked for.
     pub permits: u64,
-    /// From when on they may be used. Of a refused reservation: the first instant at which they would be there, or the
-    /// end of time ([`u64::MAX`] ns) when that is never.
+    /// From when on they may be used. If not granted: the first instant at which they would be there, or
+    /// [`Timestamp::NEVER`].
     pub act_at: Timestamp,
-    /// What to remember; the old word when nothing was reserved.
+    /// The state to keep; the old word when nothing was reserved.
     pub word: Word,
 }
 
 impl Promise {
-    pub(crate) const fn refused(word: Word, cost: Cost, act_at: Timestamp) -> Self {
+    pub(crate) const fn granted(word: Word, cost: Cost, act_at: Timestamp) -> Self {
+        Self { granted: true, permits: cost.permits(), act_at, word }
+    }
+
+    pub(crate) const fn denied(word: Word, cost: Cost, act_at: Timestamp) -> Self {
         Self { granted: false, permits: cost.permits(), act_at, word }
     }
 }

@@ -6,7 +6,11 @@
 
 use std::time::Duration;
 
-use crate::{Decision, Expiry, Quota, QuotaError, Timestamp, Wide};
+use crate::bounds::{LONGEST_PERIOD, MAX_SLOTS};
+use crate::decision::Decision;
+use crate::error::QuotaError;
+use crate::state::{Expiry, Wide};
+use crate::time::{Timestamp, nanos};
 
 /// First cell of every state of slots.
 const TAG: u64 = 5;
@@ -41,12 +45,12 @@ pub struct Slots {
 
 impl Slots {
     /// The most slots that a key may have.
-    pub const MOST: u64 = 1 << 16;
+    pub const MOST: u64 = MAX_SLOTS;
 
     /// At most `limit` slots at a time, each held for at most `ttl` unless it is renewed. A limit of 0 admits nobody.
     ///
     /// # Errors
-    /// [`QuotaError`]: a limit above [`Slots::MOST`], a time of zero or above [`Quota::LONGEST_PERIOD`].
+    /// [`QuotaError`]: a limit above [`Slots::MOST`], a time of zero or above [`Quota::LONGEST_PERIOD`](crate::Quota::LONGEST_PERIOD).
     pub fn new(limit: u64, ttl: Duration) -> Result<Self, QuotaError> {
         if limit > Self::MOST {
             return Err(QuotaError::ManySlots(limit));
@@ -54,10 +58,10 @@ impl Slots {
         if ttl.is_zero() {
             return Err(QuotaError::EmptyPeriod);
         }
-        if ttl > Quota::LONGEST_PERIOD {
+        if ttl > LONGEST_PERIOD {
             return Err(QuotaError::LongPeriod(ttl));
         }
-        Ok(Self { limit, ttl_ns: u64::try_from(ttl.as_nanos()).map_err(|_| QuotaError::LongPeriod(ttl))? })
+        Ok(Self { limit, ttl_ns: nanos(ttl) })
     }
 
     /// Slots at a time.
@@ -101,7 +105,6 @@ impl Slots {
 
     /// What an acquisition answers that leaves `held` slots, of which the first lapses after `first` and the last after `last`.
     pub fn decision(&self, is_admitted: bool, held: u64, first: Duration, last: Duration) -> Decision {
-        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX - 1);
         match (is_admitted, self.limit) {
             (true, limit) => Decision::admit(limit, limit.saturating_sub(held), nanos(last)),
             (false, 0) => Decision::never(0, 0, nanos(last)),

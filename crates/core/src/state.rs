@@ -3,6 +3,7 @@
 //! A state is opaque to the store that keeps it: the quota alone reads its bits. What a store may know is when it
 //! [expires](Expiry): from then on it says the same as no state at all, so its place may be reused.
 
+use crate::decision::Decision;
 use crate::time::{NANOS_PER_SECOND, Timestamp};
 
 /// What kind of state a quota needs.
@@ -127,17 +128,17 @@ pub struct WordStep {
     /// What to remember; equal to the old word when nothing is to be written.
     pub word: Word,
     /// What to answer.
-    pub decision: crate::Decision,
+    pub decision: Decision,
 }
 
-/// As [`WordStep`], in the usual case: see [`Quota::take_fast_word`](crate::Quota::take_fast_word).
+/// New word and answer of [`WordAlgorithm::take_fast`](crate::WordAlgorithm::take_fast).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct FastStep {
     /// What to remember; `None` when nothing is to be written.
     pub write: Option<Word>,
     /// What to answer.
-    pub decision: crate::Decision,
+    pub decision: Decision,
 }
 
 /// A state of several numbers, changed in place. Empty is the state of an unseen key.
@@ -156,4 +157,40 @@ pub enum State {
     Word(Word),
     /// See [`Wide`].
     Wide(Wide),
+}
+
+impl State {
+    /// Which of the two it is.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        match self {
+            Self::Word(_) => Shape::Word,
+            Self::Wide(_) => Shape::Wide,
+        }
+    }
+
+    /// From when on this state says the same as none.
+    #[must_use]
+    pub const fn expires(&self) -> Expiry {
+        match self {
+            Self::Word(word) => word.expires,
+            Self::Wide(wide) => wide.expires,
+        }
+    }
+
+    /// The word; the fresh one in place of a wide state.
+    pub(crate) const fn word(&self) -> Word {
+        match self {
+            Self::Word(word) => *word,
+            Self::Wide(_) => Word::FRESH,
+        }
+    }
+
+    /// The wide state, moved out; the fresh one in place of a word.
+    pub(crate) fn take_wide(&mut self) -> Wide {
+        match std::mem::replace(self, Self::Word(Word::FRESH)) {
+            Self::Wide(wide) => wide,
+            Self::Word(_) => Wide::default(),
+        }
+    }
 }

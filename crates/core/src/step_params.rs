@@ -12,12 +12,12 @@ use crate::algorithm::interval_bucket::IntervalBucket;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
 use crate::algorithm::sliding_window_log::SlidingWindowLog;
-use crate::algorithm::token_bucket::TokenBucket;
-use crate::quota::Step;
-use crate::{Cost, Quota, Timestamp, Wide, Word};
-
-/// The most permits that one charge adds to a count where nothing else bounds it: 2^39 - 1. More says no more.
-pub const MAX_COUNT: u64 = (1 << 39) - 1;
+use crate::algorithm::token_bucket::{MAX_DEBT, TokenBucket};
+use crate::cost::Cost;
+use crate::quota::Quota;
+use crate::state::{Wide, Word};
+use crate::step::{Step, WideKind, WordKind};
+use crate::time::{Timestamp, nanos};
 
 /// How a quota counts, in numbers.
 #[derive(Clone, Copy, Debug)]
@@ -59,19 +59,23 @@ impl Quota {
     /// ```
     #[must_use]
     pub fn step_params(&self) -> StepParams<'_> {
-        match &self.step {
-            Step::TokenBucket(bucket) => StepParams::Bucket(BucketParams { bucket, undelayed: None }),
-            Step::LeakyQueue(queue) => StepParams::Bucket(BucketParams {
-                bucket: queue.bucket(),
-                undelayed: Some(queue.undelayed()),
-            }),
-            Step::FixedWindow(window) => StepParams::Window(WindowParams { window, limit: self.limit }),
-            Step::Total(total) => StepParams::Total { stock: total.stock() },
-            Step::Unlimited => StepParams::Unlimited,
-            Step::IntervalBucket(bucket) => StepParams::Interval(IntervalParams(bucket)),
-            Step::SlidingWindow(window) => StepParams::Cells(CellParams(window)),
-            Step::SlidingWindowCounter(counter) => StepParams::Counter(CounterParams(counter)),
-            Step::SlidingWindowLog(log) => StepParams::Log(LogParams(log)),
+        match self.step() {
+            Step::Word(algorithm) => match &algorithm.0 {
+                WordKind::TokenBucket(bucket) => StepParams::Bucket(BucketParams { bucket, undelayed: None }),
+                WordKind::LeakyQueue(queue) => {
+                    let undelayed = Some(queue.undelayed());
+                    StepParams::Bucket(BucketParams { bucket: queue.bucket(), undelayed })
+                }
+                WordKind::FixedWindow(window) => StepParams::Window(WindowParams { window }),
+                WordKind::Total(total) => StepParams::Total { stock: total.stock() },
+                WordKind::Unlimited => StepParams::Unlimited,
+            },
+            Step::Wide(algorithm) => match &algorithm.0 {
+                WideKind::IntervalBucket(bucket) => StepParams::Interval(IntervalParams(bucket)),
+                WideKind::SlidingWindow(window) => StepParams::Cells(CellParams(window)),
+                WideKind::SlidingWindowCounter(counter) => StepParams::Counter(CounterParams(counter)),
+                WideKind::SlidingWindowLog(log) => StepParams::Log(LogParams(log)),
+            },
         }
     }
 }
@@ -112,13 +116,13 @@ impl BucketParams<'_> {
     /// What an empty bucket owes, all overdraft used.
     #[must_use]
     pub const fn empty(&self) -> u64 {
-        self.bucket.deepest()
+        self.bucket.bucket_span()
     }
 
     /// The most that is ever owed: a charge beyond it ends there.
     #[must_use]
     pub const fn most_owed(&self) -> u64 {
-        TokenBucket::DEEPEST
+        MAX_DEBT
     }
 
     /// A take of `cost` fits while no more than this is owed. `None`: it never fits.
@@ -131,7 +135,7 @@ impl BucketParams<'_> {
     #[must_use]
     pub fn room_to_reserve(&self, cost: Cost, max_wait: Duration) -> Option<u64> {
         let now = self.room_to_take(cost);
-        let wait = u64::try_from(max_wait.as_nanos()).unwrap_or(u64::MAX).saturating_mul(self.scale());
+        let wait = nanos(max_wait).saturating_mul(self.scale());
         if let Some(undelayed) = self.undelayed {
             return now.map(|room| room.min(undelayed.saturating_add(wait)));
         }
@@ -139,7 +143,7 @@ impl BucketParams<'_> {
         if asked > full {
             return now;
         }
-        Some((full.saturating_add(wait).min(TokenBucket::DEEPEST) - asked).max(now.unwrap_or(0)))
+        Some((full.saturating_add(wait).min(MAX_DEBT) - asked).max(now.unwrap_or(0)))
     }
 
     /// The state of a key that is full again at `full_at` units since the Unix epoch.
@@ -147,38 +151,19 @@ impl BucketParams<'_> {
     pub fn word(&self, full_at: u128) -> Word {
         self.bucket.word_at(full_at)
     }
-
-    /// When the key of a word that the rate in force has written is full again, in units since the Unix epoch; `None` for a word of
-    /// another rate, or too far ahead to be told.
-    #[must_use]
-    pub fn full_at(&self, word: Word) -> Option<u128> {
-        self.bucket.whole_tat(word)
-    }
-
-    /// The rates that the rule had before, as scale and interval, youngest first.
-    pub fn past(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.bucket.past_rates()
-    }
-
-    /// As [`Self::word`], written by the `nth` of the [past](Self::past) rates, in whose units `full_at` is.
-    #[must_use]
-    pub fn past_word(&self, nth: usize, full_at: u128) -> Option<Word> {
-        self.bucket.past_word(nth, full_at)
-    }
 }
 
 /// A fixed window.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowParams<'a> {
     window: &'a FixedWindow,
-    limit: u64,
 }
 
 impl WindowParams<'_> {
     /// Hits that pass.
     #[must_use]
     pub const fn limit(&self) -> u64 {
-        self.limit
+        self.window.limit()
     }
 
     /// Length of a window that begins with its first hit, in ns; `None` where windows stand on the calendar.

@@ -2,9 +2,24 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Nanoseconds in a second.
 pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// `span` in nanoseconds; [`u64::MAX`] (584 years) where it is longer.
+///
+/// # Example
+/// ```
+/// # use std::time::Duration;
+/// assert_eq!(tollgate_core::nanos(Duration::from_millis(5)), 5_000_000);
+/// assert_eq!(tollgate_core::nanos(Duration::MAX), u64::MAX);
+/// ```
+#[must_use]
+pub const fn nanos(span: Duration) -> u64 {
+    let nanos = span.as_nanos();
+    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+}
 
 /// An instant: nanoseconds since the Unix epoch, good until the year 2554.
 ///
@@ -22,6 +37,9 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// The Unix epoch.
     pub const ZERO: Self = Self(0);
+
+    /// The last instant that a timestamp can be: what is never.
+    pub const NEVER: Self = Self(u64::MAX);
 
     /// The instant `nanos` nanoseconds after the Unix epoch.
     #[must_use]
@@ -49,17 +67,17 @@ impl Timestamp {
 
     /// Time since `earlier`; zero when `earlier` is in fact later.
     #[must_use]
-    pub const fn since(self, earlier: Self) -> std::time::Duration {
-        std::time::Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-impl std::ops::Add<std::time::Duration> for Timestamp {
+impl std::ops::Add<Duration> for Timestamp {
     type Output = Self;
 
     /// Saturates at the year 2554.
-    fn add(self, span: std::time::Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(span)))
     }
 }
 
@@ -90,9 +108,8 @@ impl ManualClock {
     }
 
     /// Moves forward by `span`.
-    pub fn advance(&self, span: std::time::Duration) {
-        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        self.0.fetch_add(nanos, Ordering::AcqRel);
+    pub fn advance(&self, span: Duration) {
+        self.0.fetch_add(nanos(span), Ordering::AcqRel);
     }
 
     /// Shows `now` from here on, even when that is a step back.

@@ -3,10 +3,15 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, State, Word};
+use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, State, Step, Word, WordAlgorithm};
 use tollgate_testkit::table::{admit, at, delay, deny, never, play};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+fn word_algorithm(quota: &Quota) -> &WordAlgorithm {
+    let Step::Word(algorithm) = quota.step() else { panic!("one word") };
+    algorithm
+}
 
 fn queue(limit: u64, capacity: u64, delay_after: u64) -> Quota {
     let algorithm =
@@ -107,7 +112,7 @@ fn a_reservation_is_granted_for_the_first_instant_or_not_at_all() {
         (100_000, 10, 0, Some(100_000)),
     ] {
         let max_wait = Duration::from_millis(max_wait_ms);
-        let reservation = quota.promise_word(word, Cost(permits), max_wait, at(at_ms));
+        let reservation = word_algorithm(&quota).promise(word, Cost(permits), max_wait, at(at_ms));
         assert_eq!(
             reservation.granted.then_some(reservation.act_at),
             want.map(at),
@@ -124,7 +129,8 @@ fn a_reservation_is_granted_for_the_first_instant_or_not_at_all() {
 /// Row 25
 #[test]
 fn without_a_limit_every_reservation_is_granted_at_once() {
-    let reservation = Quota::unlimited().promise_word(Word::FRESH, Cost(u64::MAX), Duration::ZERO, at(5));
+    let reservation =
+        word_algorithm(&Quota::unlimited()).promise(Word::FRESH, Cost(u64::MAX), Duration::ZERO, at(5));
     assert!(reservation.granted);
     assert_eq!(reservation.act_at, at(5));
 }
@@ -135,10 +141,10 @@ fn a_reservation_given_back_was_never_made() {
     let quota = Quota::token_bucket(10, SECOND).expect("a bucket");
     let mut state = quota.fresh();
     let State::Word(word) = &mut state else { panic!("one word") };
-    *word = quota.promise_word(*word, Cost(10), Duration::ZERO, at(0)).word;
+    *word = word_algorithm(&quota).promise(*word, Cost(10), Duration::ZERO, at(0)).word;
     let before = *word;
-    *word = quota.promise_word(*word, Cost(7), Duration::MAX, at(0)).word;
-    *word = quota.give_back_word(*word, Cost(7), at(0)).word;
+    *word = word_algorithm(&quota).promise(*word, Cost(7), Duration::MAX, at(0)).word;
+    *word = word_algorithm(&quota).give_back(*word, Cost(7), at(0)).word;
     assert_eq!(*word, before);
 }
 
@@ -148,7 +154,8 @@ fn a_place_in_the_queue_can_be_reserved() {
     let quota = queue(10, 3, 0);
     let mut word = Word::FRESH;
     for (max_wait_ms, want) in [(0, Some(0)), (0, None), (100, Some(100)), (500, Some(200)), (500, None)] {
-        let reservation = quota.promise_word(word, Cost::ONE, Duration::from_millis(max_wait_ms), at(0));
+        let reservation =
+            word_algorithm(&quota).promise(word, Cost::ONE, Duration::from_millis(max_wait_ms), at(0));
         assert_eq!(reservation.granted.then_some(reservation.act_at), want.map(at));
         word = reservation.word;
     }

@@ -20,7 +20,7 @@ use tollgate_envoy_rls::proto::rls::{
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, Figures, Tls, TlsFiles, accept};
-use tollgate_policy::{Options, Policy, Source};
+use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 const RULES: &str = "
@@ -46,8 +46,7 @@ fn main() {
             let server = tonic::transport::Server::builder().tcp_nodelay(true).add_service(Echo);
             return server.serve(address.parse().expect("an address")).await.expect("served");
         }
-        let source = Source { name: PathBuf::from("rules.yaml"), text: RULES.into() };
-        let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
+        let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
         let store = MemoryStore::new(MemoryConfig::default());
         let limiter: Limiter<MemoryStore> = Limiter::new(policy, store, LimiterSettings::default());
         let (_ready, is_ready) = watch::channel(true);

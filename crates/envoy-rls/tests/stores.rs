@@ -13,7 +13,7 @@ use tollgate_core::{Cost, Decision, ManualClock, Quota, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, Figures, accept};
-use tollgate_policy::{Options, Policy, Source};
+use tollgate_rule_files::parse_text;
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -74,8 +74,7 @@ impl Store for Gated {
 
 /// One connection to a server with a gated store.
 async fn connected(gate: &Arc<Semaphore>) -> h2::client::SendRequest<bytes::Bytes> {
-    let source = Source { name: "rules.yaml".into(), text: RULES.into() };
-    let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
+    let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
     let store = Gated { inner: MemoryStore::new(MemoryConfig::default()), gate: Arc::clone(gate) };
     let limiter: Limiter<Gated> = Limiter::new(policy, store, LimiterSettings::default());
     let clock = Arc::new(ManualClock::at(common::NOW));

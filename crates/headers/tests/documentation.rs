@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName};
 use tollgate_headers::{
     Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, fill, fill_header, problem, write,
 };
-use tollgate_policy::{Options, Policy};
+use tollgate_rule_files::{Options, load};
 
 const PAGE: &str = include_str!("../../../docs/headers.md");
 
@@ -87,7 +87,7 @@ fn the_pages_examples_are_what_is_sent() {
 #[test]
 fn the_body_of_the_example_rule_file_goes_out_byte_for_byte() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules/circuit.yaml");
-    let policy = Policy::load(&[file], &Options::default()).expect("it loads");
+    let policy = load(&[file], &Options::default()).expect("it loads").policy;
     let response = policy.domain("circuit").and_then(|domain| domain.response()).expect("a response");
     let content_type = response.content_type.as_deref().expect("a content type");
     assert_eq!((response.status, Content::of(content_type)), (Some(429), Content::Json));

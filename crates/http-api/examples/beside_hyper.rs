@@ -18,9 +18,8 @@ use tokio::sync::watch;
 use tollgate_core::Clock;
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
-use tollgate_limiter::{Limiter, LimiterSettings, Policy};
+use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, Figures, Surface, accept};
-use tollgate_policy::{Options, Source};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 const RULES: &str = "
@@ -77,8 +76,7 @@ fn main() {
             let surface = Arc::new(Ok200 { reads: what == "ok-read" });
             return accept(listener, surface, None, limits, figures, drain).await;
         }
-        let source = Source { name: "bench.yaml".into(), text: RULES.into() };
-        let policy = Policy::parse(&[source], &Options::default()).expect("rules");
+        let policy = tollgate_rule_files::parse_text("bench.yaml", RULES).expect("rules");
         let store = MemoryStore::new(MemoryConfig::default());
         let limiter: Arc<Limiter<MemoryStore>> =
             Arc::new(Limiter::new(policy, store, LimiterSettings::default()));

@@ -37,7 +37,7 @@ fn shape(told: Explanation, text: String, denied: Option<DeniedPreview>) -> Expl
     });
     let others = told.others.into_iter().map(|other| OtherRule {
         path: other.path,
-        place: other.place.to_string(),
+        place: other.place.map_or_else(String::new, |place| place.to_string()),
         why: other.why,
     });
     Explained {
@@ -58,7 +58,7 @@ fn rule_of(rule: Applied) -> ExplainedRule {
     ExplainedRule {
         path: rule.path,
         name: rule.name,
-        place: rule.place.to_string(),
+        place: rule.place.map_or_else(String::new, |place| place.to_string()),
         unlimited: rule.is_unlimited,
         shadow: rule.is_shadow,
         quota: rule.is_quota,
@@ -119,12 +119,12 @@ pub(crate) fn rlconfig(policy: &Policy) -> Bytes {
     for domain in policy.domains() {
         let name = domain.name();
         for rule in domain.rules() {
-            let path = rule.path.replace(tollgate_policy::LEVEL, ".").replace('=', "_");
+            let path = rule.path.replace(tollgate_policy::PATH_SEPARATOR, ".").replace('=', "_");
             let modes = format!("shadow_mode: {}, quota_mode: {}", rule.shadow_mode, rule.quota_mode);
             // Writing to a string cannot fail.
             for limit in &rule.limits {
                 let unit = limit.unit.map_or_else(
-                    || tollgate_policy::show_span(limit.period),
+                    || tollgate_human_text::show_duration(limit.period),
                     |unit| unit.name().to_ascii_uppercase(),
                 );
                 let requests = limit.requests_per_unit;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use hyper::HeaderMap;
-use tollgate_policy::did_you_mean;
+use tollgate_human_text::did_you_mean;
 
 use crate::answer::Refusal;
 use crate::json_body::MAX_HITS;

@@ -14,7 +14,7 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, StatusCode};
-use tollgate_policy::did_you_mean;
+use tollgate_human_text::did_you_mean;
 use tollgate_store::Store;
 
 use crate::answer::{Answer, HTML, JSON, Refusal, answer, text};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Align, CivilUnit, Cost, LeakyForm, Period, Quota, Refill, Timestamp, Word};
+use tollgate_core::{Algorithm, Align, CivilUnit, Cost, LeakyForm, Period, Quota, Refill, Timestamp};
 
 use crate::Fault;
 
@@ -230,7 +230,7 @@ impl Terms {
     pub fn window_ends_us(&self, quota: &Quota, now: Timestamp) -> u64 {
         match self.windows {
             Some(Windows { first_hit: false, .. }) => {
-                let one = quota.charge_word(Word::FRESH, Cost::ONE, now).decision;
+                let one = quota.charge(&mut quota.fresh(), Cost::ONE, now);
                 (now + one.reset_after()).as_nanos() / 1_000
             }
             _ => 0,

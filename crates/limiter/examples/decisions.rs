@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_limiter::{
-    Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, ReserveTerms, Scratch, Throttle,
+    Descriptor, Entry, Limiter, LimiterSettings, Request, ReserveTerms, Scratch, Throttle,
 };
-use tollgate_policy::{Options, Source};
 use tollgate_store::suite::OutageStore;
 use tollgate_store::{Charge, Key, Store, Take, Verdicts, block_on};
 use tollgate_store_memory::MemoryStore;
@@ -35,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let what = arguments.next().unwrap_or_default();
     let rounds: u32 = arguments.next().unwrap_or_default().parse()?;
     let text = if what == "together" { format!("{RULES}\ncharge: together") } else { RULES.to_owned() };
-    let policy = Policy::parse(&[Source { name: "shop.yaml".into(), text }], &Options::default())?;
+    let policy = tollgate_rule_files::parse_text("shop.yaml", text)?;
     let quota = policy.rules().next().ok_or("no rule")?.limits[0].quota.clone();
     if what == "outage" {
         return outage(rounds);
@@ -87,7 +86,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Decides while the store is down, by this node's share.
 fn outage(rounds: u32) -> Result<(), Box<dyn std::error::Error>> {
     let text = RULES.replace("unit: minute", "on_store_failure: local, unit: minute");
-    let policy = Policy::parse(&[Source { name: "shop.yaml".into(), text }], &Options::default())?;
+    let policy = tollgate_rule_files::parse_text("shop.yaml", text)?;
     let store: RoutedStore<OutageStore, _> =
         RoutedStore::new(OutageStore::default().down(), MemoryStore::default());
     let limiter = Limiter::new(policy, store, LimiterSettings::default());

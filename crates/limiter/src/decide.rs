@@ -34,11 +34,10 @@ impl<S: Store> Limiter<S> {
     /// # Example
     /// ```
     /// # use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
-    /// # use tollgate_policy::{Options, Source};
     /// # use tollgate_core::Timestamp;
     /// # use tollgate_store::{ModelStore, block_on};
     /// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]}";
-    /// let rules = Policy::parse(&[Source { name: "shop.yaml".into(), text: text.into() }], &Options::default())?;
+    /// let rules = tollgate_rule_files::parse_text("shop.yaml", text)?;
     /// let limiter: Limiter<ModelStore> = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
     ///
     /// let entries = [Entry { key: "user", value: "ann" }];

@@ -7,7 +7,8 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
-use tollgate_policy::{Domain, Entry, show_span};
+use tollgate_human_text::show_duration;
+use tollgate_policy::{Domain, Entry};
 use tollgate_store::Store;
 use tracing::Level;
 
@@ -226,7 +227,7 @@ impl fmt::Display for Rate<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.limit())?;
         if let Period::Span(span) = self.0.period() {
-            write!(f, " per {}", show_span(*span))?;
+            write!(f, " per {}", show_duration(*span))?;
         }
         write!(f, ", {}", self.0.algorithm().name())
     }

@@ -6,7 +6,9 @@
 use std::fmt;
 
 use tollgate_core::Sharing;
-use tollgate_policy::{Charge, Domain, Entry, LEVEL, Limit, Matched, OnStoreFailure, Place, Policy, Rule};
+use tollgate_policy::{
+    Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule,
+};
 
 /// Most rules that are told about besides the one that applies, and most names of a list to choose from.
 const MOST: usize = 10;
@@ -61,8 +63,8 @@ pub struct Applied {
     pub path: String,
     /// Its name; empty where the file gives none.
     pub name: String,
-    /// Where it stands.
-    pub place: Place,
+    /// Where it was written; `None` for a rule that was built without a text.
+    pub place: Option<Place>,
     /// Nothing is counted and everything passes.
     pub is_unlimited: bool,
     /// It counts, but never denies.
@@ -97,8 +99,8 @@ pub struct Charged {
 pub struct Other {
     /// Its path.
     pub path: String,
-    /// Where it stands.
-    pub place: Place,
+    /// Where it was written; `None` for a rule that was built without a text.
+    pub place: Option<Place>,
     /// Why it does not apply.
     pub why: String,
 }
@@ -175,14 +177,14 @@ fn begins_alike(rule: &Rule, entries: &[Entry<'_>]) -> bool {
 }
 
 fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entry<'_>]) -> String {
-    let levels: Vec<&str> = other.path.split(LEVEL).collect();
+    let levels: Vec<&str> = other.path.split(PATH_SEPARATOR).collect();
     if levels.len() > entries.len() {
         return format!("it needs {} entries, the descriptor has {}", levels.len(), entries.len());
     }
     if levels.len() < entries.len() {
         return format!("it ends after {} of the descriptor's {} entries", levels.len(), entries.len());
     }
-    let winner: Vec<&str> = rule.map_or_else(Vec::new, |rule| rule.path.split(LEVEL).collect());
+    let winner: Vec<&str> = rule.map_or_else(Vec::new, |rule| rule.path.split(PATH_SEPARATOR).collect());
     for (index, (level, entry)) in levels.iter().zip(entries).enumerate() {
         let (key, entry) = (entry.key, spell(entry));
         let took = match taken.get(index) {
@@ -215,13 +217,15 @@ fn spell(entry: &Entry<'_>) -> String {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "domain   {}", self.domain)?;
-        writeln!(f, "asked    {}", self.asked.join(LEVEL))?;
+        writeln!(f, "asked    {}", self.asked.join(PATH_SEPARATOR))?;
         let (taken, left) = self.asked.split_at(self.steps.len().min(self.asked.len()));
         let next = left.first().map_or("", String::as_str);
         match &self.verdict {
             Verdict::Rule(rule) => {
-                writeln!(f, "rule     {} ({})", rule.path, rule.place)?;
-                for ((level, entry), matched) in rule.path.split(LEVEL).zip(&self.asked).zip(&self.steps) {
+                writeln!(f, "rule     {}{}", rule.path, in_brackets(rule.place.as_ref()))?;
+                for ((level, entry), matched) in
+                    rule.path.split(PATH_SEPARATOR).zip(&self.asked).zip(&self.steps)
+                {
                     writeln!(f, "why      {}", why(level, entry, *matched))?;
                 }
                 rule.fmt(f)?;
@@ -238,23 +242,30 @@ impl fmt::Display for Explanation {
                         rules.write("known    ", f)?;
                     }
                     Verdict::Untaken => {
-                        let taken = taken.join(LEVEL);
+                        let taken = taken.join(PATH_SEPARATOR);
                         writeln!(
                             f,
                             "why      below {taken} no rule takes {next}; there is no way back to another branch"
                         )?;
                     }
-                    _ => {
-                        writeln!(f, "why      rules go on below {}, and none ends there", taken.join(LEVEL))?
-                    }
+                    _ => writeln!(
+                        f,
+                        "why      rules go on below {}, and none ends there",
+                        taken.join(PATH_SEPARATOR)
+                    )?,
                 }
             }
         }
         for other in &self.others {
-            writeln!(f, "not      {} ({}): {}", other.path, other.place, other.why)?;
+            let place = in_brackets(other.place.as_ref());
+            writeln!(f, "not      {}{place}: {}", other.path, other.why)?;
         }
         Ok(())
     }
+}
+
+fn in_brackets(place: Option<&Place>) -> String {
+    place.map_or_else(String::new, |place| format!(" ({place})"))
 }
 
 impl Known {

@@ -15,7 +15,7 @@ pub use crate::observe::top::TopKey;
 pub struct Report {
     /// Version of the rules: twelve hexadecimal digits.
     pub version: String,
-    /// When they were put into force. Of those that the limiter was made with: when a [`Reloader`](crate::reload::Reloader) began to watch
+    /// When they were put into force. Of those that the limiter was made with: when a [`Follower`](crate::follow::Follower) began to watch
     /// their files, and [`Timestamp::ZERO`] without one.
     pub loaded_at: Timestamp,
     /// Why the files as they are now are not in force; `None` when they are.

@@ -1,4 +1,4 @@
-//! What finding a rule and writing its key cost; what varies is the number of rules in the domain.
+//! What finding a rule and writing its counter key cost; what varies is the number of rules in the domain.
 //!
 //! `cargo bench -p tollgate-policy`. For a figure that noise does not move, count instructions:
 //! `valgrind --tool=callgrind target/release/deps/matcher-* --profile RULES FINDS` for two numbers of finds of the mixed
@@ -6,31 +6,31 @@
 
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout, reason = "a bench")]
 
-use std::fmt::Write as _;
 use std::hint::black_box;
 
 use criterion::Criterion;
-use tollgate_policy::{Entry, Options, Policy, Source};
+use tollgate_policy::{
+    DescriptorSpec, DomainSpec, Entry, Limit, Policy, PolicyBuilder, RuleSpec, Unit, ValueSpec,
+};
 
 /// A domain of about `rules` rules: by key, by value, nested, and by network.
 fn policy(rules: usize) -> Policy {
-    let mut text = "domain: d\ndescriptors:\n".to_owned();
-    let limit = "rate_limit: {unit: minute, requests_per_unit: 9}";
+    let limit = || RuleSpec::new(Limit::per(9, Unit::Minute).expect("a limit"));
+    let of = |key: &str, value: ValueSpec| DescriptorSpec::new(key).value(value).rule(limit());
     let quarter = (rules / 4).max(1);
+    let (mut domain, mut path) = (DomainSpec::new("d"), DescriptorSpec::new("path"));
     for i in 0..quarter {
-        let _ = writeln!(text, "  - {{key: key_{i:05}, {limit}}}");
-        let _ = writeln!(text, "  - {{key: user, value: user_{i:05}, {limit}}}");
-        let _ = writeln!(text, "  - {{key: ip, value_cidr: '10.{}.{}.0/24', {limit}}}", i / 256, i % 256);
+        let network = format!("10.{}.{}.0/24", i / 256, i % 256);
+        domain = domain
+            .descriptor(of(&format!("key_{i:05}"), ValueSpec::any()))
+            .descriptor(of("user", ValueSpec::text(format!("user_{i:05}"))))
+            .descriptor(of("ip", ValueSpec::network(&network).expect("a network")));
+        path = path.child(of("method", ValueSpec::text(format!("method_{i:05}"))));
     }
-    text += "  - key: path\n    descriptors:\n";
-    for i in 0..quarter {
-        let _ = writeln!(text, "      - {{key: method, value: method_{i:05}, {limit}}}");
-    }
-    let source = Source { name: "bench.yaml".into(), text };
-    Policy::parse(&[source], &Options::default()).expect("loads")
+    PolicyBuilder::new().domain(domain.descriptor(path)).build().expect("rules without errors")
 }
 
-/// Requests that find rules in each way, spread over the domain, and one in five that finds none.
+/// Requests that find rules in each way, spread over the domain; one in five finds no rule.
 fn requests(rules: usize) -> Vec<Vec<(String, String)>> {
     let quarter = (rules / 4).max(1);
     let pair = |key: &str, value: String| (key.to_owned(), value);
@@ -58,8 +58,8 @@ fn matcher(c: &mut Criterion) {
     for rules in [10, 1_000, 10_000] {
         let policy = policy(rules);
         let domain = &policy.domains()[0];
-        // The same few rules asked for, whatever the number of rules beside them; and rules all over the domain, whose
-        // memory is cold. Both ask 1,000 different requests.
+        // The same few rules, whatever the number of other rules; and rules all over the domain, whose memory is cold.
+        // Both find the rules of 1,000 different requests.
         for (name, owned) in [("few", requests(8)), ("all", requests(rules))] {
             let requests = borrowed(&owned);
             let mut next = 0;
@@ -83,11 +83,11 @@ fn matcher(c: &mut Criterion) {
         }
     }
     for rules in [1_000, 10_000] {
-        c.bench_function(&format!("policy/parse/{rules}_rules"), |b| b.iter(|| policy(rules)));
+        c.bench_function(&format!("policy/build/{rules}_rules"), |b| b.iter(|| policy(rules)));
     }
 }
 
-/// For counting instructions: so many finds.
+/// For counting instructions: `finds` finds.
 fn profile(rules: usize, finds: usize) {
     let (policy, owned) = (policy(rules), requests(rules));
     let (domain, requests) = (&policy.domains()[0], borrowed(&owned));

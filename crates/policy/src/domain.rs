@@ -6,11 +6,12 @@
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
-use regex::Regex;
+use ipnet::IpNet;
 
-use crate::names::Names;
-use crate::pattern::{Network, Wildcard, address};
-use crate::rule::{Response, Rule};
+use crate::name_table::NameTable;
+use crate::pattern::{ValueRegex, Wildcard, address, network_of};
+use crate::response::Response;
+use crate::rule::Rule;
 
 /// One entry of a request's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Default for Next {
 /// One level: what may come next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    pub(crate) keys: Names<Values>,
+    pub(crate) keys: NameTable<Values>,
     /// Patterns that begin in the key, each with its place among all patterns of the level.
     pub(crate) joined: Vec<(u32, Wildcard, Next)>,
 }
@@ -96,7 +97,7 @@ pub(crate) struct Values {
 /// What some of one key's values lead to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SomeValues {
-    pub(crate) exact: Names<Next>,
+    pub(crate) exact: NameTable<Next>,
     /// Longest prefix first.
     pub(crate) networks: Vec<NetworkTable>,
     pub(crate) patterns: Vec<(u32, ValuePattern, Next)>,
@@ -107,20 +108,20 @@ pub(crate) struct SomeValues {
 pub(crate) struct NetworkTable {
     pub(crate) is_ipv4: bool,
     pub(crate) prefix: u8,
-    pub(crate) nodes: HashMap<Network, Next>,
+    pub(crate) nodes: HashMap<IpNet, Next>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum ValuePattern {
     Wildcard(Wildcard),
-    Regex(Regex),
+    Regex(ValueRegex),
 }
 
 impl ValuePattern {
     fn matches(&self, value: &str) -> bool {
         match self {
             Self::Wildcard(wildcard) => wildcard.matches(value),
-            Self::Regex(regex) => regex.is_match(value),
+            Self::Regex(regex) => regex.matches(value),
         }
     }
 }
@@ -174,20 +175,14 @@ impl Domain {
     /// # Example
     /// ```
     /// # use tollgate_policy::*;
-    /// let text = "
-    /// domain: shop
-    /// descriptors:
-    ///   - key: user
-    ///     rate_limit: {unit: minute, requests_per_unit: 5}
-    ///   - key: user
-    ///     value: staff*
-    ///     rate_limit: {unlimited: true}";
-    /// let source = Source { name: "shop.yaml".into(), text: text.into() };
-    /// let policy = Policy::parse(&[source], &Options::default())?;
+    /// let user = DescriptorSpec::new("user").rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
+    /// let staff = DescriptorSpec::new("user").value(ValueSpec::text("staff*")).rule(RuleSpec::unlimited());
+    /// let shop = DomainSpec::new("shop").descriptor(user).descriptor(staff);
+    /// let policy = PolicyBuilder::new().domain(shop).build()?;
     /// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry { key: "user", value }]));
     /// assert_eq!(find("ann").map(|rule| rule.limits[0].requests_per_unit), Some(5));
     /// assert!(find("staff-ann").is_some_and(|rule| rule.unlimited));
-    /// # Ok::<(), Faults>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn find(&self, entries: &[Entry<'_>]) -> Option<&Rule> {
@@ -255,6 +250,6 @@ impl SomeValues {
     /// Of the networks that `address` lies in, the narrowest.
     fn network(&self, address: IpAddr) -> Option<Next> {
         let tables = self.networks.iter().filter(|table| table.is_ipv4 == address.is_ipv4());
-        tables.filter_map(|table| table.nodes.get(&Network::of(address, table.prefix))).next().copied()
+        tables.filter_map(|table| table.nodes.get(&network_of(address, table.prefix))).next().copied()
     }
 }

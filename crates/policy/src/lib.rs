@@ -1,33 +1,39 @@
-//! Rule files: what they may say, every fault of every file at once, and which rule a request falls under.
+//! Rules as data: what limits exist, which of them applies to a request, and how its counter is called.
 //!
-//! Texts go in, a [`Policy`] comes out, checked once so that nothing later can fail: each [`Rule`] holds quotas that
-//! exist. [`Domain::find`] picks the rule of a descriptor, [`Rule::write_key`] names its counter.
-//! Not here: counting (`core`), where counters live (`store`), watching files for changes (`limiter`).
+//! [`PolicyBuilder`] makes a [`Policy`] from [`DomainSpec`]s and checks everything, so that no decision can fail.
+//! [`Domain::find`] picks the rule of a descriptor, and [`Rule::write_key`] writes the key of its counter. [`RuleSource`]
+//! supplies policies while a process runs.
+//! Not here: rule files (`rule-files`), counting (`core`), where counters are kept (`store`). No I/O.
 
-mod build;
+mod builder;
+mod countable;
+mod counter_key;
+mod digest;
 mod domain;
-mod fault;
-mod files;
-mod flat;
-mod key;
-mod names;
+mod error;
+mod key_text;
+mod limit;
+mod limit_text;
+mod name_table;
 mod pattern;
+mod place;
 mod policy;
-mod read;
+mod response;
 mod rule;
-mod stat;
-mod tree;
-mod words;
+mod source;
+mod spec;
+mod stat_path;
 
+pub use builder::PolicyBuilder;
+pub use countable::Countable;
 pub use domain::{Charge, Domain, Entry, Matched};
-pub use fault::{Fault, Faults, Place};
-pub use files::read as read_files;
-pub use flat::{FlatEntry, read_flat};
-pub use policy::{Countable, LoadError, Options, Policy, Source};
-pub use tollgate_core::Timestamp;
-
-pub use read::duration::{parse as parse_span, show as show_span};
-pub use read::spelling::did_you_mean;
-pub use rule::{Limit, OnStoreFailure, Override, Response, Rule, Unit};
-pub use tollgate_core::Sharing;
-pub use words::LEVEL;
+pub use error::{BuildError, BuildErrors, RuleError};
+pub use limit::{Limit, LimitError, Override, Unit};
+pub use limit_text::PATH_SEPARATOR;
+pub use place::Place;
+pub use policy::Policy;
+pub use response::{Response, ResponseErrors, ResponsePart, ResponseSpec};
+pub use rule::{OnStoreFailure, Rule};
+pub use source::{RuleSource, RuleUpdate};
+pub use spec::{DescriptorSpec, DomainSpec, Part, RuleSpec, ValueSpec};
+pub use tollgate_core::{Sharing, Timestamp};

@@ -1,53 +1,46 @@
-//! The certificates in use: loaded at the start, looked at again while the server runs. Not here: TLS (`tollgate_net`).
+//! The certificates that surfaces use, reloaded when their files change.
 
 use std::sync::Arc;
 
 use tollgate_net::{Tls, TlsError, TlsFiles};
 
-use crate::settings::{Surface, TlsSettings};
+use crate::settings::Settings;
 
-/// The certificate of each surface that speaks TLS.
+/// The certificate of each surface that uses TLS.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Certificates(Vec<(Surface, Arc<Tls>)>);
+pub(crate) struct Certificates(Vec<(&'static str, Arc<Tls>)>);
 
 impl Certificates {
-    /// Reads what `settings` name.
-    pub(crate) fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
+    /// Reads the files of `settings`.
+    pub(crate) fn load(settings: &Settings) -> Result<Self, TlsError> {
         let mut all = Vec::new();
-        for surface in Surface::ALL {
-            let Some(files) = settings.of(surface) else { continue };
-            let alpn: &[&str] = match surface {
-                Surface::Grpc => &["h2"],
-                Surface::Http => &["http/1.1"],
-                Surface::Resp => &[],
-            };
-            let client_ca = settings.grpc_client_ca.clone().filter(|_| surface == Surface::Grpc);
+        for surface in &settings.surfaces {
+            let Some(files) = settings.tls.of(surface.name()) else { continue };
+            let client_ca = surface.client_ca().map(ToOwned::to_owned);
             let files = TlsFiles { cert: files.cert.clone(), key: files.key.clone(), client_ca };
-            all.push((surface, Arc::new(Tls::load(files, alpn)?)));
+            all.push((surface.name(), Arc::new(Tls::load(files, surface.mount().alpn())?)));
         }
         Ok(Self(all))
     }
 
-    /// What `surface` speaks, where that is TLS.
-    pub(crate) fn of(&self, surface: Surface) -> Option<Arc<Tls>> {
-        self.0.iter().find(|(of, _)| *of == surface).map(|(_, tls)| Arc::clone(tls))
+    /// The certificate of `surface`, if it uses TLS.
+    pub(crate) fn of(&self, surface: &str) -> Option<Arc<Tls>> {
+        self.0.iter().find(|(name, _)| *name == surface).map(|(_, tls)| Arc::clone(tls))
     }
 
-    /// Until when each is good, in seconds of the Unix epoch.
-    pub(crate) fn not_after(&self) -> impl Iterator<Item = (Surface, i64)> {
+    /// When each expires, in seconds of the Unix epoch.
+    pub(crate) fn not_after(&self) -> impl Iterator<Item = (&'static str, i64)> {
         self.0.iter().filter_map(|(surface, tls)| Some((*surface, tls.not_after()?)))
     }
 
-    /// Reads the files again; faulty ones change nothing. Each change and each fault is told once.
-    pub(crate) fn look(&self) {
+    /// Reloads files that have changed; invalid ones change nothing. Each change and each error is logged once.
+    pub(crate) fn reload(&self) {
         for (surface, tls) in &self.0 {
             match tls.reload_if_changed() {
-                Ok(true) => {
-                    tracing::info!(surface = surface.name(), "new connections get the new certificate")
-                }
+                Ok(true) => tracing::info!(surface, "certificate reloaded for new connections"),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::error!(surface = surface.name(), %error, "the certificate in use stays");
+                    tracing::error!(surface, %error, "certificate reload failed; keeping the current one");
                 }
             }
         }

@@ -1,10 +1,9 @@
 //! An example for people: a descriptor that would fall under a rule.
 
-use tollgate_policy::{Domain, Entry, LEVEL, Policy, Rule};
+use tollgate_policy::{Domain, Entry, PATH_SEPARATOR, Policy, Rule};
 
 /// The first rule of `policy` that counts, and a descriptor that falls under it; `None` where there is no such rule.
-#[must_use]
-pub fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
+pub(crate) fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
     policy.domains().iter().find_map(|domain| {
         let counting = domain.rules().iter().filter(|rule| !rule.limits.is_empty());
         let descriptor = counting.filter_map(|rule| descriptor_of(domain, rule)).next()?;
@@ -16,7 +15,7 @@ pub fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
 fn descriptor_of(domain: &Domain, rule: &Rule) -> Option<Vec<(String, String)>> {
     let descriptor: Vec<(String, String)> = rule
         .path
-        .split(LEVEL)
+        .split(PATH_SEPARATOR)
         .map(|level| match level.split_once('=') {
             Some((key, value)) => (key.replace('*', "x"), value.replace('*', "x")),
             None if level.contains(" in ") => {

@@ -1,19 +1,25 @@
-//! The command `tollgate`: what can be set, what the commands do, how a server starts and ends.
+//! The command `tollgate`: its settings, its commands, how a server starts and ends.
 //!
-//! This is where the parts meet: the one clock is made here, and policy, limiter, store and transports are wired.
+//! This is where the parts meet: the one clock is created here, and policy, limiter, store and surfaces are wired.
 //! Not here: any rule, any counter, any protocol.
 
+mod acceptor;
+mod any_store;
+mod banner;
 mod certificates;
 pub mod cli;
-pub mod command;
-pub mod counters;
-pub mod example;
-pub mod node;
-pub mod observe;
-pub mod screen;
-pub mod server;
+mod command;
+mod counted;
+mod example;
+mod family;
+mod node;
+mod observe;
+mod server;
 pub mod settings;
+mod shell;
 mod signals;
+mod start;
+mod surface;
 mod surfaces;
-pub mod telemetry;
+mod telemetry;
 mod worker;

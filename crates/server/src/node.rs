@@ -1,4 +1,4 @@
-//! What the surfaces of one process share: the limiter, the clock, the rules' reloader, and whether clients should come.
+//! What the surfaces of one process share: the limiter, the clock, the source of rules, and readiness.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,25 +6,35 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate_core::Clock;
-use tollgate_limiter::reload::Reloader;
+use tollgate_limiter::follow::Follower;
+use tollgate_rule_files::WatchHandle;
 
-use crate::counters::NodeLimiter;
+use crate::any_store::NodeLimiter;
 
-/// How often a process that started without rules looks whether there are some.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often a process that started without rules checks whether there are some.
+const RULES_CHECK: Duration = Duration::from_millis(20);
 
-/// Shared by the surfaces.
-pub struct Node {
-    /// Decides.
-    pub limiter: Arc<NodeLimiter>,
+/// Shared by all surfaces.
+pub(crate) struct Node {
+    /// Makes the decisions.
+    pub(crate) limiter: Arc<NodeLimiter>,
     /// The one clock of the process.
-    pub clock: Arc<dyn Clock>,
-    /// Keeps the rules as the files are.
-    pub reloader: Reloader,
-    /// It is ready only while the store answers.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Where the rules come from.
+    pub(crate) rules: NodeRules,
+    /// The process is ready only while the store is up.
     needs_store: bool,
     draining: AtomicBool,
     ready: watch::Sender<bool>,
+}
+
+/// Where the rules of a node come from.
+#[derive(Debug)]
+pub(crate) struct NodeRules {
+    /// Has the files read again. The source ends when it is dropped.
+    pub(crate) files: WatchHandle,
+    /// Puts each change in force.
+    pub(crate) follower: Follower,
 }
 
 impl std::fmt::Debug for Node {
@@ -34,76 +44,70 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node that is ready where `limiter` has rules and, if it `needs_store`, a store that answers.
-    #[must_use]
-    pub fn new(
+    /// A node that is ready when `limiter` has rules and, if it `needs_store`, its store is up.
+    pub(crate) fn new(
         limiter: Arc<NodeLimiter>,
         clock: Arc<dyn Clock>,
-        reloader: Reloader,
+        rules: NodeRules,
         needs_store: bool,
     ) -> Self {
         let node = Self {
             limiter,
             clock,
-            reloader,
+            rules,
             needs_store,
             draining: AtomicBool::new(false),
             ready: watch::Sender::new(false),
         };
-        node.tell();
+        node.update();
         node
     }
 
-    /// Whether there are rules: those of the last files that were right.
-    #[must_use]
-    pub fn has_rules(&self) -> bool {
+    /// Whether rules are loaded.
+    pub(crate) fn has_rules(&self) -> bool {
         !self.limiter.rules().policy().domains().is_empty()
     }
 
-    /// Whether the process was told to go.
-    #[must_use]
-    pub fn is_draining(&self) -> bool {
+    /// Whether the process is about to end.
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Whether clients should be sent here.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
+    /// Whether clients should use this process.
+    pub(crate) fn is_ready(&self) -> bool {
         self.has_rules() && !self.is_draining() && (!self.needs_store || self.limiter.store().is_up())
     }
 
-    /// Whether it is ready, and each change of that.
-    #[must_use]
-    pub fn ready(&self) -> watch::Receiver<bool> {
+    /// Readiness, and each change of it.
+    pub(crate) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
 
-    /// From now on clients should go elsewhere.
-    pub fn drain(&self) {
+    /// From now on clients should use other processes.
+    pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
-        self.tell();
+        self.update();
     }
 
-    /// Tells that it is ready as soon as there are rules; for a process that has started without.
-    pub async fn await_rules(&self) {
+    /// Updates readiness as soon as rules are loaded; for a process that started without them.
+    pub(crate) async fn await_rules(&self) {
         while !self.has_rules() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(RULES_CHECK).await;
         }
-        self.tell();
+        self.update();
     }
 
-    /// Connects to a shared store, and from then on is ready or not as the store's state says. (The store itself tells each change
-    /// of it to the log.)
-    pub async fn watch_store(&self) {
+    /// Connects to a shared store and updates readiness with the store's state. (The store logs its changes itself.)
+    pub(crate) async fn watch_store(&self) {
         let store = self.limiter.store();
         let mut changes = store.changes();
         store.start();
         while changes.next().await.is_some() {
-            self.tell();
+            self.update();
         }
     }
 
-    fn tell(&self) {
+    fn update(&self) {
         self.ready.send_replace(self.is_ready());
     }
 }
@@ -113,7 +117,7 @@ impl tollgate_http_api::Node for Node {
         tollgate_http_api::NodeState {
             is_ready: self.is_ready(),
             is_draining: self.is_draining(),
-            last_error: self.reloader.state().fault.as_deref().map(Into::into),
+            last_error: self.rules.follower.state().error.as_deref().map(Into::into),
             store: self.limiter.store().view(),
         }
     }

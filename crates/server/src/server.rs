@@ -1,163 +1,192 @@
-//! One server, from its settings to its end: what is made, in which order, and how it stops.
+//! One server, from its settings to its end: what is created in which order, and how it stops.
 //!
-//! Every surface is answered by worker threads; signals, reload and certificates live on one small runtime here. Nothing
-//! but the shared node goes between them.
+//! Worker threads serve every surface; signals, reload and certificates have one small runtime here. They share nothing
+//! but the node.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
 use tokio::sync::{mpsc, watch};
-use tollgate_net::{Listeners, Sockets, TlsError};
+use tollgate_net::{AcceptLimits, Figures, Listeners, Sockets, TlsError};
 
+use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
 use crate::node::Node;
-use crate::observe;
+use crate::observe::{CertificateMetrics, ConnectionMetrics, StoreMetrics, TraceMetrics};
 use crate::settings::{Listen, Settings, Surface};
 use crate::signals::Signals;
-use crate::surfaces::Surfaces;
+use crate::surface::Process;
 use crate::telemetry::otlp::Counts;
 use crate::worker::{self, small_runtime};
 
-/// How often certificates are looked at.
-const LOOK_AT_CERTIFICATES: Duration = Duration::from_secs(5);
+/// How often certificates are checked for changes.
+const CERTIFICATE_CHECK: Duration = Duration::from_secs(5);
 
-/// A server that listens and does not answer yet.
+/// A server that listens and does not accept yet.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     node: Arc<Node>,
     settings: Settings,
     certificates: Certificates,
-    bound: Bound,
+    /// The sockets of each surface, in the order of the settings; `None` for one that is off.
+    listeners: Vec<Option<Listeners>>,
 }
 
-/// The sockets of each surface that is on.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    pub(crate) grpc: Option<Listeners>,
-    pub(crate) http: Option<Listeners>,
-    pub(crate) resp: Option<Listeners>,
+/// A surface and where it listens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listening<'a> {
+    pub(crate) surface: &'a Surface,
+    /// `None` if it is off.
+    pub(crate) address: Option<SocketAddr>,
 }
 
-impl Bound {
-    fn of(&self, surface: Surface) -> Option<&Listeners> {
-        match surface {
-            Surface::Grpc => self.grpc.as_ref(),
-            Surface::Http => self.http.as_ref(),
-            Surface::Resp => self.resp.as_ref(),
+impl std::fmt::Display for Listening<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.address {
+            Some(address) => write!(f, "{} {address}", self.surface.name()),
+            None => write!(f, "{} off", self.surface.name()),
         }
     }
 }
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    /// An address could not be had.
+pub(crate) enum BindError {
+    /// An address cannot be used.
     #[error("{surface} cannot listen on {address}: {source}")]
-    Address {
-        /// Which surface.
-        surface: &'static str,
-        /// Its address as set.
-        address: String,
-        /// What the system says.
-        source: io::Error,
-    },
+    Address { surface: &'static str, address: String, source: io::Error },
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] TlsError),
 }
 
 impl Server {
-    /// Takes the ports and reads the certificates that `settings` name.
+    /// Opens the ports and reads the certificates of `settings`.
     ///
     /// # Errors
-    /// [`BindError`] names the surface whose port could not be had, or the file that cannot be used.
-    pub fn bind(settings: Settings, node: Arc<Node>) -> Result<Self, BindError> {
+    /// [`BindError`] names the surface whose port cannot be opened, or the file that cannot be used.
+    pub(crate) fn bind(settings: Settings, node: Arc<Node>) -> Result<Self, BindError> {
         tollgate_net::raise_descriptor_limit();
-        let certificates = Certificates::load(&settings.tls)?;
-        let bound = Bound {
-            grpc: bind(Surface::Grpc, &settings.grpc, &settings)?,
-            http: bind(Surface::Http, &settings.http, &settings)?,
-            resp: bind(Surface::Resp, &settings.resp, &settings)?,
-        };
-        Ok(Self { node, settings, certificates, bound })
+        let certificates = Certificates::load(&settings)?;
+        let listeners = settings.surfaces.iter().map(|surface| bind(surface, &settings));
+        let listeners = listeners.collect::<Result<_, _>>()?;
+        Ok(Self { node, settings, certificates, listeners })
     }
 
-    /// Where `surface` listens, where it is on.
-    #[must_use]
-    pub fn address(&self, surface: Surface) -> Option<SocketAddr> {
-        self.bound.of(surface).map(|listeners| listeners.address)
+    /// Every surface and where it listens.
+    pub(crate) fn listening(&self) -> Vec<Listening<'_>> {
+        let addresses = self.listeners.iter().map(|it| it.as_ref().map(|listeners| listeners.address));
+        let surfaces = self.settings.surfaces.iter().zip(addresses);
+        surfaces.map(|(surface, address)| Listening { surface, address }).collect()
     }
 
-    /// Answers until a signal ends it. `up` is called once every surface can be asked; `traces` are what was sent of them.
+    /// Serves until a signal ends it. `up` is called once every surface accepts connections; `traces` counts those sent.
     ///
     /// # Errors
-    /// When the system gives no thread or no signal handler, when `up` fails, or when a worker ends by itself.
-    pub fn run(self, traces: Option<Arc<Counts>>, up: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let Self { node, settings, certificates, bound } = self;
+    /// When the system gives no thread or signal handler, when `up` fails, or when a worker ends by itself.
+    pub(crate) fn run(
+        mut self,
+        traces: Option<Arc<Counts>>,
+        up: impl FnOnce(&Settings, &[Listening<'_>]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let workers = self.mount(traces);
+        let (node, settings, certificates) = (&self.node, &self.settings, &self.certificates);
         let (close, closing) = watch::channel(false);
         let (ends, mut ended) = mpsc::unbounded_channel();
-        let surfaces = Surfaces::new(&node, &settings, &certificates, &bound);
-        node.limiter.metrics().register(|registry| {
-            observe::register(registry, surfaces.observed(&node, &certificates), traces)
-        });
-        let workers = surfaces.workers(bound);
         let number_of_workers = workers.len();
-        for (number, doors) in workers.into_iter().enumerate() {
-            worker::start(number, Arc::clone(&node), doors, closing.clone(), ends.clone())?;
+        for (number, surfaces) in workers.into_iter().enumerate() {
+            worker::start(number, Arc::clone(node), surfaces, closing.clone(), ends.clone())?;
         }
         small_runtime()?.block_on(async {
             let mut signals = Signals::new()?;
-            let waiting = Arc::clone(&node);
+            let waiting = Arc::clone(node);
             tokio::spawn(async move { waiting.await_rules().await });
-            let watching = Arc::clone(&node);
+            let watching = Arc::clone(node);
             tokio::spawn(async move { watching.watch_store().await });
-            node.limiter.store().first_news().await;
-            up()?;
+            node.limiter.store().first_state().await;
+            up(settings, &self.listening())?;
             let outcome = tokio::select! {
-                () = signals.told_to_go(&node, &certificates) => Ok(()),
-                () = watch_certificates(&certificates) => Ok(()),
+                () = signals.end(node, certificates) => Ok(()),
+                () = watch_certificates(certificates) => Ok(()),
                 Some(worker) = ended.recv() => Err(io::Error::other(format!("worker {worker} ended by itself"))),
             };
             node.drain();
-            tracing::info!(delay = ?settings.drain_delay, "draining: not ready any more, calls are still taken; a second signal ends that");
+            let delay = settings.serving.drain_delay;
+            tracing::info!("draining: not ready, still accepting requests for {delay:?} (signal again to skip)");
             tokio::select! {
-                () = tokio::time::sleep(settings.drain_delay) => {}
-                () = signals.told_to_go(&node, &certificates) => {}
+                () = tokio::time::sleep(delay) => {}
+                () = signals.end(node, certificates) => {}
             }
-            tracing::info!(timeout = ?settings.drain_timeout, "closing: calls under way finish");
+            let timeout = settings.serving.drain_timeout;
+            tracing::info!(?timeout, "waiting for in-flight requests");
             close.send_replace(true);
-            let finished = tokio::time::timeout(settings.drain_timeout, async {
+            let finished = tokio::time::timeout(timeout, async {
                 for _ in 0..number_of_workers {
                     ended.recv().await;
                 }
             });
             let is_finished = tokio::select! {
                 finished = finished => finished.is_ok(),
-                () = signals.told_to_go(&node, &certificates) => false,
+                () = signals.end(node, certificates) => false,
             };
             match is_finished {
                 true => tracing::info!("stopped"),
-                false => tracing::warn!("stopped; calls under way are cut off"),
+                false => tracing::warn!("stopped; in-flight requests were cut off"),
             }
             outcome
         })
+    }
+
+    /// Makes every surface: acceptors for each worker of those that are on, and the metrics of all.
+    pub(crate) fn mount(&mut self, traces: Option<Arc<Counts>>) -> Vec<Vec<BoundSurface>> {
+        let Self { node, settings, certificates, listeners } = self;
+        let Settings { serving, decisions, surfaces, .. } = &*settings;
+        let limits = Arc::new(AcceptLimits {
+            max_connections: serving.max_connections.div_ceil(serving.workers),
+            ..AcceptLimits::default()
+        });
+        let mut workers: Vec<Vec<BoundSurface>> = (0..serving.workers).map(|_| Vec::new()).collect();
+        let mut connections = Vec::new();
+        let mut metrics: Vec<Box<dyn Collector>> = Vec::new();
+        for (surface, listeners) in surfaces.iter().zip(listeners) {
+            let address = listeners.as_ref().map(|listeners| listeners.address);
+            let mounted = surface.mount().mount(&Process { node, serving, decisions, address });
+            let stats = Arc::new(Figures::default());
+            connections.push((surface.name(), Arc::clone(&stats)));
+            metrics.extend(mounted.metrics);
+            let options =
+                ListenerOptions { tls: certificates.of(surface.name()), limits: Arc::clone(&limits), stats };
+            let sockets = listeners.iter_mut().flat_map(|listeners| listeners.sockets.drain(..));
+            for ((worker, socket), acceptor) in workers.iter_mut().zip(sockets).zip(mounted.acceptors) {
+                worker.push(acceptor.bind(socket, options.clone()));
+            }
+        }
+        metrics.push(Box::new(ConnectionMetrics(connections)));
+        metrics.push(Box::new(CertificateMetrics(certificates.clone())));
+        metrics.push(Box::new(StoreMetrics(Arc::clone(node))));
+        metrics.extend(traces.map(|counts| Box::new(TraceMetrics(counts)) as Box<dyn Collector>));
+        node.limiter.metrics().register(|registry| {
+            metrics.into_iter().for_each(|collector| registry.register_collector(collector));
+        });
+        workers
     }
 }
 
 /// Never ends.
 async fn watch_certificates(certificates: &Certificates) {
-    let mut ticks = tokio::time::interval(LOOK_AT_CERTIFICATES);
+    let mut ticks = tokio::time::interval(CERTIFICATE_CHECK);
     loop {
         ticks.tick().await;
-        certificates.look();
+        certificates.reload();
     }
 }
 
-fn bind(surface: Surface, listen: &Listen, settings: &Settings) -> Result<Option<Listeners>, BindError> {
-    let Listen::At(address) = listen else { return Ok(None) };
-    let sockets = Sockets { count: settings.workers, backlog: settings.backlog };
+fn bind(surface: &Surface, settings: &Settings) -> Result<Option<Listeners>, BindError> {
+    let Listen::At(address) = surface.listen() else { return Ok(None) };
+    let sockets = Sockets { count: settings.serving.workers, backlog: settings.serving.backlog };
     match Listeners::bind(address, sockets) {
         Ok(listeners) => {
             warn_if_exposed(surface, listeners.address, settings);
@@ -167,22 +196,16 @@ fn bind(surface: Surface, listen: &Listen, settings: &Settings) -> Result<Option
     }
 }
 
-/// One line for a surface that others than this machine can reach, and that lacks what should be there then.
-fn warn_if_exposed(surface: Surface, address: SocketAddr, settings: &Settings) {
-    let mut lacks = Vec::new();
-    if settings.tls.of(surface).is_none() {
-        lacks.push("in cleartext (set tls_cert and tls_key)");
-    }
-    match surface {
-        Surface::Http if settings.admin_token.is_none() => {
-            lacks.push("without an admin token, so /v1/keys, /v1/rules and /debug answer nobody (set TOLLGATE_ADMIN_TOKEN)");
-        }
-        Surface::Resp if settings.resp_password.is_none() => {
-            lacks.push("for everybody who can reach it (set TOLLGATE_RESP_PASSWORD)");
-        }
-        Surface::Grpc | Surface::Http | Surface::Resp => {}
-    }
+/// One line for a surface that other machines can reach and that is not protected.
+fn warn_if_exposed(surface: &Surface, address: SocketAddr, settings: &Settings) {
+    let name = surface.name();
+    let has_tls = settings.tls.of(name).is_some();
+    let lacks: Vec<&str> =
+        [(!has_tls).then_some("without TLS (set tls_cert and tls_key)"), surface.mount().unprotected()]
+            .into_iter()
+            .flatten()
+            .collect();
     if !address.ip().is_loopback() && !lacks.is_empty() {
-        tracing::warn!(surface = surface.name(), %address, "listens beyond this machine, {}", lacks.join(", and "));
+        tracing::warn!(surface = name, %address, "listening on a non-loopback address {}", lacks.join(" and "));
     }
 }

@@ -1,4 +1,4 @@
-//! Signals: SIGTERM and SIGINT end the process, SIGHUP reads rules and certificates again.
+//! Signals: SIGTERM and SIGINT end the process, SIGHUP reloads rules and certificates.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::certificates::Certificates;
 use crate::node::Node;
 
-/// The signals that are listened to.
+/// The signals that are handled.
 #[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Signal,
@@ -16,7 +16,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Handles them from now on.
     ///
     /// # Errors
     /// When the system gives no handler.
@@ -28,20 +28,19 @@ impl Signals {
         })
     }
 
-    /// Returns when the process is told to go; meanwhile each SIGHUP has rules and certificates
-    /// read again.
-    pub(crate) async fn told_to_go(&mut self, node: &Node, certificates: &Certificates) {
+    /// Returns at the next signal that ends the process; until then each SIGHUP reloads rules and certificates.
+    pub(crate) async fn end(&mut self, node: &Node, certificates: &Certificates) {
         let name = loop {
             tokio::select! {
                 Some(()) = self.terminate.recv() => break "SIGTERM",
                 Some(()) = self.interrupt.recv() => break "SIGINT",
                 Some(()) = self.hangup.recv() => {
-                    tracing::info!("SIGHUP: reading rules and certificates again");
-                    node.reloader.reload_now();
-                    certificates.look();
+                    tracing::info!("received SIGHUP: reloading rules and certificates");
+                    node.rules.files.reload_now();
+                    certificates.reload();
                 }
             }
         };
-        tracing::info!(signal = name, "told to go");
+        tracing::info!("received {name}");
     }
 }

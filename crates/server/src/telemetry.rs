@@ -3,7 +3,7 @@
 //! One line a state change, none a request, but for those of denials, which the limiter samples.
 
 #[cfg_attr(not(feature = "otlp"), path = "telemetry/no_otlp.rs")]
-pub mod otlp;
+pub(crate) mod otlp;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::FilterFn;
@@ -14,7 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::settings::LogFormat;
 
 /// Starts logging for the whole process, panics included. `more` sees what it asks for besides, at any level.
-pub fn start<L>(level: LevelFilter, format: LogFormat, more: Option<L>)
+pub(crate) fn start<L>(level: LevelFilter, format: LogFormat, more: Option<L>)
 where
     L: Layer<tracing_subscriber::Registry> + Send + Sync,
 {

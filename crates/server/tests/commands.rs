@@ -61,14 +61,14 @@ fn check_names_every_fault_of_every_file_and_counts_them() {
             assert!(line.contains(part), "{part} in {line}");
         }
     }
-    assert_eq!(talk, "2 faults\n");
+    assert_eq!(talk, "2 errors\n");
 }
 
 #[test]
-fn check_counts_what_it_read_when_there_is_no_fault() {
+fn check_counts_what_it_read_when_there_are_no_errors() {
     let (ending, out, talk) = run(&[("shop.yaml", SHOP)], &["check", "RULES"]);
     let (counts, version) = out.split_once(" (version ").expect("a version");
-    assert_eq!((ending, counts, talk.as_str()), (Ending::Yes, "1 domain, 4 rules, no fault", ""));
+    assert_eq!((ending, counts, talk.as_str()), (Ending::Yes, "1 domain, 4 rules, no errors", ""));
     assert!(version.trim_end_matches(")\n").chars().all(|c| c.is_ascii_hexdigit()), "{version}");
 }
 
@@ -212,7 +212,7 @@ fn explain_previews_what_a_client_over_its_limit_is_told() {
     let asked = |entry| run(&[], &[&explain[..], &[root, entry]].concat());
     let (ending, out, talk) = asked("app=checkout");
     assert_eq!((ending, talk.as_str()), (Ending::Yes, ""));
-    let (_, told) = out.split_once("a client over its limit is told, over HTTP:\n").expect("a preview");
+    let (_, told) = out.split_once("an HTTP client over its limit receives:\n").expect("a preview");
     for line in [
         "429 Too Many Requests",
         "x-ratelimit-remaining: 0",
@@ -225,7 +225,7 @@ fn explain_previews_what_a_client_over_its_limit_is_told() {
         "{\"result\":\"FAILURE\",\"errorMessage\":{\"code\":2000,\"desc\":\"请求过于频繁, 请稍后重试\"}}";
     assert!(told.ends_with(&format!("\n\n{body}\n")), "{told}");
     let (_, out, _) = asked("user=alice");
-    assert!(out.ends_with("told, over HTTP:\nnothing: no rule would refuse it\n"), "{out}");
+    assert!(out.ends_with("receives:\nnothing: no rule would deny it\n"), "{out}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn explain_over_faulty_rules_cannot_tell() {
     let (ending, out, talk) = run(&[("shop.yaml", "domain: [\n")], &args);
     assert_eq!((ending, out.as_str()), (Ending::CouldNotTell, ""));
     assert!(
-        talk.starts_with("shop.yaml:") && talk.ends_with("1 fault; nothing can be explained\n"),
+        talk.starts_with("shop.yaml:") && talk.ends_with("1 error; nothing can be explained\n"),
         "{talk}"
     );
 }
@@ -248,7 +248,7 @@ fn help_of_every_command_has_examples_and_names_every_setting() {
         assert!(help.contains("Examples:\n  "), "{name}: {help}");
         if name == "serve" {
             let flat: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
-            for setting in SETTINGS {
+            for setting in SETTINGS.iter() {
                 assert!(help.contains(&format!("--{}", setting.name)), "{}", setting.name);
                 assert!(flat.contains(&format!("[env: {}", setting.env())), "{}", setting.env());
             }
@@ -297,7 +297,7 @@ fn a_wrong_command_line_is_answered_with_a_way_out_and_exit_2() {
 }
 
 #[test]
-fn the_example_rules_of_the_project_have_no_fault() {
+fn the_example_rules_of_the_project_have_no_errors() {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules");
     let mut out = Vec::new();
     let args = ["tollgate".as_ref(), "check".as_ref(), rules.as_os_str()];

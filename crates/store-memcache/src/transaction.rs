@@ -239,8 +239,10 @@ impl Transaction {
         let Algorithm::FixedWindow { align: Align::Calendar } = request.quota.algorithm() else {
             return None;
         };
-        let end_ns =
-            Window::from_word(request.quota.take_word(Word::FRESH, Cost::ONE, request.now).word)?.end_ns;
+        let mut state = request.quota.fresh();
+        let _ = request.quota.take(&mut state, Cost::ONE, request.now);
+        let State::Word(word) = state else { return None };
+        let end_ns = Window::from_word(word)?.end_ns;
         (end_ns % 1_000_000 == 0).then_some(end_ns)
     }
 

@@ -209,8 +209,9 @@ mod tests {
     fn the_word_is_laid_out_as_core_says() {
         let now = Timestamp::from_nanos(1_700_000_000_250_000_000);
         let quota = first_hit(1_500_000_000);
-        let State::Word(fresh) = quota.fresh() else { panic!("a word") };
-        let word = quota.take_word(fresh, Cost(3), now).word;
+        let mut state = quota.fresh();
+        let _ = quota.take(&mut state, Cost(3), now);
+        let State::Word(word) = state else { panic!("a word") };
         let window = Window { count: 3, end_ns: 1_700_000_001_750_000_000 };
         assert_eq!(Window::from_word(word), Some(window));
         assert_eq!(window.to_word(), word);

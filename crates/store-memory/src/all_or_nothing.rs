@@ -13,7 +13,7 @@ use tollgate_core::{Cost, Decision, Shape, State, Timestamp};
 use tollgate_store::{Take, Verdicts};
 
 use crate::hash::KeyHash;
-use crate::store::States;
+use crate::states::States;
 use crate::sync::{Mutex, MutexGuard};
 
 const STRIPES: usize = if cfg!(loom) { 1 } else { 64 };

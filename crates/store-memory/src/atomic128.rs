@@ -102,7 +102,7 @@ impl InLine {
 
     /// The word in two readings, the lower half first, so that the halves may be of different states. 1.5 ns less than the one
     /// reading of both, and a decision that swaps the word is told when they were.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn glance(self, word: &AtomicU128) -> u128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         return glance_in_line(&word.0);
@@ -111,7 +111,7 @@ impl InLine {
     }
 
     /// The lowest 32 bits of the word.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn low_half(self, word: &AtomicU128) -> u32 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         return low_half_in_line(&word.0);
@@ -120,7 +120,7 @@ impl InLine {
     }
 
     /// As [`AtomicU128::load`]: both halves at once.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn load(self, word: &AtomicU128) -> u128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         return load_in_line(&word.0);
@@ -129,7 +129,7 @@ impl InLine {
     }
 
     /// As [`AtomicU128::compare_exchange`].
-    #[inline(always)]
+    #[inline]
     pub(crate) fn replace(self, word: &AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         return compare_exchange_in_line(&word.0, old, new);
@@ -139,7 +139,7 @@ impl InLine {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
+#[inline]
 fn glance_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     let (low, high): (u64, u64);
     // SAFETY: `as_ptr` of a live atomic is valid for reads; aligned moves of 8 bytes are atomic and happen in this order.
@@ -157,7 +157,7 @@ fn glance_in_line(word: &portable_atomic::AtomicU128) -> u128 {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
+#[inline]
 fn low_half_in_line(word: &portable_atomic::AtomicU128) -> u32 {
     let low: u32;
     // SAFETY: `as_ptr` of a live atomic is valid for reads; aligned moves of 4 bytes are atomic.
@@ -174,7 +174,7 @@ fn low_half_in_line(word: &portable_atomic::AtomicU128) -> u32 {
 
 /// Sequentially consistent, as every locked instruction is.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
+#[inline]
 fn compare_exchange_in_line(word: &portable_atomic::AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
     let (low, high): (u64, u64);
     let is_swapped: u8;

@@ -18,9 +18,10 @@
 //! from where a tag lies: 67 bits. Among 10^7 keys there are 5·10^13 pairs, so that the chance that any two share a counter
 //! is at most 5·10^13 · 2^-67 < 3.5·10^-7. (The tag is mixed further, by a bijection, since a multilinear hash sends
 //! numbered keys to evenly spaced places, which makes for uneven lines. Tags whose low half is 0 have 1 added: that adds 2^-95 per pair.)
-//! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two keys of its own, and have a length of their own.
+//! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two secrets, and count as one more length.
+//! For them the chance rests on SipHash, not on the proof above.
 
-use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+use std::hash::{DefaultHasher, Hasher};
 
 use crate::config::HashKey;
 
@@ -51,30 +52,14 @@ pub(crate) struct KeyHasher {
     long: [Sip; 2],
 }
 
-/// A keyed SipHash from the standard library.
+/// SipHash of the standard library, keyed by a secret that every text begins with.
 #[derive(Debug)]
-enum Sip {
-    Random(RandomState),
-    Fixed(u64),
-}
+struct Sip(u128);
 
 impl Sip {
-    fn new(key: HashKey, which: u64) -> Self {
-        match key {
-            HashKey::Random => Self::Random(RandomState::new()),
-            HashKey::Fixed(seed) => Self::Fixed(seed.wrapping_mul(31).wrapping_add(which)),
-        }
-    }
-
     fn hash(&self, bytes: &[u8]) -> u64 {
-        let mut hasher = match self {
-            Self::Random(state) => state.build_hasher(),
-            Self::Fixed(seed) => {
-                let mut hasher = DefaultHasher::new();
-                hasher.write_u64(*seed);
-                hasher
-            }
-        };
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&self.0.to_ne_bytes());
         hasher.write(bytes);
         hasher.finish()
     }
@@ -82,17 +67,12 @@ impl Sip {
 
 impl KeyHasher {
     pub(crate) fn new(key: HashKey) -> Self {
-        // SipHash of a counter under a key from the operating system: as good as random numbers.
-        let source = [Sip::new(key, 2), Sip::new(key, 3)];
-        let mut counter = 0_u64;
-        let mut next = || {
-            counter += 1;
-            let [high, low] = [&source[0], &source[1]].map(|sip| sip.hash(&counter.to_le_bytes()));
-            u128::from(high) << 64 | u128::from(low)
-        };
-        let lengths = [(); LONGEST_DIRECT + 2].map(|()| next());
-        let multipliers = [(); CHARACTERS].map(|()| next());
-        Self { lengths, multipliers, long: [Sip::new(key, 0), Sip::new(key, 1)] }
+        let mut secrets = Secrets::new(key);
+        Self {
+            lengths: [(); LONGEST_DIRECT + 2].map(|()| secrets.next()),
+            multipliers: [(); CHARACTERS].map(|()| secrets.next()),
+            long: [Sip(secrets.next()), Sip(secrets.next())],
+        }
     }
 
     #[inline(always)]
@@ -104,7 +84,7 @@ impl KeyHasher {
     }
 
     /// As [`Self::words`] for 8 to [`USUAL`] bytes, without a loop.
-    #[inline(always)]
+    #[inline]
     fn few_words(&self, key: &[u8]) -> u128 {
         let times = |place: usize, word: u64| self.multipliers[place].wrapping_mul(u128::from(word));
         let whole = |place: usize| {
@@ -157,13 +137,53 @@ impl KeyHasher {
     }
 }
 
+/// The numbers that make a hash secret.
+enum Secrets {
+    /// From the operating system: uniform and independent.
+    Random(std::vec::IntoIter<[u8; 16]>),
+    /// Worked out from a seed.
+    Fixed { seed: u64, next: u64 },
+}
+
+impl Secrets {
+    /// How many a [`KeyHasher`] asks for.
+    const COUNT: usize = LONGEST_DIRECT + 2 + CHARACTERS + 2;
+
+    #[expect(
+        clippy::expect_used,
+        reason = "without random numbers a hash cannot be kept secret; std panics here too"
+    )]
+    fn new(key: HashKey) -> Self {
+        match key {
+            HashKey::Random => {
+                let mut numbers = vec![[0; 16]; Self::COUNT];
+                getrandom::fill(numbers.as_flattened_mut()).expect("the operating system has random numbers");
+                Self::Random(numbers.into_iter())
+            }
+            HashKey::Fixed(seed) => Self::Fixed { seed, next: 0 },
+        }
+    }
+
+    fn next(&mut self) -> u128 {
+        match self {
+            Self::Random(numbers) => u128::from_ne_bytes(numbers.next().unwrap_or_default()),
+            Self::Fixed { seed, next } => {
+                *next += 1;
+                let sip = Sip(u128::from(*seed));
+                let [high, low] = [0, 1].map(|half| sip.hash(&(2 * *next + half).to_le_bytes()));
+                u128::from(high) << 64 | u128::from(low)
+            }
+        }
+    }
+}
+
 /// The last 7 bytes of a key of at least 8.
-#[inline(always)]
+#[inline]
 fn last_word(key: &[u8]) -> u64 {
     key.last_chunk().map_or(0, |word| u64::from_le_bytes(*word) >> 8)
 }
 
-#[inline(always)]
+#[inline]
 fn name(sum: u128) -> KeyHash {
     let mut tag = (sum >> 64) as u64;
     tag ^= tag >> 32;

@@ -9,6 +9,7 @@ mod all_or_nothing;
 mod atomic128;
 mod config;
 mod hash;
+mod states;
 mod stats;
 mod store;
 mod sync;

@@ -55,9 +55,9 @@ pub(crate) struct TableStats {
     pub(crate) expired_reuses: u64,
 }
 
-/// What is usually done to a state: little enough to stand in line, as a closure that is called in two places would not.
-pub(crate) trait Usual {
-    /// `None` for a state that is not usual.
+/// The fast path of a step; small enough to be inlined at both call sites, unlike a closure that is called twice.
+pub(crate) trait FastPath {
+    /// `None` where only the slow path will do.
     fn step(&self, word: Word) -> Option<FastStep>;
 }
 
@@ -75,39 +75,39 @@ impl Table {
         Self { shards, ladder, in_line: InLine::if_possible() }
     }
 
-    #[inline(always)]
+    #[inline]
     fn shard(&self, key: KeyHash) -> &Shard {
         &self.shards[key.extra as usize % SHARDS]
     }
 
-    /// The line of `key`, for [`Table::update_usually`].
-    #[inline(always)]
+    /// The line of `key`, for [`Table::update_fast`].
+    #[inline]
     pub(crate) fn line(&self, key: KeyHash) -> Option<&Line> {
         self.shard(key).home_line(&self.ladder, key.tag)
     }
 
-    /// Runs the usual step on the state of `key` where that lies in `line`, and keeps what it made of it. `None`: nothing has been
-    /// done, [`Table::update`] will do.
+    /// Runs the fast path on the state of `key` if that lies in `line`, and keeps the new state. `None`: nothing has been
+    /// done; call [`Table::update`].
     ///
-    /// Any line is safe to hand in, since a key's state is in one place only and its tag tells it; best is the one that
-    /// [`Table::line`] has just told.
+    /// Any line is safe to hand in, since a key's state is in one place only and known by its tag; best is the one that
+    /// [`Table::line`] has just returned.
     #[inline(always)]
-    pub(crate) fn update_usually(
+    pub(crate) fn update_fast(
         &self,
         line: Option<&Line>,
         key: KeyHash,
-        usual: impl Usual,
+        fast: impl FastPath,
     ) -> Option<Decision> {
         let in_line = self.in_line?;
         let (slot, packed) = line?.glance(in_line, key.tag)?;
-        let FastStep { write, decision } = usual.step(unpack(packed))?;
+        let FastStep { write, decision } = fast.step(unpack(packed))?;
         let Some(word) = write else {
             return (in_line.load(slot) == packed).then_some(decision);
         };
         match in_line.replace(slot, packed, pack(word, key.tag as u32)) {
             Ok(_) => Some(decision),
             Err(actual) => {
-                update_again(in_line, slot, actual, key.tag as u32, usual).as_ref().map(Decision::by_fields)
+                update_again(in_line, slot, actual, key.tag as u32, fast).as_ref().map(Decision::by_fields)
             }
         }
     }
@@ -214,10 +214,10 @@ fn update_again(
     slot: &AtomicU128,
     mut packed: u128,
     low: u32,
-    usual: impl Usual,
+    fast: impl FastPath,
 ) -> Option<Decision> {
     while low_half(packed) == low {
-        let FastStep { write, decision } = usual.step(unpack(packed))?;
+        let FastStep { write, decision } = fast.step(unpack(packed))?;
         match in_line.replace(slot, packed, write.map_or(packed, |word| pack(word, low))) {
             Ok(_) => return Some(decision),
             Err(actual) => packed = actual,

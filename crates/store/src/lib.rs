@@ -111,7 +111,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Holds the permits of every take of the batch, or none: as [`Store::take`] with [`Charge::Together`], but where a quota can
     /// promise permits that are not there yet, a take is admitted too when they will be within `max_wait`; the decision's
-    /// [`delay`](Decision::delay) says when ([`Quota::reserve_word`]). Pushes one answer each onto `verdicts`.
+    /// [`delay`](Decision::delay) says when ([`Quota::reserve`]). Pushes one answer each onto `verdicts`.
     ///
     /// What is held is given back with [`Store::give_back`].
     ///

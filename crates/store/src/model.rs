@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Expiry, Holder, Quota, Shape, Slots, State, Timestamp, Wide};
+use tollgate_core::{Cost, Decision, Expiry, Holder, Quota, Slots, State, Timestamp, Wide};
 
 use crate::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
@@ -50,12 +50,12 @@ impl ModelStore {
     /// When the state of `key` stops to matter; `None` when there is none.
     #[must_use]
     pub fn expiry(&self, key: Key<'_>) -> Option<Expiry> {
-        self.lock().get(key.0).map(expires)
+        self.lock().get(key.0).map(State::expires)
     }
 
     /// Drops every state that has expired at `now`, as any store may at any time: no answer changes by it.
     pub fn forget_expired(&self, now: Timestamp) {
-        self.lock().retain(|_, state| !expires(state).is_past(now));
+        self.lock().retain(|_, state| !state.expires().is_past(now));
     }
 
     fn lock(&self) -> MutexGuard<'_, States> {
@@ -123,12 +123,12 @@ impl Store for ModelStore {
     }
 
     async fn reset(&self, key: Key<'_>, _quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        Ok(self.lock().remove(key.0).is_some_and(|state| !expires(&state).is_past(now)))
+        Ok(self.lock().remove(key.0).is_some_and(|state| !state.expires().is_past(now)))
     }
 
     async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
         let mut state = find(&self.lock(), key, quota);
-        let is_tracked = !expires(&state).is_past(now);
+        let is_tracked = !state.expires().is_past(now);
         Ok(Inspection { decision: quota.take(&mut state, Cost::PEEK, now), is_tracked })
     }
 
@@ -193,17 +193,6 @@ fn begin(states: &mut States, batch: &[Take<'_>], now: Timestamp) {
 }
 
 fn find(states: &States, key: Key<'_>, quota: &Quota) -> State {
-    match (states.get(key.0), quota.shape()) {
-        (Some(state @ State::Word(_)), Shape::Word) | (Some(state @ State::Wide(_)), Shape::Wide) => {
-            state.clone()
-        }
-        _ => quota.fresh(), // unseen, or the rule's algorithm became one of another shape
-    }
-}
-
-fn expires(state: &State) -> Expiry {
-    match state {
-        State::Word(word) => word.expires,
-        State::Wide(wide) => wide.expires,
-    }
+    // A state of another shape was written by another algorithm, before the rule changed: it counts nothing.
+    states.get(key.0).filter(|state| state.shape() == quota.shape()).cloned().unwrap_or_else(|| quota.fresh())
 }

@@ -11,11 +11,14 @@
 
 mod calendar;
 
-use self::calendar::{Calendar, nanos};
+use self::calendar::Calendar;
 use crate::algorithm::Align;
-use crate::quota::Period;
-use crate::time::NANOS_PER_SECOND;
-use crate::{Cost, Decision, Expiry, FastStep, QuotaError, Timestamp, Word, WordStep};
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::error::QuotaError;
+use crate::period::Period;
+use crate::state::{Expiry, FastStep, Word, WordStep};
+use crate::time::{NANOS_PER_SECOND, Timestamp, nanos};
 
 const SUBSECOND_BITS: u32 = 30;
 const SUBSECOND: u64 = (1 << SUBSECOND_BITS) - 1;
@@ -37,8 +40,8 @@ enum Windows {
 impl FixedWindow {
     pub(crate) fn new(limit: u64, period: &Period, align: Align) -> Result<Self, QuotaError> {
         let windows = match (align, period) {
-            (Align::Calendar, period) => Windows::Calendar(Calendar::new(period)?),
-            (Align::FirstHit, Period::Span(span)) => Windows::FirstHit(nanos(*span)?),
+            (Align::Calendar, period) => Windows::Calendar(Calendar::new(period)),
+            (Align::FirstHit, Period::Span(span)) => Windows::FirstHit(nanos(*span)),
             (Align::FirstHit, Period::Civil { .. }) => {
                 return Err(QuotaError::Unsupported {
                     algorithm: "fixed_window",
@@ -47,6 +50,10 @@ impl FixedWindow {
             }
         };
         Ok(Self { limit, windows })
+    }
+
+    pub(crate) const fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// Length of a window from its first hit, in ns; `None` on the calendar.
@@ -69,9 +76,9 @@ impl FixedWindow {
         pack(hits.min(MOST), end_ns)
     }
 
-    /// As [`Self::take`], while the word's window is in force. `None` for the rest.
+    /// Adds `cost` hits to a window in force; the decision says whether they pass. `None` where none is.
     #[inline(always)]
-    pub(crate) fn take_usual(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
+    pub(crate) fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
         let subsecond = word.value & SUBSECOND;
         let (count, end) = unpack(word);
         // More than a second within a second, a sticky expiry, and none, are not of a window's making.
@@ -86,8 +93,8 @@ impl FixedWindow {
         Some(FastStep { write, decision })
     }
 
-    #[inline]
-    pub(crate) fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+    /// Any word: begins a window where none is in force.
+    pub(crate) fn take_slow(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let (count, end) = self.window(word, now);
         let (counted, decision) = self.count(count, end, cost, now);
         WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }

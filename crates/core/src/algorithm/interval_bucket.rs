@@ -5,7 +5,11 @@
 //!
 //! The cells: a tag, the instant at which the period under way began, in ns; permits that are missing from a full bucket.
 
-use crate::{Cost, Decision, Expiry, MAX_COUNT, Timestamp, Wide};
+use crate::bounds::MAX_COUNT;
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::state::{Expiry, Wide};
+use crate::time::Timestamp;
 
 /// First cell of every state of this algorithm.
 pub(crate) const TAG: u64 = 1;
@@ -22,14 +26,14 @@ pub(crate) struct IntervalBucket {
 impl IntervalBucket {
     pub(crate) fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let (began, missing) = self.refilled(state, now);
-        let deepest = self.burst + self.overdraft;
-        if cost.permits() > deepest {
-            self.remember_birth(state, began, missing, cost);
+        let capacity = self.burst + self.overdraft;
+        if cost.permits() > capacity {
+            self.remember_start(state, began, missing, cost);
             return Decision::never(self.limit, self.left(missing), self.wait_ns(began, missing, now));
         }
-        let highest = (deepest - cost.permits()).min(self.burst);
+        let highest = (capacity - cost.permits()).min(self.burst);
         if missing > highest {
-            self.remember_birth(state, began, missing, cost);
+            self.remember_start(state, began, missing, cost);
             let retry_ns = self.wait_ns(began, missing - highest, now);
             return Decision::deny(
                 self.limit,
@@ -58,6 +62,10 @@ impl IntervalBucket {
         state
     }
 
+    pub(crate) const fn starts_partial(&self) -> bool {
+        self.initial < self.burst
+    }
+
     /// When the period under way began, and what is missing at `now`.
     fn refilled(&self, state: &Wide, now: Timestamp) -> (u64, u64) {
         let [_, began, missing] = state.cells[..] else {
@@ -81,8 +89,8 @@ impl IntervalBucket {
     }
 
     /// A key that does not start full begins to fill at its first take, also when that is denied.
-    fn remember_birth(&self, state: &mut Wide, began: u64, missing: u64, cost: Cost) {
-        if state.cells.is_empty() && self.initial < self.burst && !cost.is_peek() {
+    fn remember_start(&self, state: &mut Wide, began: u64, missing: u64, cost: Cost) {
+        if state.cells.is_empty() && self.starts_partial() && !cost.is_peek() {
             self.write(state, began, missing);
         }
     }
@@ -92,7 +100,7 @@ impl IntervalBucket {
         state.cells.extend([TAG, began, missing]);
         let full_again = Timestamp::from_nanos(began.saturating_add(self.span_ns(missing)));
         let expires = Expiry::at(full_again);
-        state.expires = if self.initial < self.burst { expires.sticky() } else { expires };
+        state.expires = if self.starts_partial() { expires.sticky() } else { expires };
     }
 
     /// From the beginning of the period until `permits` have come back.

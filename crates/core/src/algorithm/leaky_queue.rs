@@ -6,8 +6,13 @@
 //!
 //! A denied take changes nothing, and hears as its delay the wait that it would have had.
 
+use std::time::Duration;
+
 use crate::algorithm::token_bucket::TokenBucket;
-use crate::{Cost, Promise, Timestamp, Word, WordStep};
+use crate::cost::Cost;
+use crate::promise::Promise;
+use crate::state::{Word, WordStep};
+use crate::time::Timestamp;
 
 #[derive(Clone, Debug)]
 pub(crate) struct LeakyQueue {
@@ -32,34 +37,29 @@ impl LeakyQueue {
     }
 
     pub(crate) fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        let delay_ns = self.delay_ns(self.bucket.debt_or_deepest(word, now));
-        let step = self.bucket.take(word, cost, now);
+        let debt = self.bucket.debt(word, now);
+        let delay_ns = self.delay_ns(self.bucket.written_debt(debt));
+        let step = self.bucket.take_owing(word, debt, cost, now);
         WordStep { word: step.word, decision: step.decision.with_delay(delay_ns) }
     }
 
-    pub(crate) fn give_back(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        self.bucket.give_back(word, cost, now)
-    }
-
-    pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        self.bucket.charge(word, cost, now)
-    }
-
-    /// A place in the queue whose turn comes within `max_wait_ns`.
-    pub(crate) fn reserve(&self, word: Word, cost: Cost, max_wait_ns: u64, now: Timestamp) -> Promise {
-        let debt = self.bucket.debt_or_deepest(word, now);
-        let asked = self.bucket.units().of_permits(cost.permits());
-        let wait_ns = self.delay_ns(debt);
-        if debt.saturating_add(asked) > self.bucket.full() {
-            let at =
-                if asked > self.bucket.full() { u64::MAX } else { now.as_nanos().saturating_add(wait_ns) };
-            return Promise::refused(word, cost, Timestamp::from_nanos(at));
+    /// A place in the queue whose turn comes within `max_wait`.
+    pub(crate) fn promise(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Promise {
+        let (asked, full) = (self.bucket.units().of_permits(cost.permits()), self.bucket.full());
+        if asked > full {
+            return Promise::denied(word, cost, Timestamp::NEVER);
         }
-        self.bucket.reserve_at(word, cost, debt + asked, wait_ns, max_wait_ns, now)
+        let debt = self.bucket.written_debt(self.bucket.debt(word, now));
+        let wait = Duration::from_nanos(self.delay_ns(debt));
+        let owed = debt.saturating_add(asked);
+        if owed > full || wait > max_wait {
+            return Promise::denied(word, cost, now + wait);
+        }
+        self.bucket.granted(word, cost, owed, now + wait, now)
     }
 
-    pub(crate) fn succeed(&mut self, old: &Self, at: Timestamp) {
-        self.bucket.succeed(&old.bucket, at);
+    pub(crate) fn migrate_from(&mut self, old: &Self, at: Timestamp) {
+        self.bucket.migrate_from(&old.bucket, at);
     }
 
     /// How long a take has to wait that finds `held` units in the bucket.

@@ -10,10 +10,13 @@
 
 use std::time::Duration;
 
-use crate::{Cost, Decision, Expiry, MAX_COUNT, QuotaError, Timestamp, Wide};
+use crate::bounds::{MAX_CELLS, MAX_COUNT};
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::error::QuotaError;
+use crate::state::{Expiry, Wide};
+use crate::time::{Timestamp, nanos};
 
-/// The most cells that a window may have.
-pub(crate) const MOST_CELLS: u32 = 3600;
 /// First cell of every state of this algorithm.
 pub(crate) const TAG: u64 = 2;
 const CELL_NS: usize = 1;
@@ -35,8 +38,8 @@ pub(crate) struct SlidingWindow {
 
 impl SlidingWindow {
     pub(crate) fn new(limit: u64, window: Duration, cells: u32) -> Result<Self, QuotaError> {
-        let window_ns = u64::try_from(window.as_nanos()).map_err(|_| QuotaError::LongPeriod(window))?;
-        if cells > MOST_CELLS {
+        let window_ns = nanos(window);
+        if cells > MAX_CELLS {
             return Err(QuotaError::ManyCells { cells });
         }
         if cells == 0 {

@@ -7,7 +7,11 @@
 //! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the count of the
 //! window before it.
 
-use crate::{Cost, Decision, Expiry, MAX_COUNT, Timestamp, Wide};
+use crate::bounds::MAX_COUNT;
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::state::{Expiry, Wide};
+use crate::time::Timestamp;
 
 /// First cell of every state of this algorithm.
 pub(crate) const TAG: u64 = 3;

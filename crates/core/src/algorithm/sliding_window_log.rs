@@ -8,10 +8,11 @@
 //! The cells: a tag, where the first entry stands, the sum of all entries, then pairs of instant in ns and permits, oldest
 //! first.
 
-use crate::{Cost, Decision, Expiry, Timestamp, Wide};
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::state::{Expiry, Wide};
+use crate::time::Timestamp;
 
-/// The largest limit of a log: it may have to keep as many entries of 16 bytes for one key.
-pub(crate) const LARGEST_LIMIT: u64 = 1 << 20;
 /// First cell of every state of this algorithm.
 pub(crate) const TAG: u64 = 4;
 const HEAD: usize = 1;

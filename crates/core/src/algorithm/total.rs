@@ -2,7 +2,10 @@
 //!
 //! At most the limit is admitted, ever. A denied take changes nothing; only giving back makes room.
 
-use crate::{Cost, Decision, Expiry, MAX_COUNT, Promise, Timestamp, Word, WordStep};
+use crate::bounds::MAX_COUNT;
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::state::{Expiry, Word, WordStep};
 
 /// What stands for "never" where a span is asked for.
 const NEVER_NS: u64 = u64::MAX;
@@ -23,7 +26,7 @@ impl Total {
         self.stock
     }
 
-    pub(crate) fn take(&self, word: Word, cost: Cost, _now: Timestamp) -> WordStep {
+    pub(crate) fn take(&self, word: Word, cost: Cost) -> WordStep {
         let used = used(word);
         let after = used.saturating_add(cost.permits());
         if after > self.stock {
@@ -48,18 +51,6 @@ impl Total {
         let decision = Decision::admit(self.limit, self.stock.saturating_sub(after), reset_ns(after));
         WordStep { word, decision }
     }
-}
-
-/// A take at once or never, as a reservation: for quotas that make no promises.
-pub(crate) fn reserve_now(step: WordStep, old: Word, cost: Cost, now: Timestamp) -> Promise {
-    if step.decision.is_admitted() {
-        return Promise { granted: true, permits: cost.permits(), act_at: now, word: step.word };
-    }
-    let act_at = match step.decision.retry_after() {
-        crate::RetryAfter::After(wait) => now + wait,
-        _ => Timestamp::from_nanos(u64::MAX),
-    };
-    Promise::refused(old, cost, act_at)
 }
 
 /// A word that another algorithm wrote (its rule was changed to `total`) counts nothing here.

@@ -1,7 +1,8 @@
 //! One node's part of a quota, for the time in which nodes cannot ask each other.
 
-use super::{Period, Quota, Sharing};
+use super::{Quota, Sharing};
 use crate::algorithm::{Algorithm, LeakyForm, Refill};
+use crate::period::Period;
 
 impl Sharing {
     /// The name in rule files.

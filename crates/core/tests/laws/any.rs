@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill, Timestamp};
+use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill, Step, Timestamp, WordAlgorithm};
 
 /// A Monday noon.
 pub(crate) const NOON: u64 = 1_699_876_800_000_000_000;
@@ -44,6 +44,14 @@ impl Plain {
             Algorithm::TokenBucket { overdraft, .. } => overdraft,
             _ => 0,
         }
+    }
+}
+
+/// The algorithm of a quota that keeps one word per key.
+pub(crate) fn word_algorithm(quota: &Quota) -> &WordAlgorithm {
+    match quota.step() {
+        Step::Word(algorithm) => algorithm,
+        Step::Wide(_) => panic!("{:?} keeps a wide state", quota.algorithm()),
     }
 }
 

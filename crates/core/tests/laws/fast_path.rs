@@ -1,15 +1,15 @@
-//! The usual step, which stores have in line, answers as the general one or not at all.
+//! The fast path, which stores inline, answers as the slow path does, or not at all.
 
 use proptest::prelude::*;
-use tollgate_core::{Align, Cost, Expiry, Quota, Timestamp, Word, WordStep};
+use tollgate_core::{Align, Cost, Expiry, Quota, Timestamp, Word, WordAlgorithm, WordStep};
 
 use crate::any::{self, Plain, Visit};
 
-/// True when the usual step had an answer.
-fn agrees(quota: &Quota, word: Word, cost: Cost, now: Timestamp) -> Result<bool, TestCaseError> {
-    let Some(usual) = quota.take_fast_word(word, cost, now) else { return Ok(false) };
-    let usual = WordStep { word: usual.write.unwrap_or(word), decision: usual.decision };
-    prop_assert_eq!(usual, quota.take_word(word, cost, now), "{:?} of {:?} at {:?}", cost, word, now);
+/// True when the fast path had an answer.
+fn agrees(algorithm: &WordAlgorithm, word: Word, cost: Cost, now: Timestamp) -> Result<bool, TestCaseError> {
+    let Some(fast) = algorithm.take_fast(word, cost, now) else { return Ok(false) };
+    let fast = WordStep { word: fast.write.unwrap_or(word), decision: fast.decision };
+    prop_assert_eq!(fast, algorithm.take_slow(word, cost, now), "{:?} of {:?} at {:?}", cost, word, now);
     Ok(true)
 }
 
@@ -21,21 +21,22 @@ fn agrees_along(
     off: &[(i64, i32)],
 ) -> Result<(), TestCaseError> {
     let quota = plain.quota();
+    let algorithm = any::word_algorithm(&quota);
     let mut word = Word::FRESH;
     for (now, cost) in any::times(plain, visits, start) {
         for cost in [cost, 0, 1, 2, u64::MAX] {
-            agrees(&quota, word, Cost(cost), any::at(now))?;
-            agrees(&quota, word, Cost(cost), any::at(now.saturating_sub(plain.period_ns)))?;
-            agrees(&quota, word, Cost(cost), any::at(now / 2))?;
-            agrees(&quota, word, Cost(cost), any::at(u64::MAX))?;
+            agrees(algorithm, word, Cost(cost), any::at(now))?;
+            agrees(algorithm, word, Cost(cost), any::at(now.saturating_sub(plain.period_ns)))?;
+            agrees(algorithm, word, Cost(cost), any::at(now / 2))?;
+            agrees(algorithm, word, Cost(cost), any::at(u64::MAX))?;
             for &(value, seconds) in off {
                 let bits = word.expires.to_bits().wrapping_add_signed(seconds);
                 let odd =
                     Word { value: word.value.wrapping_add_signed(value), expires: Expiry::from_bits(bits) };
-                agrees(&quota, odd, Cost(cost), any::at(now))?;
+                agrees(algorithm, odd, Cost(cost), any::at(now))?;
             }
         }
-        word = quota.take_word(word, Cost(cost), any::at(now)).word;
+        word = algorithm.take(word, Cost(cost), any::at(now)).word;
     }
     Ok(())
 }
@@ -50,17 +51,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn the_usual_step_of_a_token_bucket_answers_as_the_general_one(plain in any::token_bucket(), visits in any::visits(20), start in any::start(), off in off()) {
+    fn the_fast_path_of_a_token_bucket_answers_as_the_slow_one(plain in any::token_bucket(), visits in any::visits(20), start in any::start(), off in off()) {
         agrees_along(&plain, &visits, start, &off)?;
     }
 
     #[test]
-    fn the_usual_step_of_a_leaky_meter_answers_as_the_general_one(plain in any::leaky(false), visits in any::visits(20), start in any::start(), off in off()) {
+    fn the_fast_path_of_a_leaky_meter_answers_as_the_slow_one(plain in any::leaky(false), visits in any::visits(20), start in any::start(), off in off()) {
         agrees_along(&plain, &visits, start, &off)?;
     }
 
     #[test]
-    fn the_usual_step_of_a_fixed_window_answers_as_the_general_one(
+    fn the_fast_path_of_a_fixed_window_answers_as_the_slow_one(
         plain in prop_oneof![any::fixed_window(Align::Calendar), any::fixed_window(Align::FirstHit)],
         visits in any::visits(20), start in any::start(), off in off(),
     ) {
@@ -69,17 +70,18 @@ proptest! {
 
     /// Rates and bursts of any size, so that a debt reaches from nanoseconds to decades.
     #[test]
-    fn the_usual_step_answers_as_the_general_one_at_any_rate(
+    fn the_fast_path_answers_as_the_slow_one_at_any_rate(
         limit in 1_u64..1 << 34, period_s in 1_u64..1 << 20, seconds in 0_u64..1 << 20,
         cost in prop_oneof![Just(1_u64), 1_u64..1 << 34], debt in 0.0..1.1_f64,
     ) {
         let Ok(quota) = Quota::token_bucket(limit, std::time::Duration::from_secs(period_s)) else { return Ok(()) };
         let now = Timestamp::from_nanos(any::NOON + seconds);
-        let word = quota.charge_word(Word::FRESH, Cost((debt * limit as f64) as u64), now).word;
+        let algorithm = any::word_algorithm(&quota);
+        let word = algorithm.charge(Word::FRESH, Cost((debt * limit as f64) as u64), now).word;
         let later = Timestamp::from_nanos(any::NOON + seconds * 1_000_003);
-        agrees(&quota, word, Cost(cost), later)?;
+        agrees(algorithm, word, Cost(cost), later)?;
         if cost <= limit {
-            prop_assert!(agrees(&quota, word, Cost(cost), now)? || debt > 1.0, "{:?} is usual", word);
+            prop_assert!(agrees(algorithm, word, Cost(cost), now)? || debt > 1.0, "{:?} takes the fast path", word);
         }
     }
 }

@@ -51,7 +51,7 @@ proptest! {
             let owed = model.at(&plain, now) + i128::from(cost) * i128::from(plain.period_ns);
             let wait = wait_ns(&plain, owed, full);
             let granted = cost <= plain.burst() && wait <= max_wait;
-            let ours = quota.promise_word(word, Cost(cost), Duration::from_nanos(max_wait), any::at(now));
+            let ours = any::word_algorithm(&quota).promise(word, Cost(cost), Duration::from_nanos(max_wait), any::at(now));
             prop_assert_eq!(ours.granted, granted, "{:?}", ours);
             if granted {
                 prop_assert_eq!(ours.act_at, any::at(now + wait));

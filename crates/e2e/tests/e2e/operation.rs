@@ -63,7 +63,7 @@ fn a_secret_on_the_command_line_is_refused_and_the_way_out_is_told() {
     let folder = rules(RULES);
     let flags = ["--admin-token", SECRET];
     let ended = Start::new(folder.path()).args(flags).try_go().err().expect("no start");
-    let want = "command line: --admin-token: would be shown by `ps`; set TOLLGATE_ADMIN_TOKEN, or give --admin-token-file\n";
+    let want = "command line: --admin-token: would be visible in `ps`; set TOLLGATE_ADMIN_TOKEN, or give --admin-token-file\n";
     assert!(ended.printed.contains(want) && !ended.printed.contains(SECRET), "{}", ended.printed);
     let (_, help, _) = tollgate::run(&["serve", "--help"]);
     assert!(help.contains("--admin-token-file <FILE>") && !help.contains("--admin-token <"), "{help}");
@@ -93,14 +93,15 @@ async fn each_surface_beyond_this_machine_is_warned_of_in_one_line_with_the_way_
     let said = child.wait_with_output().await.expect("it ends");
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     for (surface, parts) in [
-        ("grpc", &["in cleartext (set tls_cert and tls_key)"][..]),
-        ("http", &["in cleartext", "TOLLGATE_ADMIN_TOKEN"]),
-        ("resp", &["in cleartext", "TOLLGATE_RESP_PASSWORD"]),
+        ("grpc", &["without TLS (set tls_cert and tls_key)"][..]),
+        ("http", &["without TLS", "TOLLGATE_ADMIN_TOKEN"]),
+        ("resp", &["without TLS", "TOLLGATE_RESP_PASSWORD"]),
     ] {
         let warnings: Vec<&str> = said
             .lines()
             .filter(|line| {
-                line.contains("listens beyond this machine") && line.contains(&format!("\"{surface}\""))
+                line.contains("listening on a non-loopback address")
+                    && line.contains(&format!("\"{surface}\""))
             })
             .collect();
         assert_eq!(warnings.len(), 1, "{surface}: {said}");

@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use tollgate_core::{Clock, ManualClock, Outcome, RetryAfter, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
-use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
+use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
 use tollgate_net::{AcceptLimits, Figures, Surface, accept};
-use tollgate_policy::{Options, Source};
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_rule_files::parse_text;
 use tollgate_store::{ModelStore, Store};
 use tollgate_store_memory::MemoryStore;
 
@@ -129,8 +129,7 @@ impl Told {
 }
 
 fn limiter<S: Store>(store: S) -> Arc<Limiter<S>> {
-    let source = Source { name: "suite.yaml".into(), text: RULES.into() };
-    let policy = Policy::parse(&[source], &Options::default()).expect("no fault");
+    let policy = parse_text("suite.yaml", RULES).expect("no fault");
     Arc::new(Limiter::new(policy, store, LimiterSettings::default()))
 }
 

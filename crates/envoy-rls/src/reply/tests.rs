@@ -1,11 +1,10 @@
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use tokio::sync::watch;
 use tollgate_core::ManualClock;
 use tollgate_limiter::{Limiter, LimiterSettings};
-use tollgate_policy::{Options, Policy, Source};
+use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 use super::*;
@@ -24,8 +23,7 @@ descriptors:
 ";
 
 fn service(headers: bool, dynamic_metadata: bool) -> RateLimitService<MemoryStore> {
-    let source = Source { name: PathBuf::from("rules.yaml"), text: RULES.into() };
-    let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
+    let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
     let store = MemoryStore::new(MemoryConfig::default());
     let limiter = Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
     let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(1_700_000_000_123_456_789)));

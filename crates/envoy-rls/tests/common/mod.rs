@@ -3,7 +3,6 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,7 +15,7 @@ use tollgate_envoy_rls::proto::rls;
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, Figures, Tls, accept};
-use tollgate_policy::{Options, Policy, Source};
+use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tonic::transport::Channel;
 
@@ -45,8 +44,7 @@ pub const NOW: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 pub type Service = RateLimitService<MemoryStore>;
 
 pub fn limiter() -> Arc<Limiter<MemoryStore>> {
-    let source = Source { name: PathBuf::from("rules.yaml"), text: RULES.into() };
-    let policy = Policy::parse(&[source], &Options::default()).expect("rules without fault");
+    let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
     let store = MemoryStore::new(MemoryConfig::default());
     Arc::new(Limiter::new(policy, store, LimiterSettings::default()))
 }

@@ -15,7 +15,7 @@ use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, Figures, accept};
-use tollgate_policy::{Options, Source};
+use tollgate_rule_files::{Options, load, parse_text};
 use tollgate_store::Store;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -68,8 +68,7 @@ pub fn api(rules: &str, settings: HttpSettings) -> (Arc<Api>, ManualClock, Arc<S
 }
 
 pub fn policy(rules: &str) -> Policy {
-    let source = Source { name: "shop.yaml".into(), text: rules.into() };
-    Policy::parse(&[source], &Options::default()).expect("rules without fault")
+    parse_text("shop.yaml", rules).expect("rules without fault")
 }
 
 pub fn api_of(policy: Policy, settings: HttpSettings) -> (Arc<Api>, ManualClock, Arc<State>) {
@@ -121,7 +120,7 @@ impl Server {
     }
 
     pub async fn of_folder(folder: &str, settings: HttpSettings) -> Self {
-        let policy = Policy::load(&[folder.into()], &Options::default()).expect("rules without fault");
+        let policy = load(&[folder.into()], &Options::default()).expect("rules without fault").policy;
         Self::serve(api_of(policy, settings)).await
     }
 

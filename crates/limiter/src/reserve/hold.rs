@@ -43,11 +43,10 @@ impl<S: Store> Limiter<S> {
     /// # Example
     /// ```
     /// # use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, ReserveTerms, Scratch};
-    /// # use tollgate_policy::{Options, Source};
     /// # use tollgate_core::Timestamp;
     /// # use tollgate_store::{ModelStore, block_on};
     /// let text = "{domain: llm, descriptors: [{key: team, rate_limit: {unit: minute, requests_per_unit: 1000}}]}";
-    /// let rules = Policy::parse(&[Source { name: "llm.yaml".into(), text: text.into() }], &Options::default())?;
+    /// let rules = tollgate_rule_files::parse_text("llm.yaml", text)?;
     /// let limiter: Limiter<ModelStore> = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
     ///
     /// let entries = [Entry { key: "team", value: "search" }];

@@ -11,7 +11,6 @@ use tollgate_limiter::{
     Descriptor, DescriptorAnswer, Entry, Kind, LimitOverride, Limiter, LimiterSettings, Policy, Request,
     Scratch, Unit,
 };
-use tollgate_policy::{Options, Source};
 use tollgate_store::suite::{Down, OutageStore};
 use tollgate_store::{ModelStore, Store, block_on};
 use tollgate_store_routed::RoutedStore;
@@ -20,8 +19,7 @@ use tollgate_store_routed::RoutedStore;
 pub(crate) const NOON: Timestamp = Timestamp::from_unix_seconds(1_699_920_000);
 
 pub(crate) fn policy(text: &str) -> Policy {
-    let source = Source { name: "rules.yaml".into(), text: text.into() };
-    Policy::parse(&[source], &Options::default()).unwrap_or_else(|faults| panic!("{faults}"))
+    tollgate_rule_files::parse_text("rules.yaml", text).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 /// The model behind a network that a test can cut, and memory beside it.

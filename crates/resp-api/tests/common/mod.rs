@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, Figures, accept};
-use tollgate_policy::{Options, Source};
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_rule_files::parse_text;
 use tollgate_store::Store;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -52,8 +52,7 @@ pub(crate) struct Server<S: Store = MemoryStore> {
 }
 
 pub(crate) fn policy(text: &str) -> Policy {
-    let sources = [Source { name: "shop.yaml".into(), text: text.to_owned() }];
-    Policy::parse(&sources, &Options::default()).expect("the rules are right")
+    parse_text("shop.yaml", text).expect("the rules are right")
 }
 
 pub(crate) fn memory() -> MemoryStore {

@@ -1,54 +1,53 @@
-//! `tollgate check`: every fault of the rule files.
+//! `tollgate check`: every error in rule files.
 
 use std::io::Write;
 use std::path::PathBuf;
 
-use tollgate_policy::{LoadError, Options, Policy};
+use tollgate_rule_files::{LoadError, Options, RuleSet, load};
 
-use super::{count, fault_count, summary};
+use super::fault_count;
 use crate::cli::Ending;
-use crate::settings::StoreSettings;
+use crate::counted::{count, summary};
+use crate::settings::StoreKind;
 
-/// Report every fault of rule files.
+/// Report every error in rule files.
 ///
-/// One line a fault: `file:line:column: path.to.key: what is wrong; what to write instead`.
-/// Exit 0: no fault. 1: faults. 2: a path could not be read.
+/// One line per error: `file:line:column: path.to.key: what is wrong; what to write instead`.
+/// Exit 0: no errors. 1: errors. 2: a path cannot be read.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tollgate check examples/rules\n  tollgate check shop.yaml messaging.yaml"
 )]
-pub struct Check {
+pub(crate) struct Check {
     /// Files and folders of rules; together they are one set, as `serve` would load it.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Let several files hold rules of one domain.
+    /// Allow several files to contain rules of one domain.
     #[arg(long)]
     merge_domains: bool,
-    /// Store that will count, as `serve` is told it: what it cannot count is a fault. Nothing connects to it.
+    /// Store that will count, as for `serve`: rules that it cannot count are errors. Nothing connects to it.
     #[arg(long, value_name = "URL", default_value = "memory")]
-    store: StoreSettings,
+    store: StoreKind,
 }
 
 impl Check {
-    /// Writes faults and warnings to `out`, the count of them to `talk`.
+    /// Writes errors and warnings to `out`, the number of errors to `talk`.
     ///
     /// # Errors
     /// When either cannot be written to.
-    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        match Policy::load(
-            &self.paths,
-            &Options { merge_domains: self.merge_domains, countable: self.store.countable() },
-        ) {
-            Ok(policy) => {
-                for warning in policy.warnings() {
+    pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
+        let options = Options { merge_domains: self.merge_domains, countable: self.store.countable() };
+        match load(&self.paths, &options) {
+            Ok(RuleSet { policy, warnings, .. }) => {
+                for warning in &warnings {
                     writeln!(out, "{warning}")?;
                 }
-                writeln!(out, "{}, no fault (version {})", summary(&policy), policy.version())?;
+                writeln!(out, "{}, no errors (version {})", summary(&policy), policy.version())?;
                 Ok(Ending::Yes)
             }
             Err(error @ LoadError::Faulty(_)) => {
                 writeln!(out, "{error}")?;
-                writeln!(talk, "{}", count(fault_count(&error), "fault"))?;
+                writeln!(talk, "{}", count(fault_count(&error), "error"))?;
                 Ok(Ending::No)
             }
             Err(error) => {

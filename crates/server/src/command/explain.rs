@@ -1,4 +1,4 @@
-//! `tollgate explain`: which rule a descriptor falls under, why, and what would be charged.
+//! `tollgate explain`: which rule a descriptor matches, why, and what would be charged.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,33 +6,35 @@ use std::path::PathBuf;
 use tollgate_headers::Style;
 use tollgate_http_api::refusal_as_text;
 use tollgate_limiter::explain::{Verdict, explain};
-use tollgate_policy::{Entry, Options, Policy};
+use tollgate_policy::Entry;
+use tollgate_rule_files::{Options, load};
 
-use super::{count, fault_count};
+use super::fault_count;
 use crate::cli::Ending;
+use crate::counted::count;
 
-/// Tell which rule a descriptor falls under, why, and what would be charged.
+/// Show which rule a descriptor matches, why, and what would be charged.
 ///
-/// Counts nothing and asks no server: it reads the rule files as `serve` would.
-/// Exit 0: a rule matches. 1: none does, so nothing limits the request. 2: the rules cannot be read or are faulty.
+/// Counts nothing and contacts no server: it reads the rule files as `serve` would.
+/// Exit 0: a rule matches. 1: none matches, so nothing limits the request. 2: the rules cannot be read or are invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate explain --rules examples/rules --domain messaging message_type=marketing
   tollgate explain --rules examples/rules --domain shop --preview api_key=alice plan=gold")]
-pub struct Explain {
+pub(crate) struct Explain {
     /// Folder or file of rules; may be given more than once.
     #[arg(long, required = true, value_name = "PATH")]
     rules: Vec<PathBuf>,
-    /// Let several files hold rules of one domain.
+    /// Allow several files to contain rules of one domain.
     #[arg(long)]
     merge_domains: bool,
-    /// Show also what a client would be told, over HTTP, once the limit is used up.
+    /// Also show the HTTP response of a client whose limit is used up.
     #[arg(long)]
     preview: bool,
     /// Header fields of the preview: off, legacy, draft-03, draft-07, draft-11, or both as legacy,draft-11.
     #[arg(long, value_name = "STYLE", default_value_t)]
     headers: Style,
-    /// Domain that the request names.
+    /// Domain of the request.
     #[arg(long)]
     domain: String,
     /// Entries of one descriptor, in order.
@@ -43,24 +45,22 @@ pub struct Explain {
 fn entry(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("an entry is key=value, such as api_key=alice".to_owned()),
+        _ => Err(format!("invalid entry {text:?}: expected key=value, such as api_key=alice")),
     }
 }
 
 impl Explain {
-    /// Writes the explanation to `out`, faults of rule files to `talk`.
+    /// Writes the explanation to `out`, errors in rule files to `talk`.
     ///
     /// # Errors
     /// When either cannot be written to.
-    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let policy = match Policy::load(
-            &self.rules,
-            &Options { merge_domains: self.merge_domains, ..Options::default() },
-        ) {
-            Ok(policy) => policy,
+    pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
+        let options = Options { merge_domains: self.merge_domains, ..Options::default() };
+        let policy = match load(&self.rules, &options) {
+            Ok(rules) => rules.policy,
             Err(error) => {
                 writeln!(talk, "{error}")?;
-                writeln!(talk, "{}; nothing can be explained", count(fault_count(&error), "fault"))?;
+                writeln!(talk, "{}; nothing can be explained", count(fault_count(&error), "error"))?;
                 return Ok(Ending::CouldNotTell);
             }
         };
@@ -69,8 +69,8 @@ impl Explain {
         write!(out, "{explanation}")?;
         if self.preview {
             let refusal = refusal_as_text(&policy, &self.domain, &entries, &self.headers);
-            let refusal = refusal.unwrap_or_else(|| "nothing: no rule would refuse it\n".to_owned());
-            write!(out, "\na client over its limit is told, over HTTP:\n{refusal}")?;
+            let refusal = refusal.unwrap_or_else(|| "nothing: no rule would deny it\n".to_owned());
+            write!(out, "\nan HTTP client over its limit receives:\n{refusal}")?;
         }
         Ok(if matches!(explanation.verdict, Verdict::Rule(_)) { Ending::Yes } else { Ending::No })
     }

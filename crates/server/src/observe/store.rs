@@ -7,23 +7,23 @@ use prometheus_client::metrics::MetricType;
 use tollgate_store::remote::ConnStats;
 use tollgate_store_redis::{FLIGHT_EDGES, LeaseStats, RedisStats};
 
-use super::family;
-use crate::counters::Counters;
+use crate::any_store::AnyStore;
+use crate::family::Family;
 
 /// Writes them, where the store is a shared one.
-pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &Counters) -> fmt::Result {
+pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &AnyStore) -> fmt::Result {
     let is_up = u64::from(store.is_up());
     let help = "1 while the store answers, else 0; of memory always 1";
-    family(to, "tollgate_store_up", help, "", MetricType::Gauge, &[("", is_up)])?;
+    Family::gauge("tollgate_store_up", help).write(to, is_up)?;
     match store {
-        Counters::Memory(_) => Ok(()),
-        Counters::Redis(store) => {
+        AnyStore::Memory(_) => Ok(()),
+        AnyStore::Redis(store) => {
             let stats = store.shared().stats();
             work(to, &stats.conn)?;
             flights(to, &stats)?;
             leases(to, &stats.leases)
         }
-        Counters::Memcache { store, .. } => {
+        AnyStore::Memcache { store, .. } => {
             let stats = store.shared().stats();
             work(to, &stats.conn)?;
             let more = [
@@ -38,9 +38,7 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &Counters) -> fmt::R
                     stats.left_counted,
                 ),
             ];
-            more.into_iter().try_for_each(|(name, help, value)| {
-                family(to, name, help, "", MetricType::Counter, &[("", value)])
-            })
+            more.into_iter().try_for_each(|(name, help, value)| Family::counter(name, help).write(to, value))
         }
     }
 }
@@ -61,7 +59,7 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &ConnStats) -> fmt::Result {
         ("tollgate_store_breaker_opened", "Times that a breaker opened", of.breaker_opened),
     ];
     for (name, help, value) in counters {
-        family(to, name, help, "", MetricType::Counter, &[("", value)])?;
+        Family::counter(name, help).write(to, value)?;
     }
     let failures = [
         ("breaker_open", of.breaker_blocked),
@@ -72,7 +70,7 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &ConnStats) -> fmt::Result {
     ];
     let help = "Requests without a decision: refused by an open breaker, by a full queue, not sent in time, sent and not \
                 answered in time, refused by the server";
-    family(to, "tollgate_store_failures", help, "reason", MetricType::Counter, &failures)?;
+    Family::counter("tollgate_store_failures", help).write_by(to, "reason", failures)?;
     let gauges = [
         ("tollgate_store_breakers_open", "Breakers that are open", of.breakers_open),
         ("tollgate_store_connections", "Connections to the store", of.connections),
@@ -83,7 +81,7 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &ConnStats) -> fmt::Result {
         ),
     ];
     for (name, help, value) in gauges {
-        family(to, name, help, "", MetricType::Gauge, &[("", value)])?;
+        Family::gauge(name, help).write(to, value)?;
     }
     Ok(())
 }
@@ -98,10 +96,10 @@ fn flights(to: &mut DescriptorEncoder<'_>, of: &RedisStats) -> fmt::Result {
         ),
     ];
     for (name, help, value) in counters {
-        family(to, name, help, "", MetricType::Counter, &[("", value)])?;
+        Family::counter(name, help).write(to, value)?;
     }
     let help = "Nodes that share its counters, this one included";
-    family(to, "tollgate_store_live_nodes", help, "", MetricType::Gauge, &[("", of.live_nodes)])?;
+    Family::gauge("tollgate_store_live_nodes", help).write(to, of.live_nodes)?;
     let bounds = FLIGHT_EDGES.iter().map(|edge| *edge as f64).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(of.flights.sizes).collect();
     let number = of.flights.sizes.iter().sum();
@@ -126,20 +124,20 @@ fn leases(to: &mut DescriptorEncoder<'_>, of: &LeaseStats) -> fmt::Result {
         ("tollgate_leased_keys_evicted", "Leased keys that made room for others", of.leased_keys_evicted),
     ];
     for (name, help, value) in counters {
-        family(to, name, help, "", MetricType::Counter, &[("", value)])?;
+        Family::counter(name, help).write(to, value)?;
     }
     let help =
         "Permits leased: granted by the store, returned unspent, lost because their time ran out unspent";
     let permits =
         [("granted", of.permits_leased), ("returned", of.permits_returned), ("lost", of.permits_lost)];
-    family(to, "tollgate_lease_permits", help, "what", MetricType::Counter, &permits)?;
+    Family::counter("tollgate_lease_permits", help).write_by(to, "what", permits)?;
     let gauges = [
         ("tollgate_leases_held", "Leases that hold permits", of.leases_held),
         ("tollgate_lease_permits_held", "Permits held and not spent", of.permits_held),
         ("tollgate_leased_keys", "Leased keys in mind", of.leased_keys),
     ];
     for (name, help, value) in gauges {
-        family(to, name, help, "", MetricType::Gauge, &[("", value)])?;
+        Family::gauge(name, help).write(to, value)?;
     }
     Ok(())
 }

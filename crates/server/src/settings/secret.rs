@@ -1,8 +1,8 @@
-//! A text that nobody may read by accident: tokens and passwords. Not here: where they are compared.
+//! Tokens and passwords, which are never printed. Not here: where they are compared.
 
 use std::path::Path;
 
-/// A secret. Neither its `Debug` nor anything else but [`reveal`](Self::reveal) shows it.
+/// A secret. Only [`reveal`](Self::reveal) returns it; `Debug` and `Display` do not show it.
 ///
 /// # Example
 /// ```
@@ -15,7 +15,7 @@ use std::path::Path;
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself, for whoever compares it with what a client sent.
+    /// The text, for comparison with what a client sent.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -24,7 +24,7 @@ impl Secret {
     /// The first line of the file at `path`, as container platforms mount secrets.
     ///
     /// # Errors
-    /// What is wrong; never what the file holds.
+    /// What is wrong; never the contents of the file.
     pub fn from_file(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
@@ -36,16 +36,26 @@ impl std::str::FromStr for Secret {
     type Err = &'static str;
 
     /// # Errors
-    /// It is no 1 to 256 visible ASCII characters, which is what every protocol can carry. The error does not repeat it.
+    /// It must be 1 to 256 visible ASCII characters, which every protocol can carry. The error does not repeat it.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_visible = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
         match is_visible && (1..=256).contains(&text.len()) {
             true => Ok(Self(text.to_owned())),
-            false => {
-                Err("a secret is 1 to 256 letters, digits and signs; make one with `openssl rand -hex 32`")
-            }
+            false => Err(
+                "invalid secret: expected 1 to 256 letters, digits and signs, such as from `openssl rand -hex 32`",
+            ),
         }
     }
+}
+
+/// A secret as the value of a setting.
+pub(crate) fn secret(text: &str) -> Result<Secret, String> {
+    text.parse::<Secret>().map_err(str::to_owned)
+}
+
+/// A secret in a file.
+pub(crate) fn secret_file(path: &str) -> Result<Secret, String> {
+    Secret::from_file(Path::new(path))
 }
 
 impl std::fmt::Debug for Secret {
@@ -65,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_read_from_a_file_without_its_line_end_and_no_fault_repeats_it() {
+    fn a_secret_is_read_from_a_file_without_its_line_end_and_no_error_repeats_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("token");
         for (text, want) in

@@ -1,33 +1,25 @@
-//! Which surfaces speak TLS, and with which files. Not here: reading the files, TLS itself (`tollgate_net`).
+//! Which surfaces use TLS, and with which files. Not here: reading the files, TLS itself (`tollgate_net`).
 
 use std::path::PathBuf;
 
 use super::layers::Layers;
+use super::parse;
+use super::row::Heading::Guard;
+use super::row::{OptionalRow, rows};
+use crate::surface::Surface;
 
-/// A surface that clients connect to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Surface {
-    /// Envoy's service.
-    Grpc,
-    /// HTTP.
-    Http,
-    /// The Redis protocol.
-    Resp,
-}
-
-impl Surface {
-    /// All of them, as the start screen lists them.
-    pub const ALL: [Self; 3] = [Self::Grpc, Self::Http, Self::Resp];
-
-    /// As people write it: `grpc`, `http` or `resp`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Grpc => "grpc",
-            Self::Http => "http",
-            Self::Resp => "resp",
-        }
-    }
+rows! {
+    /// The rows of this file.
+    ROWS:
+    CERT: OptionalRow<PathBuf> = OptionalRow::new("tls-cert", "FILE", parse::path)
+        .envoy_compat(&["GRPC_SERVER_TLS_CERT"])
+        .help(Guard, "Certificate and its chain, PEM; reloaded when it changes");
+    KEY: OptionalRow<PathBuf> = OptionalRow::new("tls-key", "FILE", parse::path)
+        .envoy_compat(&["GRPC_SERVER_TLS_KEY"])
+        .help(Guard, "Its private key, PEM; reloaded when it changes");
+    SURFACES: OptionalRow<Vec<String>> = OptionalRow::new("tls", "SURFACES", parse::names)
+        .envoy_compat(&["GRPC_SERVER_USE_TLS"])
+        .help(Guard, "Surfaces that use TLS, such as `grpc,resp` [default: all of them if there is a certificate]");
 }
 
 /// A certificate with its key.
@@ -42,55 +34,58 @@ pub struct TlsFiles {
 /// TLS of all surfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// What the server shows; `None` is cleartext everywhere.
+    /// The server's certificate; without one there is no TLS.
     pub files: Option<TlsFiles>,
-    /// Who speaks TLS; empty without files.
-    pub surfaces: Vec<Surface>,
-    /// Who must have signed the certificates of gRPC clients.
-    pub grpc_client_ca: Option<PathBuf>,
+    /// Names of the surfaces that use TLS; empty without files.
+    pub surfaces: Vec<&'static str>,
 }
 
 impl TlsSettings {
-    /// The files for `surface`, where it speaks TLS.
+    /// The files for the surface called `name`, if it uses TLS.
     #[must_use]
-    pub fn of(&self, surface: Surface) -> Option<&TlsFiles> {
-        self.files.as_ref().filter(|_| self.surfaces.contains(&surface))
+    pub fn of(&self, name: &str) -> Option<&TlsFiles> {
+        self.files.as_ref().filter(|_| self.surfaces.contains(&name))
     }
-}
 
-/// `grpc,http` and such; empty is none.
-fn surfaces(text: &str) -> Result<Vec<Surface>, String> {
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names
-        .map(|name| {
-            let found = Surface::ALL.into_iter().find(|surface| surface.name().eq_ignore_ascii_case(name));
-            found.ok_or_else(|| format!("{name:?} is no surface; write some of grpc,http,resp"))
-        })
-        .collect()
-}
-
-/// Reads the rows of TLS, and says which of them do not go together.
-pub(super) fn read(layers: &mut Layers) -> TlsSettings {
-    let path = |text: &str| Ok(PathBuf::from(text));
-    let (cert, key) = (layers.maybe("tls-cert", path), layers.maybe("tls-key", path));
-    let wanted = layers.maybe("tls", surfaces);
-    let grpc_client_ca = layers.maybe("grpc-client-ca", path);
-    if cert.is_some() != key.is_some() {
-        layers.fault("settings", "tls-cert and tls-key go together; give both");
-    }
-    let files = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });
-    let surfaces = match &files {
-        Some(_) => wanted.unwrap_or_else(|| Surface::ALL.to_vec()),
-        None => {
-            if wanted.is_some_and(|wanted| !wanted.is_empty()) {
-                layers.fault("settings", "tls needs a certificate; give tls-cert and tls-key");
-            }
-            Vec::new()
+    pub(super) fn read(layers: &mut Layers, surfaces: &[Surface]) -> Self {
+        let (cert, key) = (layers.maybe(&CERT), layers.maybe(&KEY));
+        let wanted = layers.maybe(&SURFACES).map(|names| known(&names, layers, surfaces));
+        if cert.is_some() != key.is_some() {
+            layers.conflict("tls-cert and tls-key go together; give both");
         }
-    };
-    let settings = TlsSettings { files, surfaces, grpc_client_ca };
-    if settings.grpc_client_ca.is_some() && settings.of(Surface::Grpc).is_none() {
-        layers.fault("settings", "grpc-client-ca needs TLS on gRPC; give tls-cert and tls-key");
+        let files = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });
+        let names = match &files {
+            Some(_) => wanted.unwrap_or_else(|| surfaces.iter().map(Surface::name).collect()),
+            None => {
+                if wanted.is_some_and(|wanted| !wanted.is_empty()) {
+                    layers.conflict("tls needs a certificate; give tls-cert and tls-key");
+                }
+                Vec::new()
+            }
+        };
+        let settings = Self { files, surfaces: names };
+        for surface in surfaces {
+            let name = surface.name();
+            if surface.client_ca().is_some() && settings.of(name).is_none() {
+                layers.conflict(format!("{name}-client-ca needs TLS on {name}; give tls-cert and tls-key"));
+            }
+        }
+        settings
     }
-    settings
+}
+
+/// The surfaces called `names`, in any case.
+fn known(names: &[String], layers: &mut Layers, surfaces: &[Surface]) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for wanted in names {
+        match surfaces.iter().map(Surface::name).find(|name| name.eq_ignore_ascii_case(wanted)) {
+            Some(name) => found.push(name),
+            None => {
+                let all: Vec<_> = surfaces.iter().map(Surface::name).collect();
+                let what = format!("unknown surface {wanted:?}: expected some of {}", all.join(","));
+                layers.invalid(&SURFACES.setting, what);
+            }
+        }
+    }
+    found
 }

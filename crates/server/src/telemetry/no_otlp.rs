@@ -7,38 +7,36 @@ use std::time::Duration;
 
 /// What became of spans: nothing, there are none.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Always 0.
-    pub sent: AtomicU64,
+    pub(crate) sent: AtomicU64,
     /// Always 0.
-    pub failed: AtomicU64,
+    pub(crate) failed: AtomicU64,
     /// Always 0.
-    pub dropped: AtomicU64,
+    pub(crate) dropped: AtomicU64,
 }
 
 /// Cannot be had.
 #[derive(Debug)]
-pub struct Traces(std::convert::Infallible);
+pub(crate) struct Traces(std::convert::Infallible);
 
 impl Traces {
     /// # Errors
     /// Always.
-    pub fn start(_collector: &str) -> io::Result<Self> {
+    pub(crate) fn start(_collector: &str) -> io::Result<Self> {
         Err(io::Error::other("this build sends no traces; build it with `--features otlp`"))
     }
 
     /// Never asked.
-    #[must_use]
-    pub fn layer(&self) -> tracing_subscriber::layer::Identity {
+    pub(crate) fn layer(&self) -> tracing_subscriber::layer::Identity {
         match self.0 {}
     }
 
     /// Never asked.
-    #[must_use]
-    pub fn counts(&self) -> Arc<Counts> {
+    pub(crate) fn counts(&self) -> Arc<Counts> {
         match self.0 {}
     }
 
     /// Never asked.
-    pub fn stop(self, _at_most: Duration) {}
+    pub(crate) fn stop(self, _at_most: Duration) {}
 }

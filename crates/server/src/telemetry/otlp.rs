@@ -39,18 +39,18 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What became of the spans of sampled calls.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Taken by the collector.
-    pub sent: AtomicU64,
+    pub(crate) sent: AtomicU64,
     /// Not taken by the collector.
-    pub failed: AtomicU64,
+    pub(crate) failed: AtomicU64,
     /// Not sent because too many waited.
-    pub dropped: AtomicU64,
+    pub(crate) dropped: AtomicU64,
 }
 
 /// The way to the collector. Stop it at the end, or the last spans are lost.
 #[derive(Debug)]
-pub struct Traces {
+pub(crate) struct Traces {
     provider: SdkTracerProvider,
     counts: Arc<Counts>,
     stop: watch::Sender<bool>,
@@ -63,7 +63,7 @@ impl Traces {
     ///
     /// # Errors
     /// When the collector's address makes no sense, or the system gives no thread. A collector that is away is no error.
-    pub fn start(collector: &str) -> io::Result<Self> {
+    pub(crate) fn start(collector: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let resource = Resource::builder()
             .with_attributes([KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))]);
@@ -105,8 +105,7 @@ impl Traces {
     }
 
     /// What makes traces of spans; it looks at no others.
-    #[must_use]
-    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    pub(crate) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: tracing::Subscriber + for<'span> LookupSpan<'span>,
     {
@@ -115,13 +114,12 @@ impl Traces {
     }
 
     /// What became of the spans so far.
-    #[must_use]
-    pub fn counts(&self) -> Arc<Counts> {
+    pub(crate) fn counts(&self) -> Arc<Counts> {
         Arc::clone(&self.counts)
     }
 
     /// Sends what waits, for `at_most` that long, and ends the thread.
-    pub fn stop(self, at_most: Duration) {
+    pub(crate) fn stop(self, at_most: Duration) {
         self.stop.send_replace(true);
         // The thread says nothing; it drops its end when it is through.
         let _ = self.stopped.recv_timeout(at_most);

@@ -1,9 +1,9 @@
-//! Which layer counts, what each name means, and how faults are told.
+//! Which layer counts, what each name means, and how faults are reported.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+mod envoy_compat;
 mod pages;
-mod peers;
 mod stores;
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_server::settings::{
-    Fault, Kind, Listen, SETTINGS, Secret, Setting, Settings, Sources, StoreSettings, Surface, TlsFiles,
-    TlsSettings,
+    Fault, GrpcSettings, HttpSettings, Kind, Listen, RespSettings, SETTINGS, Secret, Setting, Settings,
+    Sources, StoreKind, TlsFiles, TlsSettings,
 };
 
 /// Flags, environment and file text, as a test writes them.
@@ -44,7 +44,17 @@ fn read_with_rules(flags: &[(&str, &str)], env: &[(&str, &str)], file: Option<&s
     read(&flags, env, file).expect("no fault")
 }
 
-fn told(faults: Result<Settings, Vec<Fault>>) -> Vec<String> {
+/// Where a surface listens.
+fn listen<'a>(settings: &'a Settings, surface: &str) -> &'a Listen {
+    settings.surface(surface).expect("a surface").listen()
+}
+
+/// The settings of a surface.
+fn of<'a, T: 'static>(settings: &'a Settings, surface: &str) -> &'a T {
+    settings.surface(surface).and_then(|surface| surface.settings()).expect("a surface with such settings")
+}
+
+fn faults(faults: Result<Settings, Vec<Fault>>) -> Vec<String> {
     faults.expect_err("faults").iter().map(ToString::to_string).collect()
 }
 
@@ -53,7 +63,7 @@ fn at(address: &str) -> Listen {
 }
 
 #[test]
-fn a_flag_beats_the_environment_beats_the_peers_names_beat_the_file_beat_the_default() {
+fn a_flag_overrides_the_environment_then_envoy_names_then_the_file_then_the_default() {
     let file = Some("grpc: 10.0.0.4:4\n");
     for (flag, own, peer, file, want) in [
         (Some("10.0.0.1:1"), Some("10.0.0.2:2"), Some("3"), file, "10.0.0.1:1"),
@@ -65,7 +75,7 @@ fn a_flag_beats_the_environment_beats_the_peers_names_beat_the_file_beat_the_def
         let flags: Vec<_> = flag.map(|value| ("grpc", value)).into_iter().collect();
         let own = own.map(|value| ("TOLLGATE_GRPC", value));
         let env: Vec<_> = own.into_iter().chain(peer.map(|value| ("GRPC_PORT", value))).collect();
-        assert_eq!(read_with_rules(&flags, &env, file).grpc, at(want));
+        assert_eq!(listen(&read_with_rules(&flags, &env, file), "grpc"), &at(want));
     }
 }
 
@@ -74,7 +84,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
     let secret = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(secret.path(), "s3cret\n").expect("written");
     let file = secret.path().display().to_string();
-    for Setting { name, kind, default, .. } in SETTINGS {
+    for Setting { name, kind, default, .. } in SETTINGS.iter().copied() {
         let value = match (*name, kind) {
             ("rules", _) => "elsewhere",
             ("workers", _) => "7",
@@ -124,8 +134,8 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
         let by_flag = read(&[(name, value)], &base, None);
         let by_flag = match kind {
             Kind::Secret => {
-                let said = told(by_flag);
-                assert!(said[0].contains("would be shown by `ps`") && !said[0].contains(value), "{said:?}");
+                let said = faults(by_flag);
+                assert!(said[0].contains("would be visible in `ps`") && !said[0].contains(value), "{said:?}");
                 read(&[(&format!("{name}-file"), &file)], &base, None).expect("the file")
             }
             _ => by_flag.expect("flag"),
@@ -143,7 +153,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             by_flag
         };
         assert_eq!(by_flag, by_env, "{name}");
-        // What the environment of this test says goes before the file.
+        // The environment of this test overrides the file.
         if !matches!(*name, "rules" | "response-headers" | "otlp" | "store" | "tls-cert" | "tls-key") {
             assert_eq!(by_flag, by_file.expect("file"), "{name}");
             assert_ne!(by_flag, read(&[], &base, None).expect("defaults"), "{name} changes nothing");
@@ -152,43 +162,43 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
 }
 
 #[test]
-fn every_fault_of_every_layer_is_told_at_once_with_its_place() {
+fn every_fault_of_every_layer_is_reported_at_once_with_its_place() {
     let flags = [("http", "8080"), ("store", "disk"), ("drain-delay", "5 fortnights")];
     let env = [("TOLLGATE_GRCP", "127.0.0.1:1"), ("TOLLGATE_WORKERS", "0"), ("SHADOW_MODE", "perhaps")];
     let file = "max_conections: 5\nmemory_max: lots\nlog_level:\n  - info\n  - debug\n";
     assert_eq!(
-        told(read(&flags, &env, Some(file))),
+        faults(read(&flags, &env, Some(file))),
         [
-            "environment: TOLLGATE_GRCP: is no setting; did you mean TOLLGATE_GRPC?",
-            "tollgate.yaml:1:1: max_conections: is no setting; did you mean max_connections?",
+            "environment: TOLLGATE_GRCP: unknown setting; did you mean TOLLGATE_GRPC?",
+            "tollgate.yaml:1:1: max_conections: unknown setting; did you mean max_connections?",
             "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
-            "command line: --http: \"8080\" is no address; write host:port, such as 127.0.0.1:8081, or off",
-            "environment: TOLLGATE_WORKERS: \"0\" is out of bounds; write a whole number from 1 to 1024",
-            "environment: SHADOW_MODE: \"perhaps\" is neither yes nor no; write true or false",
-            "command line: --store: \"disk\" is no store; write memory, or a URL such as redis://127.0.0.1:6379",
-            "tollgate.yaml:2:13: memory_max: \"lots\" is no size; write such as 512MiB or 2GiB",
-            "command line: --drain-delay: \"5 fortnights\" is no span; write such as 500ms, 5s or 1h30m",
-            "settings: no rules are named; add --rules FOLDER",
+            "settings: no rules given; add --rules FOLDER",
+            "command line: --http: invalid address \"8080\": expected host:port, such as 127.0.0.1:8081, or off",
+            "environment: TOLLGATE_WORKERS: invalid number \"0\": expected a whole number from 1 to 1024",
+            "command line: --drain-delay: invalid duration \"5 fortnights\": expected something like 500ms, 5s or 1h30m",
+            "environment: SHADOW_MODE: invalid switch \"perhaps\": expected true or false",
+            "command line: --store: unknown store \"disk\": expected memory, or a URL such as redis://127.0.0.1:6379",
+            "tollgate.yaml:2:13: memory_max: invalid size \"lots\": expected something like 512MiB or 2GiB",
         ]
     );
 }
 
 #[test]
-fn a_store_that_is_nearly_right_is_told_how_it_is_written() {
+fn a_store_that_is_nearly_valid_is_reported_with_what_was_expected() {
     for (url, want) in [
-        ("memcached://h:11211", "the scheme `memcached` is not known; write memcache://h1:11211,h2:11211"),
+        ("memcached://h:11211", "unknown scheme `memcached`: expected memcache://h1:11211,h2:11211"),
         (
             "127.0.0.1:6379",
-            "\"127.0.0.1:6379\" is no store; write memory, or a URL such as redis://127.0.0.1:6379",
+            "unknown store \"127.0.0.1:6379\": expected memory, or a URL such as redis://127.0.0.1:6379",
         ),
     ] {
-        let faults = told(read(&[("store", url), ("rules", "examples/rules")], &[], None));
+        let faults = faults(read(&[("store", url), ("rules", "examples/rules")], &[], None));
         assert_eq!(faults, [format!("command line: --store: {want}")]);
     }
 }
 
 #[test]
-fn certificates_for_a_store_in_cleartext_are_told_to_have_no_effect() {
+fn certificates_for_a_store_without_tls_are_reported_to_have_no_effect() {
     for (url, notes) in [("redis://h", 1), ("rediss://h", 0), ("memory", 1)] {
         let flags = [("store", url), ("store-tls-ca", "ca.crt"), ("rules", "examples/rules")];
         let settings = read(&flags, &[], None).expect("no fault");
@@ -210,16 +220,16 @@ fn lists_come_from_repeated_flags_from_colons_and_from_yaml_lists() {
         (&[], &[], Some("rules: [a, b]")),
         (&[], &[], Some("rules:\n- a\n- b")),
     ] {
-        assert_eq!(read(flags, env, file).expect("no fault").rules, two);
+        assert_eq!(read(flags, env, file).expect("no fault").rules.paths, two);
     }
 }
 
 #[test]
-fn a_settings_file_that_is_missing_or_no_yaml_is_a_fault() {
+fn a_settings_file_that_is_missing_or_not_yaml_is_a_fault() {
     let sources = Sources { config: Some("/nowhere/tollgate.yaml".into()), ..Sources::default() };
-    let faults = Settings::read(&sources).expect_err("faults");
-    assert!(faults[0].to_string().starts_with("/nowhere/tollgate.yaml: cannot be read: "), "{}", faults[0]);
-    let faults = told(read(&[("rules", "r")], &[], Some("a: [b\n")));
+    let missing = Settings::read(&sources).expect_err("faults");
+    assert!(missing[0].to_string().starts_with("/nowhere/tollgate.yaml: cannot be read: "), "{}", missing[0]);
+    let faults = faults(read(&[("rules", "r")], &[], Some("a: [b\n")));
     assert!(faults[0].starts_with("tollgate.yaml:"), "{faults:?}");
 }
 
@@ -227,36 +237,39 @@ fn a_settings_file_that_is_missing_or_no_yaml_is_a_fault() {
 fn with_every_surface_off_nothing_is_started() {
     let flags = [("rules", "r"), ("grpc", "off"), ("http", "off"), ("resp", "off")];
     assert_eq!(
-        told(read(&flags, &[], None)),
-        ["settings: grpc, http and resp are all off, so nobody could ask; turn one on"]
+        faults(read(&flags, &[], None)),
+        ["settings: every surface is off; turn one of grpc, http, resp on"]
     );
 }
 
 #[test]
-fn tls_is_for_every_surface_unless_said_otherwise_and_needs_all_its_files() {
-    use Surface::{Grpc, Http, Resp};
+fn tls_is_for_every_surface_unless_set_otherwise_and_needs_all_its_files() {
     let files = [("tls-cert", "cert.pem"), ("tls-key", "key.pem")];
     for (more, want) in [
-        (None, &[Grpc, Http, Resp][..]),
-        (Some(("tls", "grpc, resp")), &[Grpc, Resp]),
+        (None, &["grpc", "http", "resp"][..]),
+        (Some(("tls", "grpc, resp")), &["grpc", "resp"]),
         (Some(("tls", "")), &[]),
     ] {
         let flags: Vec<_> = files.into_iter().chain(more).collect();
-        let tls = read_with_rules(&flags, &[], None).tls;
-        let speak: Vec<_> = Surface::ALL.into_iter().filter(|surface| tls.of(*surface).is_some()).collect();
-        assert_eq!(speak, want, "{more:?}");
+        let Settings { tls, surfaces, .. } = read_with_rules(&flags, &[], None);
+        let names = surfaces.iter().map(|surface| surface.name());
+        let with_tls: Vec<_> = names.filter(|name| tls.of(name).is_some()).collect();
+        assert_eq!(with_tls, want, "{more:?}");
     }
     for (flags, want) in [
         (&[("tls-cert", "c")][..], "settings: tls-cert and tls-key go together; give both"),
         (&[("tls", "grpc")], "settings: tls needs a certificate; give tls-cert and tls-key"),
-        (&[("tls", "grcp")], "command line: --tls: \"grcp\" is no surface; write some of grpc,http,resp"),
+        (
+            &[("tls", "grcp")],
+            "command line: --tls: unknown surface \"grcp\": expected some of grpc,http,resp",
+        ),
         (
             &[("grpc-client-ca", "ca.pem")],
-            "settings: grpc-client-ca needs TLS on gRPC; give tls-cert and tls-key",
+            "settings: grpc-client-ca needs TLS on grpc; give tls-cert and tls-key",
         ),
     ] {
         let flags: Vec<_> = flags.iter().copied().chain([("rules", "rules")]).collect();
-        assert_eq!(told(read(&flags, &[], None)), [want]);
+        assert_eq!(faults(read(&flags, &[], None)), [want]);
     }
 }
 
@@ -267,16 +280,22 @@ fn a_secret_has_one_place_and_faults_do_not_repeat_it() {
     let path = file.path().display().to_string();
     let settings =
         read_with_rules(&[("admin-token-file", &path)], &[], Some("resp_password: from-settings\n"));
-    assert_eq!(settings.admin_token.as_ref().map(Secret::reveal), Some("from-a-file"));
-    assert_eq!(settings.resp_password.as_ref().map(Secret::reveal), Some("from-settings"));
+    assert_eq!(
+        of::<HttpSettings>(&settings, "http").admin_token.as_ref().map(Secret::reveal),
+        Some("from-a-file")
+    );
+    assert_eq!(
+        of::<RespSettings>(&settings, "resp").password.as_ref().map(Secret::reveal),
+        Some("from-settings")
+    );
     let flags = [("rules", "r"), ("admin-token-file", path.as_str())];
     assert_eq!(
-        told(read(&flags, &[("TOLLGATE_ADMIN_TOKEN", "another")], None)),
+        faults(read(&flags, &[("TOLLGATE_ADMIN_TOKEN", "another")], None)),
         ["settings: admin-token and admin-token-file are both given; keep one"]
     );
-    let said = told(read(&[("rules", "r")], &[("TOLLGATE_ADMIN_TOKEN", "no secret\t")], None));
+    let said = faults(read(&[("rules", "r")], &[("TOLLGATE_ADMIN_TOKEN", "no secret\t")], None));
     assert!(
-        said[0].starts_with("environment: TOLLGATE_ADMIN_TOKEN: a secret is ")
+        said[0].starts_with("environment: TOLLGATE_ADMIN_TOKEN: invalid secret: expected ")
             && !said[0].contains("no secret")
     );
 }
@@ -284,8 +303,8 @@ fn a_secret_has_one_place_and_faults_do_not_repeat_it() {
 #[test]
 fn no_two_settings_share_a_name() {
     let mut seen = BTreeMap::new();
-    for row in SETTINGS {
-        for name in std::iter::once(row.env()).chain(row.peer.iter().map(ToString::to_string)) {
+    for row in SETTINGS.iter() {
+        for name in std::iter::once(row.env()).chain(row.envoy_compat.iter().map(ToString::to_string)) {
             assert_eq!(seen.insert(name.clone(), row.name), None, "{name}");
         }
     }

@@ -24,20 +24,20 @@ memory_max: 2GiB
 response_headers: true
 ```
 
-This page is generated from the table in `crates/server/src/settings/table.rs`; a test checks that both agree.
+This page is generated from the rows in `crates/server/src/settings` and `surfaces`; a test checks that both agree.
 ",
     );
     let mut heading = "";
-    for row in SETTINGS {
-        if row.heading != heading {
-            heading = row.heading;
+    for row in SETTINGS.iter() {
+        if row.heading.name() != heading {
+            heading = row.heading.name();
             page += &format!(
                 "\n## {heading}\n\n| flag | environment | file | default | |\n|---|---|---|---|---|\n"
             );
         }
         let value = if row.kind == Kind::Switch { String::new() } else { format!(" {}", row.value) };
         let names: Vec<String> =
-            std::iter::once(row.env()).chain(row.peer.iter().map(ToString::to_string)).collect();
+            std::iter::once(row.env()).chain(row.envoy_compat.iter().map(ToString::to_string)).collect();
         let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
         let (flag, env, key) = (row.name, names.join("`, `"), row.key());
         let flag = if row.kind == Kind::Secret { String::new() } else { format!("`--{flag}{value}`") };
@@ -118,9 +118,9 @@ fn example() -> String {
 ",
     );
     let mut heading = "";
-    for row in SETTINGS {
-        if row.heading != heading {
-            heading = row.heading;
+    for row in SETTINGS.iter() {
+        if row.heading.name() != heading {
+            heading = row.heading.name();
             file += &format!("\n# --- {heading} ---\n");
         }
         file += "\n";

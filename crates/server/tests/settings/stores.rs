@@ -1,4 +1,4 @@
-//! What the rows about a shared store become: each where it belongs, and nowhere else.
+//! What the rows about a shared store set, and that they set nothing else.
 
 use tollgate_store_redis::{HashTag, RedisConfig, Secret as Password};
 
@@ -6,8 +6,8 @@ use super::*;
 
 fn redis(flags: &[(&str, &str)], env: &[(&str, &str)]) -> RedisConfig {
     let flags: Vec<_> = flags.iter().copied().chain([("store", "redis+sentinel://s/m")]).collect();
-    match read_with_rules(&flags, env, None).store {
-        StoreSettings::Redis(config) => *config,
+    match read_with_rules(&flags, env, None).store.kind {
+        StoreKind::Redis(config) => *config,
         other => panic!("{other:?}"),
     }
 }
@@ -64,25 +64,25 @@ fn each_hash_tag_is_its_own() {
 }
 
 #[test]
-fn memcached_is_asked_as_the_rows_of_every_shared_store_say() {
+fn memcached_has_the_settings_of_every_shared_store() {
     let url = ("store", "memcache://10.0.0.5,h:7");
     let memcache = |flags: &[(&str, &str)]| {
         let flags: Vec<_> = flags.iter().copied().chain([url]).collect();
-        match read_with_rules(&flags, &[], None).store {
-            StoreSettings::Memcache(config) => *config,
+        match read_with_rules(&flags, &[], None).store.kind {
+            StoreKind::Memcache(config) => *config,
             other => panic!("{other:?}"),
         }
     };
     let plain = memcache(&[]);
     assert_eq!((plain.prefix.as_str(), plain.deadline), ("tollgate:", Duration::from_millis(10)));
     assert_eq!((plain.connect_timeout, plain.max_queued), (Duration::from_millis(500), 8192));
-    let told = memcache(&[
+    let given = memcache(&[
         ("store-prefix", "shop_"),
         ("store-deadline", "7ms"),
         ("store-connect-timeout", "70ms"),
         ("store-max-queued", "77"),
     ]);
-    assert_eq!((told.prefix.as_str(), told.deadline), ("shop_", Duration::from_millis(7)));
-    assert_eq!((told.connect_timeout, told.max_queued), (Duration::from_millis(70), 77));
-    assert_eq!(told.servers, plain.servers);
+    assert_eq!((given.prefix.as_str(), given.deadline), ("shop_", Duration::from_millis(7)));
+    assert_eq!((given.connect_timeout, given.max_queued), (Duration::from_millis(70), 77));
+    assert_eq!(given.servers, plain.servers);
 }

@@ -60,7 +60,7 @@ impl Chunks {
         self.made.load(Relaxed) * CHUNK_BYTES + (self.all.len() * entry) as u64
     }
 
-    #[inline(always)]
+    #[inline]
     #[allow(
         unsafe_code,
         reason = "a look-up by number is one more load and two more checks a decision, 14 of 300 instructions"

@@ -72,7 +72,7 @@ impl Line {
 
     /// # Errors
     /// What is there instead of `old`.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn replace(&self, slot: usize, old: u128, new: u128) -> Result<(), u128> {
         self.slots[slot].compare_exchange(old, new, AcqRel, Acquire).map(|_| ())
     }

@@ -109,7 +109,7 @@ impl Shard {
         self.stage.store(pack_stage(ladder, stage), Release);
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn home(&self, ladder: &Ladder, tag: u64) -> Home {
         let Packed { generation, moved_lines, lines } = unpack_stage(self.stage.load(Acquire));
         let line = part(tag, lines);
@@ -117,7 +117,7 @@ impl Shard {
     }
 
     /// The line in which `tag` has its home now. It stays a line, but the home may move.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn home_line(&self, ladder: &Ladder, tag: u64) -> Option<&Line> {
         let home = self.home(ladder, tag);
         self.chunks.line(home.generation, home.line)
@@ -177,7 +177,7 @@ pub(super) fn home_in(ladder: &Ladder, generation: usize, tag: u64) -> Home {
 }
 
 /// The line of `tag` among so many: lines are in the order of their tags.
-#[inline(always)]
+#[inline]
 fn part(tag: u64, lines: usize) -> usize {
     ((u128::from(tag) * lines as u128) >> 64) as usize
 }
@@ -194,7 +194,7 @@ struct Packed {
     lines: usize,
 }
 
-#[inline(always)]
+#[inline]
 fn unpack_stage(word: u64) -> Packed {
     let generation = (word >> (2 * STAGE_BITS)) as usize;
     let moved_lines = (word >> STAGE_BITS & STAGE_MASK) as usize;

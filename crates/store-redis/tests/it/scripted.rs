@@ -82,7 +82,7 @@ fn a_server_that_says_more_than_it_was_asked_is_believed_no_further() {
     run(async {
         let store = store(allows(1, &url));
         assert!(take(&store, "k", &total(100)).await.expect("its answer is whole").is_admitted());
-        told_wrong(&store, ErrorKind::InvalidData, "says more than it was asked").await;
+        told_wrong(&store, ErrorKind::InvalidData, "sends more than it was asked").await;
     });
 }
 

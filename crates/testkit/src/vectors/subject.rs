@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tollgate_core::{Cost, Decision, Quota, RetryAfter, Shape, State, Timestamp};
+use tollgate_core::{Cost, Decision, Quota, RetryAfter, Shape, State, Step, Timestamp};
 
 use super::quotas::{self, lacks, number, skip};
 use super::{Seen, Stop, Vector, text};
@@ -231,8 +231,10 @@ impl Subject {
             step.get("max_wait_ns").and_then(Value::as_u64).map_or(Duration::MAX, Duration::from_nanos);
         let mut answers = Vec::new();
         for (quota, state) in self.quotas.clone().iter().zip(self.states("").iter_mut()) {
-            let State::Word(word) = state else { return skip("reservations of intervals") };
-            let reservation = quota.promise_word(*word, cost, max_wait, now);
+            let (Step::Word(algorithm), State::Word(word)) = (quota.step(), state) else {
+                return skip("reservations of intervals");
+            };
+            let reservation = algorithm.promise(*word, cost, max_wait, now);
             *word = reservation.word;
             answers.push((reservation.granted, reservation.act_at));
         }
@@ -303,9 +305,12 @@ impl Subject {
     fn count_taken_before(&mut self, end_ns: u64) -> Result<Seen, Stop> {
         let mut states: Vec<_> = self.quotas.iter().map(Quota::fresh).collect();
         let mut reserve = |which: usize, at_ns: u64| {
-            let State::Word(word) = &mut states[which] else { return u64::MAX };
+            let (Step::Word(algorithm), State::Word(word)) = (self.quotas[which].step(), &mut states[which])
+            else {
+                return u64::MAX;
+            };
             let now = MIDNIGHT + Duration::from_nanos(at_ns);
-            let reservation = self.quotas[which].promise_word(*word, Cost::ONE, Duration::MAX, now);
+            let reservation = algorithm.promise(*word, Cost::ONE, Duration::MAX, now);
             *word = reservation.word;
             reservation.act_at.since(MIDNIGHT).as_nanos() as u64
         };

@@ -4,14 +4,12 @@
 //! asked for last is kept: a memo of a pure function of the instant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::quota::{CivilUnit, Period};
-use crate::time::NANOS_PER_SECOND;
-use crate::{QuotaError, Timestamp};
+use crate::period::{CivilUnit, Period};
+use crate::time::{NANOS_PER_SECOND, Timestamp, nanos};
 
 #[derive(Debug)]
 pub(super) struct Calendar {
@@ -34,12 +32,12 @@ impl Clone for Calendar {
 }
 
 impl Calendar {
-    pub(super) fn new(period: &Period) -> Result<Self, QuotaError> {
+    pub(super) fn new(period: &Period) -> Self {
         let windows = match period {
-            Period::Span(span) => Windows::Grid(nanos(*span)?),
+            Period::Span(span) => Windows::Grid(nanos(*span)),
             Period::Civil { unit, time_zone } => Windows::Civil(*unit, time_zone.clone()),
         };
-        Ok(Self { windows, memo: AtomicU64::new(0) })
+        Self { windows, memo: AtomicU64::new(0) }
     }
 
     /// End of the window that `now_ns` lies in, in ns; later than now (but at the end of time).
@@ -93,10 +91,6 @@ impl Calendar {
         }
         Timestamp::from_unix_seconds(ends).as_nanos()
     }
-}
-
-pub(super) fn nanos(span: Duration) -> Result<u64, QuotaError> {
-    u64::try_from(span.as_nanos()).map_err(|_| QuotaError::LongPeriod(span))
 }
 
 /// First second of the unit that `now` lies in, and of the next one.

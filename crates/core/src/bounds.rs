@@ -1,0 +1,21 @@
+//! The largest numbers that a quota may have.
+
+use std::time::Duration;
+
+/// Ten years of 365 days.
+pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// The largest limit and burst: 2^34 - 2, above the 2^32 - 1 of rule files.
+pub(crate) const LARGEST_LIMIT: u64 = (1 << 34) - 2;
+
+/// The most cells that a sliding window may have.
+pub(crate) const MAX_CELLS: u32 = 3600;
+
+/// The largest limit of a log: it may have to keep as many entries of 16 bytes for one key.
+pub(crate) const LARGEST_LOG: u64 = 1 << 20;
+
+/// The most slots that a key may have.
+pub(crate) const MAX_SLOTS: u64 = 1 << 16;
+
+/// The most permits that one charge adds to a count that nothing else bounds: 2^39 - 1.
+pub const MAX_COUNT: u64 = (1 << 39) - 1;

@@ -1,0 +1,73 @@
+//! Why a quota cannot be made.
+
+use std::time::Duration;
+
+use crate::bounds::{LARGEST_LIMIT, LARGEST_LOG, MAX_CELLS, MAX_SLOTS};
+
+/// Why a quota cannot be made. Nothing was counted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuotaError {
+    /// A period of zero.
+    #[error("a period of zero has no rate; the shortest is 1 ns")]
+    EmptyPeriod,
+    /// A period above [`Quota::LONGEST_PERIOD`](crate::Quota::LONGEST_PERIOD).
+    #[error("a period of {0:?} is too long; the longest is ten years")]
+    LongPeriod(Duration),
+    /// A limit above [`Quota::LARGEST_LIMIT`](crate::Quota::LARGEST_LIMIT).
+    #[error("a limit of {0} is too large; the largest is {max}", max = LARGEST_LIMIT)]
+    LargeLimit(u64),
+    /// Permits flow too fast to be counted to 1 ppm.
+    #[error("{limit} permits per {period:?} are too fast to count; the fastest is 100 a nanosecond")]
+    FastRate {
+        /// Permits per period.
+        limit: u64,
+        /// The period.
+        period: Duration,
+    },
+    /// A limit that a log cannot keep.
+    #[error("a log may have to keep {0} entries for one key; the most is {max}; sliding_window needs no log", max = LARGEST_LOG)]
+    LargeLog(u64),
+    /// More slots than a key may have.
+    #[error("{0} slots are too many to keep for one key; the most is {max}", max = MAX_SLOTS)]
+    ManySlots(u64),
+    /// More cells than a window may have.
+    #[error("a window of {cells} cells is too fine; the most is {max}", max = MAX_CELLS)]
+    ManyCells {
+        /// The cells asked for.
+        cells: u32,
+    },
+    /// A burst or capacity that admits nothing.
+    #[error("{0} 0 admits nothing; the smallest is 1")]
+    Empty(&'static str),
+    /// A burst that would take too long to fill to be counted exactly.
+    #[error("a bucket of {capacity} at this rate takes more than thirty years to fill; make it smaller")]
+    SlowBucket {
+        /// Burst plus overdraft, or capacity.
+        capacity: u64,
+    },
+    /// An initial fill above the burst.
+    #[error("initial {initial} is above the burst of {burst}")]
+    InitialAboveBurst {
+        /// What was asked for.
+        initial: u64,
+        /// The most that fits.
+        burst: u64,
+    },
+    /// A window that does not divide into its cells.
+    #[error("a window of {window:?} does not divide into {cells} cells of whole nanoseconds")]
+    UnevenCells {
+        /// The window.
+        window: Duration,
+        /// The cells asked for.
+        cells: u32,
+    },
+    /// The algorithm has no meaning with this period.
+    #[error("{algorithm} does not work with {what}")]
+    Unsupported {
+        /// Name of the algorithm.
+        algorithm: &'static str,
+        /// What it does not work with.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,168 @@
+//! How a quota is made: every number is checked here, once.
+
+use std::time::Duration;
+
+use super::{Quota, Sharing};
+use crate::algorithm::fixed_window::FixedWindow;
+use crate::algorithm::interval_bucket::IntervalBucket;
+use crate::algorithm::leaky_queue::LeakyQueue;
+use crate::algorithm::sliding_window::SlidingWindow;
+use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
+use crate::algorithm::sliding_window_log::SlidingWindowLog;
+use crate::algorithm::token_bucket::TokenBucket;
+use crate::algorithm::total::Total;
+use crate::algorithm::{Algorithm, Align, LeakyForm, Refill};
+use crate::bounds::{LARGEST_LIMIT, LARGEST_LOG, LONGEST_PERIOD};
+use crate::error::QuotaError;
+use crate::period::Period;
+use crate::step::{Step, WideAlgorithm, WideKind, WordAlgorithm, WordKind};
+use crate::time::nanos;
+
+impl Quota {
+    /// Ten years of 365 days.
+    pub const LONGEST_PERIOD: Duration = LONGEST_PERIOD;
+    /// The largest limit and burst: 2^34 - 2, above the 2^32 - 1 of rule files.
+    pub const LARGEST_LIMIT: u64 = LARGEST_LIMIT;
+
+    /// `limit` permits per `period`, counted by `algorithm`.
+    ///
+    /// A limit of 0 admits nothing; of a token bucket with a `burst`, that burst once.
+    ///
+    /// # Errors
+    /// [`QuotaError`] says which number is out of its bounds, and the bound.
+    pub fn new(limit: u64, period: Period, algorithm: Algorithm) -> Result<Self, QuotaError> {
+        if matches!(algorithm, Algorithm::Unlimited) {
+            return Ok(Self { period, ..Self::unlimited() });
+        }
+        within_bounds(limit)?;
+        if let Period::Span(span) = period {
+            if span.is_zero() {
+                return Err(QuotaError::EmptyPeriod);
+            }
+            if span > Self::LONGEST_PERIOD {
+                return Err(QuotaError::LongPeriod(span));
+            }
+        }
+        let step = step(limit, &period, &algorithm)?;
+        Ok(Self { limit, period, algorithm, sharing: Sharing::Exact, step })
+    }
+
+    /// A token bucket of `limit` permits per `span`, full at first, `limit` at once.
+    ///
+    /// # Errors
+    /// As [`Quota::new`].
+    pub fn token_bucket(limit: u64, span: Duration) -> Result<Self, QuotaError> {
+        let algorithm =
+            Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill: Refill::Continuous };
+        Self::new(limit, Period::Span(span), algorithm)
+    }
+
+    /// `limit` hits per calendar window of `span`, on the grid of the Unix epoch.
+    ///
+    /// # Errors
+    /// As [`Quota::new`].
+    pub fn fixed_window(limit: u64, span: Duration) -> Result<Self, QuotaError> {
+        Self::new(limit, Period::Span(span), Algorithm::FixedWindow { align: Align::Calendar })
+    }
+
+    /// No limit: everything passes, nothing is counted.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// let quota = Quota::unlimited();
+    /// assert!(quota.take(&mut quota.fresh(), Cost(u64::MAX), Timestamp::ZERO).is_admitted());
+    /// ```
+    #[must_use]
+    pub const fn unlimited() -> Self {
+        Self {
+            sharing: Sharing::Exact,
+            limit: u64::MAX,
+            period: Period::Span(Duration::from_secs(1)),
+            algorithm: Algorithm::Unlimited,
+            step: Step::Word(WordAlgorithm(WordKind::Unlimited)),
+        }
+    }
+}
+
+/// The algorithm with its numbers worked out; the limit and the period are within their bounds.
+fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, QuotaError> {
+    let span = || match period {
+        Period::Span(span) => Ok(*span),
+        Period::Civil { .. } => Err(QuotaError::Unsupported {
+            algorithm: algorithm.name(),
+            what: "the units of a calendar; fixed_window does",
+        }),
+    };
+    let word = |kind| Step::Word(WordAlgorithm(kind));
+    let wide = |kind| Step::Wide(WideAlgorithm(kind));
+    Ok(match algorithm {
+        Algorithm::FixedWindow { align } => {
+            word(WordKind::FixedWindow(FixedWindow::new(limit, period, *align)?))
+        }
+        Algorithm::SlidingWindow { cells } => {
+            wide(WideKind::SlidingWindow(SlidingWindow::new(limit, span()?, *cells)?))
+        }
+        Algorithm::SlidingWindowCounter => {
+            let window_ns = nanos(span()?);
+            wide(WideKind::SlidingWindowCounter(SlidingWindowCounter { limit, window_ns }))
+        }
+        Algorithm::SlidingWindowLog { log_denied } => {
+            if limit > LARGEST_LOG {
+                return Err(QuotaError::LargeLog(limit));
+            }
+            let (window_ns, log_denied) = (nanos(span()?), *log_denied);
+            wide(WideKind::SlidingWindowLog(SlidingWindowLog { limit, window_ns, log_denied }))
+        }
+        Algorithm::TokenBucket { burst, initial, overdraft, refill } => {
+            let burst = at_least_one("burst", *burst, limit)?;
+            let initial = initial.unwrap_or(burst);
+            if initial > burst {
+                return Err(QuotaError::InitialAboveBurst { initial, burst });
+            }
+            within_bounds(*overdraft)?;
+            match refill {
+                _ if limit == 0 => word(WordKind::Total(Total::new(0, initial))),
+                Refill::Continuous => {
+                    let bucket = TokenBucket::new(limit, span()?, burst, initial, *overdraft)?;
+                    word(WordKind::TokenBucket(bucket))
+                }
+                Refill::Interval => wide(WideKind::IntervalBucket(IntervalBucket {
+                    limit,
+                    period_ns: nanos(span()?),
+                    burst,
+                    initial,
+                    overdraft: *overdraft,
+                })),
+            }
+        }
+        Algorithm::LeakyBucket { capacity, form } => {
+            let capacity = at_least_one("capacity", *capacity, limit)?;
+            if limit == 0 {
+                return Ok(word(WordKind::Total(Total::new(0, 0)))); // nothing ever leaks out, so nothing is let in
+            }
+            let bucket = TokenBucket::new(limit, span()?, capacity, capacity, 0)?;
+            match form {
+                LeakyForm::Meter => word(WordKind::TokenBucket(bucket)),
+                LeakyForm::Queue { delay_after } => {
+                    word(WordKind::LeakyQueue(LeakyQueue::new(bucket, *delay_after)))
+                }
+            }
+        }
+        Algorithm::Total => word(WordKind::Total(Total::new(limit, limit))),
+        Algorithm::Unlimited => word(WordKind::Unlimited),
+    })
+}
+
+const fn within_bounds(permits: u64) -> Result<(), QuotaError> {
+    if permits > LARGEST_LIMIT { Err(QuotaError::LargeLimit(permits)) } else { Ok(()) }
+}
+
+/// `given`, or the limit where nothing is given, which may be 0.
+fn at_least_one(name: &'static str, given: Option<u64>, limit: u64) -> Result<u64, QuotaError> {
+    if given == Some(0) {
+        return Err(QuotaError::Empty(name));
+    }
+    let permits = given.unwrap_or(limit);
+    within_bounds(permits).map(|()| permits)
+}

@@ -1,0 +1,32 @@
+//! A quota's algorithm with its numbers worked out, by the shape of the state that it keeps.
+//!
+//! A word algorithm is handed words and a wide one wide states, so a state of the wrong shape cannot reach a step.
+//! [`Quota::take`](crate::Quota::take) and its siblings accept a [`State`](crate::State) of either shape.
+
+mod wide;
+mod word;
+
+pub use self::wide::WideAlgorithm;
+pub(crate) use self::wide::WideKind;
+pub use self::word::WordAlgorithm;
+pub(crate) use self::word::WordKind;
+
+/// How a quota counts.
+///
+/// # Example
+/// ```
+/// # use tollgate_core::*;
+/// # use std::time::Duration;
+/// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
+/// let Step::Word(bucket) = quota.step() else { panic!("one word per key") };
+/// let step = bucket.take(Word::FRESH, Cost(4), Timestamp::from_unix_seconds(1_700_000_000));
+/// assert_eq!(step.decision.remaining(), 6);
+/// # Ok::<(), QuotaError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// One [`Word`](crate::Word) per key.
+    Word(WordAlgorithm),
+    /// Several numbers per key.
+    Wide(WideAlgorithm),
+}

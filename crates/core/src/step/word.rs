@@ -1,0 +1,187 @@
+//! Algorithms whose state is one word: a store can keep it in an atomic and decide by compare-and-swap.
+
+use std::time::Duration;
+
+use crate::algorithm::fixed_window::FixedWindow;
+use crate::algorithm::leaky_queue::LeakyQueue;
+use crate::algorithm::token_bucket::TokenBucket;
+use crate::algorithm::total::Total;
+use crate::cost::Cost;
+use crate::decision::{Decision, RetryAfter};
+use crate::promise::Promise;
+use crate::state::{FastStep, Word, WordStep};
+use crate::time::{Timestamp, nanos};
+
+/// An algorithm whose state is one [`Word`].
+#[derive(Clone, Debug)]
+pub struct WordAlgorithm(pub(crate) WordKind);
+
+#[derive(Clone, Debug)]
+pub(crate) enum WordKind {
+    TokenBucket(TokenBucket),
+    FixedWindow(FixedWindow),
+    LeakyQueue(LeakyQueue),
+    Total(Total),
+    Unlimited,
+}
+
+impl WordAlgorithm {
+    /// Takes `cost` permits if they fit; otherwise takes none and returns when they would.
+    #[inline]
+    pub fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        match self.take_fast(word, cost, now) {
+            Some(FastStep { write, decision }) => WordStep { word: write.unwrap_or(word), decision },
+            None => self.take_slow(word, cost, now),
+        }
+    }
+
+    /// The fast path of [`take`](Self::take): a token bucket or a fixed window, and a word that its rate wrote. Only
+    /// arithmetic and no call, so that a store can inline it. `None` otherwise.
+    #[inline(always)]
+    #[must_use]
+    pub fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
+        match &self.0 {
+            WordKind::TokenBucket(bucket) => bucket.take_fast(word, cost, now),
+            WordKind::FixedWindow(window) => window.take_fast(word, cost, now),
+            _ => None,
+        }
+    }
+
+    /// The slow path of [`take`](Self::take), which answers for every word and cost: where both answer, alike.
+    #[inline(never)]
+    pub fn take_slow(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        match &self.0 {
+            WordKind::TokenBucket(bucket) => bucket.take_slow(word, cost, now),
+            WordKind::FixedWindow(window) => window.take_slow(word, cost, now),
+            WordKind::LeakyQueue(queue) => queue.take(word, cost, now),
+            WordKind::Total(total) => total.take(word, cost),
+            WordKind::Unlimited => unlimited(word),
+        }
+    }
+
+    /// Gives `cost` permits back, never above a full quota.
+    pub fn give_back(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        match &self.0 {
+            WordKind::TokenBucket(bucket) => bucket.give_back(word, cost, now),
+            WordKind::FixedWindow(window) => window.give_back(word, cost, now),
+            WordKind::LeakyQueue(queue) => queue.bucket().give_back(word, cost, now),
+            WordKind::Total(total) => total.give_back(word, cost),
+            WordKind::Unlimited => unlimited(word),
+        }
+    }
+
+    /// Takes `cost` permits whether they fit or not: more was used than was asked for. Later permits repay the debt
+    /// before anything else is admitted.
+    pub fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        match &self.0 {
+            WordKind::TokenBucket(bucket) => bucket.charge(word, cost, now),
+            WordKind::FixedWindow(window) => window.charge(word, cost, now),
+            WordKind::LeakyQueue(queue) => queue.bucket().charge(word, cost, now),
+            WordKind::Total(total) => total.charge(word, cost),
+            WordKind::Unlimited => unlimited(word),
+        }
+    }
+
+    /// Reserves `cost` permits for the first instant at which they are there, if that is at most `max_wait` away. A
+    /// token bucket promises permits ahead of time, a queue does so in its order; any other algorithm grants what it
+    /// has now. Never granted above the burst; without a limit, always.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
+    /// let Step::Word(bucket) = quota.step() else { panic!("one word per key") };
+    /// let noon = Timestamp::from_unix_seconds(1_700_000_000);
+    /// let first = bucket.promise(Word::FRESH, Cost(10), Duration::ZERO, noon);
+    /// assert!(first.granted && first.act_at == noon);
+    /// let second = bucket.promise(first.word, Cost(1), Duration::from_secs(1), noon);
+    /// assert!(second.granted && second.act_at == noon + Duration::from_millis(100));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    pub fn promise(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Promise {
+        match &self.0 {
+            WordKind::TokenBucket(bucket) => bucket.promise(word, cost, max_wait, now),
+            WordKind::LeakyQueue(queue) => queue.promise(word, cost, max_wait, now),
+            _ => {
+                let WordStep { word: after, decision } = self.take(word, cost, now);
+                let act_at = match decision.retry_after() {
+                    RetryAfter::Now => return Promise::granted(after, cost, now),
+                    RetryAfter::After(wait) => now + wait,
+                    RetryAfter::Never => Timestamp::NEVER,
+                };
+                Promise::denied(word, cost, act_at)
+            }
+        }
+    }
+
+    /// [`promise`](Self::promise) as a decision: admitted with a [`delay`](Decision::delay) of at most `max_wait`, or
+    /// denied with the wait until the same reservation would be granted.
+    ///
+    /// What [`take`](Self::take) would admit without a delay is reserved without one.
+    pub fn reserve(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> WordStep {
+        let step = self.take(word, cost, now);
+        let taken = step.decision;
+        if taken.is_admitted() && taken.delay() <= max_wait {
+            return step;
+        }
+        let promise = self.promise(word, cost, max_wait, now);
+        let wait = promise.act_at.since(now);
+        if promise.granted {
+            let after = self.take(promise.word, Cost::PEEK, now).decision;
+            let decision =
+                Decision::admit(taken.limit, after.remaining, after.reset_ns).with_delay(nanos(wait));
+            return WordStep { word: promise.word, decision };
+        }
+        let until_near = nanos(wait.saturating_sub(max_wait));
+        let is_ever = promise.act_at != Timestamp::NEVER;
+        let before = self.take(word, Cost::PEEK, now).decision;
+        let denied = |retry_ns| Decision::deny(taken.limit, before.remaining, retry_ns, before.reset_ns);
+        let decision = match (taken.retry_after(), &self.0) {
+            (RetryAfter::Never, _) => taken,
+            (RetryAfter::Now, _) => denied(until_near),
+            // A bucket grants what is there as well as what will be near enough; a queue must have room, and its end be near.
+            (RetryAfter::After(until_room), WordKind::TokenBucket(_)) if is_ever => {
+                denied(nanos(until_room).min(until_near))
+            }
+            (RetryAfter::After(until_room), WordKind::LeakyQueue(_)) if is_ever => {
+                denied(nanos(until_room).max(until_near))
+            }
+            (RetryAfter::After(until_room), _) => denied(nanos(until_room)),
+        };
+        WordStep { word: self.start_refill(word, now), decision }
+    }
+
+    /// The word after a denial that changes nothing else: see [`Quota::start_refill`](crate::Quota::start_refill).
+    #[must_use]
+    pub fn start_refill(&self, word: Word, now: Timestamp) -> Word {
+        match &self.0 {
+            WordKind::TokenBucket(bucket) if bucket.starts_partial() => {
+                bucket.take_slow(word, Cost(u64::MAX), now).word
+            }
+            _ => word,
+        }
+    }
+
+    /// Keeps the counts of states that `old` wrote until `at`.
+    pub(crate) fn migrate_from(&mut self, old: &Self, at: Timestamp) {
+        match (&mut self.0, &old.0) {
+            (WordKind::TokenBucket(new), WordKind::TokenBucket(old)) => new.migrate_from(old, at),
+            (WordKind::LeakyQueue(new), WordKind::LeakyQueue(old)) => new.migrate_from(old, at),
+            _ => {} // the states of the others are permits and instants, whatever the rate
+        }
+    }
+
+    /// True when both remember the same rates before.
+    pub(crate) fn has_history_of(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (WordKind::TokenBucket(a), WordKind::TokenBucket(b)) => a.has_history_of(b),
+            (WordKind::LeakyQueue(a), WordKind::LeakyQueue(b)) => a.bucket().has_history_of(b.bucket()),
+            _ => true,
+        }
+    }
+}
+
+const fn unlimited(word: Word) -> WordStep {
+    WordStep { word, decision: Decision::admit(u64::MAX, u64::MAX, 0) }
+}

@@ -1,0 +1,11 @@
+//! Text that people write and read: durations such as `1h30m`, suggestions for misspelt names, shortened quotes.
+//!
+//! For rule files, settings, queries and error messages alike. Not here: any format, or which names are known.
+
+mod duration;
+mod names;
+mod quote;
+
+pub use duration::{parse_duration, show_duration};
+pub use names::{did_you_mean, one_of};
+pub use quote::{clip, clip_to};

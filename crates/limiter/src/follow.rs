@@ -1,0 +1,136 @@
+//! Rules that change while requests are decided: takes what a source supplies, and puts it in force.
+//!
+//! Rules that cannot be used change nothing: the previous ones stay in force, and [`FollowState`], the log and the metrics
+//! show the error. Not here: where rules come from (`policy`'s `RuleSource`, `rule-files`).
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tollgate_core::{Clock, Timestamp};
+use tollgate_policy::{RuleSource, RuleUpdate};
+use tollgate_store::Store;
+
+use crate::limiter::Limiter;
+
+/// Result of the updates so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FollowState {
+    /// Number of updates so far, usable or not.
+    pub updates: u64,
+    /// Version of the rules in force.
+    pub version: String,
+    /// The source's revision of the last update; empty before the first.
+    pub revision: String,
+    /// When the last update was applied or rejected; `None` before the first.
+    pub at: Option<Timestamp>,
+    /// Why the last update is not in force; `None` if it is. One error per line.
+    pub error: Option<Arc<str>>,
+}
+
+/// A limiter that follows a [`RuleSource`].
+#[derive(Debug)]
+pub struct Follower {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<FollowState>,
+    changed: Condvar,
+}
+
+/// Puts every update of `source` in force in `limiter`, on a thread that ends with the source. Counts are kept.
+///
+/// # Errors
+/// The thread could not be started.
+///
+/// # Example
+/// ```
+/// # use std::convert::Infallible;
+/// # use std::{sync::Arc, sync::mpsc, time::Duration};
+/// # use tollgate_core::ManualClock;
+/// # use tollgate_limiter::{Limiter, LimiterSettings, Policy, follow::follow};
+/// # use tollgate_policy::{DescriptorSpec, DomainSpec, Limit, PolicyBuilder, RuleSpec, RuleUpdate, Unit};
+/// # use tollgate_store::ModelStore;
+/// let limiter = Arc::new(Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default()));
+/// let (sender, source) = mpsc::channel::<RuleUpdate<Infallible>>();
+/// let follower = follow(source, Arc::clone(&limiter), Arc::new(ManualClock::default()))?;
+/// let user = DescriptorSpec::new("user").rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
+/// let policy = PolicyBuilder::new().domain(DomainSpec::new("shop").descriptor(user)).build()?;
+/// sender.send(RuleUpdate::new("7", Ok(policy)))?;
+/// let state = follower.wait(|state| state.updates == 1, Duration::from_secs(60)).expect("an update");
+/// assert_eq!(state.revision, "7");
+/// assert!(limiter.rules().policy().domain("shop").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn follow<S: Store>(
+    mut source: impl RuleSource + 'static,
+    limiter: Arc<Limiter<S>>,
+    clock: Arc<dyn Clock>,
+) -> std::io::Result<Follower> {
+    limiter.metrics.note_begin(clock.now());
+    let version = limiter.rules().policy().version().to_owned();
+    let state = FollowState { version, ..FollowState::default() };
+    let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+    let follower = Follower { shared: Arc::clone(&shared) };
+    std::thread::Builder::new().name("rules".into()).spawn(move || {
+        while let Some(update) = source.next() {
+            apply(update, &limiter, clock.now(), &shared);
+        }
+    })?;
+    Ok(follower)
+}
+
+fn apply<E: std::error::Error, S: Store>(
+    update: RuleUpdate<E>,
+    limiter: &Limiter<S>,
+    now: Timestamp,
+    shared: &Shared,
+) {
+    let RuleUpdate { revision, policy, warnings, .. } = update;
+    let error = match policy {
+        Ok(policy) => {
+            tracing::info!(version = policy.version(), "rules loaded");
+            for warning in warnings {
+                tracing::warn!("{warning}");
+            }
+            limiter.replace(policy, now);
+            None
+        }
+        Err(error) => {
+            tracing::error!("rule reload failed; keeping the previous rules:\n{error}");
+            let error: Arc<str> = error.to_string().into();
+            limiter.refuse_because(Arc::clone(&error), now);
+            Some(error)
+        }
+    };
+    let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let version = limiter.rules().policy().version().to_owned();
+    *state = FollowState { updates: state.updates + 1, version, revision, at: Some(now), error };
+    drop(state);
+    shared.changed.notify_all();
+}
+
+impl Follower {
+    /// Result of the updates so far.
+    #[must_use]
+    pub fn state(&self) -> FollowState {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until the state satisfies `condition`, at most for `timeout`.
+    ///
+    /// # Errors
+    /// The state at the end of `timeout`.
+    pub fn wait(
+        &self,
+        condition: impl Fn(&FollowState) -> bool,
+        timeout: Duration,
+    ) -> Result<FollowState, FollowState> {
+        let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.shared.changed.wait_timeout_while(state, timeout, |state| !condition(state));
+        let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        if result.timed_out() { Err(state.clone()) } else { Ok(state.clone()) }
+    }
+}

@@ -1,0 +1,401 @@
+//! From specs to a policy: every error found, domains of one name merged, rules numbered, the matcher's tree made.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tollgate_human_text::clip_to;
+
+use crate::countable::Countable;
+use crate::digest::{DomainDigest, TrailDigest, VersionDigest};
+use crate::domain::{Domain, NetworkTable, Next, Node, SomeValues, ValuePattern};
+use crate::error::{BuildError, BuildErrors, RuleError};
+use crate::key_text::named_tail;
+use crate::limit::Limit;
+use crate::limit_text::PATH_SEPARATOR;
+use crate::place::Place;
+use crate::policy::Policy;
+use crate::rule::{Counted, Level, Rule};
+use crate::spec::{DescriptorSpec, DomainSpec, Limits, RuleSpec, ValueMatch};
+use crate::stat_path::clean;
+
+/// The longest path for people, in characters.
+const LONGEST_PATH: usize = 240;
+
+/// Makes a [`Policy`] from [`DomainSpec`]s.
+///
+/// # Example
+/// ```
+/// # use tollgate_policy::*;
+/// let five = RuleSpec::new(Limit::per(5, Unit::Minute)?);
+/// let shop = DomainSpec::new("shop")
+///     .descriptor(DescriptorSpec::new("user").rule(five))
+///     .descriptor(DescriptorSpec::new("user").value(ValueSpec::text("staff*")).rule(RuleSpec::unlimited()));
+/// let policy = PolicyBuilder::new().domain(shop).build()?;
+/// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry { key: "user", value }]));
+/// assert_eq!(find("ann").map(|rule| rule.limits[0].requests_per_unit), Some(5));
+/// assert!(find("staff-ann").is_some_and(|rule| rule.unlimited));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// All errors are reported together:
+///
+/// ```
+/// # use tollgate_policy::*;
+/// let twice = DescriptorSpec::new("user").rule(RuleSpec::all_of([Limit::per(5, Unit::Minute)?]));
+/// let shop = DomainSpec::new("shop").descriptor(twice.clone()).descriptor(twice.ipv6_prefix(129));
+/// let errors = PolicyBuilder::new().domain(shop).build().expect_err("four errors");
+/// let want = "\
+/// shop: descriptors[0].limits[0].name: is missing; the counter is kept under this name, so write one, such as name: short
+/// shop: descriptors[1].ipv6_prefix: 129 is out of range; write a whole number from 1 to 128
+/// shop: descriptors[1].limits[0].name: is missing; the counter is kept under this name, so write one, such as name: short
+/// shop: descriptors[1]: user occurs twice on this level; merge the two, or write several limits under limits";
+/// assert_eq!(errors.to_string(), want);
+/// # Ok::<(), LimitError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct PolicyBuilder {
+    domains: Vec<DomainSpec>,
+    merge_domains: bool,
+    countable: Countable,
+}
+
+impl PolicyBuilder {
+    /// A builder without domains.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether specs of one domain add up instead of being an error. The last charge and the last response apply.
+    #[must_use]
+    pub const fn merge_domains(mut self, merge: bool) -> Self {
+        self.merge_domains = merge;
+        self
+    }
+
+    /// What the store can count; everything by default.
+    #[must_use]
+    pub const fn countable(mut self, countable: Countable) -> Self {
+        self.countable = countable;
+        self
+    }
+
+    /// With the rules of a further domain.
+    #[must_use]
+    pub fn domain(mut self, domain: DomainSpec) -> Self {
+        self.domains.push(domain);
+        self
+    }
+
+    /// Checks all rules and makes a policy of them.
+    ///
+    /// # Errors
+    /// [`BuildErrors`]: everything that is wrong, in the order of the specs.
+    pub fn build(self) -> Result<Policy, BuildErrors> {
+        let mut build = Build { countable: self.countable, errors: Vec::new(), tails: HashMap::new() };
+        let mut domains: Vec<DomainBuild> = Vec::new();
+        let mut names: HashMap<String, usize> = HashMap::new();
+        for spec in self.domains {
+            if spec.name.is_empty() {
+                build.domain_error(&spec, RuleError::EmptyDomain);
+            }
+            let earlier = names.get(&spec.name).and_then(|at| domains.get_mut(*at));
+            if let Some(domain) = earlier {
+                if self.merge_domains {
+                    domain.add(spec, &mut build);
+                } else {
+                    // Its descriptors are not checked against the others: they are in the wrong domain.
+                    let error =
+                        RuleError::DuplicateDomain { name: spec.name.clone(), first: domain.place.clone() };
+                    build.domain_error(&spec, error);
+                    DomainBuild::new(&spec).add(spec, &mut build);
+                }
+            } else {
+                names.insert(spec.name.clone(), domains.len());
+                let mut domain = DomainBuild::new(&spec);
+                domain.add(spec, &mut build);
+                domains.push(domain);
+            }
+        }
+        match BuildErrors::new(build.errors) {
+            Some(errors) => Err(errors),
+            None => Ok(policy(domains)),
+        }
+    }
+}
+
+fn policy(builds: Vec<DomainBuild>) -> Policy {
+    let mut version = VersionDigest::default();
+    let (mut rules, mut domains) = (0, Vec::with_capacity(builds.len()));
+    for (index, build) in builds.into_iter().enumerate() {
+        let mut domain = build.domain;
+        version.add(build.digest, &domain.name, domain.charge, domain.response.as_ref());
+        domain.index = index;
+        for rule in &mut domain.rules {
+            rule.index = rules;
+            rules += 1;
+        }
+        domains.push(domain);
+    }
+    Policy::new(domains, version.finish())
+}
+
+/// What all domains share while they are built.
+struct Build {
+    countable: Countable,
+    errors: Vec<BuildError>,
+    /// Last parts of counter keys, each once: less memory to touch when a key is written.
+    tails: HashMap<String, Arc<str>>,
+}
+
+impl Build {
+    fn domain_error(&mut self, spec: &DomainSpec, error: RuleError) {
+        let (domain, place) = (spec.name.clone(), spec.place.clone());
+        self.errors.push(BuildError { domain, path: "domain".to_owned(), place, error });
+    }
+
+    fn tail(&mut self, tail: &str) -> Arc<str> {
+        if let Some(known) = self.tails.get(tail) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = tail.into();
+        self.tails.insert(tail.to_owned(), Arc::clone(&new));
+        new
+    }
+}
+
+/// A domain while it is built.
+struct DomainBuild {
+    domain: Domain,
+    digest: DomainDigest,
+    /// Where it was written first.
+    place: Option<Place>,
+    /// Number of descriptors so far: it orders patterns.
+    descriptors: u32,
+    /// Descriptors of each level: its node, the key, the kind of match and its text.
+    seen: HashSet<(u32, String, u8, String)>,
+}
+
+/// What leads to a node.
+struct Trail<'a> {
+    levels: Vec<Arc<Level>>,
+    /// For people.
+    text: String,
+    digest: TrailDigest,
+    /// Path of the list of descriptors for error messages, such as `descriptors[2].`.
+    path: &'a str,
+}
+
+impl DomainBuild {
+    fn new(spec: &DomainSpec) -> Self {
+        let domain = Domain {
+            index: 0,
+            name: spec.name.clone(),
+            charge: Default::default(),
+            response: None,
+            rules: Vec::new(),
+            nodes: vec![Node::default()],
+        };
+        let place = spec.place.clone();
+        Self { domain, digest: DomainDigest::new(), place, descriptors: 0, seen: HashSet::new() }
+    }
+
+    fn add(&mut self, spec: DomainSpec, build: &mut Build) {
+        if let Some(charge) = spec.charge {
+            self.domain.charge = charge;
+        }
+        if spec.response.is_some() {
+            self.domain.response = spec.response;
+        }
+        spec.descriptors.iter().for_each(|descriptor| self.digest.add(descriptor));
+        let top = Trail { levels: Vec::new(), text: String::new(), digest: TrailDigest::new(), path: "" };
+        self.level(0, spec.descriptors, &top, build);
+    }
+
+    fn level(&mut self, node: u32, descriptors: Vec<DescriptorSpec>, above: &Trail<'_>, build: &mut Build) {
+        for (index, mut spec) in descriptors.into_iter().enumerate() {
+            let written = spec.written.take();
+            let (place, path) = match written {
+                Some(written) => (Some(written.place), written.path),
+                None => (None, format!("{}descriptors[{index}]", above.path)),
+            };
+            let domain = self.domain.name.clone();
+            let error = |path: String, error| BuildError {
+                domain: domain.clone(),
+                path,
+                place: place.clone(),
+                error,
+            };
+            for (part, problem) in spec.check(build.countable) {
+                build.errors.push(error(format!("{path}.{part}"), problem));
+            }
+            self.descriptors += 1;
+            let order = self.descriptors;
+            let DescriptorSpec { key, value, children, rule, .. } = spec;
+            let matched = ValueMatch::of(&key, value);
+            let (kind, text) = matched.identity();
+            let shown = shown(&key, &matched);
+            if !self.seen.insert((node, key.clone(), kind, text.clone().into_owned())) {
+                build.errors.push(error(path, RuleError::DuplicateDescriptor { descriptor: shown }));
+                continue;
+            }
+            let counting = Counting {
+                share_threshold: spec.share_threshold,
+                ipv6_prefix: spec.ipv6_prefix,
+                value_to_metric: spec.value_to_metric,
+            };
+            let children_path = format!("{path}.");
+            let trail = Trail {
+                levels: above
+                    .levels
+                    .iter()
+                    .cloned()
+                    .chain([Arc::new(level_of(&key, &matched, counting))])
+                    .collect(),
+                text: match above.text.as_str() {
+                    "" => clip_to(&shown, LONGEST_PATH),
+                    before => clip_to(&format!("{before}{PATH_SEPARATOR}{shown}"), LONGEST_PATH),
+                },
+                digest: above.digest.below(&key, kind, &text),
+                path: &children_path,
+            };
+            let mut next = Next::default();
+            if let Some(rule) = rule {
+                next.rule = count(self.domain.rules.len());
+                self.domain.rules.push(rule_of(rule, &trail, spec.detailed_metric, place, build));
+            }
+            if !children.is_empty() {
+                next.node = count(self.domain.nodes.len());
+                self.domain.nodes.push(Node::default());
+            }
+            if let Some(node) = self.domain.nodes.get_mut(node as usize) {
+                node.insert(&key, matched, next, order);
+            }
+            self.level(next.node, children, &trail, build);
+        }
+    }
+}
+
+fn rule_of(
+    spec: RuleSpec,
+    trail: &Trail<'_>,
+    detailed_metric: bool,
+    place: Option<Place>,
+    build: &mut Build,
+) -> Rule {
+    let (limits, unlimited) = match spec.limits {
+        Limits::Unlimited => (Vec::new(), true),
+        Limits::One(limit) => {
+            let tail = build.tail(&limit.key_tail);
+            (vec![Limit { name: spec.name.clone(), key_tail: tail, ..limit }], false)
+        }
+        Limits::Named(limits) => {
+            let named = limits.into_iter().map(|limit| {
+                let tail = build.tail(&named_tail(&limit.key_tail, &limit.name));
+                Limit { key_tail: tail, ..limit }
+            });
+            (named.collect(), false)
+        }
+    };
+    let shared = |limit: Limit| Limit { quota: limit.quota.clone().shared(spec.sharing), ..limit };
+    Rule {
+        index: 0,
+        path: trail.text.clone(),
+        name: spec.name,
+        limits: limits.into_iter().map(shared).collect(),
+        unlimited,
+        shadow_mode: spec.shadow_mode,
+        quota_mode: spec.quota_mode,
+        replaces: spec.replaces,
+        metadata: spec.metadata.map(serde_json::Value::Object),
+        on_store_failure: spec.on_store_failure,
+        sharing: spec.sharing,
+        response: spec.response,
+        place,
+        counts_values: trail.levels.iter().all(|level| level.counted == Counted::Value),
+        levels: trail.levels.clone(),
+        detailed_metric,
+        identity: trail.digest.identity(),
+    }
+}
+
+/// Rule sets are too small for more.
+fn count(items: usize) -> u32 {
+    u32::try_from(items).unwrap_or(Next::NONE)
+}
+
+impl Node {
+    fn insert(&mut self, key: &str, value: ValueMatch, next: Next, order: u32) {
+        if let ValueMatch::Joined(wildcard) = value {
+            return self.joined.push((order, wildcard, next));
+        }
+        let Some(values) = self.keys.entry(key) else { return };
+        match value {
+            ValueMatch::Any => values.any = Some(next),
+            value => values.some.get_or_insert_default().insert(value, next, order),
+        }
+    }
+}
+
+impl SomeValues {
+    fn insert(&mut self, value: ValueMatch, next: Next, order: u32) {
+        match value {
+            ValueMatch::Any | ValueMatch::Joined(_) => {} // not of one key's values
+            ValueMatch::Exact(value) => {
+                if let Some(place) = self.exact.entry(&value) {
+                    *place = next;
+                }
+            }
+            ValueMatch::Network(network) => {
+                let (prefix, is_ipv4) = (network.prefix_len(), network.addr().is_ipv4());
+                let found =
+                    self.networks.iter().position(|table| (table.prefix, table.is_ipv4) == (prefix, is_ipv4));
+                let at = found.unwrap_or_else(|| {
+                    let at = self.networks.partition_point(|table| table.prefix > prefix);
+                    self.networks.insert(at, NetworkTable { is_ipv4, prefix, nodes: Default::default() });
+                    at
+                });
+                self.networks[at].nodes.insert(network, next);
+            }
+            ValueMatch::Wildcard(wildcard) => {
+                self.patterns.push((order, ValuePattern::Wildcard(wildcard), next))
+            }
+            ValueMatch::Regex(regex) => self.patterns.push((order, ValuePattern::Regex(regex), next)),
+        }
+    }
+}
+
+/// How a descriptor counts and shows the values that it matches.
+#[derive(Clone, Copy)]
+struct Counting {
+    share_threshold: bool,
+    ipv6_prefix: Option<u8>,
+    value_to_metric: bool,
+}
+
+fn level_of(key: &str, matched: &ValueMatch, counting: Counting) -> Level {
+    let (mark, value) = matched.identity();
+    let is_pattern = matches!(mark, b'~' | b'*' | b'^' | b'@');
+    let counted = match matched {
+        _ if is_pattern && counting.share_threshold => {
+            Counted::Shared { mark, pattern: value.clone().into_owned() }
+        }
+        ValueMatch::Network(_) => Counted::Address(counting.ipv6_prefix),
+        ValueMatch::Any if counting.ipv6_prefix.is_some() => Counted::Address(counting.ipv6_prefix),
+        _ => Counted::Value,
+    };
+    let stat = if mark == b'*' { clean(&value, "") } else { clean(key, &value) };
+    Level { counted, stat, stat_shows_value: counting.value_to_metric }
+}
+
+/// A descriptor as people read it: `key=value`, `key in network`, `key=/regex/`, or `key` for any value.
+fn shown(key: &str, matched: &ValueMatch) -> String {
+    match matched {
+        ValueMatch::Any => key.to_owned(),
+        ValueMatch::Exact(value) => format!("{key}={value}"),
+        ValueMatch::Wildcard(wildcard) => format!("{key}={}", wildcard.text()),
+        ValueMatch::Joined(wildcard) => wildcard.text().to_owned(),
+        ValueMatch::Network(network) => format!("{key} in {network}"),
+        ValueMatch::Regex(regex) => format!("{key}=/{}/", regex.text()),
+    }
+}

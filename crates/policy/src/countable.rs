@@ -1,0 +1,63 @@
+//! Which quotas can be counted: by the store that is configured, and by leases.
+
+use tollgate_core::{Algorithm, LeakyForm, Quota, Refill};
+
+/// Whether the configured store can count a quota. `Err` contains the reason and what to write instead.
+///
+/// # Example
+/// ```
+/// # use tollgate_policy::*;
+/// let nothing = Countable::by(|_| Err("this store counts nothing"));
+/// let user = DescriptorSpec::new("user").rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
+/// let built = PolicyBuilder::new().countable(nothing).domain(DomainSpec::new("shop").descriptor(user)).build();
+/// let want = "shop: descriptors[0].rate_limit: fixed_window: this store counts nothing";
+/// assert_eq!(built.expect_err("an error").to_string(), want);
+/// # Ok::<(), LimitError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Countable(fn(&Quota) -> Result<(), &'static str>);
+
+impl Countable {
+    /// What `check` accepts.
+    #[must_use]
+    pub const fn by(check: fn(&Quota) -> Result<(), &'static str>) -> Self {
+        Self(check)
+    }
+
+    pub(crate) fn check(self, quota: &Quota) -> Result<(), &'static str> {
+        (self.0)(quota)
+    }
+}
+
+impl Default for Countable {
+    /// Every quota.
+    fn default() -> Self {
+        Self(|_| Ok(()))
+    }
+}
+
+impl std::fmt::Debug for Countable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Countable")
+    }
+}
+
+impl PartialEq for Countable {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for Countable {}
+
+/// Whether a shared store can lease permits of `quota` ahead of time. (Quotas whose numbers are too small or too large for
+/// leases to pay off are leasable too; the store counts them centrally.)
+pub(crate) fn is_leasable(quota: &Quota) -> bool {
+    match *quota.algorithm() {
+        Algorithm::TokenBucket { burst, initial, overdraft: 0, refill: Refill::Continuous } => {
+            initial.is_none_or(|initial| initial == burst.unwrap_or(quota.limit()))
+        }
+        Algorithm::LeakyBucket { form: LeakyForm::Meter, .. } | Algorithm::FixedWindow { .. } => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,120 @@
+//! Counter keys: bytes that no two counters share, whichever values a client chooses.
+//!
+//! ```text
+//! key   = domain { "|" level } "|" tail
+//! level = key "=" value       the value of the request
+//!       | key "~" wildcard    with share_threshold: the pattern of the rule, whose matches share a counter
+//!       | key "*" wildcard    the same for a pattern that begins in the key
+//!       | key "^" regex       the same for a regular expression
+//!       | key "@" network     the same for a network; also an address, or the network that ipv6_prefix groups it by
+//! tail  = kind [ "#" name ]   what is counted, and the name of one of several `limits`
+//! kind  = unit | period | algorithm [ ":" … ]
+//! ```
+//!
+//! `|`, `%`, braces and control characters are written as `%` and two hexadecimal digits everywhere; the five marks above
+//! also in a level's key. So a key can be read back into its parts, and different parts never make the same key.
+//!
+//! A key contains only what must separate two counters: the algorithm, because the states of one mean nothing to another,
+//! and for windows the unit or period. It does not contain the limit, the burst or the rule's place in the file, so
+//! changing a number or moving a rule keeps its counts.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use crate::domain::Entry;
+use crate::key_text::escape;
+use crate::limit::Override;
+use crate::pattern::{address, network_of};
+use crate::rule::{Counted, Level, Rule};
+
+impl Rule {
+    /// Appends the key of the counter of `limits[limit]` for a request's `entries` in `domain`.
+    ///
+    /// `entries` are those that [`Domain::find`](crate::Domain::find) found this rule by. Appends nothing if there is no
+    /// such limit.
+    ///
+    /// # What is counted together
+    /// Equal keys mean one counter. Two requests have equal keys only if all of these are equal:
+    ///
+    /// - the domain, and the number, the keys and the order of the entries;
+    /// - each value, in full: a rule without a value, or with a pattern, counts each value of the request separately.
+    ///   Three settings change that. With `share_threshold` all values that match the rule's pattern share a counter. With
+    ///   `value_cidr` an address is counted in one spelling. With `ipv6_prefix` only that number of its bits counts;
+    /// - what is counted: for windows the unit or period (with cells, time zone or first hit, if the rule has them), for
+    ///   buckets and totals the algorithm alone; and the name, for one of several `limits`.
+    ///
+    /// The limit, the burst, the rule's name and its place are not part of the key, so changing them keeps the counts.
+    /// An exact rule that is split off from a general one continues with the counts of the general one. Keys are
+    /// readable text without control characters, and no value can be chosen that makes its key another's.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::*;
+    /// let user = DescriptorSpec::new("user").rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
+    /// let policy = PolicyBuilder::new().domain(DomainSpec::new("shop").descriptor(user)).build()?;
+    /// let entries = [Entry { key: "user", value: "ann|b" }];
+    /// let rule = policy.domain("shop").and_then(|shop| shop.find(&entries)).expect("there is a rule");
+    /// let mut key = Vec::new();
+    /// rule.write_key(0, "shop", &entries, &mut key);
+    /// assert_eq!(key, b"shop|user=ann%7Cb|minute");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_key(&self, limit: usize, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
+        let Some(limit) = self.limits.get(limit) else { return };
+        escape(key, domain, false);
+        for (i, entry) in entries.iter().enumerate() {
+            let level = if self.counts_values { None } else { self.levels.get(i) };
+            write_level(key, level.map(Arc::as_ref), entry);
+        }
+        key.push(b'|');
+        key.extend_from_slice(limit.key_tail.as_bytes());
+    }
+}
+
+impl Override {
+    /// Appends the key of this override's counter. `rule` is the configured rule of these entries, if there is one.
+    ///
+    /// The key is that of a configured fixed window of the same unit, so that both share a counter. The rule's
+    /// `share_threshold` is ignored; its grouping of addresses applies.
+    pub fn write_key(&self, rule: Option<&Rule>, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
+        escape(key, domain, false);
+        for (i, entry) in entries.iter().enumerate() {
+            let level = rule.and_then(|rule| rule.levels.get(i)).map(Arc::as_ref);
+            write_level(key, level.filter(|level| matches!(level.counted, Counted::Address(_))), entry);
+        }
+        key.push(b'|');
+        key.extend_from_slice(self.unit.name().as_bytes());
+    }
+}
+
+fn write_level(key: &mut Vec<u8>, level: Option<&Level>, entry: &Entry<'_>) {
+    key.push(b'|');
+    escape(key, entry.key, true);
+    match level.map(|level| &level.counted) {
+        Some(Counted::Shared { mark, pattern }) => {
+            key.push(*mark);
+            escape(key, pattern, false);
+        }
+        Some(Counted::Address(prefix)) if let Some(address) = address(entry.value) => {
+            key.push(b'@');
+            let mut text = KeyText(key);
+            let _ = match prefix {
+                Some(prefix) if address.is_ipv6() => write!(text, "{}", network_of(address, *prefix)),
+                _ => write!(text, "{address}"),
+            };
+        }
+        _ => {
+            key.push(b'=');
+            escape(key, entry.value, false);
+        }
+    }
+}
+
+struct KeyText<'a>(&'a mut Vec<u8>);
+
+impl std::fmt::Write for KeyText<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! A limit: how many hits per period, counted by which algorithm. Checked when it is made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, CivilUnit, Period, Quota, QuotaError};
+use tollgate_human_text::show_duration;
+
+use crate::key_text::tail;
+
+/// One limit of a rule.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limit {
+    /// Its name, which replies contain; empty if it has none.
+    pub name: String,
+    /// The quota that a store counts by.
+    pub quota: Quota,
+    /// Hits per period.
+    pub requests_per_unit: u32,
+    /// The unit if the period is exactly one; `None` for any other period, such as ten seconds.
+    pub unit: Option<Unit>,
+    /// Length of the period; of the unit, if a time zone makes it vary.
+    pub period: Duration,
+    /// Last part of the counter's key.
+    pub(crate) key_tail: Arc<str>,
+}
+
+/// Why a limit cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// The numbers make no quota.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+    /// The counter key needs the name of the time zone.
+    #[error("the time zone has no IANA name; use one such as Asia/Shanghai or UTC")]
+    UnnamedTimeZone,
+    /// A kind of [`Period`] that has no place in counter keys yet.
+    #[error("this kind of period cannot be used for a limit")]
+    UnknownPeriod,
+    /// [`Algorithm::Unlimited`] counts nothing.
+    #[error("unlimited is not a limit; use RuleSpec::unlimited")]
+    Unlimited,
+}
+
+impl Limit {
+    /// `requests_per_unit` hits per `period`, counted by `algorithm`. 0 admits nothing.
+    ///
+    /// `period` is a [`Unit`], or a [`Period`] for any other length and for the calendar of a time zone. It is ignored for
+    /// [`Algorithm::Total`], which never refills.
+    ///
+    /// # Errors
+    /// [`LimitError`] names the number that is out of range.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate_core::{Algorithm, Period, QuotaError};
+    /// # use tollgate_policy::*;
+    /// let period = Period::Span(Duration::from_secs(10));
+    /// let limit = Limit::new(5, period.clone(), Algorithm::SlidingWindowCounter)?;
+    /// assert_eq!(limit.to_string(), "5 per 10s, sliding_window_counter");
+    /// let uneven = Limit::new(5, period, Algorithm::SlidingWindow { cells: 7 }).expect_err("10 s in 7 cells");
+    /// assert!(matches!(uneven, LimitError::Quota(QuotaError::UnevenCells { cells: 7, .. })));
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    pub fn new(
+        requests_per_unit: u32,
+        period: impl Into<Period>,
+        algorithm: Algorithm,
+    ) -> Result<Self, LimitError> {
+        if matches!(algorithm, Algorithm::Unlimited) {
+            return Err(LimitError::Unlimited);
+        }
+        let length = match algorithm {
+            Algorithm::Total => Length::IRRELEVANT,
+            _ => Length::of(&period.into())?,
+        };
+        let key_tail = tail(&algorithm, &length.text, requests_per_unit == 0).into();
+        let quota = Quota::new(u64::from(requests_per_unit), length.period, algorithm)?;
+        let (unit, period) = (length.unit, length.span);
+        Ok(Self { name: String::new(), quota, requests_per_unit, unit, period, key_tail })
+    }
+
+    /// A fixed window: `requests_per_unit` hits per `unit`.
+    ///
+    /// # Errors
+    /// Never today: any number of hits per unit is a valid limit.
+    pub fn per(requests_per_unit: u32, unit: Unit) -> Result<Self, LimitError> {
+        Self::new(requests_per_unit, unit, Algorithm::FixedWindow { align: Default::default() })
+    }
+
+    /// The same limit under a name. Each of several limits of one rule needs one: its counter is kept under it.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// What the keys of its counters end in, after the last `|`: how it counts, and its name if it is one of several.
+    #[must_use]
+    pub fn key_tail(&self) -> &str {
+        &self.key_tail
+    }
+}
+
+/// Units of time. Months have 30 days and years 365, unless a time zone is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// 1 s.
+    Second,
+    /// 60 s.
+    Minute,
+    /// 3,600 s.
+    Hour,
+    /// 86,400 s.
+    Day,
+    /// 7 days, beginning on a Thursday, as 1 January 1970 was one.
+    Week,
+    /// 30 days.
+    Month,
+    /// 365 days.
+    Year,
+}
+
+impl Unit {
+    /// Every unit, the shortest first.
+    pub const ALL: [Self; 7] =
+        [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
+
+    /// Seconds in one unit.
+    #[must_use]
+    pub const fn seconds(self) -> u64 {
+        match self {
+            Self::Second => 1,
+            Self::Minute => 60,
+            Self::Hour => 3_600,
+            Self::Day => 86_400,
+            Self::Week => 604_800,
+            Self::Month => 2_592_000,
+            Self::Year => 31_536_000,
+        }
+    }
+
+    /// The name in rule files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+}
+
+impl From<Unit> for Period {
+    fn from(unit: Unit) -> Self {
+        Self::Span(Duration::from_secs(unit.seconds()))
+    }
+}
+
+impl From<CivilUnit> for Unit {
+    fn from(unit: CivilUnit) -> Self {
+        match unit {
+            CivilUnit::Day => Self::Day,
+            CivilUnit::Week => Self::Week,
+            CivilUnit::Month => Self::Month,
+            CivilUnit::Year => Self::Year,
+        }
+    }
+}
+
+/// A period in the forms that a limit needs.
+struct Length {
+    period: Period,
+    span: Duration,
+    unit: Option<Unit>,
+    /// Text that only this length has, such as `minute`, `10s` or `day:Asia/Shanghai`.
+    text: String,
+}
+
+impl Length {
+    const IRRELEVANT: Self = Self {
+        period: Period::Span(Duration::from_secs(1)),
+        span: Duration::from_secs(1),
+        unit: None,
+        text: String::new(),
+    };
+
+    fn of(period: &Period) -> Result<Self, LimitError> {
+        match period {
+            Period::Civil { unit, time_zone } => {
+                let name = time_zone.iana_name().ok_or(LimitError::UnnamedTimeZone)?;
+                let unit = Unit::from(*unit);
+                let text = format!("{}:{name}", unit.name());
+                let span = Duration::from_secs(unit.seconds());
+                Ok(Self { period: period.clone(), span, unit: Some(unit), text })
+            }
+            Period::Span(span) => {
+                let unit = Unit::ALL.into_iter().find(|unit| Duration::from_secs(unit.seconds()) == *span);
+                let text = unit.map_or_else(|| show_duration(*span), |unit| unit.name().to_owned());
+                Ok(Self { period: period.clone(), span: *span, unit, text })
+            }
+            _ => Err(LimitError::UnknownPeriod),
+        }
+    }
+}
+
+/// A limit that came with the request instead of from the rules: `requests_per_unit` hits per calendar window of `unit`.
+///
+/// Its counter key is that of a configured fixed window of the same unit for the same entries, so that the two share a
+/// count.
+#[derive(Clone, Debug)]
+pub struct Override {
+    /// The limit.
+    pub limit: Limit,
+    pub(crate) unit: Unit,
+}
+
+impl Override {
+    /// A limit of `requests_per_unit` hits per calendar window of `unit`; zero denies everything.
+    ///
+    /// # Errors
+    /// Never today: any number of hits per unit is a valid limit.
+    pub fn new(requests_per_unit: u32, unit: Unit) -> Result<Self, QuotaError> {
+        let period = Duration::from_secs(unit.seconds());
+        Ok(Self {
+            unit,
+            limit: Limit {
+                name: String::new(),
+                quota: Quota::fixed_window(u64::from(requests_per_unit), period)?,
+                requests_per_unit,
+                unit: Some(unit),
+                period,
+                key_tail: Arc::default(), // its key ends in the unit's name
+            },
+        })
+    }
+}

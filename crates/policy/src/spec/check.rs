@@ -1,0 +1,126 @@
+//! What can be wrong with one descriptor, looked at alone.
+
+use std::collections::HashMap;
+
+use tollgate_core::Sharing;
+
+use super::value::Kind;
+use super::{DescriptorSpec, Limits, Part, RuleSpec, ValueSpec};
+use crate::countable::{Countable, is_leasable};
+use crate::error::RuleError;
+use crate::limit::Limit;
+
+impl DescriptorSpec {
+    /// Everything that is wrong with this descriptor itself and its rule; not with those below it or beside it.
+    ///
+    /// [`PolicyBuilder::build`](crate::PolicyBuilder::build) checks the same. This is for readers that attach a place to
+    /// each error.
+    #[must_use]
+    pub fn check(&self, countable: Countable) -> Vec<(Part, RuleError)> {
+        let mut errors = Vec::new();
+        if self.key.is_empty() {
+            errors.push((Part::Key, RuleError::EmptyKey));
+        }
+        let is_pattern_key = self.key.contains('*');
+        if is_pattern_key && matches!(self.value.0, Kind::Network(_) | Kind::Regex(_)) {
+            errors.push((Part::Value, RuleError::PatternKey));
+        }
+        if let Some(bits) = self.ipv6_prefix
+            && let Err(error) = check_ipv6_prefix(bits, &self.value, is_pattern_key)
+        {
+            errors.push((Part::Ipv6Prefix, error));
+        }
+        let has_pattern = match &self.value.0 {
+            Kind::Any => is_pattern_key,
+            Kind::Text(text) => is_pattern_key || text.contains('*'),
+            Kind::Network(_) | Kind::Regex(_) => true,
+        };
+        if self.share_threshold && !has_pattern {
+            errors.push((Part::ShareThreshold, RuleError::NothingToShare));
+        }
+        if let Some(rule) = &self.rule {
+            rule.check(countable, &mut errors);
+        }
+        errors
+    }
+
+    /// This descriptor without what [`check`](Self::check) finds wrong, except for its key: what a reader that has
+    /// reported those errors passes on, so that the errors of its children and neighbours are found too.
+    #[must_use]
+    pub fn without_errors(mut self) -> Self {
+        (self.ipv6_prefix, self.share_threshold, self.rule) = (None, false, None);
+        self
+    }
+}
+
+fn check_ipv6_prefix(bits: u8, value: &ValueSpec, is_pattern_key: bool) -> Result<(), RuleError> {
+    match &value.0 {
+        _ if !(1..=128).contains(&bits) => Err(RuleError::Ipv6PrefixRange(bits)),
+        Kind::Network(ipnet::IpNet::V4(_)) => Err(RuleError::Ipv6PrefixOfIpv4),
+        Kind::Network(network) if network.prefix_len() > bits => {
+            Err(RuleError::Ipv6PrefixTooWide { bits, least: network.prefix_len() })
+        }
+        Kind::Network(_) => Ok(()),
+        Kind::Any if !is_pattern_key => Ok(()),
+        Kind::Any | Kind::Text(_) | Kind::Regex(_) => Err(RuleError::Ipv6PrefixOfText),
+    }
+}
+
+impl RuleSpec {
+    fn check(&self, countable: Countable, errors: &mut Vec<(Part, RuleError)>) {
+        match &self.limits {
+            Limits::Unlimited => self.check_replaces(errors),
+            Limits::One(limit) => {
+                self.check_replaces(errors);
+                self.check_limit(limit, Part::Limit, countable, errors);
+            }
+            Limits::Named(limits) if limits.is_empty() => errors.push((Part::Limits, RuleError::NoLimits)),
+            Limits::Named(limits) => {
+                let mut names = HashMap::new();
+                for (index, limit) in limits.iter().enumerate() {
+                    if limit.name.is_empty() {
+                        errors.push((Part::NameOfLimit(index), RuleError::MissingLimitName));
+                    } else if let Some(first) = names.insert(limit.name.as_str(), index) {
+                        let error = RuleError::DuplicateLimitName { name: limit.name.clone(), first };
+                        errors.push((Part::NameOfLimit(index), error));
+                    }
+                    self.check_limit(limit, Part::LimitOfList(index), countable, errors);
+                }
+                for (index, name) in self.replaces.iter().enumerate() {
+                    if name.is_empty() {
+                        errors.push((Part::Replaces(index), RuleError::EmptyReplaces));
+                    } else if names.contains_key(name.as_str()) {
+                        errors.push((Part::Replaces(index), RuleError::ReplacesOwnLimit));
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_replaces(&self, errors: &mut Vec<(Part, RuleError)>) {
+        for (index, name) in self.replaces.iter().enumerate() {
+            if name.is_empty() {
+                errors.push((Part::Replaces(index), RuleError::EmptyReplaces));
+            } else if *name == self.name {
+                errors.push((Part::Replaces(index), RuleError::ReplacesItself));
+            }
+        }
+    }
+
+    fn check_limit(
+        &self,
+        limit: &Limit,
+        part: Part,
+        countable: Countable,
+        errors: &mut Vec<(Part, RuleError)>,
+    ) {
+        let algorithm = limit.quota.algorithm().name();
+        if self.sharing == Sharing::Leased && !is_leasable(&limit.quota) {
+            errors.push((part, RuleError::NotLeasable { algorithm }));
+        } else if self.sharing != Sharing::Local
+            && let Err(reason) = countable.check(&limit.quota)
+        {
+            errors.push((part, RuleError::NotCountable { algorithm, reason }));
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Why paths make no policy.
+
+use std::path::PathBuf;
+
+use crate::fault::Faults;
+
+/// Why paths make no policy. The previous policy stays in force.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A path cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The path.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The files can be read, but not used.
+    #[error(transparent)]
+    Faulty(#[from] Faults),
+    /// A watched folder has no rule file any more.
+    #[error("no rule file is left; an empty folder does not remove the limits")]
+    NoFiles,
+}

@@ -1,0 +1,22 @@
+//! Rules in files: YAML to rules, every error of every file at once, folders, and changes while a process runs.
+//!
+//! [`parse`] reads texts and [`load`] reads paths; both make a [`RuleSet`]. [`FileSource`] watches paths and supplies each
+//! change as a [`RuleSource`](tollgate_policy::RuleSource).
+//! Not here: what rules mean (`policy`), putting them in force (`limiter`).
+
+mod error;
+mod fault;
+mod flat_yaml;
+mod folder;
+mod load;
+mod read;
+mod revision;
+mod watch;
+mod yaml_tree;
+
+pub use error::LoadError;
+pub use fault::{Fault, Faults};
+pub use flat_yaml::{FlatEntry, read_flat_yaml};
+pub use folder::RuleFile;
+pub use load::{Options, RuleSet, load, parse, parse_text};
+pub use watch::{FileSource, WatchHandle, WatchSettings};

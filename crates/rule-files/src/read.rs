@@ -1,0 +1,70 @@
+//! From a YAML tree to the specs of rules: every key checked, every fault collected.
+//!
+//! A reader never stops at a fault: it notes it and continues with the next key, so that one run reports everything.
+//! Not here: what the values of rules may be. The specs check that themselves (`policy`); their errors get a place here.
+
+mod descriptor;
+mod known_keys;
+mod limit;
+mod notes;
+mod path;
+mod reader;
+mod response;
+mod scalar;
+
+use tollgate_policy::{Charge, Countable, DomainSpec};
+
+pub(crate) use notes::Notes;
+
+use crate::yaml_tree::{self, Node, Pos};
+use known_keys::Section;
+use path::Path;
+use reader::Reader;
+
+/// Reads one text. `None` if it names no domain. Faults go to `notes`.
+pub(crate) fn file(text: &str, countable: Countable, notes: &mut Notes) -> Option<DomainSpec> {
+    let tree = yaml_tree::parse(text);
+    for (pos, message) in tree.faults {
+        notes.fault(pos, "", message);
+    }
+    for (pos, message) in tree.warnings {
+        notes.warn(pos, "", message);
+    }
+    let Some(root) = tree.root else {
+        if notes.faults.is_empty() {
+            let message = "is missing, the file is empty; write the domain of your requests";
+            notes.fault(Pos::START, "domain", message);
+        }
+        return None;
+    };
+    Reader { notes, countable }.root(&root)
+}
+
+impl Reader<'_> {
+    fn root(&mut self, root: &Node) -> Option<DomainSpec> {
+        let path = Path::ROOT;
+        let fields = self.fields(root, &path, Section::Root)?;
+        let name = match fields.get("domain") {
+            Some(node) => self.text(node, &path.key("domain")),
+            None => {
+                self.notes.fault(fields.pos, "domain", "is missing; write the domain of your requests");
+                None
+            }
+        };
+        let charge = fields.get("charge").and_then(|node| {
+            self.choice(node, &path.key("charge"), &[("each", Charge::Each), ("together", Charge::Together)])
+        });
+        let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
+        let descriptors = self.descriptors(&fields, &path);
+        // A file without a domain is read to its end too, for the other faults.
+        let place = self.notes.place(fields.pos_of_value("domain"));
+        let mut domain = DomainSpec::new(name?).written_at(place);
+        if let Some(charge) = charge {
+            domain = domain.charge(charge);
+        }
+        if let Some(response) = response {
+            domain = domain.response(response);
+        }
+        Some(descriptors.into_iter().fold(domain, DomainSpec::descriptor))
+    }
+}

@@ -1,0 +1,227 @@
+//! Descriptors: what they match, and their rules.
+
+use tollgate_core::Sharing;
+use tollgate_policy::{DescriptorSpec, OnStoreFailure, Part, RuleError, RuleSpec, ValueSpec};
+
+use super::known_keys::Section;
+use super::limit::{LimitPlace, ReadLimits};
+use super::path::Path;
+use super::reader::{Fields, Reader};
+use crate::yaml_tree::{Kind, Node, Pos};
+
+/// A rule as read, and where its parts are.
+struct ReadRule<'a> {
+    spec: RuleSpec,
+    /// Places of the limits, in the order of the spec's.
+    limits: Vec<LimitPlace<'a>>,
+    /// Places of the names of replaced rules, in the order of the spec's.
+    replaces: Vec<(Pos, String)>,
+    /// Whether the limits are read without a fault.
+    is_sound: bool,
+}
+
+impl Reader<'_> {
+    /// The descriptors of one level.
+    pub(super) fn descriptors(&mut self, fields: &Fields<'_>, above: &Path<'_>) -> Vec<DescriptorSpec> {
+        let Some(node) = fields.get("descriptors") else { return Vec::new() };
+        let path = above.key("descriptors");
+        let items = self.list(node, &path).iter().enumerate();
+        items.filter_map(|(i, item)| self.descriptor(item, &path.index(i))).collect()
+    }
+
+    fn descriptor(&mut self, node: &Node, path: &Path<'_>) -> Option<DescriptorSpec> {
+        let fields = self.fields(node, path, Section::Descriptor)?;
+        let key = self.key(&fields, path);
+        let value = self.value(&fields, path);
+        let ipv6_prefix = fields
+            .get("ipv6_prefix")
+            .and_then(|node| self.number(node, &path.key("ipv6_prefix"), 1, 128))
+            .and_then(|bits| u8::try_from(bits).ok());
+        let mut spec = DescriptorSpec::new(key.clone().unwrap_or_default())
+            .value(value.clone().unwrap_or(ValueSpec::any()))
+            .share_threshold(self.flag(&fields, path, "share_threshold"))
+            .value_to_metric(self.flag(&fields, path, "value_to_metric"))
+            .detailed_metric(self.flag(&fields, path, "detailed_metric"))
+            .written_at(self.notes.place(fields.pos), path.to_string());
+        if let Some(bits) = ipv6_prefix {
+            spec = spec.ipv6_prefix(bits);
+        }
+        let rule = self.rule(&fields, path);
+        if let Some(rule) = &rule {
+            spec = spec.rule(rule.spec.clone());
+        }
+        let mut is_usable = key.is_some() && value.is_some();
+        let errors = spec.check(self.countable);
+        if !errors.is_empty() {
+            spec = spec.without_errors();
+        }
+        for (part, error) in errors {
+            is_usable &= !matches!(part, Part::Key | Part::Value);
+            let is_reported = match part {
+                Part::Key => key.is_none(),
+                Part::Value | Part::Ipv6Prefix | Part::ShareThreshold => value.is_none(),
+                Part::Limit | Part::LimitOfList(_) => rule.as_ref().is_none_or(|rule| !rule.is_sound),
+                _ => false,
+            };
+            if !is_reported {
+                self.report(&fields, path, rule.as_ref(), part, error);
+            }
+        }
+        let children = self.descriptors(&fields, path);
+        is_usable.then(|| children.into_iter().fold(spec, DescriptorSpec::child))
+    }
+
+    /// Notes an error of a descriptor's spec at the place of the part that it is about.
+    fn report(
+        &mut self,
+        fields: &Fields<'_>,
+        path: &Path<'_>,
+        rule: Option<&ReadRule<'_>>,
+        part: Part,
+        mut error: RuleError,
+    ) {
+        let limits = rule.map_or(&[][..], |rule| &rule.limits);
+        if let RuleError::DuplicateLimitName { first, .. } = &mut error
+            && let Some(limit) = limits.get(*first)
+        {
+            *first = limit.index;
+        }
+        let value_of = |name: &'static str| (fields.pos_of_value(name), path.key(name).to_string());
+        let whole = (fields.pos, path.to_string());
+        let (pos, path) = match part {
+            Part::Key if fields.get("key").is_none() => value_of("Key"),
+            Part::Key => value_of("key"),
+            Part::Value if fields.get("value_cidr").is_some() => value_of("value_cidr"),
+            Part::Value => value_of("value_regex"),
+            Part::Ipv6Prefix => value_of("ipv6_prefix"),
+            Part::ShareThreshold => {
+                (fields.pos_of("share_threshold"), path.key("share_threshold").to_string())
+            }
+            Part::Limits => value_of("limits"),
+            Part::Limit => limits.first().map_or(whole, |limit| limit.of_error(&error)),
+            Part::LimitOfList(index) => limits.get(index).map_or(whole, |limit| limit.of_error(&error)),
+            Part::NameOfLimit(index) => limits.get(index).map_or(whole, |limit| limit.of_name()),
+            Part::Replaces(index) => rule.and_then(|rule| rule.replaces.get(index).cloned()).unwrap_or(whole),
+            _ => whole,
+        };
+        self.notes.fault(pos, path, error.to_string());
+    }
+
+    fn key(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<String> {
+        let Some(node) = fields.get("key").or_else(|| fields.get("Key")) else {
+            self.notes.fault(fields.pos, path.key("key"), "is missing; every descriptor needs one");
+            return None;
+        };
+        self.text(node, &path.key("key"))
+    }
+
+    fn value(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<ValueSpec> {
+        let given = ["value", "Value", "value_cidr", "value_regex"];
+        let mut given = given.into_iter().filter_map(|name| Some((name, fields.get(name)?)));
+        let Some((name, node)) = given.next() else { return Some(ValueSpec::any()) };
+        if let Some((other, node)) = given.next() {
+            let message = format!("cannot be combined with {name}; keep one of the two");
+            self.notes.fault(node.pos, path.key(other), message);
+            return None;
+        }
+        let here = path.key(name);
+        let text = self.text(node, &here)?;
+        let value = match name {
+            "value_cidr" => ValueSpec::network(&text),
+            "value_regex" => ValueSpec::regex(&text),
+            _ => Ok(ValueSpec::text(text)),
+        };
+        value.map_err(|error| self.notes.fault(node.pos, here, error.to_string())).ok()
+    }
+
+    /// `None` for a descriptor without a limit.
+    fn rule<'a>(&mut self, fields: &Fields<'a>, path: &Path<'_>) -> Option<ReadRule<'a>> {
+        let shadow_mode = self.flag(fields, path, "shadow_mode");
+        let quota_mode = self.flag(fields, path, "quota_mode");
+        let metadata = fields.get("metadata").and_then(|node| self.metadata(node, &path.key("metadata")));
+        let on_store_failure = self.on_store_failure(fields, path);
+        let sharing = self.sharing(fields, path);
+        let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
+        let before = self.notes.faults.len();
+        let limits = match (fields.get("rate_limit"), fields.get("limits")) {
+            (None, None) => return None,
+            (Some(_), Some(node)) => {
+                let message =
+                    "cannot be combined with rate_limit; move that one into the list, or remove the list";
+                self.notes.fault(node.pos, path.key("limits"), message);
+                return None;
+            }
+            (Some(node), None) => self.rate_limit(node, &path.key("rate_limit"))?,
+            (None, Some(node)) => self.limits(node, &path.key("limits"))?,
+        };
+        let is_sound = self.notes.faults.len() == before;
+        let ReadLimits { spec, limits, replaces, on_store_failure: own_choice, sharing: own_sharing } =
+            limits;
+        let mut spec = spec
+            .shadow_mode(shadow_mode)
+            .quota_mode(quota_mode)
+            .on_store_failure(own_choice.or(on_store_failure).unwrap_or_default())
+            .sharing(own_sharing.or(sharing).unwrap_or_default());
+        if let Some(metadata) = metadata {
+            spec = spec.metadata(metadata);
+        }
+        if let Some(response) = response {
+            spec = spec.response(response);
+        }
+        Some(ReadRule { spec, limits, replaces, is_sound })
+    }
+
+    pub(super) fn on_store_failure(
+        &mut self,
+        fields: &Fields<'_>,
+        path: &Path<'_>,
+    ) -> Option<OnStoreFailure> {
+        let node = fields.get("on_store_failure")?;
+        let choices = [
+            ("deny", OnStoreFailure::Deny),
+            ("allow", OnStoreFailure::Allow),
+            ("local", OnStoreFailure::Local),
+        ];
+        self.choice(node, &path.key("on_store_failure"), &choices)
+    }
+
+    pub(super) fn sharing(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<Sharing> {
+        let node = fields.get("sharing")?;
+        let choices = [("exact", Sharing::Exact), ("leased", Sharing::Leased), ("local", Sharing::Local)];
+        self.choice(node, &path.key("sharing"), &choices)
+    }
+
+    fn metadata(
+        &mut self,
+        node: &Node,
+        path: &Path<'_>,
+    ) -> Option<serde_json::Map<String, serde_json::Value>> {
+        if let serde_json::Value::Object(map) = json(node) {
+            return Some(map);
+        }
+        self.wrong_kind(node, path, "a map");
+        None
+    }
+}
+
+/// Free data, taken as written.
+fn json(node: &Node) -> serde_json::Value {
+    use serde_json::Value;
+    match &node.kind {
+        Kind::Broken => Value::Null,
+        Kind::List(items) => items.iter().map(|item| json(item)).collect(),
+        Kind::Map(map) => {
+            let entries = map.entries.iter().map(|(key, value)| (key.text.clone(), json(value)));
+            Value::Object(entries.collect())
+        }
+        Kind::Scalar(scalar) if scalar.quoted => Value::String(scalar.text.clone()),
+        Kind::Scalar(scalar) if scalar.is_null() => Value::Null,
+        Kind::Scalar(scalar) => match scalar.text.as_str() {
+            "true" | "True" | "TRUE" => Value::Bool(true),
+            "false" | "False" | "FALSE" => Value::Bool(false),
+            text => {
+                text.parse::<serde_json::Number>().map_or_else(|_| Value::String(text.into()), Value::Number)
+            }
+        },
+    }
+}

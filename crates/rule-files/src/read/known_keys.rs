@@ -1,0 +1,164 @@
+//! Which keys are known where, and what a misspelt one was meant to be.
+
+use tollgate_human_text::{did_you_mean, one_of};
+
+use super::notes::Notes;
+use super::path::Path;
+use crate::yaml_tree::Key;
+
+/// A kind of map in a rule file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Root,
+    Descriptor,
+    RateLimit,
+    LimitsEntry,
+    ReplacesEntry,
+    Response,
+}
+
+const ROOT: &[&str] = &["domain", "descriptors", "charge", "response"];
+const DESCRIPTOR: &[&str] = &[
+    "key",
+    "value",
+    "rate_limit",
+    "descriptors",
+    "shadow_mode",
+    "quota_mode",
+    "detailed_metric",
+    "value_to_metric",
+    "share_threshold",
+    "metadata",
+    "limits",
+    "value_cidr",
+    "value_regex",
+    "ipv6_prefix",
+    "sharing",
+    "on_store_failure",
+    "response",
+];
+const LIMITS_ENTRY: &[&str] = &[
+    "unit",
+    "requests_per_unit",
+    "name",
+    "replaces",
+    "unit_multiplier",
+    "period",
+    "algorithm",
+    "burst",
+    "initial",
+    "overdraft",
+    "refill",
+    "cells",
+    "align",
+    "log_denied",
+    "form",
+    "capacity",
+    "delay_after",
+    "limit",
+    "time_zone",
+];
+/// What `rate_limit` has besides [`LIMITS_ENTRY`].
+const RATE_LIMIT_ONLY: &[&str] = &["unlimited", "sharing", "on_store_failure"];
+const RESPONSE: &[&str] = &["status", "content_type", "body", "headers"];
+/// Keys of envoyproxy/ratelimit: ignored where they have no meaning, as there, but with a warning.
+const PEER: &[&str] = &[
+    "domain",
+    "key",
+    "value",
+    "descriptors",
+    "rate_limit",
+    "unit",
+    "requests_per_unit",
+    "unlimited",
+    "shadow_mode",
+    "quota_mode",
+    "name",
+    "replaces",
+    "detailed_metric",
+    "value_to_metric",
+    "share_threshold",
+    "metadata",
+];
+/// Keys of algorithms that are not built yet.
+const LATER: &[&str] = &["warm_up", "cold_factor", "ttl", "classes", "concurrency", "priority_buckets"];
+
+impl Section {
+    pub(super) fn allows(self, name: &str) -> bool {
+        match self {
+            Self::Root => ROOT.contains(&name),
+            Self::Descriptor => DESCRIPTOR.contains(&name),
+            Self::RateLimit => LIMITS_ENTRY.contains(&name) || RATE_LIMIT_ONLY.contains(&name),
+            Self::LimitsEntry => LIMITS_ENTRY.contains(&name),
+            Self::ReplacesEntry => name == "name",
+            Self::Response => RESPONSE.contains(&name),
+        }
+    }
+
+    fn names(self) -> Vec<&'static str> {
+        match self {
+            Self::Root => ROOT.to_vec(),
+            Self::Descriptor => DESCRIPTOR.to_vec(),
+            Self::RateLimit => [LIMITS_ENTRY, RATE_LIMIT_ONLY].concat(),
+            Self::LimitsEntry => LIMITS_ENTRY.to_vec(),
+            Self::ReplacesEntry => vec!["name"],
+            Self::Response => RESPONSE.to_vec(),
+        }
+    }
+
+    /// What to write in place of something other than a map.
+    pub(super) const fn example(self) -> &'static str {
+        match self {
+            Self::Root => "a map with domain: and descriptors:",
+            Self::Descriptor => "a map with key:",
+            Self::RateLimit | Self::LimitsEntry => "a map with unit: and requests_per_unit:",
+            Self::ReplacesEntry => "a map with name:",
+            Self::Response => "a map with status:, content_type:, body: or headers:",
+        }
+    }
+}
+
+/// Where a misplaced key belongs.
+fn home(name: &str) -> Option<&'static str> {
+    if ROOT.contains(&name) && name != "descriptors" && name != "response" {
+        return Some("at the top of the file");
+    }
+    if DESCRIPTOR.contains(&name) {
+        return Some("in a descriptor");
+    }
+    if LIMITS_ENTRY.contains(&name) || RATE_LIMIT_ONLY.contains(&name) {
+        return Some("under rate_limit");
+    }
+    RESPONSE.contains(&name).then_some("under response")
+}
+
+/// Notes a key that is unknown in its section.
+pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<'_>) {
+    let name = key.text.as_str();
+    // Some files of envoyproxy/ratelimit write these two with a capital letter.
+    if section.allows(name) || (section == Section::Descriptor && matches!(name, "Key" | "Value")) {
+        return;
+    }
+    if notes.is_full() {
+        return; // spares the search for what was meant
+    }
+    let here = path.key(name);
+    if LATER.contains(&name) {
+        let message = "is not available yet; remove it, docs/choosing.md lists what is available";
+        notes.fault(key.pos, here, message);
+        return;
+    }
+    let is_peer_section = matches!(section, Section::Root | Section::Descriptor | Section::RateLimit);
+    match home(name) {
+        Some(home) if is_peer_section && PEER.contains(&name) => {
+            notes.warn(key.pos, here, format!("has no effect here; it belongs {home}"));
+        }
+        Some(home) => notes.fault(key.pos, here, format!("is not a key of this map; it belongs {home}")),
+        None => {
+            let names = section.names();
+            let hint = did_you_mean(name, &names)
+                .unwrap_or_else(|| format!("the keys here are {}", one_of(&names).replace(" or ", " and ")));
+            notes.fault(key.pos, here, format!("unknown key; {hint}"));
+        }
+    }
+}

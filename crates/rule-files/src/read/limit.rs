@@ -1,0 +1,233 @@
+//! `rate_limit` and `limits`: how much, over what period, counted how.
+
+mod algorithm;
+mod period;
+
+use tollgate_core::{Algorithm, QuotaError, Sharing};
+use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Unit};
+
+use super::known_keys::Section;
+use super::path::Path;
+use super::reader::{Fields, Reader};
+use crate::yaml_tree::{Kind, Node, Pos};
+
+/// Limits as read, and what `rate_limit` says besides.
+pub(super) struct ReadLimits<'a> {
+    pub(super) spec: RuleSpec,
+    /// Places of the limits, in the order of the spec's.
+    pub(super) limits: Vec<LimitPlace<'a>>,
+    /// Places of the names of replaced rules, in the order of the spec's.
+    pub(super) replaces: Vec<(Pos, String)>,
+    pub(super) on_store_failure: Option<OnStoreFailure>,
+    pub(super) sharing: Option<Sharing>,
+}
+
+/// Where one limit is.
+pub(super) struct LimitPlace<'a> {
+    fields: Fields<'a>,
+    path: String,
+    /// Index in the list of the file.
+    pub(super) index: usize,
+}
+
+impl LimitPlace<'_> {
+    /// Place for an error about how the limit is counted: the value of the key that decides it, or else the limit.
+    pub(super) fn of_error(&self, error: &RuleError) -> (Pos, String) {
+        let keys: &[&str] = match error {
+            RuleError::NotLeasable { .. } => &["sharing", "algorithm"],
+            _ => &["algorithm"],
+        };
+        match keys.iter().find_map(|key| Some((key, self.fields.get(key)?))) {
+            Some((key, node)) => (node.pos, format!("{}.{key}", self.path)),
+            None => (self.fields.pos, self.path.clone()),
+        }
+    }
+
+    /// Place of the name, or of the limit if it has none.
+    pub(super) fn of_name(&self) -> (Pos, String) {
+        (self.fields.pos_of("name"), format!("{}.name", self.path))
+    }
+}
+
+/// One limit as read, and the names that it replaces.
+struct ReadLimit {
+    limit: Option<Limit>,
+    name: String,
+    replaces: Vec<Replaced>,
+}
+
+struct Replaced {
+    name: String,
+    pos: Pos,
+    path: String,
+}
+
+impl Reader<'_> {
+    /// `rate_limit`; `None` if it is not even a map.
+    pub(super) fn rate_limit<'a>(&mut self, node: &'a Node, path: &Path<'_>) -> Option<ReadLimits<'a>> {
+        let fields = self.fields(node, path, Section::RateLimit)?;
+        let on_store_failure = self.on_store_failure(&fields, path);
+        let sharing = self.sharing(&fields, path);
+        let before = self.notes.faults.len();
+        // A faulty flag is fault enough: the keys that it would have ruled out are not reported too.
+        let is_unlimited = self.flag(&fields, path, "unlimited") || self.notes.faults.len() > before;
+        let read = if is_unlimited { self.unlimited(&fields, path) } else { self.limit(&fields, path) };
+        let spec = read.limit.map_or_else(RuleSpec::unlimited, RuleSpec::new).named(read.name);
+        let names: Vec<String> = read.replaces.iter().map(|replaced| replaced.name.clone()).collect();
+        Some(ReadLimits {
+            spec: spec.replaces(names),
+            limits: vec![LimitPlace { fields, path: path.to_string(), index: 0 }],
+            replaces: read.replaces.into_iter().map(|replaced| (replaced.pos, replaced.path)).collect(),
+            on_store_failure,
+            sharing,
+        })
+    }
+
+    /// `limits`: several on one descriptor, distinguished by their names. `None` if it is not a list.
+    pub(super) fn limits<'a>(&mut self, node: &'a Node, path: &Path<'_>) -> Option<ReadLimits<'a>> {
+        let (mut limits, mut places, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
+        let items = self.list(node, path);
+        if !matches!(node.kind, Kind::List(_)) {
+            return None;
+        }
+        for (index, item) in items.iter().enumerate() {
+            let here = path.index(index);
+            let Some(fields) = self.fields(item, &here, Section::LimitsEntry) else { continue };
+            let read = self.limit(&fields, &here);
+            replaced.extend(read.replaces);
+            // Any other limit does in place of a faulty one: its name is checked all the same.
+            let Some(limit) = read.limit.or_else(|| Limit::per(1, Unit::Second).ok()) else { continue };
+            limits.push(limit.named(read.name));
+            places.push(LimitPlace { fields, path: here.to_string(), index });
+        }
+        if limits.is_empty() && !items.is_empty() {
+            return None; // not one of them is a map, which is reported
+        }
+        let names: Vec<String> = replaced.iter().map(|replaced| replaced.name.clone()).collect();
+        Some(ReadLimits {
+            spec: RuleSpec::all_of(limits).replaces(names),
+            limits: places,
+            replaces: replaced.into_iter().map(|replaced| (replaced.pos, replaced.path)).collect(),
+            on_store_failure: None,
+            sharing: None,
+        })
+    }
+
+    fn unlimited(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> ReadLimit {
+        for (key, node) in &fields.map.entries {
+            let has_no_effect = match key.text.as_str() {
+                "unlimited" | "name" | "replaces" | "sharing" | "on_store_failure" => continue,
+                name if !Section::RateLimit.allows(name) || node.is_null() => continue,
+                "requests_per_unit" => true,
+                "unit" => !period::is_unit(node),
+                _ => false,
+            };
+            let here = path.key(&key.text);
+            if has_no_effect {
+                self.notes.warn(key.pos, here, "has no effect with unlimited; remove one of the two");
+            } else {
+                let message =
+                    "cannot be combined with unlimited, which counts nothing; remove one of the two";
+                self.notes.fault(key.pos, here, message);
+            }
+        }
+        ReadLimit { limit: None, name: self.name(fields, path), replaces: self.replaces(fields, path) }
+    }
+
+    fn limit(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> ReadLimit {
+        let before = self.notes.faults.len();
+        let name = self.name(fields, path);
+        let replaces = self.replaces(fields, path);
+        let algorithm = self.algorithm(fields, path);
+        let is_total = matches!(algorithm, Some(Algorithm::Total));
+        let period = self.period(fields, path, is_total);
+        let requests = self.requests(fields, path, is_total);
+        let limit = match (algorithm, period, requests) {
+            (Some(algorithm), Some(period), Some(requests)) => {
+                match Limit::new(requests, period, algorithm) {
+                    Ok(limit) => Some(limit),
+                    // Two keys that cannot be combined are reported already.
+                    Err(LimitError::Quota(QuotaError::Unsupported { .. }))
+                        if self.notes.faults.len() > before =>
+                    {
+                        None
+                    }
+                    Err(error) => {
+                        let (key, message) = explain(&error, fields);
+                        self.notes.fault(fields.pos_of_value(key), path.key(key), message);
+                        None
+                    }
+                }
+            }
+            _ => None,
+        };
+        ReadLimit { limit, name, replaces }
+    }
+
+    fn name(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> String {
+        fields.get("name").and_then(|node| self.text(node, &path.key("name"))).unwrap_or_default()
+    }
+
+    fn requests(&mut self, fields: &Fields<'_>, path: &Path<'_>, is_total: bool) -> Option<u32> {
+        const MOST: u64 = u32::MAX as u64;
+        let has_limit = fields.get("limit").is_some();
+        let name = if is_total && has_limit { "limit" } else { "requests_per_unit" };
+        if has_limit && !is_total {
+            let message = "belongs to algorithm: total; write requests_per_unit";
+            self.notes.fault(fields.pos_of("limit"), path.key("limit"), message);
+        } else if has_limit && fields.get("requests_per_unit").is_some() {
+            let message = "means the same as limit; remove one of the two";
+            self.notes.fault(fields.pos_of("requests_per_unit"), path.key("requests_per_unit"), message);
+        }
+        let Some(node) = fields.get(name) else {
+            let message = "is missing, so it is 0 and everything is denied; write the number of requests";
+            self.notes.warn(fields.pos, path.key(name), message);
+            return Some(0);
+        };
+        u32::try_from(self.number(node, &path.key(name), 0, MOST)?).ok()
+    }
+
+    /// The names under `replaces`. A missing one is an empty name, which the rule's own check reports.
+    fn replaces(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Vec<Replaced> {
+        let Some(node) = fields.get("replaces") else { return Vec::new() };
+        let list = path.key("replaces");
+        let mut replaced = Vec::new();
+        for (i, item) in self.list(node, &list).iter().enumerate() {
+            let item_path = list.index(i);
+            let here = item_path.key("name");
+            let Some(fields) = self.fields(item, &item_path, Section::ReplacesEntry) else { continue };
+            let name = match fields.get("name") {
+                Some(node) => self.text(node, &here),
+                None => Some(String::new()),
+            };
+            let Some(name) = name else { continue };
+            let pos = if name.is_empty() { fields.pos } else { fields.pos_of_value("name") };
+            replaced.push(Replaced { name, pos, path: here.to_string() });
+        }
+        replaced
+    }
+}
+
+/// The key that an error is about, and the message.
+fn explain(error: &LimitError, fields: &Fields<'_>) -> (&'static str, String) {
+    let LimitError::Quota(error) = error else { return ("time_zone", error.to_string()) };
+    let first =
+        |keys: [&'static str; 3]| keys.into_iter().find(|key| fields.get(key).is_some()).unwrap_or(keys[2]);
+    match error {
+        QuotaError::EmptyPeriod => ("period", "0 has no rate; the shortest is 1ns".to_owned()),
+        QuotaError::LongPeriod(_) => (
+            first(["period", "unit_multiplier", "unit"]),
+            "is too long; the longest period is 3650d".to_owned(),
+        ),
+        QuotaError::Empty(name) => (name, format!("0 admits nothing; the smallest {name} is 1")),
+        QuotaError::SlowBucket { .. } => (first(["overdraft", "capacity", "burst"]), error.to_string()),
+        QuotaError::InitialAboveBurst { burst, .. } => {
+            ("initial", format!("is above the burst of {burst}; write {burst} or less"))
+        }
+        QuotaError::UnevenCells { cells, .. } => {
+            ("cells", format!("the period does not divide into {cells}; write a number that divides it"))
+        }
+        QuotaError::ManyCells { .. } => ("cells", error.to_string()),
+        _ => ("requests_per_unit", error.to_string()),
+    }
+}

@@ -1,0 +1,132 @@
+//! `algorithm` and its parameters.
+
+use tollgate_core::{Algorithm, Align, LeakyForm, Quota, Refill};
+use tollgate_human_text::{did_you_mean, one_of};
+
+use crate::read::path::Path;
+use crate::read::reader::{Fields, Reader};
+use crate::read::scalar::quoted;
+use crate::yaml_tree::Kind;
+
+const NAMES: [&str; 7] = [
+    "fixed_window",
+    "sliding_window",
+    "sliding_window_counter",
+    "sliding_window_log",
+    "token_bucket",
+    "leaky_bucket",
+    "total",
+];
+const LATER: [&str; 3] = ["warm_up", "concurrency", "priority_buckets"];
+
+/// Each parameter and the algorithm that it belongs to.
+const PARAMETERS: [(&str, &str); 10] = [
+    ("align", "fixed_window"),
+    ("time_zone", "fixed_window"),
+    ("cells", "sliding_window"),
+    ("log_denied", "sliding_window_log"),
+    ("burst", "token_bucket"),
+    ("initial", "token_bucket"),
+    ("overdraft", "token_bucket"),
+    ("refill", "token_bucket"),
+    ("form", "leaky_bucket"),
+    ("capacity", "leaky_bucket"),
+];
+
+impl Reader<'_> {
+    /// The algorithm with its parameters; `fixed_window` if the file names none.
+    pub(super) fn algorithm(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<Algorithm> {
+        let name = self.algorithm_name(fields, path)?;
+        for (parameter, owner) in PARAMETERS.into_iter().chain([("delay_after", "leaky_bucket")]) {
+            if owner != name && fields.get(parameter).is_some() {
+                let message =
+                    format!("belongs to {owner}, but this is {name}; write algorithm: {owner}, or remove it");
+                self.notes.fault(fields.pos_of(parameter), path.key(parameter), message);
+            }
+        }
+        Some(match name {
+            "fixed_window" => Algorithm::FixedWindow { align: self.align(fields, path) },
+            "sliding_window" => {
+                let cells = self.permits(fields, path, "cells").unwrap_or(10);
+                Algorithm::SlidingWindow { cells: u32::try_from(cells).unwrap_or(u32::MAX) }
+            }
+            "sliding_window_counter" => Algorithm::SlidingWindowCounter,
+            "sliding_window_log" => {
+                Algorithm::SlidingWindowLog { log_denied: self.flag(fields, path, "log_denied") }
+            }
+            "token_bucket" => {
+                let refill = [("continuous", Refill::Continuous), ("interval", Refill::Interval)];
+                let refill =
+                    fields.get("refill").and_then(|node| self.choice(node, &path.key("refill"), &refill));
+                Algorithm::TokenBucket {
+                    burst: self.permits(fields, path, "burst"),
+                    initial: self.initial(fields, path),
+                    overdraft: self.permits(fields, path, "overdraft").unwrap_or(0),
+                    refill: refill.unwrap_or_default(),
+                }
+            }
+            "leaky_bucket" => {
+                let capacity = self.permits(fields, path, "capacity");
+                Algorithm::LeakyBucket { capacity, form: self.form(fields, path) }
+            }
+            _ => Algorithm::Total,
+        })
+    }
+
+    fn algorithm_name(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<&'static str> {
+        let Some(node) = fields.get("algorithm") else { return Some(NAMES[0]) };
+        let here = path.key("algorithm");
+        let scalar = self.scalar(node, &here, "the name of one")?;
+        if let Some(name) = NAMES.into_iter().find(|name| *name == scalar.text) {
+            return Some(name);
+        }
+        let message = if LATER.contains(&scalar.text.as_str()) {
+            format!("{} is not available yet; write {}", scalar.text, one_of(&NAMES))
+        } else {
+            let hint =
+                did_you_mean(&scalar.text, &NAMES).unwrap_or_else(|| format!("write {}", one_of(&NAMES)));
+            format!("unknown algorithm {}; {hint}", quoted(scalar))
+        };
+        self.notes.fault(node.pos, here, message);
+        None
+    }
+
+    fn align(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Align {
+        let Some(node) = fields.get("align") else { return Align::default() };
+        let choices = [("calendar", Align::Calendar), ("first_hit", Align::FirstHit)];
+        let align = self.choice(node, &path.key("align"), &choices).unwrap_or_default();
+        if align == Align::FirstHit && fields.get("time_zone").is_some() {
+            let message =
+                "cannot be combined with time_zone, which only a calendar has; remove one of the two";
+            self.notes.fault(node.pos, path.key("align"), message);
+        }
+        align
+    }
+
+    /// A number of permits; `None` if the key is missing or faulty. The quota itself checks whether 0 makes sense.
+    fn permits(&mut self, fields: &Fields<'_>, path: &Path<'_>, name: &str) -> Option<u64> {
+        self.number(fields.get(name)?, &path.key(name), 0, Quota::LARGEST_LIMIT)
+    }
+
+    /// `full`, or a number.
+    fn initial(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<u64> {
+        match &fields.get("initial")?.kind {
+            Kind::Scalar(scalar) if scalar.text == "full" => None,
+            _ => self.permits(fields, path, "initial"),
+        }
+    }
+
+    fn form(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> LeakyForm {
+        let choices = [("meter", false), ("queue", true)];
+        let is_queue = fields.get("form").and_then(|node| self.choice(node, &path.key("form"), &choices));
+        let delay_after = self.permits(fields, path, "delay_after");
+        if is_queue.unwrap_or(false) {
+            return LeakyForm::Queue { delay_after: delay_after.unwrap_or(0) };
+        }
+        if delay_after.is_some() {
+            let message = "belongs to form: queue, but this is form: meter; write form: queue, or remove it";
+            self.notes.fault(fields.pos_of("delay_after"), path.key("delay_after"), message);
+        }
+        LeakyForm::Meter
+    }
+}

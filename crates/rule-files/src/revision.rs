@@ -1,0 +1,28 @@
+//! The revision of rule files: a digest of their names and texts.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::error::LoadError;
+use crate::folder::RuleFile;
+
+/// Twelve hexadecimal digits that change with the files: with their names, their texts, or the error of reading them.
+pub(crate) fn revision(reading: &Result<Vec<RuleFile>, LoadError>) -> String {
+    match reading {
+        Ok(files) => revision_of(files),
+        Err(error) => digest([error.to_string().as_bytes()].into_iter()),
+    }
+}
+
+/// The revision of these files.
+pub(crate) fn revision_of(files: &[RuleFile]) -> String {
+    digest(files.iter().flat_map(|file| [file.name.as_os_str().as_encoded_bytes(), file.text.as_bytes()]))
+}
+
+fn digest<'a>(items: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for item in items {
+        hash.update((item.len() as u64).to_be_bytes());
+        hash.update(item);
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,136 @@
+//! Every fault, word for word: the faults of each file in `tests/faults` are in a file of the same name with the
+//! extension `.faults`. `WRITE_FAULTS=1 cargo test -p tollgate-rule-files --test faults` writes them anew, for review.
+
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tollgate_policy::Countable;
+use tollgate_rule_files::{Options, RuleFile, parse};
+
+fn file(name: &str, text: &str) -> RuleFile {
+    RuleFile { name: name.into(), text: text.into() }
+}
+
+#[test]
+fn every_fault_of_a_file_is_reported_at_once_with_its_place_and_a_remedy() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults");
+    let mut seen = 0;
+    for entry in fs::read_dir(&folder).expect("the folder is there") {
+        let path: PathBuf = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension == "faults") {
+            continue;
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        let text = fs::read_to_string(&path).expect("text");
+        let faults = parse(&[file(name, &text)], &Options::default());
+        let shown = format!("{}\n", faults.err().unwrap_or_else(|| panic!("{name} loads")));
+        let beside = path.with_extension("faults");
+        if std::env::var_os("WRITE_FAULTS").is_some() {
+            fs::write(&beside, &shown).expect("written");
+        }
+        let want = fs::read_to_string(&beside).expect("its faults are beside it");
+        assert_eq!(shown, want, "{name}");
+        seen += 1;
+    }
+    assert!(seen >= 20, "only {seen} files");
+}
+
+#[test]
+fn faults_of_several_files_are_reported_together_in_the_order_of_the_files() {
+    let files = [
+        file("a.yaml", "domain: one\ndescriptors: [{value: x}]\n"),
+        file(
+            "b.yaml",
+            "domain: two\ndescriptors: [{key: x, rate_limit: {unit: day, requests_per_unit: 1}}]\n",
+        ),
+        file("c.yaml", "domain: one\ndescriptors: [{key: x}, {kye: x}]\n"),
+    ];
+    let faults = parse(&files, &Options::default()).expect_err("faulty");
+    let want = "\
+a.yaml:2:15: descriptors[0].key: is missing; every descriptor needs one
+c.yaml:1:9: domain: one is already the domain of a.yaml:1:9; write another, or allow merging with MERGE_DOMAIN_CONFIG=true
+c.yaml:2:25: descriptors[1].key: is missing; every descriptor needs one
+c.yaml:2:26: descriptors[1].kye: unknown key; did you mean key?";
+    assert_eq!(faults.to_string(), want);
+}
+
+#[test]
+fn merged_files_of_one_domain_add_up_and_duplicates_in_them_are_faults() {
+    let merge = Options { merge_domains: true, ..Options::default() };
+    let one = "domain: shop\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]\n";
+    let two = "domain: shop\ndescriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 2}}]\n";
+    let policy = parse(&[file("a.yaml", one), file("b.yaml", two)], &merge).expect("adds up").policy;
+    assert_eq!((policy.domains().len(), policy.rules().count()), (1, 2));
+    let faults = parse(&[file("a.yaml", one), file("b.yaml", one)], &merge).expect_err("a twice");
+    let want = "b.yaml:2:15: descriptors[0]: a occurs twice on this level; \
+                merge the two, or write several limits under limits";
+    assert_eq!(faults.to_string(), want);
+}
+
+#[test]
+fn a_rule_that_the_store_cannot_count_is_a_fault_unless_it_is_local() {
+    let only_windows = Countable::by(|quota| match quota.algorithm().name() {
+        "fixed_window" => Ok(()),
+        _ => Err("this store counts only fixed_window"),
+    });
+    let text = "\
+domain: d
+descriptors:
+  - {key: a, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: b, rate_limit: {unit: day, requests_per_unit: 1, algorithm: total}}
+  - {key: c, sharing: local, rate_limit: {unit: day, requests_per_unit: 1, algorithm: token_bucket}}
+  - key: d
+    limits:
+      - {name: x, unit: day, requests_per_unit: 1}
+      - {name: y, unit: day, requests_per_unit: 1, algorithm: token_bucket}
+";
+    let text = text.replace(
+        "unit: day, requests_per_unit: 1, algorithm: total",
+        "requests_per_unit: 1, algorithm: total",
+    );
+    let options = Options { countable: only_windows, ..Options::default() };
+    let faults = parse(&[file("d.yaml", &text)], &options).expect_err("faults");
+    let want = "\
+d.yaml:4:60: descriptors[1].rate_limit.algorithm: total: this store counts only fixed_window
+d.yaml:9:63: descriptors[3].limits[1].algorithm: token_bucket: this store counts only fixed_window";
+    assert_eq!(faults.to_string(), want);
+}
+
+#[test]
+fn keys_without_effect_are_warnings_and_not_faults() {
+    let text = "\
+domain: shop
+descriptors:
+  - key: a
+    requests_per_unit: 5
+    Value: x
+    Value: y
+    rate_limit: {unit: day, shadow_mode: true}
+  - key: b
+    rate_limit: {unlimited: true, unit: whenever, requests_per_unit: 5}
+  - key: c
+    response: {body: '[{{retry_after}}]'}
+  - key: d
+    response: {content_type: text/html}
+---
+domain: other
+";
+    let rules = parse(&[file("shop.yaml", text)], &Options::default()).expect("loads");
+    let shown: Vec<String> = rules.warnings.iter().map(ToString::to_string).collect();
+    let want = [
+        "shop.yaml:4:5: descriptors[0].requests_per_unit: has no effect here; it belongs under rate_limit",
+        "shop.yaml:6:5: Value occurs twice in one map; the last one counts",
+        "shop.yaml:7:17: descriptors[0].rate_limit.requests_per_unit: is missing, so it is 0 and everything is denied; \
+         write the number of requests",
+        "shop.yaml:7:29: descriptors[0].rate_limit.shadow_mode: has no effect here; it belongs in a descriptor",
+        "shop.yaml:9:35: descriptors[1].rate_limit.unit: has no effect with unlimited; remove one of the two",
+        "shop.yaml:9:51: descriptors[1].rate_limit.requests_per_unit: has no effect with unlimited; remove one of the two",
+        "shop.yaml:11:22: descriptors[2].response.body: looks like JSON but is sent as text/plain; add content_type: \
+         application/json",
+        "shop.yaml:13:16: descriptors[3].response.content_type: has no effect without body; write one, or remove it",
+        "shop.yaml:14:1: a second document is ignored; put it into a file of its own",
+    ];
+    assert_eq!(shown, want);
+}

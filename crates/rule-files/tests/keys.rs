@@ -1,0 +1,323 @@
+//! Counter keys: what shares a counter, and that nothing else does.
+
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use tollgate_policy::{Entry, Override, Policy, Rule, Unit};
+use tollgate_rule_files::parse_text;
+
+fn policy(text: &str) -> Policy {
+    parse_text("rules.yaml", text).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn key(rule: &Rule, limit: usize, domain: &str, entries: &[Entry<'_>]) -> String {
+    let mut key = Vec::new();
+    rule.write_key(limit, domain, entries, &mut key);
+    String::from_utf8(key).expect("keys are text")
+}
+
+/// The key of the first limit that a request falls under.
+fn key_of(policy: &Policy, entries: &[Entry<'_>]) -> String {
+    let domain = &policy.domains()[0];
+    key(domain.find(entries).expect("a rule"), 0, domain.name(), entries)
+}
+
+fn entry<'a>(key: &'a str, value: &'a str) -> Entry<'a> {
+    Entry { key, value }
+}
+
+const RULES: &str = r#"
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: file, value: img/*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: file, value: "*", rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: id, value_regex: "img/.*", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 4}}
+  - {key: net, value_cidr: 10.0.0.0/8, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: net, value_cidr: 11.0.0.0/8, rate_limit: {unit: minute, requests_per_unit: 6}}
+  - {key: ip, ipv6_prefix: 64, rate_limit: {unit: minute, requests_per_unit: 7}}
+  - {key: wk*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 8}}
+  - key: parent
+    value: p/*
+    share_threshold: true
+    descriptors:
+      - {key: child, value: c/*, rate_limit: {unit: minute, requests_per_unit: 9}}
+"#;
+
+#[test]
+fn keys_read_as_people_would_write_them() {
+    let policy = policy(RULES);
+    for (entries, want) in [
+        (vec![entry("user", "ann")], "d|user=ann|minute"),
+        (vec![entry("user", "")], "d|user=|minute"),
+        (vec![entry("user", "a=b|c%{d}\n~é")], "d|user=a=b%7Cc%25%7Bd%7D%0A~é|minute"),
+        (vec![entry("file", "img/1")], "d|file~img/*|minute"),
+        (vec![entry("file", "img/2")], "d|file~img/*|minute"),
+        (vec![entry("file", "txt/1")], "d|file=txt/1|minute"),
+        (vec![entry("id", "img/1")], "d|id^img/.*|minute"),
+        (vec![entry("net", "10.1.2.3")], "d|net@10.0.0.0/8|minute"),
+        (vec![entry("net", "11.1.2.3")], "d|net@11.1.2.3|minute"),
+        (vec![entry("net", "::ffff:11.1.2.3")], "d|net@11.1.2.3|minute"),
+        (vec![entry("ip", "2001:db8::1")], "d|ip@2001:db8::/64|minute"),
+        (vec![entry("ip", "2001:DB8:0:0:ffff::2")], "d|ip@2001:db8::/64|minute"),
+        (vec![entry("ip", "192.0.2.1")], "d|ip@192.0.2.1|minute"),
+        (vec![entry("ip", "2001:db8::/64")], "d|ip=2001:db8::/64|minute"),
+        (vec![entry("wkfoo", "1")], "d|wkfoo*wk*|minute"),
+        (vec![entry("parent", "p/1"), entry("child", "c/1")], "d|parent~p/*|child=c/1|minute"),
+    ] {
+        assert_eq!(key_of(&policy, &entries), want);
+    }
+}
+
+#[test]
+fn the_last_part_of_a_key_separates_what_counts_differently() {
+    let tails = [
+        ("{unit: minute, requests_per_unit: 1}", "minute"),
+        ("{unit: MINUTE, requests_per_unit: 99}", "minute"),
+        ("{period: 60s, requests_per_unit: 1}", "minute"),
+        ("{unit: hour, requests_per_unit: 1}", "hour"),
+        ("{unit: second, unit_multiplier: 10, requests_per_unit: 1}", "10s"),
+        ("{period: 10s, requests_per_unit: 1}", "10s"),
+        ("{period: 1500ms, requests_per_unit: 1}", "1500ms"),
+        ("{unit: day, requests_per_unit: 1, time_zone: asia/shanghai}", "day:Asia/Shanghai"),
+        ("{unit: day, requests_per_unit: 1, align: first_hit}", "first_hit:day"),
+        ("{unit: minute, requests_per_unit: 1, algorithm: sliding_window}", "sliding_window:minute/10"),
+        (
+            "{unit: minute, requests_per_unit: 1, algorithm: sliding_window, cells: 6}",
+            "sliding_window:minute/6",
+        ),
+        (
+            "{unit: minute, requests_per_unit: 1, algorithm: sliding_window_counter}",
+            "sliding_window_counter:minute",
+        ),
+        ("{unit: minute, requests_per_unit: 1, algorithm: sliding_window_log}", "sliding_window_log:minute"),
+        ("{unit: minute, requests_per_unit: 1, algorithm: token_bucket}", "token_bucket"),
+        ("{unit: hour, requests_per_unit: 7, algorithm: token_bucket, burst: 9}", "token_bucket"),
+        ("{unit: minute, requests_per_unit: 0, algorithm: token_bucket, burst: 9}", "token_bucket:0"),
+        (
+            "{unit: minute, requests_per_unit: 1, algorithm: token_bucket, refill: interval}",
+            "token_bucket:interval",
+        ),
+        ("{unit: minute, requests_per_unit: 1, algorithm: leaky_bucket}", "leaky_bucket"),
+        ("{unit: minute, requests_per_unit: 1, algorithm: leaky_bucket, form: queue}", "leaky_bucket:queue"),
+        ("{algorithm: total, limit: 5}", "total"),
+    ];
+    for (limit, want) in tails {
+        let policy = policy(&format!("domain: d\ndescriptors:\n  - {{key: k, rate_limit: {limit}}}\n"));
+        assert_eq!(key_of(&policy, &[entry("k", "v")]), format!("d|k=v|{want}"), "{limit}");
+    }
+}
+
+#[test]
+fn several_limits_of_one_descriptor_count_under_their_names() {
+    let policy = policy(
+        "
+domain: d
+descriptors:
+  - key: k
+    limits:
+      - {name: short, unit: minute, requests_per_unit: 1}
+      - {name: 'a|b', unit: minute, requests_per_unit: 1}
+",
+    );
+    let entries = [entry("k", "v")];
+    let rule = policy.domains()[0].find(&entries).expect("found");
+    assert_eq!(key(rule, 0, "d", &entries), "d|k=v|minute#short");
+    assert_eq!(key(rule, 1, "d", &entries), "d|k=v|minute#a%7Cb");
+    assert_eq!(key(rule, 2, "d", &entries), "", "there is no third");
+}
+
+#[test]
+fn an_override_counts_with_the_configured_window_of_its_unit() {
+    let policy = policy(RULES);
+    let domain = &policy.domains()[0];
+    let limit = Override::new(50, Unit::Minute).expect("a quota");
+    let over = |entries: &[Entry<'_>]| {
+        let mut key = Vec::new();
+        limit.write_key(domain.find(entries), "d", entries, &mut key);
+        String::from_utf8(key).expect("text")
+    };
+    let ann = [entry("user", "ann")];
+    assert_eq!(over(&ann), key_of(&policy, &ann));
+    assert_eq!(over(&[entry("ip", "2001:db8::1")]), "d|ip@2001:db8::/64|minute");
+    assert_eq!(
+        over(&[entry("file", "img/1")]),
+        "d|file=img/1|minute",
+        "an override does not share a threshold"
+    );
+    assert_eq!(over(&[entry("nowhere", "x"), entry("deep", "y")]), "d|nowhere=x|deep=y|minute");
+    assert_eq!(over(&[]), "d|minute");
+    let daily = Override::new(0, Unit::Day).expect("a quota");
+    let mut key = Vec::new();
+    daily.write_key(None, "d", &ann, &mut key);
+    assert_eq!(key, b"d|user=ann|day");
+}
+
+#[test]
+fn statistics_paths_are_those_that_dashboards_know() {
+    let policy = policy(
+        r#"
+domain: d
+descriptors:
+  - key: a
+    value: b.c:d
+    descriptors:
+      - {key: ip, value: 10.0.0.1, rate_limit: {unit: hour, requests_per_unit: 1}}
+      - {key: all, detailed_metric: true, rate_limit: {unit: hour, requests_per_unit: 2}}
+  - key: route
+    value: api/*
+    share_threshold: true
+    value_to_metric: true
+    descriptors:
+      - {key: method, rate_limit: {unit: hour, requests_per_unit: 3}}
+  - key: r2
+    value: api/*
+    value_to_metric: true
+    descriptors:
+      - {key: method, rate_limit: {unit: hour, requests_per_unit: 4}}
+"#,
+    );
+    for (entries, want, varies) in [
+        (vec![entry("a", "b.c:d"), entry("ip", "10.0.0.1")], "a_b.c_d.ip_10_0_0_1", false),
+        (vec![entry("a", "b.c:d"), entry("all", "x|1.2.3.4")], "a_b.c_d.all_x_1_2_3_4", true),
+        (vec![entry("route", "api/1"), entry("method", "GET")], "route_api/*.method", false),
+        (vec![entry("r2", "api/1"), entry("method", "GET")], "r2_api/1.method", true),
+    ] {
+        let rule = policy.domains()[0].find(&entries).expect("found");
+        let mut stat = String::new();
+        rule.write_stat(&entries, &mut stat);
+        assert_eq!((stat.as_str(), rule.stat_varies()), (want, varies));
+    }
+}
+
+/// Text that likes the characters that mean something in keys.
+fn text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("|"),
+        Just("%"),
+        Just("="),
+        Just("~"),
+        Just("*"),
+        Just("^"),
+        Just("@"),
+        Just("#"),
+        Just("%7C"),
+        Just("_"),
+        Just("a"),
+        Just("b"),
+        Just("minute"),
+        Just("\n"),
+        Just("{"),
+        Just("é"),
+        Just("img/"),
+        Just("10.0.0.1"),
+    ];
+    prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
+}
+
+fn request() -> impl Strategy<Value = (String, Vec<(String, String)>, u8)> {
+    (text(), prop::collection::vec((text(), text()), 0..4), 0..7_u8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn two_requests_share_a_key_only_when_domain_entries_and_unit_are_equal(a in request(), b in request()) {
+        let key = |(domain, entries, unit): &(String, Vec<(String, String)>, u8)| {
+            let entries: Vec<_> = entries.iter().map(|(key, value)| entry(key, value)).collect();
+            let limit = Override::new(1, Unit::ALL[usize::from(*unit)]).expect("a quota");
+            let mut key = Vec::new();
+            limit.write_key(None, domain, &entries, &mut key);
+            key
+        };
+        prop_assert_eq!(key(&a) == key(&b), a == b);
+        prop_assert_eq!(decode(&key(&a)), Some((a.0, a.1)));
+    }
+
+    #[test]
+    fn rules_of_one_file_share_a_key_only_where_they_count_as_one(
+        a in (0..9_usize, text()), b in (0..9_usize, text()),
+    ) {
+        static POLICY: LazyLock<Policy> = LazyLock::new(|| policy(RULES));
+        let domain = &POLICY.domains()[0];
+        let keys = ["user", "file", "id", "net", "ip", "wkfoo", "wk*", "file*img/", "x"];
+        let find = |(key, value): &(usize, String)| {
+            let entries = [entry(keys[*key], value)];
+            domain.find(&entries).map(|rule| (rule.index, self::key(rule, 0, "d", &entries)))
+        };
+        if let (Some((rule_a, key_a)), Some((rule_b, key_b))) = (find(&a), find(&b)) && key_a == key_b {
+            prop_assert_eq!(rule_a, rule_b);
+            prop_assert_eq!(a.0, b.0);
+            let groups = [2, 4, 5, 8].contains(&domain.rules()[rule_a].limits[0].requests_per_unit);
+            prop_assert!(a == b || groups, "{}", key_a);
+        }
+    }
+}
+
+/// Reads a key of plain values back: that this can be done is why no two share one.
+fn decode(key: &[u8]) -> Option<(String, Vec<(String, String)>)> {
+    let text = std::str::from_utf8(key).ok()?;
+    let mut parts: Vec<&str> = text.split('|').collect();
+    parts.pop()?;
+    let mut parts = parts.into_iter();
+    let domain = unescape(parts.next()?)?;
+    let levels = parts.map(|level| {
+        let (key, value) = level.split_once('=')?;
+        Some((unescape(key)?, unescape(value)?))
+    });
+    Some((domain, levels.collect::<Option<_>>()?))
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut plain = parts.next()?.to_owned();
+    for part in parts {
+        plain.push(u8::from_str_radix(part.get(..2)?, 16).ok()?.into());
+        plain.push_str(part.get(2..)?);
+    }
+    Some(plain)
+}
+
+#[test]
+fn three_buckets_a_user_one_an_address_and_one_for_all() {
+    let policy = policy(
+        "
+domain: app
+descriptors:
+  - key: action
+    value: post
+    descriptors:
+      - {key: user, rate_limit: {unit: second, requests_per_unit: 1, algorithm: token_bucket}}
+  - key: action
+    value: friend
+    descriptors:
+      - {key: user, rate_limit: {unit: day, requests_per_unit: 150, algorithm: token_bucket}}
+  - key: action
+    value: like
+    descriptors:
+      - {key: user, rate_limit: {unit: second, requests_per_unit: 5, algorithm: token_bucket}}
+  - {key: remote_address, rate_limit: {unit: second, requests_per_unit: 10, algorithm: token_bucket}}
+  - key: generic_key
+    value: all
+    rate_limit: {unit: second, requests_per_unit: 10000, algorithm: token_bucket}
+",
+    );
+    let mut keys = Vec::new();
+    for user in ["ann", "bob"] {
+        for action in ["post", "friend", "like"] {
+            keys.push(key_of(&policy, &[entry("action", action), entry("user", user)]));
+        }
+        keys.push(key_of(
+            &policy,
+            &[entry("remote_address", if user == "ann" { "192.0.2.1" } else { "192.0.2.2" })],
+        ));
+    }
+    keys.push(key_of(&policy, &[entry("generic_key", "all")]));
+    assert_eq!(keys[0], "app|action=post|user=ann|token_bucket");
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 2 * 4 + 1);
+}

@@ -1,0 +1,203 @@
+//! Rule files on disk, the version of what they say, and what follows what.
+
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
+
+use std::fs;
+use std::path::Path;
+
+use tollgate_core::{Cost, Timestamp};
+use tollgate_policy::{Charge, Entry, OnStoreFailure, Policy, Sharing};
+use tollgate_rule_files::{LoadError, Options, RuleFile, parse, parse_text};
+
+fn load(path: &Path) -> Result<Policy, LoadError> {
+    Ok(tollgate_rule_files::load(&[path.to_owned()], &Options::default())?.policy)
+}
+
+fn rules(text: &str) -> Policy {
+    parse_text("rules.yaml", text).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn names(policy: &Policy) -> Vec<&str> {
+    policy.domains().iter().map(|domain| domain.name()).collect()
+}
+
+#[test]
+fn a_folder_is_read_in_name_order_and_only_its_rule_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("sub")).expect("made");
+    fs::create_dir(at(".git")).expect("made");
+    for (name, text) in [
+        ("b.yaml", "domain: b"),
+        ("a.yml", "domain: a"),
+        ("c.json", r#"{"domain": "c", "descriptors": []}"#),
+        ("sub/d.YAML", "domain: d"),
+        ("notes.txt", "not: [rules"),
+        ("b.yaml~", "domain: b"),
+        (".b.yaml.swp", "domain: b"),
+        (".hidden.yaml", "domain: b"),
+        (".git/x.yaml", "domain: b"),
+        ("4913", ""),
+    ] {
+        fs::write(at(name), text).expect("written");
+    }
+    assert_eq!(names(&load(folder.path()).expect("loads")), ["a", "b", "c", "d"]);
+    // A file that is named outright is read whatever it is called.
+    fs::write(at("rules.conf"), "domain: e").expect("written");
+    assert_eq!(names(&load(&at("rules.conf")).expect("loads")), ["e"]);
+    let both = [at("c.json"), at("a.yml")];
+    assert_eq!(
+        names(&tollgate_rule_files::load(&both, &Options::default()).expect("loads").policy),
+        ["c", "a"]
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_kubernetes_config_map_is_read_once_before_and_after_a_swap() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    for (version, number) in [("..2026_11_21", 1), ("..2026_11_22", 2)] {
+        fs::create_dir(at(version)).expect("made");
+        let text = format!(
+            "domain: shop\ndescriptors: [{{key: a, rate_limit: {{unit: day, requests_per_unit: {number}}}}}]"
+        );
+        fs::write(at(version).join("shop.yaml"), text).expect("written");
+    }
+    symlink("..2026_11_21", at("..data")).expect("linked");
+    symlink("..data/shop.yaml", at("shop.yaml")).expect("linked");
+    let before = load(folder.path()).expect("loads");
+    symlink("..2026_11_22", at("..data_tmp")).expect("linked");
+    fs::rename(at("..data_tmp"), at("..data")).expect("swapped");
+    let after = load(folder.path()).expect("loads");
+    let number =
+        |policy: &Policy| policy.rules().map(|rule| rule.limits[0].requests_per_unit).collect::<Vec<_>>();
+    assert_eq!((number(&before), number(&after)), (vec![1], vec![2]));
+    assert_ne!(before.version(), after.version());
+}
+
+#[cfg(unix)]
+#[test]
+fn links_that_lead_up_are_passed_over_and_rule_files_that_are_gone_are_named() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().expect("a folder");
+    symlink("nowhere.txt", folder.path().join("readme")).expect("linked");
+    assert!(load(folder.path()).is_ok());
+    symlink("nowhere.yaml", folder.path().join("gone.yaml")).expect("linked");
+    let error = load(folder.path()).expect_err("a rule file is missing").to_string();
+    assert!(error.contains("gone.yaml"), "{error}");
+    fs::remove_file(folder.path().join("gone.yaml")).expect("removed");
+    for name in ["round", "again", "third"] {
+        symlink(".", folder.path().join(name)).expect("linked");
+    }
+    fs::write(folder.path().join("shop.yaml"), "domain: shop").expect("written");
+    assert_eq!(names(&load(folder.path()).expect("loads once")), ["shop"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error = load(&folder.path().join("missing")).expect_err("is not there");
+    assert!(matches!(&error, LoadError::Unreadable { path, .. } if path.ends_with("missing")));
+    let path = folder.path().join("latin1.yaml");
+    fs::write(&path, b"domain: a\n# caf\xe9\n").expect("written");
+    let error = load(folder.path()).expect_err("is no UTF-8").to_string();
+    assert!(error.contains("latin1.yaml") && error.contains("line 2 is not UTF-8"), "{error}");
+    fs::write(&path, vec![b'#'; (16 << 20) + 1]).expect("written");
+    let error = load(folder.path()).expect_err("is too large").to_string();
+    assert!(error.contains("more than 16777216 bytes"), "{error}");
+    fs::write(&path, "domain: [").expect("written");
+    assert!(matches!(load(folder.path()), Err(LoadError::Faulty(_))));
+}
+
+#[test]
+fn an_empty_folder_makes_a_policy_without_a_rule() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = load(folder.path()).expect("loads");
+    assert!(policy.domains().is_empty() && policy.rules().next().is_none());
+}
+
+#[test]
+fn the_version_changes_with_the_text_and_with_nothing_else() {
+    let one = rules("domain: a");
+    assert_eq!(one.version(), rules("domain: a").version());
+    assert_ne!(one.version(), rules("domain: b").version());
+    assert!(one.version().len() == 12 && one.version().bytes().all(|byte| byte.is_ascii_hexdigit()));
+}
+
+#[test]
+fn domains_and_rules_have_dense_numbers() {
+    let texts = ["a", "b"].map(|name| RuleFile {
+        name: name.into(),
+        text: format!(
+            "domain: {name}\ndescriptors:\n  - {{key: x, rate_limit: {{unit: day}}, descriptors: [{{key: y, rate_limit: {{unit: day}}}}]}}\n  - {{key: z}}\n"
+        ),
+    });
+    let policy = parse(&texts, &Options::default()).expect("loads").policy;
+    let numbers: Vec<usize> = policy.rules().map(|rule| rule.index).collect();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+    let paths: Vec<&str> = policy.rules().map(|rule| rule.path.as_str()).collect();
+    assert_eq!(paths, ["x", "x → y", "x", "x → y"]);
+    assert_eq!(policy.domain("b").map(|domain| domain.index()), Some(1));
+}
+
+#[test]
+fn every_key_of_a_rule_arrives() {
+    let policy = rules(
+        r#"
+domain: shop
+charge: together
+response: {status: 503}
+descriptors:
+  - key: a
+    shadow_mode: true
+    quota_mode: true
+    sharing: leased
+    on_store_failure: deny
+    metadata: {plan: gold, size: 3, half: 0.5, on: true, none: ~, list: [1, "2"]}
+    response: {status: 429, content_type: text/plain, body: "wait {{retry_after}} s", headers: {X-Rule: "{{ rule }}"}}
+    rate_limit: {name: n, unit: week, requests_per_unit: 3, replaces: [{name: m}]}
+  - key: b
+    rate_limit: {unit: week, requests_per_unit: 3, sharing: local, on_store_failure: local}
+"#,
+    );
+    let domain = policy.domain("shop").expect("there");
+    assert_eq!(
+        (domain.charge(), domain.response().and_then(|response| response.status)),
+        (Charge::Together, Some(503))
+    );
+    let [a, b] = domain.rules() else { panic!("two rules") };
+    assert!(a.shadow_mode && a.quota_mode && !a.unlimited && !b.shadow_mode && !b.quota_mode);
+    assert_eq!((a.sharing, a.on_store_failure), (Sharing::Leased, OnStoreFailure::Deny));
+    assert_eq!((b.sharing, b.on_store_failure), (Sharing::Local, OnStoreFailure::Local));
+    assert_eq!((a.name.as_str(), a.replaces.as_slice()), ("n", &["m".to_owned()][..]));
+    let metadata = a.metadata.as_ref().map(ToString::to_string);
+    let want = r#"{"half":0.5,"list":[1,"2"],"none":null,"on":true,"plan":"gold","size":3}"#;
+    assert_eq!(metadata.as_deref(), Some(want));
+    let response = a.response.as_ref().expect("there");
+    assert_eq!(response.headers, [("X-Rule".to_owned(), "{{rule}}".parse().expect("a template"))]);
+    assert_eq!(a.place.as_ref().map(ToString::to_string).as_deref(), Some("rules.yaml:6:5"));
+}
+
+#[test]
+fn a_token_bucket_keeps_its_count_when_its_rate_changes() {
+    let text = |rate: u32, path: &str, name: &str| {
+        format!(
+            "domain: d\ndescriptors:\n  - {{key: {path}, rate_limit: {{name: {name}, unit: second, requests_per_unit: {rate}, algorithm: token_bucket, burst: 100}}}}"
+        )
+    };
+    let noon = Timestamp::from_unix_seconds(1_700_000_000);
+    for (path, name) in [("user", "other"), ("users", "same")] {
+        let old = rules(&text(10, "user", "same"));
+        let new = rules(&text(1000, path, name)).migrated_from(&old, noon);
+        let quota = |policy: &Policy, key| {
+            let domain = &policy.domains()[0];
+            domain.find(&[Entry { key, value: "ann" }]).expect("found").limits[0].quota.clone()
+        };
+        let (old, new) = (quota(&old, "user"), quota(&new, path));
+        let mut state = old.fresh();
+        assert_eq!(old.take(&mut state, Cost(60), noon).remaining(), 40);
+        assert_eq!(new.take(&mut state, Cost(1), noon).remaining(), 39, "by {path} or {name}");
+    }
+}

@@ -1,0 +1,66 @@
+//! A surface on a socket of one worker, whatever the surface's type.
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tollgate_net::{AcceptLimits, Figures, Surface, Tls, accept};
+
+/// Runs until its socket is closed.
+pub(crate) type Accepting = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+type Accept = dyn FnOnce(tokio::net::TcpListener, ListenerOptions, watch::Receiver<bool>) -> Accepting + Send;
+
+/// Accepts connections for a surface.
+pub(crate) struct Acceptor(Box<Accept>);
+
+/// What the sockets of one surface have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct ListenerOptions {
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) limits: Arc<AcceptLimits>,
+    pub(crate) stats: Arc<Figures>,
+}
+
+/// A surface bound to a socket, not accepting yet.
+#[derive(Debug)]
+pub(crate) struct BoundSurface {
+    acceptor: Acceptor,
+    socket: TcpListener,
+    options: ListenerOptions,
+}
+
+impl Acceptor {
+    /// Accepts connections for `surface`.
+    pub(crate) fn of<S: Surface>(surface: Arc<S>) -> Self {
+        Self(Box::new(move |socket, options, drain| {
+            let ListenerOptions { tls, limits, stats } = options;
+            Box::pin(accept(socket, surface, tls, limits, stats, drain))
+        }))
+    }
+
+    /// Accepts connections of `socket`.
+    pub(crate) fn bind(self, socket: TcpListener, options: ListenerOptions) -> BoundSurface {
+        BoundSurface { acceptor: self, socket, options }
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+impl BoundSurface {
+    /// Accepts connections on the current runtime until `drain` becomes true.
+    ///
+    /// # Errors
+    /// When the runtime cannot use the socket.
+    pub(crate) fn accept(self, drain: watch::Receiver<bool>) -> io::Result<Accepting> {
+        let Self { acceptor: Acceptor(accept), socket, options } = self;
+        Ok(accept(tokio::net::TcpListener::from_std(socket)?, options, drain))
+    }
+}

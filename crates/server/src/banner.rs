@@ -1,0 +1,106 @@
+//! What `serve` prints when it is up: one screen on stdout, each line a word and its value.
+//!
+//! Programs may rely on the lines `grpc ADDRESS`, `http ADDRESS`, `resp ADDRESS` (or `off`), `tls SURFACES` (or `off`)
+//! and `try COMMAND`, and on `ready` being the last one.
+
+use std::io::Write;
+
+use tollgate_policy::Policy;
+use tollgate_store::remote::StoreState;
+
+use crate::any_store::AnyStore;
+use crate::counted::{count, summary};
+use crate::example;
+use crate::server::Listening;
+use crate::settings::{Settings, StoreKind, parse};
+use crate::shell::quote;
+
+/// Domains that are listed.
+const MAX_DOMAINS: usize = 8;
+
+/// What is printed.
+#[derive(Debug)]
+pub(crate) struct Banner<'a> {
+    /// The rules in effect.
+    pub(crate) policy: &'a Policy,
+    pub(crate) surfaces: &'a [Listening<'a>],
+    pub(crate) settings: &'a Settings,
+    pub(crate) store: &'a AnyStore,
+}
+
+impl Banner<'_> {
+    /// Writes it at once.
+    ///
+    /// # Errors
+    /// When `out` cannot be written to.
+    pub(crate) fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let mut banner = Vec::new();
+        self.lines(&mut banner)?;
+        out.write_all(&banner)?;
+        out.flush()
+    }
+
+    fn lines(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
+        let Settings { rules, store, serving, tls, .. } = self.settings;
+        let paths: Vec<String> = rules.paths.iter().map(|path| path.display().to_string()).collect();
+        writeln!(out, "tollgate {}", env!("CARGO_PKG_VERSION"))?;
+        writeln!(out, "  rules   {} from {}", summary(self.policy), paths.join(", "))?;
+        for domain in self.policy.domains().iter().take(MAX_DOMAINS) {
+            writeln!(out, "            {}: {}", domain.name(), count(domain.rules().len(), "rule"))?;
+        }
+        if let Some(more) = self.policy.domains().len().checked_sub(MAX_DOMAINS).filter(|more| *more > 0) {
+            writeln!(out, "            and {} more", count(more, "domain"))?;
+        }
+        writeln!(out, "  version {}", self.policy.version())?;
+        match store.kind {
+            StoreKind::Memory => {
+                writeln!(out, "  store   memory, at most {}", parse::in_bytes(store.memory_max))?;
+            }
+            _ => writeln!(out, "  store   {}", self.store_state())?,
+        }
+        for listening in self.surfaces {
+            let address = listening.address.map_or_else(|| "off".to_owned(), |address| address.to_string());
+            writeln!(out, "  {:<7} {address}", listening.surface.name())?;
+        }
+        let tls = if tls.surfaces.is_empty() { "off".to_owned() } else { tls.surfaces.join(", ") };
+        writeln!(out, "  tls     {tls}")?;
+        writeln!(out, "  workers {}", serving.workers)?;
+        writeln!(out, "  try     {}", self.try_command())?;
+        writeln!(out, "  ready")
+    }
+
+    fn store_state(&self) -> String {
+        let name = tollgate_store::Store::name(self.store);
+        match self.store.state() {
+            StoreState::Up => format!("{name}, up"),
+            StoreState::Down { why, .. } => format!("{name}, down: {why}"),
+            _ => format!("{name}, no reply yet; retrying"),
+        }
+    }
+
+    /// A command that works as it is.
+    fn try_command(&self) -> String {
+        let from_surface = self.surfaces.iter().find_map(|listening| {
+            let has_tls = self.settings.tls.of(listening.surface.name()).is_some();
+            listening.surface.mount().try_command(listening.address?, has_tls, self.policy)
+        });
+        from_surface.unwrap_or_else(|| self.try_without_server())
+    }
+
+    fn try_without_server(&self) -> String {
+        let path = self.settings.rules.paths.first();
+        let path = path.map_or_else(String::new, |path| quote(&path.display().to_string()));
+        // It need not be on the PATH.
+        let program = std::env::current_exe();
+        let tollgate = quote(&program.map_or_else(|_| "tollgate".into(), |path| path.display().to_string()));
+        match example::of(self.policy) {
+            Some((domain, descriptor)) => {
+                let entries: Vec<String> =
+                    descriptor.iter().map(|(key, value)| quote(&format!("{key}={value}"))).collect();
+                let (domain, entries) = (quote(domain.name()), entries.join(" "));
+                format!("{tollgate} explain --rules {path} --domain {domain} {entries}")
+            }
+            None => format!("{tollgate} check {path}"),
+        }
+    }
+}

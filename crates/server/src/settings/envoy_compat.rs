@@ -1,0 +1,179 @@
+//! The environment of envoyproxy/ratelimit, so that its container can be replaced in place.
+//!
+//! Names that are one setting here are in that setting's row. This file has those that are combined from several, and
+//! those without an effect here, with the reason for the operator. Not read are those whose every value means what
+//! Tollgate does anyway: `RUNTIME_WATCH_ROOT` (both kinds of changes are seen), `RUNTIME_IGNOREDOTFILES` (always),
+//! `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` (always).
+
+mod env;
+mod store;
+
+use super::fault::Fault;
+use super::layer::{Given, Layer};
+use super::row::{Kind, Setting};
+use super::{rules, telemetry, tls};
+use crate::surfaces::{grpc, http};
+pub(super) use env::Env;
+
+/// Names with an effect only together with others, or only with certain values.
+const CONDITIONAL: [&str; 8] = [
+    "BACKEND_TYPE",
+    "REDIS_AUTH",
+    "REDIS_SENTINEL_AUTH",
+    "GRPC_SERVER_USE_TLS",
+    "GRPC_SERVER_TLS_CERT",
+    "GRPC_SERVER_TLS_KEY",
+    "GRPC_CLIENT_TLS_CACERT",
+    "TRACING_SAMPLING_RATE",
+];
+
+/// The layer of `env`, for the settings of `table`.
+pub(super) fn read(
+    env: &Env,
+    table: &[&'static Setting],
+    faults: &mut Vec<Fault>,
+    notes: &mut Vec<String>,
+) -> Layer {
+    let mut layer = Layer::default();
+    for setting in table.iter().filter(|setting| setting.kind != Kind::Many) {
+        if let [name] = setting.envoy_compat
+            && !CONDITIONAL.contains(name)
+            && let Some(value) = env.given(name)
+        {
+            layer.set(setting, [Given::env(value, *name)]);
+        }
+    }
+    let addresses = [
+        (&grpc::LISTEN, Address { host: "GRPC_HOST", port: "GRPC_PORT", default_port: "8081" }),
+        (&http::LISTEN, Address { host: "HOST", port: "PORT", default_port: "8080" }),
+    ];
+    for (row, address) in addresses {
+        if let Some(given) = address.read(env) {
+            layer.set(&row.setting, [given]);
+        }
+    }
+    if let Some(given) = rule_path(env) {
+        layer.set(&rules::PATHS.setting, [given]);
+    }
+    read_tls(env, &mut layer);
+    store::read(env, &mut layer, faults, notes);
+    read_traces(env, &mut layer, notes);
+    remark(env, faults, notes);
+    layer
+}
+
+/// There the switch is for gRPC only; its HTTP port has no TLS. Without the switch, the files have no effect.
+fn read_tls(env: &Env, layer: &mut Layer) {
+    if !env.is_on("GRPC_SERVER_USE_TLS") {
+        return;
+    }
+    layer.set(&tls::SURFACES.setting, [Given::env("grpc", "GRPC_SERVER_USE_TLS")]);
+    let files = [
+        (&tls::CERT, "GRPC_SERVER_TLS_CERT"),
+        (&tls::KEY, "GRPC_SERVER_TLS_KEY"),
+        (&grpc::CLIENT_CA, "GRPC_CLIENT_TLS_CACERT"),
+    ];
+    for (row, name) in files {
+        if let Some(path) = env.given(name) {
+            layer.set(&row.setting, [Given::env(path, name)]);
+        }
+    }
+}
+
+/// Where traces would be sent, if the protocol is one that Tollgate has.
+fn read_traces(env: &Env, layer: &mut Layer, notes: &mut Vec<String>) {
+    if !env.is_on("TRACING_ENABLED") {
+        return;
+    }
+    if env.get("TRACING_EXPORTER_PROTOCOL") != Some("grpc") {
+        notes.push("TRACING_ENABLED: no effect: traces are sent by OTLP over gRPC; set --otlp".to_owned());
+        return;
+    }
+    let name = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    let (url, names) = match env.given(name) {
+        Some(url) => (url, format!("TRACING_ENABLED, {name}")),
+        None => ("http://localhost:4317", "TRACING_ENABLED".to_owned()),
+    };
+    layer.set(&telemetry::OTLP.setting, [Given::env(url, names)]);
+    let name = "TRACING_SAMPLING_RATE";
+    layer.set(&telemetry::TRACE_RATIO.setting, [Given::env(env.get(name).unwrap_or("1"), name)]);
+}
+
+/// The names that make one address.
+#[derive(Clone, Copy, Debug)]
+struct Address {
+    host: &'static str,
+    port: &'static str,
+    default_port: &'static str,
+}
+
+impl Address {
+    /// With only a port, envoyproxy/ratelimit listens on every interface. Some shells export `HOST` as the machine's
+    /// name, so it counts only if it is a number or comes with a port.
+    fn read(self, env: &Env) -> Option<Given> {
+        let port = env.given(self.port);
+        let host = env.given(self.host);
+        let host = host.filter(|text| port.is_some() || text.parse::<std::net::IpAddr>().is_ok());
+        let (text, names) = match (host, port) {
+            (None, None) => return None,
+            (Some(host), None) => (join(host, self.default_port), self.host.to_owned()),
+            (None, Some(port)) => (join("0.0.0.0", port), self.port.to_owned()),
+            (Some(host), Some(port)) => (join(host, port), format!("{}, {}", self.host, self.port)),
+        };
+        Some(Given::env(text, names))
+    }
+}
+
+fn join(host: &str, port: &str) -> String {
+    if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+/// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, with the defaults of envoyproxy/ratelimit for those that
+/// are not set.
+fn rule_path(env: &Env) -> Option<Given> {
+    let names = ["RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY"];
+    let given: Vec<&str> = names.into_iter().filter(|name| env.get(name).is_some()).collect();
+    if given.is_empty() {
+        return None;
+    }
+    let part = |name: &str, default: &'static str| env.get(name).unwrap_or(default).to_owned();
+    let parts = [part(names[0], "/srv/runtime_data/current"), part(names[1], ""), part(names[2], "config")];
+    let path: std::path::PathBuf = parts
+        .iter()
+        .enumerate()
+        .map(|(i, part)| if i == 0 { part } else { part.trim_start_matches('/') })
+        .collect();
+    Some(Given::env(path.to_string_lossy(), given.join(", ")))
+}
+
+/// Names that matter only with certain values.
+fn remark(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
+    // Starting anyway would be less safe than what was asked for.
+    let mut reject = |name: &str, what: &str| faults.push(Fault::new(format!("environment: {name}"), what));
+    if env.given("CONFIG_TYPE").is_some_and(|text| text != "FILE") {
+        reject("CONFIG_TYPE", "rules are read from files only; set FILE");
+    }
+    if env.is_on("GRPC_SERVER_USE_TLS") && env.given("GRPC_CLIENT_TLS_SAN").is_some() {
+        let what = "the signer of a client's certificate is verified, but not its names; unset it";
+        reject("GRPC_CLIENT_TLS_SAN", what);
+    }
+    if env.given("GRPC_UDS").is_some() {
+        reject("GRPC_UDS", "Unix sockets are not supported; set GRPC_HOST and GRPC_PORT");
+    }
+    if env.is_on("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT") {
+        notes.push(
+            "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: no effect: set `charge: together` in a domain to charge no limit \
+             when one denies"
+                .to_owned(),
+        );
+    }
+    for name in ["USE_STATSD", "USE_DOG_STATSD"] {
+        if env.is_on(name) {
+            notes.push(format!("{name}: no effect: metrics are at /metrics on the HTTP port"));
+        }
+    }
+}

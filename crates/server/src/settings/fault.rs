@@ -1,0 +1,32 @@
+//! What is wrong with a setting.
+
+use tollgate_human_text::did_you_mean;
+
+/// One invalid setting. Nothing was started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct Fault {
+    /// `command line: --grpc`, `environment: TOLLGATE_GRPC` or `tollgate.yaml:3:7: grpc`.
+    pub place: String,
+    /// What is wrong, and what was expected.
+    pub what: String,
+}
+
+impl Fault {
+    pub(crate) fn new(place: impl ToString, what: impl Into<String>) -> Self {
+        Self { place: place.to_string(), what: what.into() }
+    }
+
+    /// About several settings together.
+    pub(crate) fn of_settings(what: impl Into<String>) -> Self {
+        Self::new("settings", what)
+    }
+
+    /// `name` is none of the settings that are `known`.
+    pub(crate) fn unknown(place: impl ToString, name: &str, known: impl Iterator<Item = String>) -> Self {
+        let known: Vec<String> = known.collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let hint = did_you_mean(name, &known).map_or_else(String::new, |hint| format!("; {hint}"));
+        Self::new(place, format!("unknown setting{hint}"))
+    }
+}

@@ -1,0 +1,118 @@
+//! Gathers the layers: flags, environment, the environment of envoyproxy/ratelimit, the file, the defaults.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::envoy_compat::{self, Env};
+use super::fault::Fault;
+use super::file;
+use super::layer::{Given, Layer, Origin};
+use super::layers::Layers;
+use super::row::{Kind, Setting};
+
+/// What [`Settings::read`](super::Settings::read) reads. It is an argument so that a test needs no process.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Name of a setting and the values given on the command line.
+    pub flags: BTreeMap<String, Vec<String>>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// `--config`; if it is not given, `TOLLGATE_CONFIG` of the environment counts.
+    pub config: Option<PathBuf>,
+    /// Cores of the machine: the default of `workers`.
+    pub cores: usize,
+}
+
+/// The layers of `sources` for the settings of `table`.
+pub(crate) fn gather(sources: &Sources, table: &[&'static Setting]) -> Layers {
+    let mut all = Layers::default();
+    let env = texts(&sources.env, &mut all.faults);
+    all.layers.push(flags(&sources.flags, table, &mut all.faults));
+    all.layers.push(own_env(&env, table, &mut all.faults));
+    all.layers.push(envoy_compat::read(&env, table, &mut all.faults, &mut all.notes));
+    let config = sources.config.clone().or_else(|| env.get("TOLLGATE_CONFIG").map(PathBuf::from));
+    if let Some(path) = config {
+        all.layers.push(read_file(&path, table, &mut all.faults));
+    }
+    all.layers.push(defaults(table));
+    all
+}
+
+fn defaults(table: &[&'static Setting]) -> Layer {
+    let mut layer = Layer::default();
+    for setting in table.iter().filter(|setting| !setting.default.is_empty()) {
+        layer.set(setting, [Given::new(setting.default, Origin::Default)]);
+    }
+    layer
+}
+
+fn flags(
+    given: &BTreeMap<String, Vec<String>>,
+    table: &[&'static Setting],
+    faults: &mut Vec<Fault>,
+) -> Layer {
+    let mut layer = Layer::default();
+    for setting in table {
+        let Some(values) = given.get(setting.name) else { continue };
+        let origin = Origin::Flag(setting.name);
+        if setting.kind == Kind::Secret {
+            // Everyone on the machine can read a command line.
+            let what =
+                format!("would be visible in `ps`; set {}, or give --{}-file", setting.env(), setting.name);
+            faults.push(Fault::new(&origin, what));
+        }
+        layer.set(setting, values.iter().map(|text| Given::new(text, origin.clone())));
+    }
+    layer
+}
+
+/// The environment as text. Variables of other programs need not be UTF-8.
+fn texts(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Env {
+    let mut texts = BTreeMap::new();
+    for (name, value) in env {
+        let Some(name) = name.to_str() else { continue };
+        match value.to_str() {
+            Some(value) => {
+                texts.insert(name.to_owned(), value.to_owned());
+            }
+            None if name.starts_with("TOLLGATE_") => {
+                faults.push(Fault::new(format!("environment: {name}"), "is not UTF-8 text"));
+            }
+            None => {}
+        }
+    }
+    Env(texts)
+}
+
+fn own_env(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>) -> Layer {
+    let mut layer = Layer::default();
+    for (name, value) in env.0.iter().filter(|(name, _)| name.starts_with("TOLLGATE_")) {
+        if name == "TOLLGATE_CONFIG" {
+            continue;
+        }
+        let Some(setting) = table.iter().find(|setting| setting.env() == *name) else {
+            let known = table.iter().map(|setting| setting.env()).chain(["TOLLGATE_CONFIG".to_owned()]);
+            faults.push(Fault::unknown(format!("environment: {name}"), name, known));
+            continue;
+        };
+        match setting.kind {
+            Kind::Many => {
+                let parts = value.split(':').filter(|part| !part.is_empty());
+                layer.set(setting, parts.map(|part| Given::env(part, name)));
+            }
+            Kind::One | Kind::Switch | Kind::Secret => layer.set(setting, [Given::env(value, name)]),
+        }
+    }
+    layer
+}
+
+fn read_file(path: &Path, table: &[&'static Setting], faults: &mut Vec<Fault>) -> Layer {
+    match std::fs::read_to_string(path) {
+        Ok(text) => file::read(path, &text, table, faults),
+        Err(error) => {
+            faults.push(Fault::new(path.display(), format!("cannot be read: {error}")));
+            Layer::default()
+        }
+    }
+}

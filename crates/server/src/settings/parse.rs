@@ -1,0 +1,252 @@
+//! Parsers of single values. Each error says what is wrong and what was expected, as in
+//! `invalid duration "5 fortnights": expected something like 500ms, 5s or 1h30m`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a surface listens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// `host:port`; port 0 lets the system choose. The host is a number or a name that resolves to one.
+    At(String),
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// `host:port` or `off`.
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+    if text.eq_ignore_ascii_case("off") {
+        return Ok(Listen::Off);
+    }
+    let usable = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let bracketed = host.starts_with('[') && host.ends_with(']');
+        !host.is_empty() && (bracketed || !host.contains(':')) && port.parse::<u16>().is_ok()
+    });
+    match usable {
+        true => Ok(Listen::At(text.to_owned())),
+        false => Err(format!("invalid address {text:?}: expected host:port, such as 127.0.0.1:8081, or off")),
+    }
+}
+
+/// `true` or `false`, also as `1`/`0`, `yes`/`no`, `on`/`off`, in any case.
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" | "yes" | "on" => Ok(true),
+        "false" | "f" | "0" | "no" | "off" => Ok(false),
+        _ => Err(format!("invalid switch {text:?}: expected true or false")),
+    }
+}
+
+/// A duration such as `500ms`, `5s`, `1h30m` or `0`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let zero = (text == "0").then_some(Duration::ZERO);
+    zero.or_else(|| tollgate_human_text::parse_duration(text))
+        .ok_or_else(|| format!("invalid duration {text:?}: expected something like 500ms, 5s or 1h30m"))
+}
+
+/// A size such as `512MiB`, `1G` or `1048576`; `k`, `M`, `G` and `KiB`, `MiB`, `GiB` are powers of 1024, `kB`, `MB`,
+/// `GB` of 1000.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = split_digits(text);
+    let scale: Option<u64> = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1),
+        "k" | "ki" | "kib" => Some(1 << 10),
+        "m" | "mi" | "mib" => Some(1 << 20),
+        "g" | "gi" | "gib" => Some(1 << 30),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "gb" => Some(1_000_000_000),
+        _ => None,
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .zip(scale)
+        .and_then(|(number, scale)| number.checked_mul(scale))
+        .ok_or_else(|| format!("invalid size {text:?}: expected something like 512MiB or 2GiB"))
+}
+
+/// `bytes` as people write them: `1GiB`, `512MiB`, `1000B`.
+#[must_use]
+pub(crate) fn in_bytes(bytes: u64) -> String {
+    let whole = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let fits = whole.into_iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    fits.map_or_else(|| format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
+/// A whole number from `min` to `max`.
+pub(crate) fn number<N: TryFrom<u64>>(text: &str, min: u64, max: u64) -> Result<N, String> {
+    let number = text.parse::<u64>().ok().filter(|number| (min..=max).contains(number));
+    let number = number.and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| format!("invalid number {text:?}: expected a whole number from {min} to {max}"))
+}
+
+/// A share from 0 to 1.
+pub(crate) fn ratio(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err(format!("invalid share {text:?}: expected a number from 0 to 1, such as 0.8")),
+    }
+}
+
+/// `allow`, `deny` or `local`.
+pub(crate) fn on_store_failure(text: &str) -> Result<tollgate_limiter::OnStoreFailure, String> {
+    use tollgate_limiter::OnStoreFailure;
+    match text.to_ascii_lowercase().as_str() {
+        "allow" => Ok(OnStoreFailure::Allow),
+        "deny" => Ok(OnStoreFailure::Deny),
+        "local" => Ok(OnStoreFailure::Local),
+        _ => Err(format!("unknown answer {text:?}: expected allow, deny or local")),
+    }
+}
+
+/// Where an OpenTelemetry collector accepts OTLP over gRPC.
+pub(crate) fn collector(text: &str) -> Result<String, String> {
+    let uri = text.parse::<http::Uri>().ok();
+    match uri
+        .filter(|uri| uri.scheme_str() == Some("http") && uri.host().is_some_and(|host| !host.is_empty()))
+    {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(format!(
+            "invalid collector {text:?}: expected http://host:4317 (without TLS, so a collector nearby)"
+        )),
+    }
+}
+
+/// The name of a response header.
+pub(crate) fn header_name(text: &str) -> Result<String, String> {
+    match http::header::HeaderName::from_bytes(text.as_bytes()) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(format!("invalid header name {text:?}: expected letters, digits and dashes")),
+    }
+}
+
+/// A log level; `warning`, `fatal` and `panic` are accepted too, as envoyproxy/ratelimit writes them.
+pub(crate) fn log_level(text: &str) -> Result<tracing::level_filters::LevelFilter, String> {
+    use tracing::level_filters::LevelFilter;
+    match text.to_ascii_lowercase().as_str() {
+        "off" => Ok(LevelFilter::OFF),
+        "error" | "fatal" | "panic" => Ok(LevelFilter::ERROR),
+        "warn" | "warning" => Ok(LevelFilter::WARN),
+        "info" => Ok(LevelFilter::INFO),
+        "debug" => Ok(LevelFilter::DEBUG),
+        "trace" => Ok(LevelFilter::TRACE),
+        _ => Err(format!("unknown level {text:?}: expected off, error, warn, info, debug or trace")),
+    }
+}
+
+/// `text` or `json`.
+pub(crate) fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("unknown log format {text:?}: expected text or json")),
+    }
+}
+
+/// Any text.
+pub(crate) fn any(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
+}
+
+/// A path, which need not exist.
+pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
+    Ok(PathBuf::from(text))
+}
+
+/// Names separated by commas, such as `grpc,http`.
+pub(crate) fn names(text: &str) -> Result<Vec<String>, String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// From 1 KiB to 64 MiB, so that sixteen times that is still a number of bytes.
+pub(crate) fn body(text: &str) -> Result<usize, String> {
+    match usize::try_from(bytes(text)?) {
+        Ok(bytes) if (1 << 10..=64 << 20).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("invalid size {text:?}: expected 1KiB to 64MiB")),
+    }
+}
+
+/// A duration above zero, since within no time nothing could succeed.
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("invalid duration 0: expected a longer one, such as 10s".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_parsed_as_people_and_envoyproxy_ratelimit_write_them() {
+        for (text, want_ms) in [
+            ("0", Some(0)),
+            ("500ms", Some(500)),
+            ("5s", Some(5_000)),
+            ("1h30m", Some(5_400_000)),
+            ("24h", Some(86_400_000)),
+            ("1d", Some(86_400_000)),
+            ("5", None),
+            ("", None),
+            ("s", None),
+            ("-1s", None),
+            ("1s2", None),
+            ("99999999999999h", None),
+        ] {
+            assert_eq!(duration(text).ok(), want_ms.map(Duration::from_millis), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_parsed_in_both_kinds_of_units() {
+        for (text, want) in [
+            ("0", Some(0)),
+            ("1048576", Some(1 << 20)),
+            ("512MiB", Some(512 << 20)),
+            ("2 GiB", Some(2 << 30)),
+            ("1G", Some(1 << 30)),
+            ("1GB", Some(1_000_000_000)),
+            ("1.5G", None),
+            ("lots", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615k", None),
+        ] {
+            assert_eq!(bytes(text).ok(), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_host_and_port_or_off() {
+        for (text, usable) in [
+            ("127.0.0.1:0", true),
+            ("localhost:8081", true),
+            ("[::1]:8081", true),
+            ("off", true),
+            ("8081", false),
+            (":8081", false),
+            ("::1:8081", false),
+            ("127.0.0.1:99999", false),
+            ("127.0.0.1", false),
+        ] {
+            assert_eq!(listen(text).is_ok(), usable, "{text:?}");
+        }
+    }
+}

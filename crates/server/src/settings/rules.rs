@@ -1,0 +1,48 @@
+//! Which rules are loaded.
+
+use std::path::PathBuf;
+
+use super::layers::Layers;
+use super::parse;
+use super::row::Heading::Rules;
+use super::row::{OptionalRow, Row, rows};
+
+rows! {
+    /// The rows of this file.
+    ROWS:
+    PATHS: OptionalRow<PathBuf> = OptionalRow::many("rules", "PATH", parse::path)
+        .envoy_compat(&["RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY"])
+        .help(Rules, "Folder or file of rules; may be given more than once. Changes apply within a second, without a \
+                      restart");
+    MERGE_DOMAINS: Row<bool> = Row::switch("merge-domains")
+        .envoy_compat(&["MERGE_DOMAIN_CONFIG"])
+        .help(Rules, "Allow several files to contain rules of one domain");
+    START_ANYWAY: Row<bool> = Row::switch("start-anyway")
+        .envoy_compat(&["FORCE_START_WITHOUT_INITIAL_CONFIG"])
+        .help(Rules, "Start even if rules are missing or invalid: not ready, and calls fail, until they are valid");
+}
+
+/// Which rules are loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleSettings {
+    /// Folders and files.
+    pub paths: Vec<PathBuf>,
+    /// Several files may contain rules of one domain.
+    pub merge_domains: bool,
+    /// Start even without valid rules.
+    pub start_anyway: bool,
+}
+
+impl RuleSettings {
+    pub(super) fn read(layers: &mut Layers) -> Self {
+        let settings = Self {
+            paths: layers.all(&PATHS),
+            merge_domains: layers.one(&MERGE_DOMAINS),
+            start_anyway: layers.one(&START_ANYWAY),
+        };
+        if settings.paths.is_empty() {
+            layers.conflict("no rules given; add --rules FOLDER");
+        }
+        settings
+    }
+}

@@ -1,0 +1,64 @@
+//! What all surfaces have in common: threads, connections, sizes, timeouts, the end.
+
+use std::time::Duration;
+
+use super::layers::Layers;
+use super::parse;
+use super::row::Heading::{Listen, Process};
+use super::row::{OptionalRow, Row, rows};
+
+rows! {
+    /// The rows of this file.
+    ROWS:
+    WORKERS: OptionalRow<usize> = OptionalRow::new("workers", "N", |text| parse::number(text, 1, 1024))
+        .help(Listen, "Worker threads, each with its own socket on every address [default: one per core]");
+    MAX_CONNECTIONS: Row<usize> =
+        Row::new("max-connections", "N", "20000", |text| parse::number(text, 1, 10_000_000))
+            .help(Listen, "Maximum concurrent connections per address; further ones are closed at once");
+    BACKLOG: Row<u32> = Row::new("backlog", "N", "4096", |text| parse::number(text, 1, 1 << 20))
+        .help(Listen, "Connections waiting to be accepted, per worker and address; the system caps this too \
+                       (net.core.somaxconn)");
+    MAX_BODY: Row<usize> = Row::new("max-body", "BYTES", "64KiB", parse::body)
+        .help(Listen, "Maximum size of a request body over HTTP and of an argument over the Redis protocol; a batch over \
+                       HTTP may be sixteen times as large");
+    REQUEST_TIMEOUT: Row<Duration> = Row::new("request-timeout", "DURATION", "10s", parse::timeout)
+        .help(Listen, "Time that a client has to send a header, a body or a command over HTTP and the Redis protocol, and \
+                       to read a reply of the latter");
+    DRAIN_DELAY: Row<Duration> = Row::new("drain-delay", "DURATION", "5s", parse::duration)
+        .help(Process, "After SIGTERM: how long requests are still accepted while /readyz already fails");
+    DRAIN_TIMEOUT: Row<Duration> = Row::new("drain-timeout", "DURATION", "30s", parse::duration)
+        .help(Process, "After the delay: grace period for in-flight requests");
+}
+
+/// What all surfaces have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// Worker threads.
+    pub workers: usize,
+    /// Maximum concurrent connections of each surface.
+    pub max_connections: usize,
+    /// Connections that the system keeps until they are accepted, per worker and surface.
+    pub backlog: u32,
+    /// Bytes of one request's body over HTTP, and of one argument over the Redis protocol.
+    pub max_body: usize,
+    /// From the first byte of a header, a body or a command to its last.
+    pub request_timeout: Duration,
+    /// From the signal to the end of listening.
+    pub drain_delay: Duration,
+    /// From the end of listening to the end of requests.
+    pub drain_timeout: Duration,
+}
+
+impl Serving {
+    pub(super) fn read(layers: &mut Layers, cores: usize) -> Self {
+        Self {
+            workers: layers.maybe(&WORKERS).unwrap_or(cores),
+            max_connections: layers.one(&MAX_CONNECTIONS),
+            backlog: layers.one(&BACKLOG),
+            max_body: layers.one(&MAX_BODY),
+            request_timeout: layers.one(&REQUEST_TIMEOUT),
+            drain_delay: layers.one(&DRAIN_DELAY),
+            drain_timeout: layers.one(&DRAIN_TIMEOUT),
+        }
+    }
+}

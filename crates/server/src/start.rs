@@ -1,0 +1,89 @@
+//! What a server consists of before it listens: rules, store, limiter, and the source of rules that it follows.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tollgate_clock::SystemClock;
+use tollgate_core::Clock;
+use tollgate_limiter::Limiter;
+use tollgate_limiter::follow::follow;
+use tollgate_limiter::observe::StoreFigures;
+use tollgate_policy::Policy;
+use tollgate_rule_files::{FileSource, Options, RuleSet, WatchSettings};
+use tollgate_store_memcache::MemcacheStore;
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
+use tollgate_store_redis::RedisStore;
+use tollgate_store_routed::RoutedStore;
+
+use crate::any_store::{AnyStore, NodeLimiter};
+use crate::node::{Node, NodeRules};
+use crate::settings::{Settings, StoreKind};
+
+/// Why there is no node.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// The store cannot be used as it is configured.
+    #[error("{0}")]
+    Store(String),
+    /// The system gives no thread.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The rules of `paths`, or their errors, one per line.
+pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, String> {
+    let rules = tollgate_rule_files::load(paths, options).map_err(|error| error.to_string())?;
+    if rules.policy.domains().is_empty() {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let paths = paths.join(", ");
+        return Err(format!("{paths}: no rule file found; only *.yaml, *.yml and *.json are read"));
+    }
+    Ok(rules)
+}
+
+/// A node that decides by `rules`, if there are any, and reloads them by `options` when their files change.
+pub(crate) fn node(
+    rules: Option<RuleSet>,
+    options: Options,
+    settings: &Settings,
+) -> Result<Arc<Node>, StartError> {
+    let loaded = rules.as_ref().map(|rules| rules.revision.clone());
+    let policy = rules.map_or_else(Policy::empty, |rules| rules.policy);
+    let limiter = Arc::new(limiter(policy, settings).map_err(StartError::Store)?);
+    watch_memory(&limiter);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let watched = WatchSettings { loaded, ..WatchSettings::new(settings.rules.paths.clone(), options) };
+    let (source, files) = FileSource::watch(watched);
+    let follower = follow(source, Arc::clone(&limiter), Arc::clone(&clock))?;
+    let rules = NodeRules { files, follower };
+    Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs_store)))
+}
+
+/// A limiter with the configured store, and with memory of its own beside a shared one.
+fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, String> {
+    let store = &settings.store;
+    let memory = MemoryStore::new(MemoryConfig { max_bytes: store.memory_max, ..MemoryConfig::default() });
+    let of = |store| Limiter::new(policy, store, settings.decisions.limiter.clone());
+    Ok(match &store.kind {
+        StoreKind::Memory => of(AnyStore::Memory(memory)),
+        StoreKind::Redis(config) => {
+            let store = RedisStore::new((**config).clone()).map_err(|error| error.to_string())?;
+            of(AnyStore::Redis(RoutedStore::new(store, memory)))
+        }
+        StoreKind::Memcache(config) => {
+            let nodes = store.nodes;
+            let store = MemcacheStore::new((**config).clone()).map_err(|error| error.to_string())?;
+            of(AnyStore::Memcache { store: RoutedStore::new(store, memory), nodes })
+        }
+    })
+}
+
+/// Shows the table in this process's memory in the limiter's metrics.
+fn watch_memory(limiter: &Arc<NodeLimiter>) {
+    let watched = Arc::downgrade(limiter);
+    limiter.metrics().watch_store("memory", move || {
+        let stats = watched.upgrade().map(|limiter| limiter.store().memory().stats()).unwrap_or_default();
+        StoreFigures::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
+    });
+}

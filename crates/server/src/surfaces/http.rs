@@ -1,0 +1,176 @@
+//! The HTTP API.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use serde_json::json;
+use tollgate_envoy_rls::Limits;
+use tollgate_headers::{Style, UnknownStyle};
+use tollgate_http_api::{HttpApi, HttpSettings as ApiSettings, Node, Token};
+use tollgate_policy::Policy;
+
+use super::grpc;
+use crate::acceptor::Acceptor;
+use crate::any_store::AnyStore;
+use crate::example;
+use crate::family::Family;
+use crate::settings::layers::Layers;
+use crate::settings::parse::{self, Listen};
+use crate::settings::row::Heading::{Answers, Guard, Listen as Where};
+use crate::settings::row::{OptionalRow, Row, rows};
+use crate::settings::secret::{Secret, secret_file};
+use crate::shell;
+use crate::surface::{Kind, Mount, Mounted, Process};
+
+rows! {
+    /// The rows of this surface.
+    ROWS:
+    LISTEN: Row<Listen> = Row::new("http", "ADDR", "127.0.0.1:8080", parse::listen)
+        .envoy_compat(&["HOST", "PORT"])
+        .help(Where, "Address of /v1/check, /json, /healthz, /readyz, /metrics and more; port 0 picks a free one, `off` \
+                      disables it");
+    MAX_BATCH: Row<usize> = Row::new("max-batch", "N", "1000", |text| parse::number(text, 1, 100_000))
+        .help(Where, "Maximum requests of one batch over HTTP");
+    IDLE_TIMEOUT: Row<Duration> = Row::new("idle-timeout", "DURATION", "75s", parse::timeout)
+        .help(Where, "An HTTP connection without a request for this long is closed");
+    ADMIN_TOKEN: OptionalRow<Secret> = OptionalRow::secret("admin-token")
+        .help(Guard, "Required by /v1/keys, /v1/rules and /debug as `Authorization: Bearer …`; without it, they work on \
+                      loopback only");
+    ADMIN_TOKEN_FILE: OptionalRow<Secret> = OptionalRow::new("admin-token-file", "FILE", secret_file)
+        .help(Guard, "File whose only line is the admin token, which /v1/keys, /v1/rules and /debug require; \
+                      TOLLGATE_ADMIN_TOKEN sets it directly");
+    HEADERS: Row<Style> = Row::new("headers", "STYLE", "legacy", style)
+        .help(Answers, "Header fields that report limits to HTTP clients: `off`, `legacy` (X-RateLimit-…), `draft-03`, \
+                        `draft-07` or `draft-11` (RateLimit of the IETF), or both as `legacy,draft-11`");
+}
+
+pub(crate) static KIND: Kind =
+    Kind { listen: &LISTEN, rows: ROWS, read: |layers| Arc::new(HttpSettings::read(layers)) };
+
+fn style(text: &str) -> Result<Style, String> {
+    text.parse().map_err(|error: UnknownStyle| error.to_string())
+}
+
+/// Settings of the HTTP surface.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpSettings {
+    /// Requests of one batch.
+    pub max_batch: usize,
+    /// A connection without a request for this long is closed.
+    pub idle_timeout: Duration,
+    /// Required by the routes for operators.
+    pub admin_token: Option<Secret>,
+    /// Header fields that report limits.
+    pub headers: Style,
+}
+
+impl HttpSettings {
+    fn read(layers: &mut Layers) -> Self {
+        Self {
+            max_batch: layers.one(&MAX_BATCH),
+            idle_timeout: layers.one(&IDLE_TIMEOUT),
+            admin_token: layers.either(&ADMIN_TOKEN, &ADMIN_TOKEN_FILE),
+            headers: layers.one(&HEADERS),
+        }
+    }
+
+    fn of_api(&self, process: &Process<'_>) -> ApiSettings {
+        let serving = process.serving;
+        ApiSettings {
+            style: self.headers,
+            admin_token: self.admin_token.as_ref().and_then(|secret| Token::new(secret.reveal())),
+            is_loopback: process.address.is_some_and(|address| address.ip().is_loopback()),
+            max_body_bytes: serving.max_body,
+            max_batch_bytes: serving.max_body * 16,
+            max_batch: self.max_batch,
+            header_timeout: serving.request_timeout,
+            body_timeout: serving.request_timeout,
+            idle_timeout: self.idle_timeout,
+            ..ApiSettings::default()
+        }
+    }
+}
+
+impl Mount for HttpSettings {
+    fn mount(&self, process: &Process<'_>) -> Mounted {
+        let api = |_| {
+            let (limiter, clock) = (Arc::clone(&process.node.limiter), Arc::clone(&process.node.clock));
+            let node = Arc::clone(process.node) as Arc<dyn Node>;
+            let envoy = grpc::service(process, Limits::default()).over_http();
+            Arc::new(HttpApi::new(limiter, clock, node, Arc::new(envoy), self.of_api(process)))
+        };
+        let apis: Vec<Arc<Api>> = (0..process.serving.workers).map(api).collect();
+        let acceptors = apis.iter().map(|api| Acceptor::of(Arc::clone(api))).collect();
+        Mounted { acceptors, metrics: Some(Box::new(Metrics(apis))) }
+    }
+
+    fn alpn(&self) -> &'static [&'static str] {
+        &["http/1.1"]
+    }
+
+    fn unprotected(&self) -> Option<&'static str> {
+        self.admin_token.is_none().then_some(
+            "without an admin token, so /v1/keys, /v1/rules and /debug are disabled (set TOLLGATE_ADMIN_TOKEN)",
+        )
+    }
+
+    fn try_command(&self, address: SocketAddr, has_tls: bool, policy: &Policy) -> Option<String> {
+        let address = reachable(address);
+        // The certificate is for a host name, not for this address.
+        let curl =
+            if has_tls { format!("curl -sk https://{address}") } else { format!("curl -s http://{address}") };
+        let Some((domain, descriptor)) = example::of(policy) else { return Some(format!("{curl}/readyz")) };
+        let entries: Vec<_> =
+            descriptor.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
+        // Not by serde_json, so that the domain comes first.
+        let body = format!(r#"{{"domain":{},"descriptors":{}}}"#, json!(domain.name()), json!([entries]));
+        Some(format!("{curl}/v1/check -d {}", shell::quote(&body)))
+    }
+}
+
+type Api = HttpApi<AnyStore>;
+
+/// Metrics of all workers.
+#[derive(Debug)]
+struct Metrics(Vec<Arc<Api>>);
+
+impl Collector for Metrics {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let buffered = self.0.iter().map(|api| api.buffered_bytes() as u64).sum();
+        let help = "Bytes of partially received bodies over HTTP";
+        Family::gauge("tollgate_http_buffered_bytes", help).write(&mut to, buffered)
+    }
+}
+
+/// An unspecified address cannot be connected to everywhere; loopback can.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_to_try_has_an_address_that_can_be_reached() {
+        for (listening, want) in [
+            ("0.0.0.0:80", "127.0.0.1:80"),
+            ("[::]:80", "[::1]:80"),
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("192.0.2.7:80", "192.0.2.7:80"),
+        ] {
+            let listening: SocketAddr = listening.parse().expect("an address");
+            assert_eq!(reachable(listening).to_string(), want);
+        }
+    }
+}

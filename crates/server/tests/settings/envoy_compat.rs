@@ -1,0 +1,186 @@
+//! What the environment of envoyproxy/ratelimit means here, and which names are only remarked on.
+
+use super::*;
+
+#[test]
+fn the_environment_of_envoyproxy_ratelimit_is_read() {
+    let env = [
+        ("GRPC_HOST", "127.0.0.1"),
+        ("GRPC_PORT", "9081"),
+        ("HOST", "::1"),
+        ("PORT", "9080"),
+        ("RUNTIME_ROOT", "/data/ratelimit"),
+        ("RUNTIME_SUBDIRECTORY", "current"),
+        ("RUNTIME_APPDIRECTORY", "limits"),
+        ("RUNTIME_WATCH_ROOT", "false"),
+        ("RUNTIME_IGNOREDOTFILES", "true"),
+        ("MERGE_DOMAIN_CONFIG", "1"),
+        ("SHADOW_MODE", "TRUE"),
+        ("QUOTA_MODE", "t"),
+        ("LIMIT_RESPONSE_HEADERS_ENABLED", "true"),
+        ("LIMIT_RESET_HEADER", "X-Reset"),
+        ("RESPONSE_DYNAMIC_METADATA", "true"),
+        ("NEAR_LIMIT_RATIO", "0.9"),
+        ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
+        ("GRPC_MAX_CONNECTION_AGE", "1h0m0s"),
+        ("LOG_LEVEL", "WARN"),
+        ("LOG_FORMAT", "json"),
+        ("USE_STATSD", "false"),
+    ];
+    let settings = read(&[], &env, None).expect("no fault");
+    assert_eq!(listen(&settings, "grpc"), &at("127.0.0.1:9081"));
+    assert_eq!(listen(&settings, "http"), &at("[::1]:9080"));
+    assert_eq!(settings.rules.paths, [PathBuf::from("/data/ratelimit/current/limits")]);
+    assert!(settings.rules.merge_domains && settings.rules.start_anyway);
+    assert!(
+        settings.decisions.limiter.shadow_mode
+            && settings.decisions.limiter.quota_mode
+            && settings.decisions.replies.dynamic_metadata
+    );
+    let headers = settings.decisions.replies.headers.as_ref().expect("wanted");
+    assert_eq!((headers.limit.as_str(), headers.reset.as_str()), ("RateLimit-Limit", "X-Reset"));
+    assert!((settings.decisions.limiter.near_limit_ratio - 0.9).abs() < 1e-9);
+    assert_eq!(of::<GrpcSettings>(&settings, "grpc").max_connection_age, Some(Duration::from_secs(3600)));
+    assert_eq!(settings.telemetry.log_level, tracing::level_filters::LevelFilter::WARN);
+    assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+    assert!(
+        settings.envoy_compat_names.contains(&"GRPC_HOST, GRPC_PORT".to_owned()),
+        "{:?}",
+        settings.envoy_compat_names
+    );
+}
+
+#[test]
+fn addresses_are_what_envoyproxy_ratelimit_would_listen_on() {
+    for (env, want) in [
+        (&[("PORT", "80")][..], "0.0.0.0:80"),
+        (&[("HOST", "127.0.0.1")], "127.0.0.1:8080"),
+        (&[("HOST", "my-laptop")], "127.0.0.1:8080"), // a shell's name for the machine, not an address
+        (&[("HOST", "localhost"), ("PORT", "80")], "localhost:80"),
+        (&[("HOST", ""), ("PORT", "")], "127.0.0.1:8080"),
+        (&[], "127.0.0.1:8080"),
+    ] {
+        assert_eq!(listen(&read_with_rules(&[], env, None), "http"), &at(want), "{env:?}");
+    }
+}
+
+/// The settings of a shared store as a test compares them: servers, login, encryption.
+fn redis(settings: &Settings) -> String {
+    let StoreKind::Redis(config) = &settings.store.kind else { return format!("{:?}", settings.store.kind) };
+    let tls = if config.link.tls.is_some() { ", TLS" } else { "" };
+    let user = config.link.login.username.as_deref().unwrap_or("-");
+    let password = if config.link.login.password.is_some() { "***" } else { "-" };
+    format!("{}, {user}:{password}{tls}, {}", config.link.servers, config.prefix)
+}
+
+#[test]
+fn the_store_of_envoyproxy_ratelimit_is_the_store() {
+    for (env, want) in [
+        (&[][..], "Memory"),
+        (&[("BACKEND_TYPE", "memory"), ("REDIS_URL", "redis:6379")], "Memory"),
+        (&[("REDIS_SOCKET_TYPE", "tcp"), ("REDIS_URL", "redis:6379")], "redis:6379, -:-, tollgate:"),
+        (&[("REDIS_URL", "/run/redis.sock")], "/run/redis.sock, -:-, tollgate:"),
+        (
+            &[("REDIS_URL", "r:1"), ("REDIS_AUTH", "s3cret"), ("REDIS_TLS", "true")],
+            "r:1, -:***, TLS, tollgate:",
+        ),
+        (
+            &[("REDIS_URL", "r:1"), ("REDIS_AUTH", "ann:s3cret"), ("CACHE_KEY_PREFIX", "p_")],
+            "r:1, ann:***, p_",
+        ),
+        (
+            &[("REDIS_TYPE", "SENTINEL"), ("REDIS_URL", "mymaster,a:26379,b:26379")],
+            "mymaster of the sentinels a:26379,b:26379, -:-, tollgate:",
+        ),
+        (
+            &[("BACKEND_TYPE", "redis"), ("REDIS_TYPE", "cluster"), ("REDIS_URL", "a:7000,b:7000")],
+            "cluster a:7000,b:7000, -:-, tollgate:",
+        ),
+        (&[("REDIS_URL", "r:1"), ("TOLLGATE_STORE", "memory")], "Memory"),
+    ] {
+        let settings = read_with_rules(&[], env, None);
+        assert_eq!(redis(&settings), want, "{env:?}");
+        assert!(!format!("{settings:?}").contains("s3cret"), "{env:?}");
+    }
+    assert_eq!(
+        faults(read(&[("rules", "rules")], &[("BACKEND_TYPE", "redis")], None)),
+        ["environment: BACKEND_TYPE: needs REDIS_URL, such as 10.0.0.5:6379 or /run/redis.sock"]
+    );
+}
+
+#[test]
+fn a_password_on_the_command_line_gives_a_warning_and_one_beside_the_url_counts() {
+    let settings = read_with_rules(&[("store", "redis://:s3cret@r:1")], &[], None);
+    assert!(settings.notes[0].starts_with("store: the password is on the command line"), "{settings:?}");
+    let env = [("TOLLGATE_STORE", "redis://old:secret@r:1"), ("TOLLGATE_STORE_PASSWORD", "s3cret")];
+    let settings = read_with_rules(&[("store-username", "new")], &env, None);
+    assert_eq!(redis(&settings), "r:1, new:***, tollgate:");
+    assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+}
+
+#[test]
+fn names_without_an_effect_are_reported() {
+    let env = [
+        ("REDIS_URL", "redis:6379"),
+        ("REDIS_PERSECOND", "true"),
+        ("REDIS_POOL_SIZE", "20"),
+        ("REDIS_PIPELINE_WINDOW", "75us"),
+    ];
+    assert_eq!(
+        read_with_rules(&[], &env, None).notes,
+        [
+            "REDIS_PERSECOND: no effect: all counters are kept in the store of REDIS_URL",
+            "REDIS_POOL_SIZE, REDIS_PIPELINE_WINDOW: no effect: calls that come together share a round trip, on one \
+             connection per worker",
+        ]
+    );
+    let unsafe_to_ignore = [
+        ("GRPC_SERVER_USE_TLS", "true"),
+        ("GRPC_SERVER_TLS_CERT", "cert.pem"),
+        ("GRPC_SERVER_TLS_KEY", "key.pem"),
+        ("GRPC_CLIENT_TLS_SAN", "envoy.internal"),
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+    ];
+    assert_eq!(
+        faults(read(&[("rules", "rules")], &unsafe_to_ignore, None)),
+        [
+            "environment: CONFIG_TYPE: rules are read from files only; set FILE",
+            "environment: GRPC_CLIENT_TLS_SAN: the signer of a client's certificate is verified, but not its names; \
+             unset it",
+        ]
+    );
+}
+
+#[test]
+fn tls_of_envoyproxy_ratelimit_is_for_grpc_only_and_only_when_its_switch_is_on() {
+    let files = [
+        ("GRPC_SERVER_TLS_CERT", "cert.pem"),
+        ("GRPC_SERVER_TLS_KEY", "key.pem"),
+        ("GRPC_CLIENT_TLS_CACERT", "ca.pem"),
+    ];
+    assert_eq!(read_with_rules(&[], &files, None).tls, TlsSettings::default());
+    let on = [("GRPC_SERVER_USE_TLS", "true")];
+    let settings = read_with_rules(&[], &files.into_iter().chain(on).collect::<Vec<_>>(), None);
+    let files = Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() });
+    assert_eq!(settings.tls, TlsSettings { files, surfaces: vec!["grpc"] });
+    assert_eq!(of::<GrpcSettings>(&settings, "grpc").client_ca, Some("ca.pem".into()));
+}
+
+#[test]
+fn traces_of_envoyproxy_ratelimit_go_to_a_collector_over_grpc() {
+    let on = ("TRACING_ENABLED", "true");
+    let grpc = ("TRACING_EXPORTER_PROTOCOL", "grpc");
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
+    for (env, want) in [
+        (&[endpoint][..], None),
+        (&[on, endpoint], None), // over HTTP, which is noted
+        (&[on, grpc], Some("http://localhost:4317")),
+        (&[on, grpc, endpoint], Some("http://collector:4317")),
+    ] {
+        let settings = read_with_rules(&[], env, None);
+        assert_eq!(settings.telemetry.otlp.as_deref(), want, "{env:?}");
+        assert_eq!(settings.notes.len(), usize::from(env == [on, endpoint]), "{:?}", settings.notes);
+    }
+    let settings = read_with_rules(&[], &[on, grpc, ("TRACING_SAMPLING_RATE", "0.25")], None);
+    assert!((settings.decisions.limiter.trace_ratio - 0.25).abs() < 1e-9);
+}
