@@ -24,7 +24,8 @@ memory_max: 2GiB
 response_headers: true
 ```
 
-This page is generated from the rows in `crates/server/src/settings` and `surfaces`; a test checks that both agree.
+This page is generated from the rows in `crates/server/src/settings` and `surfaces`; a test checks that both
+agree.
 ",
     );
     let mut heading = "";
