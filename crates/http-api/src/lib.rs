@@ -32,6 +32,6 @@ mod token;
 
 pub use api::{HttpApi, PeerJson};
 pub use explain::refusal_as_text;
-pub use node::{Node, NodeState, StoreView};
+pub use node::{Node, NodeState, StoreStatus, StoreView};
 pub use settings::HttpSettings;
 pub use token::Token;

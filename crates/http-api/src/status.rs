@@ -12,7 +12,7 @@ use crate::bodies::{
 use crate::decision::{self, millis, reset_millis};
 use crate::query::One;
 use crate::reserve::shown_time;
-use crate::{NodeState, StoreView};
+use crate::{NodeState, StoreStatus, StoreView};
 
 impl<S: Store> HttpApi<S> {
     /// Answers `/v1/keys`: looks with GET, forgets with DELETE.
@@ -82,12 +82,14 @@ fn counter(report: KeyReport) -> Counter {
 
 impl From<StoreView> for StoreState {
     fn from(store: StoreView) -> Self {
-        Self {
-            name: store.name,
-            state: store.state,
-            down_for_ms: store.down_for.map(millis),
-            why: store.why.as_deref().map(str::to_owned),
-        }
+        let state = store.status.name();
+        let (down_for, why) = match store.status {
+            StoreStatus::Trying => (None, None),
+            StoreStatus::Up { slow } => (None, slow),
+            StoreStatus::Down { duration, why } => (Some(duration), Some(why)),
+        };
+        let why = why.as_deref().map(str::to_owned);
+        Self { name: store.name, state, down_for_ms: down_for.map(millis), why }
     }
 }
 
