@@ -115,7 +115,7 @@ impl AnyStore {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
             Self::Redis(store) => {
                 let findings = store.shared().check().await.into_iter();
-                findings.filter(|it| it.severity == Severity::Refuse).map(|it| it.message).collect()
+                findings.filter(|it| it.severity == Severity::Reject).map(|it| it.message).collect()
             }
         }
     }

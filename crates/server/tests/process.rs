@@ -184,7 +184,7 @@ fn the_http_port_answers_each_path_by_its_method() {
             "shop.api_key: unit=YEAR requests_per_unit=2, shadow_mode: false, quota_mode: false",
         ),
         ("/", 200, "/openapi.json"),
-        ("/nothing", 404, "there is no /nothing"),
+        ("/nothing", 404, "unknown path /nothing"),
         ("/json", 405, "POST"),
     ] {
         let (got, body) = server.get(path);
