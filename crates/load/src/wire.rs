@@ -1,4 +1,4 @@
-//! A connection: the socket, TLS where it is wanted, and the bytes on their way in and out.
+//! A connection: the socket, TLS if wanted, and the bytes in both directions.
 
 use std::io;
 use std::pin::Pin;
@@ -51,7 +51,7 @@ impl Dialler {
     /// A new connection.
     ///
     /// # Errors
-    /// When nobody answers there, or the TLS handshake fails.
+    /// When the target does not accept connections, or the TLS handshake fails.
     pub(crate) async fn dial(&self) -> Result<Wire, RunError> {
         let dialled = tokio::time::timeout(self.patience, self.connect()).await;
         let dialled = dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
@@ -98,12 +98,12 @@ fn tls(plan: &Plan) -> Result<(TlsConnector, ServerName<'static>), RunError> {
 }
 
 impl Wire {
-    /// Says what the protocol says first.
+    /// Sends what the protocol begins with.
     pub(crate) fn open(&mut self, lane: &mut Lane) {
         lane.open(&mut self.output);
     }
 
-    /// Sends and reads as much as goes without waiting; ready when the lane has done all it had to.
+    /// Sends and reads as much as is possible without waiting; ready when the lane has done all of its work.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! The configured store as one type, so that everything above it is compiled once.
 //!
-//! A call to memory costs nothing extra. A call to a shared store allocates once beside its round trip; in return the
-//! future of a decision is only as large as memory needs it. Not here: what each store does.
+//! A call to memory costs nothing extra. A call to a shared store allocates once beside its round trip; in
+//! return the future of a decision is only as large as memory needs it. Not here: what each store does.
 
 use std::time::Duration;
 
@@ -107,8 +107,8 @@ impl AnyStore {
         }
     }
 
-    /// Why the store must not be used as it is configured, as far as it can be reached now. Takes no longer than connecting
-    /// to each of its servers once.
+    /// Why the store must not be used as it is configured, as far as it can be reached now. Takes no longer
+    /// than connecting to each of its servers once.
     pub(crate) async fn unusable_because(&self) -> Vec<String> {
         match self {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),

@@ -1,4 +1,4 @@
-//! What a shared store counts of its work, as metrics.
+//! Metrics of a shared store.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use tollgate_store_redis::{FLIGHT_EDGES, Figures};
 use crate::any_store::AnyStore;
 use crate::family::Family;
 
-/// Writes them, where the store is a shared one.
+/// Writes them, if the store is shared.
 pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &AnyStore) -> fmt::Result {
     let is_up = u64::from(store.is_up());
     let help = "1 while the store answers, else 0; of memory always 1";
@@ -80,8 +80,8 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
         ("silent", of.silent),
         ("refused", of.refused),
     ];
-    let help = "Requests without a decision: refused by an open breaker, by a full queue, not sent in time, sent and not \
-                answered in time, refused by the server";
+    let help = "Requests without a decision: rejected by an open breaker or a full queue, not sent in time, sent without a reply \
+                in time, rejected by the server";
     Family::counter("tollgate_store_failures", help).write_by(to, "reason", failures)?;
     let gauges = [
         ("tollgate_store_breakers_open", "Breakers that are open", of.breakers_open),

@@ -1,6 +1,7 @@
 //! Where counters are kept, and how a shared store is used.
 //!
-//! Not here: the form of URLs, and which numbers and files go together: the stores check that when they are created.
+//! Not here: the form of URLs, and which numbers and files go together: the stores check that when they are
+//! created.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -2,14 +2,14 @@
 
 use subtle::ConstantTimeEq;
 
-/// Longest token; longer ones are refused.
+/// Longest token; longer ones are rejected.
 const MAX: usize = 256;
 
-/// A secret that admin routes ask for. Its `Debug` does not show it.
+/// The secret of admin operations. Its `Debug` does not show it.
 ///
 /// # Example
 /// ```
-/// # use tollgate_http_api::Token;
+/// # use tollgate_http_kit::Token;
 /// let token = Token::new("correct horse battery staple").expect("not empty, not too long");
 /// assert!(token.is(b"correct horse battery staple"));
 /// assert!(!token.is(b"correct horse"));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_field_can_carry_is_no_token() {
+    fn a_secret_that_no_header_field_can_carry_is_rejected() {
         for secret in ["", " x", "x ", "a\nb", "schlüssel", &"x".repeat(257)] {
             assert!(Token::new(secret).is_none(), "{secret:?}");
         }
