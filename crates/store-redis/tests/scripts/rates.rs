@@ -281,7 +281,7 @@ fn every_rate_finds_the_permits_that_the_others_took() {
             let kind = match what {
                 0 => Kind::Charge(Cost(cost)),
                 1 => Kind::GiveBack(Cost(cost)),
-                2 => Kind::Hold(Cost(cost), Duration::ZERO),
+                2 => Kind::Reserve(Cost(cost), Duration::ZERO),
                 _ => Kind::Take(Cost(cost)),
             };
             let said = decision(&store, quota, kind, AHEAD);

@@ -2,6 +2,7 @@
 
 use tollgate_core::{Decision, RetryAfter};
 use tollgate_store::Inspection;
+use tollgate_store_redis::internals::Ask;
 
 use super::*;
 
@@ -132,7 +133,7 @@ fn together_goes_on_from_other_rates_too() {
     let asks = |bucket: &Quota, cells: &Quota| {
         [store.ask(b"a", bucket, Kind::Take(Cost(2))), store.ask(b"b", cells, Kind::Take(Cost(2)))]
     };
-    let left = |asks: &[crate::ask::Ask]| {
+    let left = |asks: &[Ask]| {
         let answers = store.run_together(asks, AHEAD).expect("answers");
         answers
             .iter()

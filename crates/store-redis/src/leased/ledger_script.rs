@@ -1,13 +1,13 @@
-//! The ledger's calls as one script call, and its replies read: `ledger.lua` repeats [`Ledger`](tollgate_lease::Ledger) on the server's
-//! clock, number by number. Not here: how a call reaches a server.
+//! Calls of a ledger as script calls, and their replies: `ledger.lua` repeats [`Ledger`](tollgate_lease::Ledger) on the
+//! server's clock, number by number. Not here: how a call reaches a server.
 
 use std::sync::LazyLock;
 
+use tollgate_lease::{LedgerCall, LedgerReply, Op, Terms};
 use tollgate_redis_link::Value;
 
-use crate::call::Call as ScriptCall;
+use crate::call::ScriptCall;
 use crate::script::Script;
-use tollgate_lease::{LedgerCall as Call, LedgerReply as Reply, Op, Terms};
 
 /// What every call runs.
 pub(crate) static SCRIPT: LazyLock<Script> =
@@ -18,24 +18,26 @@ pub(crate) const SUFFIX: &[u8] = b"|leased";
 
 /// What to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Job {
+pub enum LedgerJob {
     /// A call of the ledger.
-    Call(Call),
-    /// The key is forgotten; the reply tells how it stood.
+    Call(LedgerCall),
+    /// The key is forgotten; the reply is its account before that.
     Reset,
 }
 
-/// Why a reply is none of the ledger's. Nothing was changed.
+/// Why a reply is not the ledger's. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Odd {
+pub enum LedgerReplyError {
+    /// The key holds something else.
     #[error("holds what is not an account of leases; delete it or choose another prefix")]
     Foreign,
+    /// The reply is not one of the script's.
     #[error("has an unexpected answer: {0}")]
     Reply(String),
 }
 
-/// Terms as the script reads them: made once a quota.
-pub(crate) fn pack(terms: &Terms) -> Vec<u8> {
+/// Terms as the script reads them: made once per quota.
+pub fn pack(terms: &Terms) -> Vec<u8> {
     let first_hit = u64::from(terms.begins_with_first_hit());
     doubles(&[
         terms.interval(),
@@ -50,10 +52,10 @@ pub(crate) fn pack(terms: &Terms) -> Vec<u8> {
 }
 
 /// One script call. `now_us`: the caller's time, where it counts and not the server's.
-pub(crate) fn encode(key: Vec<u8>, terms: Vec<u8>, job: Job, now_us: Option<u64>) -> ScriptCall {
+pub fn encode(key: Vec<u8>, terms: Vec<u8>, job: LedgerJob, now_us: Option<u64>) -> ScriptCall {
     let (window_ends_us, numbers) = match job {
-        Job::Reset => (0, [5, 0, 0, 0, 0, 0, 0, 0]),
-        Job::Call(Call { op, window_ends_us }) => {
+        LedgerJob::Reset => (0, [5, 0, 0, 0, 0, 0, 0, 0]),
+        LedgerJob::Call(LedgerCall { op, window_ends_us }) => {
             let numbers = match op {
                 Op::Lease(it) => [0, it.node, it.seq, it.held, it.spent, it.want, it.need, it.least],
                 Op::Take { cost, times } => [1, cost, times, 0, 0, 0, 0, 0],
@@ -72,24 +74,24 @@ pub(crate) fn encode(key: Vec<u8>, terms: Vec<u8>, job: Job, now_us: Option<u64>
 }
 
 /// What the script answered.
-pub(crate) fn decode(value: &Value) -> Result<Reply, Odd> {
-    let odd = || Odd::Reply(format!("{value:?}").chars().take(200).collect());
-    let Value::Array(items) = value else { return Err(odd()) };
+pub fn decode(value: &Value) -> Result<LedgerReply, LedgerReplyError> {
+    let unexpected = || LedgerReplyError::Reply(format!("{value:?}").chars().take(200).collect());
+    let Value::Array(items) = value else { return Err(unexpected()) };
     let mut numbers = [0; 12];
     match items.as_slice() {
-        [Value::Int(-1)] => return Err(Odd::Foreign),
+        [Value::Int(-1)] => return Err(LedgerReplyError::Foreign),
         items if items.len() == numbers.len() => {
             for (number, item) in numbers.iter_mut().zip(items) {
-                let Value::Int(item) = item else { return Err(odd()) };
-                *number = u64::try_from(*item).map_err(|_| odd())?;
+                let Value::Int(item) = item else { return Err(unexpected()) };
+                *number = u64::try_from(*item).map_err(|_| unexpected())?;
             }
         }
-        _ => return Err(odd()),
+        _ => return Err(unexpected()),
     }
     let [now_us, rejected, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active, crowd] =
         numbers;
     let (rejected, renewed) = (rejected == 1, renewed == 1);
-    Ok(Reply {
+    Ok(LedgerReply {
         now_us,
         rejected,
         seq,
@@ -109,6 +111,3 @@ pub(crate) fn decode(value: &Value) -> Result<Reply, Odd> {
 fn doubles(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect()
 }
-
-#[cfg(test)]
-mod tests;

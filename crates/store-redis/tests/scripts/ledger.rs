@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
-use tollgate_testkit::redis::{Client, Options, Redis, Reply as Answer};
+use tollgate_lease::{LeaseRequest, Ledger, LedgerCall, LedgerReply, NodeEntry, Op, Terms};
+use tollgate_store_redis::internals::{LedgerJob, LedgerReplyError, ScriptCall, decode, encode, pack};
+use tollgate_testkit::redis::{Client, Options, Redis};
 
-use super::*;
-use tollgate_lease::{LeaseRequest as Request, Ledger, NodeEntry as Entry};
+use crate::direct::value;
 
 const KEY: &[u8] = b"tollgate:{shop|user=ann|minute}|leased";
 /// Far in the future, so that nothing expires meanwhile.
@@ -68,13 +69,13 @@ fn quotas() -> Vec<[Quota; 2]> {
 }
 
 /// The call that was drawn, beside what the ledger knows: mostly a plausible one, sometimes late, repeated or from nowhere.
-fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> Job {
+fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> LedgerJob {
     let [late, hoards, lies] = drawn.odds;
     let cost = drawn.size;
     let op = match drawn.op {
         0..=4 => {
             let node = (1 << 52) + drawn.node;
-            let none = Entry { seq: 0, held: 0, spent: 0, epoch: 0 };
+            let none = NodeEntry { seq: 0, held: 0, spent: 0, epoch: 0 };
             let known = ledger.entries.get(&node).copied().unwrap_or(none);
             let held = if hoards < 10 { known.held + 1 } else { known.held * u64::from(hoards) / 255 };
             let spends = if lies < 20 { drawn.size } else { (known.held - known.held.min(held)) * 2 / 3 };
@@ -82,29 +83,21 @@ fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> Job {
             let need = drawn.times.min(drawn.size);
             let least = if hoards % 3 == 0 { drawn.size } else { need.min(1) };
             let (want, spent) = (drawn.size, known.spent + spends);
-            Op::Lease(Request { node, seq, held, spent, want, need, least })
+            Op::Lease(LeaseRequest { node, seq, held, spent, want, need, least })
         }
         5 => Op::Take { cost, times: drawn.times },
         6 => Op::Try { cost, times: drawn.times },
         7 => Op::GiveBack { cost },
         8 if hoards < 128 => Op::Charge { cost },
         8 => Op::Peek,
-        _ if lies < 20 => return Job::Reset,
+        _ if lies < 20 => return LedgerJob::Reset,
         _ => Op::Take { cost: 1, times: 1 },
     };
     let window_ends_us = if late < 10 { now_us } else { (now_us / 1_000_000 + 1) * 1_000_000 };
-    Job::Call(Call { op, window_ends_us })
+    LedgerJob::Call(LedgerCall { op, window_ends_us })
 }
 
-fn value(answer: Answer) -> Value {
-    match answer {
-        Answer::Int(number) => Value::Int(number),
-        Answer::Array(items) => Value::Array(items.into_iter().map(value).collect()),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn run(client: &mut Client, call: &ScriptCall) -> Result<Reply, Odd> {
+fn run(client: &mut Client, call: &ScriptCall) -> Result<LedgerReply, LedgerReplyError> {
     let mut words = vec![b"EVAL".to_vec(), call.script.source().into(), b"1".to_vec()];
     words.extend(call.keys.iter().chain(&call.args).cloned());
     decode(&value(client.command(&words).expect("an answer")))
@@ -136,7 +129,7 @@ fn kept(client: &mut Client) -> Ledger {
                 };
             }
             (node, &[seq, held, spent, epoch]) => {
-                let entry = Entry { seq, held, spent, epoch };
+                let entry = NodeEntry { seq, held, spent, epoch };
                 ledger.entries.insert(node.parse().expect("a number"), entry);
             }
             other => panic!("{other:?}"),
@@ -155,9 +148,9 @@ fn both_agree(client: &mut Client, quotas: &[Quota; 2], drawn: &[Drawn]) -> Resu
         let job = call(drawn, &ledger, now_us);
         let got = run(client, &encode(KEY.to_vec(), pack(terms), job, Some(now_us)));
         let want = match job {
-            Job::Call(call) => ledger.apply(terms, call, now_us),
-            Job::Reset => {
-                let reply = ledger.apply(terms, Call { op: Op::Peek, window_ends_us: 0 }, now_us);
+            LedgerJob::Call(call) => ledger.apply(terms, call, now_us),
+            LedgerJob::Reset => {
+                let reply = ledger.apply(terms, LedgerCall { op: Op::Peek, window_ends_us: 0 }, now_us);
                 ledger = Ledger::default();
                 reply
             }
@@ -200,8 +193,8 @@ fn on_the_servers_clock_a_key_lives_as_long_as_it_matters() {
     let mut client = redis.client().expect("it answers");
     let quota = Quota::token_bucket(1_000, Duration::from_secs(1)).expect("a quota");
     let terms = Terms::of(&quota).expect("leased");
-    let request = Request { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1, least: 1 };
-    let lease = Job::Call(Call { op: Op::Lease(request), window_ends_us: 0 });
+    let request = LeaseRequest { node: 7, seq: 1, held: 0, spent: 0, want: 100, need: 1, least: 1 };
+    let lease = LedgerJob::Call(LedgerCall { op: Op::Lease(request), window_ends_us: 0 });
     let reply = run(&mut client, &encode(KEY.to_vec(), pack(&terms), lease, None)).expect("a reply");
     assert_eq!((reply.granted, reply.active), (100, 1));
     let expires_ms = client.command(&[b"PEXPIRETIME".as_slice(), KEY]).expect("an answer").int() as u64;
@@ -215,7 +208,7 @@ fn what_is_not_ours_is_named_and_left_alone() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let mut client = redis.client().expect("it answers");
     let quota = Quota::token_bucket(1_000, Duration::from_secs(1)).expect("a quota");
-    let peek = Job::Call(Call { op: Op::Take { cost: 1, times: 1 }, window_ends_us: 0 });
+    let peek = LedgerJob::Call(LedgerCall { op: Op::Take { cost: 1, times: 1 }, window_ends_us: 0 });
     let call = encode(KEY.to_vec(), pack(&Terms::of(&quota).expect("leased")), peek, None);
     for foreign in [
         &[b"SET".as_slice(), KEY, b"1"] as &[&[u8]],
@@ -225,7 +218,7 @@ fn what_is_not_ours_is_named_and_left_alone() {
         client.command(&[b"DEL".as_slice(), KEY]).expect("an answer");
         client.command(foreign).expect("an answer");
         let before = client.command(&[b"DUMP".as_slice(), KEY]).expect("an answer");
-        assert_eq!(run(&mut client, &call), Err(Odd::Foreign), "{foreign:?}");
+        assert_eq!(run(&mut client, &call), Err(LedgerReplyError::Foreign), "{foreign:?}");
         assert_eq!(client.command(&[b"DUMP".as_slice(), KEY]).expect("an answer"), before);
     }
 }

@@ -1,7 +1,5 @@
 //! What a key costs the server.
 
-use redis::Value;
-
 use super::*;
 
 const KEYS: u32 = 20_000;
@@ -9,8 +7,7 @@ const KEYS: u32 = 20_000;
 const MOST: f64 = 115.0;
 
 fn used_memory(store: &Direct) -> i64 {
-    let Value::BulkString(info) = store.command(&["INFO", "memory"]) else { panic!("no text") };
-    let info = String::from_utf8_lossy(&info).into_owned();
+    let info = store.command(&["INFO", "memory"]).text();
     let line = info.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("a line");
     line.trim().parse().expect("a number")
 }
@@ -21,7 +18,7 @@ fn a_long_list_costs_a_few_steps() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let store = store(&redis, StoreTime::Node);
     let quota = quota(1 << 20, HOUR, Algorithm::SlidingWindowLog { log_denied: false });
-    let key = String::from_utf8(store.key(b"k")).expect("text");
+    let key = store.text_key(b"k");
     let begins_ms = (AHEAD.as_nanos() / 1_000_000).to_string();
     let fill = "redis.call('RPUSH', KEYS[1], 'log 0 0 0') \
                 for i = 1, 100000 do redis.call('RPUSH', KEYS[1], string.format('%d 0 %d', ARGV[1] + i, i * 10)) end";
@@ -40,8 +37,7 @@ fn a_long_list_costs_a_few_steps() {
         panic!("a decision")
     };
     assert_eq!(later.remaining(), (1 << 20) - 1 - 100_000, "of the youngest 10,000 entries");
-    let Value::BulkString(stats) = store.command(&["INFO", "commandstats"]) else { panic!("no text") };
-    let stats = String::from_utf8_lossy(&stats).into_owned();
+    let stats = store.command(&["INFO", "commandstats"]).text();
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_lindex:calls=")).expect("a line");
     let steps: u32 = line.split(',').next().and_then(|steps| steps.parse().ok()).expect("a number");
     assert!(steps < 150, "{steps} steps");
@@ -71,7 +67,7 @@ fn a_key_of_one_word_costs_no_more_than_115_bytes_above_its_name() {
         let before = used_memory(&store);
         (0..KEYS).for_each(take);
         // While a table of the server grows it has two; each command moves a little from the old one.
-        let key = String::from_utf8(store.key(name(0).as_bytes())).expect("text");
+        let key = store.text_key(name(0).as_bytes());
         let look = "for i = 1, 50000 do redis.call('EXISTS', KEYS[1]) end";
         store.command(&["EVAL", look, "1", &key]);
         let length = store.key(name(0).as_bytes()).len() as f64;

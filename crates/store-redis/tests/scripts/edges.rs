@@ -1,23 +1,20 @@
 //! What random histories seldom meet: how long keys live, what is begun and given back at once, rates that change under way, slots.
 
-use redis::Value;
 use tollgate_core::{Holder, Slots};
+use tollgate_store_redis::internals::{
+    Ask, Next, Replied, ScriptCall, SlotAction, Swap, answers, argument, each as script, first, instant,
+    slot_call, slot_reply,
+};
 
 use super::*;
-use crate::ask::Ask;
-use crate::call::{self, Next, Replied};
-use crate::direct::own;
-use crate::script::Swap;
-use crate::slots::{self, What};
-use crate::translate::instant;
 
 fn expires_ns(store: &Direct, key: &str) -> u64 {
-    let Value::Int(ms) = store.command(&["PEXPIRETIME", key]) else { panic!("no number") };
+    let ms = store.command(&["PEXPIRETIME", key]).int();
     u64::try_from(ms).map_or(0, |ms| ms.saturating_mul(1_000_000))
 }
 
 fn name(store: &Direct) -> String {
-    String::from_utf8(store.key(b"k")).expect("text")
+    store.text_key(b"k")
 }
 
 /// Law: a key lives as long as it says anything. (That it lives not much longer is seen in `server_time`.)
@@ -79,7 +76,7 @@ fn a_list_holds_what_counts_and_no_more() {
         for nth in (0..60).filter(|_| is_list) {
             let now = AHEAD + Duration::from_millis(250) * nth;
             store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
-            let Value::Int(length) = store.command(&["LLEN", &name(&store)]) else { panic!("a length") };
+            let length = store.command(&["LLEN", &name(&store)]).int();
             assert!(length <= 8, "{length} after {nth} takes: {:?}", quota.algorithm());
         }
     }
@@ -166,21 +163,15 @@ fn slots_are_kept_until_the_last_of_them_lapses() {
     let store = store(&redis, StoreTime::Store);
     for (holder, ttl_s) in [(1, 100), (2, 900), (3, 300)] {
         let slots = Slots::new(3, Duration::from_secs(ttl_s)).expect("slots");
-        let call =
-            slots::call(store.key(b"k"), &slots, Holder(holder), What::Acquire, AHEAD, StoreTime::Store);
-        let said: Value = store.with(|connection| {
-            let mut eval = redis::cmd("EVAL");
-            eval.arg(call.script.source()).arg(1).arg(&call.keys).arg(&call.args);
-            eval.query(connection).expect("an answer")
-        });
-        assert!(slots::said(&own(said.clone())).is_some_and(|said| said.done), "{said:?}");
+        let (key, holder) = (store.key(b"k"), Holder(holder));
+        let call = slot_call(key, &slots, holder, SlotAction::Acquire, AHEAD, StoreTime::Store);
+        let reply = store.eval(&call);
+        assert!(slot_reply(&reply).is_some_and(|reply| reply.done), "{reply:?}");
         let key = String::from_utf8_lossy(&call.keys[0]).into_owned();
-        let Value::Array(last) = store.command(&["ZRANGE", &key, "-1", "-1", "WITHSCORES"]) else {
-            panic!("a list")
-        };
-        let Some(Value::BulkString(score)) = last.last() else { panic!("{last:?}") };
-        let lapses_us: f64 = String::from_utf8_lossy(score).parse().expect("a number");
-        assert!(expires_ns(&store, &key) >= lapses_us as u64 * 1_000, "{lapses_us} of {said:?}");
+        let last = store.command(&["ZRANGE", &key, "-1", "-1", "WITHSCORES"]);
+        let score = last.array().last().expect("a score").text();
+        let lapses_us: f64 = score.parse().expect("a number");
+        assert!(expires_ns(&store, &key) >= lapses_us as u64 * 1_000, "{lapses_us} of {reply:?}");
     }
 }
 
@@ -205,22 +196,14 @@ fn only_what_counts_alike_on_one_key_shares_a_call() {
 /// What a call says to a caller who takes it to be `believed` when it is [`AHEAD`].
 fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
     let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
-    let (mut argument, mut out) = (Vec::new(), Vec::new());
-    call::argument(&mut argument, &asks, believed).expect("an argument");
-    let Next::Step(step, _) = call::first(&asks, believed, &mut out) else { panic!("a step") };
-    let reply: Value = store.with(|connection| {
-        let mut eval = redis::cmd("EVAL");
-        eval.arg(crate::script::each(step, Swap::None).source())
-            .arg(1)
-            .arg(&asks[0].key)
-            .arg(argument)
-            .arg(instant(AHEAD));
-        eval.query(connection).expect("an answer")
-    });
-    let reply = own(reply);
+    let (mut bytes, mut out) = (Vec::new(), Vec::new());
+    argument(&mut bytes, &asks, believed).expect("an argument");
+    let Next::Step(step, _) = first(&asks, believed, &mut out) else { panic!("a step") };
+    let (keys, args) = (vec![asks[0].key.clone()], vec![bytes, instant(AHEAD)]);
+    let reply = store.eval(&ScriptCall { script: script(step, Swap::None), keys, args });
     let replied = Replied::read(&reply).expect("a reply");
     let part = replied.part(0).expect("of a key");
-    call::answers(&asks, believed, StoreTime::Node, replied.at, &part, &mut out).expect("an answer")
+    answers(&asks, believed, StoreTime::Node, replied.at, &part, &mut out).expect("an answer")
 }
 
 /// A board that boots in 1970: spans of years, in cells of no whole ms, are more than a double counts to the ns.
@@ -248,7 +231,7 @@ fn a_caller_who_is_years_off_is_asked_for_the_right_cell() {
         let is_done = matches!(next, Next::Done);
         assert!(is_done || matches!(next, Next::Step(_, at) if at == AHEAD), "{next:?}");
         assert_eq!(is_done, is_right, "{believed:?}, {:?} in {:?}", quota.algorithm(), quota.period());
-        assert_eq!(store.command(&["EXISTS", &name(&store)]), Value::Int(i64::from(is_right)));
+        assert_eq!(store.command(&["EXISTS", &name(&store)]).int(), i64::from(is_right));
         // As if it had been right all the time.
         let model = ModelStore::default();
         if is_done {
@@ -278,10 +261,7 @@ fn a_list_that_has_counted_too_many_is_written_afresh() {
         let take = |cost| [store.ask(b"k", &quota, Kind::Take(Cost(cost)))];
         store.run(&take(2), AHEAD).expect("an answer");
         // As it would be after many years.
-        let Value::BulkString(head) = store.command(&["LINDEX", &name(&store), "0"]) else {
-            panic!("a head")
-        };
-        let head = String::from_utf8(head).expect("text");
+        let head = store.command(&["LINDEX", &name(&store), "0"]).text();
         let aged = head.strip_suffix(" 0").expect("none has left").to_owned() + " 4000000000000001";
         let at_ms = (AHEAD.as_nanos() / 1_000_000).to_string();
         store.command(&["LSET", &name(&store), "0", &aged]);
@@ -291,7 +271,7 @@ fn a_list_that_has_counted_too_many_is_written_afresh() {
         };
         assert_eq!((said.is_admitted(), said.remaining()), (true, 4), "{:?}", quota.algorithm());
         let last = store.command(&["LINDEX", &name(&store), "-1"]);
-        assert_eq!(last, Value::BulkString(format!("{at_ms} 0 5").into_bytes()));
+        assert_eq!(last.text(), format!("{at_ms} 0 5"));
         let asks = [take(5), take(1)].concat();
         store.run_together(&asks, AHEAD).expect("all or none");
         assert_eq!(store.command(&["LINDEX", &name(&store), "-1"]), last);

@@ -1,15 +1,12 @@
 //! On the server's clock: ordinary behaviour, and keys that expire when they should.
 
-use redis::Value;
-
 use super::*;
 
 /// The server's time in ms, which is the only clock that a test may read.
 fn server_ms(store: &Direct) -> u64 {
-    let Value::Array(parts) = store.command(&["TIME"]) else { panic!("a time") };
-    let [Value::BulkString(seconds), Value::BulkString(micros)] = &parts[..] else { panic!("{parts:?}") };
-    let number = |bytes: &[u8]| String::from_utf8_lossy(bytes).parse::<u64>().expect("a number");
-    number(seconds) * 1_000 + number(micros) / 1_000
+    let time = store.command(&["TIME"]);
+    let [seconds, micros] = [0, 1].map(|nth| time.array()[nth].int() as u64);
+    seconds * 1_000 + micros / 1_000
 }
 
 pub(super) fn now(store: &Direct) -> Timestamp {
@@ -27,13 +24,13 @@ fn keys_expire_when_they_say_nothing_any_more() {
     let day = HOUR * 24;
     for quota in each(day) {
         let store = store(&redis, StoreTime::Store);
-        let key = String::from_utf8(store.key(b"k")).expect("text");
+        let key = store.text_key(b"k");
         let before_ms = server_ms(&store);
         let asks = vec![store.ask(b"k", &quota, Kind::Take(Cost(1))); 3];
         let answers = store.run(&asks, at_ms(before_ms)).expect("answers");
         let after_ms = server_ms(&store);
         let Some(Answer::Decision(last)) = answers.last() else { panic!("{answers:?}") };
-        let Value::Int(expires_ms) = store.command(&["PEXPIRETIME", &key]) else { panic!("no number") };
+        let expires_ms = store.command(&["PEXPIRETIME", &key]).int();
         if matches!(quota.algorithm(), Algorithm::Total) {
             assert_eq!(expires_ms, -1, "a total is never forgotten");
             continue;
