@@ -1,7 +1,8 @@
 //! Charging the items of one request: each alone, or all together or none.
 //!
-//! Items that cannot deny the request (soft ones) are never charged together with others: they are charged alone, and only
-//! when the request is. Not here: what is asked for (`plan`), takes that the store did not answer (`outage`).
+//! Items that cannot deny the request (soft ones) are never charged together with others: they are charged
+//! alone, and only when the request is. Not here: what is asked for (`plan`), takes that the store did not
+//! answer (`outage`).
 
 use tollgate_core::{Cost, Decision, Sharing, Timestamp};
 use tollgate_observe::{Observer, Status};
@@ -109,7 +110,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         charged
     }
 
-    /// Where memory has denied a batch, the other store was only peeked at: its answers take nothing off what is left.
+    /// Where memory has denied a batch, the other store was only peeked at: its answers take nothing off what
+    /// is left.
     #[cold]
     fn note_peeks(&self, items: &mut [Item], takes: &[Take<'_>], verdicts: &Verdicts) {
         let is_local = |take: &Take<'_>| self.store.has_local() && take.quota.sharing() == Sharing::Local;

@@ -21,21 +21,24 @@ use crate::settle;
 impl<S: Store, O: Observer> Limiter<S, O> {
     /// Decides `request` at `now`.
     ///
-    /// Allocates nothing once `scratch` has grown to the size of the requests that come. When the future is dropped
-    /// before its end, the permits may or may not have been taken; of limits that are charged together, all or none.
+    /// Allocates nothing once `scratch` has grown to the size of the requests that come. When the future is
+    /// dropped before its end, the permits may or may not have been taken; of limits that are charged
+    /// together, all or none.
     ///
     /// # Errors
-    /// [`RequestError`]: the request makes no sense; no permit was taken. A store that gives no answer is no error: each
-    /// rule says what to do then, and the answer is marked [`degraded`](crate::DescriptorAnswer::degraded).
+    /// [`RequestError`]: the request is invalid; no permit was taken. A store that does not answer is not an
+    /// error: each rule says what to do then, and the answer is marked
+    /// [`degraded`](crate::DescriptorAnswer::degraded).
     ///
     /// # Example
     /// ```
     /// # use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
     /// # use tollgate_core::Timestamp;
     /// # use tollgate_store::{ModelStore, block_on};
-    /// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]}";
+    /// let rate_limit = "{unit: minute, requests_per_unit: 2}";
+    /// let text = format!("{{domain: shop, descriptors: [{{key: user, rate_limit: {rate_limit}}}]}}");
     /// let rules = tollgate_rule_files::parse_text("shop.yaml", text)?;
-    /// let limiter: Limiter<ModelStore> = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
+    /// let limiter = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
     ///
     /// let entries = [Entry { key: "user", value: "ann" }];
     /// let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits: 1 };
@@ -69,7 +72,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Ok(self.conclude(rules, domain, request, overall, now, scratch))
     }
 
-    /// The answer where no file is about the domain: everything passes.
+    /// The answer for a domain without rules: everything passes.
     pub(crate) fn answer_of_no_domain<'s>(
         &self,
         rules: Guard<Arc<Rules<O>>>,

@@ -1,8 +1,9 @@
 //! Policy, store and time together decide.
 //!
-//! A transport makes a [`Request`] of what it was sent, a [`Limiter`] finds the rule of each descriptor, takes from the
-//! store's counters and answers; the transport writes its own reply from the [`Answer`].
-//! Not here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters (stores).
+//! A transport makes a [`Request`] of what it was sent, a [`Limiter`] finds the rule of each descriptor,
+//! takes from the store's counters and answers; the transport writes its own reply from the [`Answer`]. Not
+//! here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters
+//! (stores).
 
 mod admin;
 mod answer;

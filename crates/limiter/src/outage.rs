@@ -1,10 +1,10 @@
 //! What becomes of takes that the store did not answer.
 //!
 //! Each rule says it: deny, allow, or `local`, which counts in this node's memory by a share of the quota
-//! ([`Quota::share_of`](tollgate_core::Quota::share_of)) for as many nodes as were alive when the store last answered.
-//! Of takes that are charged together, those that were answered stay charged unless anything denies; then they are given
-//! back, once: what the store does not take back counts as used.
-//! Not here: how the store is tried again (the stores).
+//! ([`Quota::share_of`](tollgate_core::Quota::share_of)) for as many nodes as were alive when the store last
+//! answered. Of takes that are charged together, those that were answered stay charged unless anything
+//! denies; then they are given back, once: what the store does not take back counts as used. Not here: how
+//! the store is tried again (the stores).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -61,8 +61,8 @@ impl Mode {
 }
 
 impl<S: Store, O: Observer> Limiter<S, O> {
-    /// Decides the takes of `failed` that have no answer, by `rule` (what the rule of a take says about its error), and
-    /// gives back what must not stay charged.
+    /// Decides the takes of `failed` that have no answer, by `rule` (what the rule of a take says about its
+    /// error), and gives back what must not stay charged.
     #[cold]
     pub(crate) async fn fall_back(
         &self,

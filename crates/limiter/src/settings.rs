@@ -12,20 +12,21 @@ pub struct LimiterSettings {
     pub shadow_mode: bool,
     /// Every descriptor is a soft limit: a request is denied only when all its descriptors are over.
     pub quota_mode: bool,
-    /// How a quota that came with the request ([`Limiter::throttle`](crate::Limiter::throttle)) is decided while the store
-    /// does not answer.
+    /// How a quota that came with the request ([`Limiter::throttle`](crate::Limiter::throttle)) is decided
+    /// while the store does not answer.
     pub throttle_on_store_failure: OnStoreFailure,
     /// Most reservations that may be open at a time.
     pub max_reservations: usize,
-    /// Longest time that a reservation may be held from its start on, and longest that one may wait for its start.
+    /// Longest time that a reservation may be held from its start on, and longest that one may wait for its
+    /// start.
     pub longest_reservation: Duration,
     /// What is observed, where the limiter has the usual observer.
     pub observe: ObserveSettings,
 }
 
 impl Default for LimiterSettings {
-    /// No mode; quotas that came with the request pass while the store does not answer; 100,000 reservations of up to an
-    /// hour; [`ObserveSettings::default`].
+    /// No mode; quotas that came with the request pass while the store does not answer; 100,000 reservations
+    /// of up to an hour; [`ObserveSettings::default`].
     fn default() -> Self {
         Self {
             shadow_mode: false,

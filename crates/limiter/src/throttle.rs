@@ -1,10 +1,10 @@
-//! Quotas that come with the question: any caller may bring a key and say how often it may pass.
+//! Quotas that come with the request: a caller brings a key and says how often it may pass.
 //!
-//! Such counters live beside those of rules and never meet them: their keys begin with a control character, which a rule's key
-//! never holds. A key holds the rate, so that another rate is another counter; the burst is not in it, so that another burst goes on with
-//! the count. No rule is about them: what is counted is counted as rule `(throttle)`, and what happens while the store is silent is a
-//! [setting](crate::LimiterSettings::throttle_on_store_failure).
-//! Not here: rules ([`decide`](crate::Limiter::decide)), what a protocol makes of the answer (transports).
+//! Such counters never collide with those of rules: their keys begin with a control character, which a rule's
+//! key never holds. A key holds the rate, so another rate is another counter; the burst is not part of it, so
+//! another burst keeps the count. They belong to no rule: metrics count them as rule `(throttle)`, and a
+//! [setting](crate::LimiterSettings::throttle_on_store_failure) decides while the store does not answer. Not
+//! here: rules ([`decide`](crate::Limiter::decide)), replies of protocols (transports).
 
 use tollgate_core::{Algorithm, Align, LeakyForm, Refill, Timestamp};
 use tollgate_observe::{Degraded, Observer, Throttle, Throttled};
@@ -18,13 +18,15 @@ use crate::scratch::{Scratch, recycle};
 use crate::settle::ItemResult;
 
 impl<S: Store, O: Observer> Limiter<S, O> {
-    /// Decides questions that bring their own quotas, each on its own and in order, in one call to the store; pushes one answer
-    /// each onto `out` (what is there already stays).
+    /// Decides requests that bring their own quotas, each alone and in order, in one call to the store;
+    /// pushes one answer each onto `out`.
     ///
-    /// A store that cannot count such quotas at all is not asked: this node's own store counts them, by its share among the nodes.
+    /// A store that cannot count such quotas is not asked: this node's memory counts them, by its share among
+    /// the nodes.
     ///
-    /// Two questions share a counter when their keys, their algorithms and their rates (limit and period) are equal. Allocates nothing
-    /// once `scratch` and `out` have grown. When the future is dropped before its end, the permits may or may not have been taken.
+    /// Two requests share a counter if their keys, their algorithms and their rates (limit and period) are
+    /// equal. Allocates nothing once `scratch` and `out` have grown. When the future is dropped before its
+    /// end, the permits may or may not have been taken.
     ///
     /// # Example
     /// ```
@@ -36,7 +38,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     ///     Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default());
     /// let quota = Quota::token_bucket(1, Duration::from_secs(1))?;
     /// let ask = Throttle { key: b"ann", quota: &quota, cost: Cost::ONE };
-    /// let (noon, mut scratch, mut out) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new(), Vec::new());
+    /// let noon = Timestamp::from_unix_seconds(1_700_000_000);
+    /// let (mut scratch, mut out) = (Scratch::new(), Vec::new());
     /// block_on(limiter.throttle(&[ask, ask], noon, &mut scratch, &mut out));
     /// assert!(out[0].is_admitted() && !out[1].is_admitted());
     /// # Ok::<(), tollgate_core::QuotaError>(())
@@ -125,7 +128,7 @@ fn write_key(ask: &Throttle<'_>, keys: &mut Vec<u8>) {
     keys.extend_from_slice(ask.key);
 }
 
-/// What a state of this algorithm means to another: a control character, with which no rule's key begins.
+/// The kind of state that this algorithm keeps: a control character, with which no rule's key begins.
 const fn kind(algorithm: &Algorithm) -> u8 {
     match algorithm {
         Algorithm::TokenBucket { refill: Refill::Continuous, .. } => 1,

@@ -16,9 +16,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.observer.is_sampling()
     }
 
-    /// A span for a request over `surface` (`grpc`, `http`, `resp`), if it is sampled: as its caller says in `traceparent`
-    /// (W3C trace context), else by chance. Its fields are surface, domain and traceparent, and outcome and rule after
-    /// [`Answer::record`] or [`Throttled::record`](crate::Throttled::record).
+    /// A span for a request over `surface` (`grpc`, `http`, `resp`), if it is sampled: as its caller says in
+    /// `traceparent` (W3C trace context), else by chance. Its fields are surface, domain and traceparent, and
+    /// outcome and rule after [`Answer::record`] or [`Throttled::record`](crate::Throttled::record).
     ///
     /// `None` while nothing is sampled, after one load.
     #[inline]
@@ -29,7 +29,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 }
 
 impl<O: Observer> Answer<'_, O> {
-    /// Writes what came of the request into its `span`: the outcome, and the rule that denied it, or the first one that applies.
+    /// Writes what came of the request into its `span`: the outcome, and the rule that denied it, or the
+    /// first one that applies.
     pub fn record(&self, span: &Span) {
         let outcome = if self.is_admitted() { "admit" } else { "deny" };
         span.record("outcome", outcome);

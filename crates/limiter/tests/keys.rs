@@ -28,7 +28,7 @@ fn told(reports: &[KeyReport]) -> Vec<String> {
 }
 
 #[test]
-fn each_limit_of_the_rule_is_told_of_and_nothing_changes() {
+fn each_limit_of_the_rule_is_reported_and_nothing_changes() {
     let limiter = limiter(RULES);
     let look = |of: &str| told(&block_on(limiter.inspect("d", &entries(of), NOON)).expect("it is counted"));
     assert_eq!(
@@ -69,7 +69,7 @@ fn a_reset_forgets_every_limit_of_the_rule_and_says_whether_there_was_something(
 }
 
 #[test]
-fn what_nothing_counts_and_a_store_that_is_silent_are_errors_that_say_so() {
+fn uncounted_descriptors_and_an_unavailable_store_are_errors() {
     let limiter: Limiter<OutageStore> =
         Limiter::new(policy(RULES), OutageStore::default(), LimiterSettings::default());
     let error = |domain: &str, of: &str| {
@@ -93,7 +93,7 @@ fn what_nothing_counts_and_a_store_that_is_silent_are_errors_that_say_so() {
 }
 
 #[test]
-fn without_the_store_a_node_tells_of_the_share_that_it_decides_by() {
+fn without_the_store_a_node_reports_the_share_that_it_decides_by() {
     const RULES: &str = "
 domain: d
 descriptors:
@@ -135,7 +135,7 @@ fn rows(limiter: &Limiter<ModelStore>, now: tollgate_core::Timestamp) -> Vec<Str
 }
 
 #[test]
-fn the_report_has_what_is_in_force_its_totals_and_who_is_denied_most() {
+fn the_report_has_the_rules_in_force_their_totals_and_top_keys() {
     let limiter = limiter(RULES);
     let (version, began) = (limiter.report(NOON).version, limiter.report(NOON).loaded_at);
     assert_eq!((version.len(), began), (12, tollgate_core::Timestamp::ZERO));
@@ -162,7 +162,7 @@ fn the_report_has_what_is_in_force_its_totals_and_who_is_denied_most() {
     }
     assert!(!text.contains("tollgate_top_keys_bytes 0"), "two rules have denied: {text}");
 
-    // A faulty reload is told, and changes nothing else; a good one keeps what stays.
+    // A faulty reload is reported and changes nothing else; a good one keeps the counts of rules that stay.
     limiter.reject_because(&"rules.yaml:1:1: no".into(), NOON);
     assert_eq!(limiter.report(NOON).last_error.as_deref(), Some("rules.yaml:1:1: no"));
     assert_eq!(rows(&limiter, NOON), want);

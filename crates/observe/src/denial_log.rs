@@ -1,7 +1,8 @@
-//! What is told of a denial: the sketch of top limited keys, and a structured line in the log for some of them.
+//! What is recorded of a denial: its key among the top limited ones, and for some a structured line in the
+//! log.
 //!
-//! A line is written at most so many times a second; the first of the next second says how many were left out before it. Off, and
-//! over the cap, a denial takes no lock for it and allocates nothing.
+//! The number of lines per second is limited; the first line of the next second says how many were left out.
+//! Off, and over the limit, a denial takes no lock for it and allocates nothing.
 
 use std::fmt::{self, Write as _};
 
@@ -84,7 +85,7 @@ impl Metrics {
         }
     }
 
-    /// As [`Self::note_denials`], for a quota that came with the question.
+    /// As [`Self::note_denials`], for a quota that came with the request.
     #[inline(always)]
     pub(crate) fn note_throttled(
         &self,
@@ -125,7 +126,7 @@ impl Metrics {
     #[inline]
     fn may_log(&self, thread: ThreadSlot, now: Timestamp) -> Option<Line> {
         let level = self.denial_log?;
-        // Nobody listens: nothing is left out either.
+        // No subscriber wants this level, so nothing is left out either.
         if !tracing::level_filters::LevelFilter::current().ge(&level) {
             return None;
         }
@@ -166,7 +167,7 @@ fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entr
     );
 }
 
-/// As [`write_denial`], for a quota that came with the question.
+/// As [`write_denial`], for a quota that came with the request.
 #[cold]
 fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled: &Throttled) {
     event_at!(
@@ -182,7 +183,7 @@ fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled
     );
 }
 
-/// A quota that came with the question, as those of rules are shown.
+/// A quota that came with the request, as those of rules are shown.
 struct Rate<'a>(&'a Quota);
 
 impl fmt::Display for Rate<'_> {
@@ -195,7 +196,7 @@ impl fmt::Display for Rate<'_> {
     }
 }
 
-/// What of an entry is shown in the sketch: its value, or its key where it has none.
+/// How an entry is shown among the top keys: its value, or its key if the value is empty.
 fn shown<'a>(entry: &Entry<'a>) -> &'a str {
     if entry.value.is_empty() { entry.key } else { entry.value }
 }

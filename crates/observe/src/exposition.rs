@@ -1,4 +1,5 @@
-//! The counters as Prometheus series: ours (`tollgate_…`), and those that dashboards of envoyproxy/ratelimit read.
+//! The counters as Prometheus series: ours (`tollgate_…`), and those that dashboards of envoyproxy/ratelimit
+//! read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,7 +83,7 @@ impl Exposition {
         Ok(())
     }
 
-    /// Quotas that come with the question are no rule of everybody's.
+    /// Quotas that come with the request are no rule of everybody's.
     fn is_throttle_used(&self) -> bool {
         sum(&self.0.throttle, &[RuleMetric::Admitted, RuleMetric::Denied]) > 0
     }
@@ -227,8 +228,8 @@ impl Exposition {
             .encode_gauge(&loads.last.unix_seconds())
     }
 
-    /// The names and labels that the Prometheus exporter of envoyproxy/ratelimit gives; they have no `_total` at their end,
-    /// so their type is unknown to OpenMetrics.
+    /// The names and labels that the Prometheus exporter of envoyproxy/ratelimit gives; they have no `_total`
+    /// at their end, so their type is unknown to OpenMetrics.
     fn peer(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let meters = self.0.meters.load();
         let rules = &meters.rules[..meters.distinct];

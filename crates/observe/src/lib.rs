@@ -1,8 +1,8 @@
 //! What is observed of decisions: metrics, top limited keys, the denial log, sampled spans.
 //!
-//! A limiter reports what happens to an [`Observer`]. [`Metrics`] is the usual one; `()` observes nothing, and its calls
-//! vanish at compile time.
-//! Not here: deciding (`limiter`), serving the text of [`Metrics::render`] and exporting spans (the server).
+//! A limiter reports what happens to an [`Observer`]. [`Metrics`] is the usual one; `()` observes nothing,
+//! and its calls vanish at compile time. Not here: deciding (`limiter`), serving the text of
+//! [`Metrics::render`] and exporting spans (the server).
 
 mod denial_log;
 mod exposition;

@@ -1,8 +1,8 @@
-//! What is observed: counters of decisions, hits, the store and reloads, as Prometheus text.
+//! The usual observer: counters of decisions, hits, the store and reloads, as Prometheus text.
 //!
-//! Handles are resolved when rules are loaded; a decision counts in its own thread's shard, without a locked instruction.
-//! Every set of labels is bounded: by the rules in the files and a cap on them, never by what clients send.
-//! Not here: serving the text (the server), logs and traces.
+//! Handles are resolved when rules are loaded; a decision counts in its own thread's shard, without a locked
+//! instruction. Every set of labels is bounded: by the rules in the files and a cap on them, never by what
+//! clients send. Not here: serving the text (the server), logs and traces.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,8 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// Log lines about errors of the store other than silence, per second.
 const STORE_ERRORS_A_SECOND: u32 = 1;
 
-/// The usual observer: counters of one limiter and whatever else its process registers, the denial log, sampled spans.
+/// The usual observer: counters of one limiter and whatever else its process registers, the denial log,
+/// sampled spans.
 pub struct Metrics {
     pub(crate) shared: Arc<Shared>,
     registry: Mutex<Registry>,
@@ -60,7 +61,8 @@ impl Metrics {
         }
     }
 
-    /// Counts a decision's latency, as its caller measured it: a transport, from a request read to its decision.
+    /// Counts a decision's latency, as its caller measured it: a transport, from a request read to its
+    /// decision.
     pub fn observe_latency(&self, latency: Duration) {
         self.observe_latencies(latency, 1);
     }
@@ -74,7 +76,7 @@ impl Metrics {
         self.shared.latency.add(thread, LATENCY_NS.len() + 1, nanos.saturating_mul(decisions));
     }
 
-    /// Takes that the store gave no answer to.
+    /// Takes that the store did not answer to.
     #[must_use]
     pub fn store_errors(&self) -> u64 {
         self.shared.globals.sum(Global::StoreErrors as usize)
@@ -103,7 +105,8 @@ impl Metrics {
         text
     }
 
-    /// The rules in force were loaded about `now`, where nothing has said when: those that a limiter was made with.
+    /// The rules in force were loaded about `now`, where nothing has said when: those that a limiter was made
+    /// with.
     pub fn note_begin(&self, now: Timestamp) {
         let mut loads = self.shared.loads();
         if loads.last_good == Timestamp::ZERO && loads.is_last_good {
@@ -111,12 +114,14 @@ impl Metrics {
         }
     }
 
-    /// Samples this share of the requests from now on, from 0 (none; then `traceparent` counts for nothing either) to 1.
+    /// Samples this share of the requests from now on, from 0 (none; then `traceparent` counts for nothing
+    /// either) to 1.
     pub fn set_trace_ratio(&self, ratio: f64) {
         self.sampling.set(ratio);
     }
 
-    /// The rules of `policy`, for which `rules` was prepared, and what became of them, beside the open `reservations`.
+    /// The rules of `policy`, for which `rules` was prepared, and what became of them, beside the open
+    /// `reservations`.
     #[must_use]
     pub fn report(&self, policy: &Policy, rules: &RuleMeters, reservations: u64, now: Timestamp) -> Report {
         let loads = self.shared.loads().clone();

@@ -1,4 +1,4 @@
-//! What a limiter reports, and to whom.
+//! The interface between a limiter and what observes it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use tracing::Span;
 use crate::status::Status;
 use crate::throttled::{Throttle, Throttled};
 
-/// Is told what a limiter does. Every call is made while a request is decided, and must neither block nor fail.
+/// Receives what a limiter does. Most calls are made while a request is decided, and must neither block nor
+/// fail.
 ///
 /// `()` observes nothing: its calls vanish at compile time.
 pub trait Observer: Send + Sync + 'static {

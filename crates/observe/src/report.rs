@@ -21,7 +21,7 @@ pub struct Report {
     pub last_error: Option<Arc<str>>,
     /// Every domain, in the order of the files.
     pub domains: Vec<DomainReport>,
-    /// Quotas that came with the question.
+    /// Quotas that came with the request.
     pub throttle: Totals,
     /// Of these, the keys that were denied most.
     pub throttle_top_limited: Vec<TopKey>,
@@ -51,7 +51,8 @@ pub struct RuleReport {
     pub limits: Vec<String>,
     /// What came of it.
     pub totals: Totals,
-    /// The totals are of all rules above the cap on series together ([`max_rule_series`](crate::ObserveSettings::max_rule_series)).
+    /// The totals are of all rules above the cap on series together
+    /// ([`max_rule_series`](crate::ObserveSettings::max_rule_series)).
     pub is_shared: bool,
     /// The keys that were denied most lately, most first; also those that only shadow mode let pass.
     pub top_limited: Vec<TopKey>,
@@ -67,7 +68,7 @@ pub struct Totals {
     pub denied: u64,
     /// Let pass by a rule in shadow mode alone.
     pub shadow_denied: u64,
-    /// Made while the store gave no answer; of all of them.
+    /// Made while the store did not answer; of all of them.
     pub degraded: u64,
 }
 

@@ -25,7 +25,8 @@ pub(crate) enum RuleMetric {
 
 /// Counters of one rule.
 pub(crate) type RuleCounters = ShardedCounters<8>;
-/// Counters of one domain: descriptors that no rule limits, and limits that came with a request where no rule matches.
+/// Counters of one domain: descriptors that no rule limits, and limits that came with a request where no rule
+/// matches.
 pub(crate) type DomainCounters = ShardedCounters<2>;
 
 /// One rule's counters and labels.
@@ -67,11 +68,12 @@ pub struct RuleMeters {
 
 pub(crate) const UNMATCHED: usize = 0;
 pub(crate) const OVERRIDDEN: usize = 1;
-/// What rules above the cap are called together.
+/// The name of all rules above the cap together.
 pub(crate) const OTHERS: &str = "(others)";
 
 impl RuleMeters {
-    /// RuleMeters for `policy`, going on from `old` for rules that are in both. At most `most` rules get series of their own.
+    /// Meters for `policy`, which keep the counters of `old` for rules that are in both. At most `most` rules
+    /// get series of their own.
     pub(crate) fn new(policy: &Policy, old: &Self, most: usize) -> Self {
         let old_rules: HashMap<(&str, &str), &Arc<RuleCounters>> = old.rules[..old.distinct]
             .iter()

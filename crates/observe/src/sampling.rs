@@ -1,8 +1,8 @@
 //! Spans of requests, for exporters: one for each request that is sampled, nothing for the others.
 //!
-//! A transport asks for a span with what its caller sent as `traceparent`; the exporter of the process (a `tracing` layer that
-//! watches the target [`CALL`]) does the rest. While nobody samples, asking costs one load.
-//! Not here: any exporter (the server), the log (`denied`).
+//! A transport asks for a span with what its caller sent as `traceparent`; the exporter of the process (a
+//! `tracing` layer that watches the target [`CALL`]) does the rest. While nothing is sampled, a call costs
+//! one load. Not here: any exporter (the server), the log (`denial_log`).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -15,7 +15,7 @@ pub const CALL: &str = "tollgate::call";
 /// Longest name of a domain in a span.
 const LONGEST_DOMAIN: usize = 128;
 
-/// Of all requests, how many are sampled: this share of 2^32.
+/// The share of requests that are sampled, of 2^32.
 #[derive(Debug, Default)]
 pub(crate) struct Sampling(AtomicU32);
 
@@ -28,7 +28,7 @@ impl Sampling {
 
     /// Samples this share of the requests from now on.
     pub(crate) fn set(&self, ratio: f64) {
-        // Saturates: what is no number, and below 0, is none.
+        // Saturates: NaN and negative ratios become 0.
         self.0.store((ratio * f64::from(u32::MAX)) as u32, Relaxed);
     }
 
@@ -78,7 +78,7 @@ fn sampled_span(
     (!span.is_disabled()).then_some(span)
 }
 
-/// `00-` 32 digits `-` 16 digits `-` 2 digits; a later version may go on after another `-`.
+/// `00-` 32 digits `-` 16 digits `-` 2 digits; a later version may have more after another `-`.
 fn is_traceparent(text: &str) -> bool {
     let digits = |from: usize, to: usize| {
         text.as_bytes()

@@ -3,7 +3,8 @@
 /// How much is observed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObserveSettings {
-    /// From this share of a limit on, hits count as near the limit (a figure for dashboards, not for decisions).
+    /// From this share of a limit on, hits count as near the limit (a figure for dashboards, not for
+    /// decisions).
     pub near_limit_ratio: f32,
     /// Most rules that get metrics of their own; the rest are counted together.
     pub max_rule_series: usize,
@@ -24,8 +25,8 @@ pub struct ObserveSettings {
 }
 
 impl Default for ObserveSettings {
-    /// Near is 0.8; metrics for 10,000 rules and 1,000 values; 16 top keys per rule within 16 MiB; ten lines per second
-    /// about denials, as errors; no spans.
+    /// Near is 0.8; metrics for 10,000 rules and 1,000 values; 16 top keys per rule within 16 MiB; ten lines
+    /// per second about denials, as errors; no spans.
     fn default() -> Self {
         Self {
             near_limit_ratio: 0.8,

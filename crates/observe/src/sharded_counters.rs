@@ -1,7 +1,8 @@
 //! Counters of which every thread has its own copy, so that counting is a load, an addition and a store.
 //!
-//! A thread takes a *slot* at its first count and gives it back when it ends. The slots are as many as the machine has cores (and
-//! a few); later threads share the last shard and add atomically. Reading sums the shards.
+//! A thread takes a *slot* at its first count and gives it back when it ends. The slots are as many as the
+//! machine has cores (and a few); later threads share the last shard and add atomically. Reading sums the
+//! shards.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -101,7 +102,7 @@ impl<const N: usize> ShardedCounters<N> {
     pub(crate) fn add(&self, slot: ThreadSlot, index: usize, more: u64) {
         let counter = &self.0[slot.shard].0[index];
         if slot.is_own {
-            // Nobody else writes here: no locked instruction is needed.
+            // No other thread writes here, so no locked instruction is needed.
             counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
         } else {
             counter.fetch_add(more, Relaxed);

@@ -53,10 +53,10 @@ pub enum Kind {
     Overridden,
 }
 
-/// How a decision was made while the store gave none. The greater says more of an answer in which there are several.
+/// How a decision was made without the store. Ordered: an answer reports the greatest of its descriptors'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Degraded {
-    /// Let pass, as the rule says for that case.
+    /// Admitted, as the rule says for that case.
     Allowed,
     /// Counted in this node's memory.
     Local,

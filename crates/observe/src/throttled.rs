@@ -28,9 +28,9 @@ pub struct Throttle<'a> {
 pub struct Throttled {
     /// May it pass?
     pub outcome: Outcome,
-    /// What its counter said; `None` when the store gave no answer.
+    /// What its counter said; `None` when the store did not answer.
     pub decision: Option<Decision>,
-    /// The store gave no answer, and this is how it was decided then.
+    /// The store did not answer, and this is how it was decided then.
     pub degraded: Option<Degraded>,
 }
 
@@ -59,13 +59,13 @@ impl Throttled {
         matches!(self.outcome, Outcome::Admit)
     }
 
-    /// Permits left; 0 when the store gave no answer.
+    /// Permits left; 0 when the store did not answer.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.decision.map_or(0, |decision| decision.remaining())
     }
 
-    /// How long until this cost fits; a second when it is denied because the store gave no answer.
+    /// How long until this cost fits; a second when it is denied because the store did not answer.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         match (&self.decision, self.outcome) {
@@ -75,7 +75,7 @@ impl Throttled {
         }
     }
 
-    /// How long until the full quota is there again; zero when the store gave no answer.
+    /// How long until the full quota is there again; zero when the store did not answer.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.decision.map_or(Duration::ZERO, |decision| decision.reset_after())

@@ -1,15 +1,18 @@
-//! Who is denied most, by rule: a sketch of fixed size that counts the heaviest keys and says how far it may be wrong.
+//! The keys that are denied most, by rule: a sketch of fixed size that counts the heaviest keys and bounds
+//! its error.
 //!
-//! Space-Saving: so many places, each with a key, a count and by how much that may be too high. A key that has no place takes
-//! that of the least one and goes on from its count. Of n denials in k places, no count is more than n/k too high, none is too low,
-//! and every key with more than n/k denials has a place. Every five minutes all counts are halved (rounded down, what they may be too
-//! high by rounded up), so that the sketch tells who is limited now.
+//! Space-Saving: a fixed number of places, each with a key, a count, and by how much the count may be too
+//! high. A key without a place takes that of the smallest count and continues from it. Of n denials in k
+//! places, no count is more than n/k too high, none is too low, and every key with more than n/k denials has
+//! a place. Every five minutes all counts are halved (rounded down, what they may be too high by rounded up),
+//! so that the sketch shows which keys are limited now.
 //!
-//! A rule that denies more than 4,096 times in a second has every eighth further denial of that second counted, for eight: then a denial costs
-//! next to nothing, and a count may be off by chance, in both directions; four standard deviations of that are in what it says it may be too high by.
+//! Of a rule that denies more than 4,096 times in a second, one in eight further denials of that second is
+//! sampled and counted as eight. Such a count may be off in both directions; its stated error includes four
+//! standard deviations of that.
 //!
-//! A rule has a sketch from its first denial on; no denial ever waits for one: where another thread is at work in it, the denial is
-//! counted as missed. Not here: series of metrics by key, of which there are none.
+//! A rule gets a sketch with its first denial. No denial waits for it: while another thread holds the sketch,
+//! the denial is counted as missed. Not here: metrics by key, which do not exist.
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +32,7 @@ const HALF_LIFE_NS: u64 = HALF_LIFE.as_nanos() as u64;
 pub(crate) const SHOWN: usize = 63;
 /// Denials of one second that a sketch counts one by one.
 const EXACT: u32 = 4_096;
-/// From then on, one in so many counts for so many.
+/// Above that, sample 1 in `WEIGHT` denials and count each as `WEIGHT`.
 const WEIGHT: u64 = 8;
 /// Most places of a sketch, whatever the settings say.
 const MOST_PLACES: usize = 1024;
@@ -40,8 +43,9 @@ const MOST_PLACES: usize = 1024;
 pub struct TopKey {
     /// The descriptor's values, joined by `, `; cut after 63 bytes, with `…`, and without control characters.
     pub key: String,
-    /// How often it was denied lately: every five minutes what was before is halved. Not below the truth, but for denials missed
-    /// while another thread was at work, and where the rule denied more than 4,096 times in a second: of the further ones it is an estimate.
+    /// How often it was denied lately: the count is halved every five minutes. Never too low, except for
+    /// denials missed while another thread held the sketch, and for rules that deny more than 4,096 times in
+    /// a second, where it is an estimate.
     pub denied: u64,
     /// By how much `denied` may be too high; four standard deviations where it is an estimate.
     pub at_most_over: u64,
@@ -56,7 +60,7 @@ pub(crate) struct TopSettings {
     places: usize,
     max_bytes: u64,
     bytes: Arc<AtomicU64>,
-    /// Makes hashes unforeseeable for clients.
+    /// Makes hashes unpredictable for clients.
     seed: u64,
 }
 
@@ -75,7 +79,7 @@ impl TopSettings {
         (self.bytes.load(Relaxed), self.max_bytes)
     }
 
-    /// For how many denials the next one of the rule with `slot` counts; `None` when it is passed over.
+    /// As how many denials the next one of the rule with `slot` counts; `None` if it is skipped.
     #[inline]
     pub(crate) fn weight(&self, slot: &LazyTopKeys, now: Timestamp) -> Option<u64> {
         match slot.get() {
@@ -84,7 +88,7 @@ impl TopSettings {
         }
     }
 
-    /// The sketch in `slot`; `None` where there is none and no room for one.
+    /// The sketch in `slot`, made if needed; `None` if there is no room for one.
     #[inline]
     pub(crate) fn sketch<'a>(&self, slot: &'a LazyTopKeys) -> Option<&'a TopKeys> {
         match slot.get() {
@@ -105,7 +109,7 @@ impl TopSettings {
         Some(slot.get_or_init(|| sketch))
     }
 
-    /// A hash of `parts`, of which each is told from the next.
+    /// A hash of `parts` that depends on where each ends.
     #[inline]
     pub(crate) fn hash<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> u64 {
         let mut hash = self.seed;
@@ -114,7 +118,7 @@ impl TopSettings {
             for word in words {
                 hash = mix(hash ^ u64::from_le_bytes(*word), self.seed);
             }
-            // The last eight bytes may overlap those before; the length tells how far.
+            // The last eight bytes may overlap those before; the length distinguishes these cases.
             let last = match part.last_chunk::<8>() {
                 Some(last) => u64::from_le_bytes(*last),
                 None => rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
@@ -131,7 +135,8 @@ fn mix(value: u64, key: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// True for one call in eight of this thread, in no order that keys could come in (steps of the golden ratio).
+/// True for one call in eight of this thread, in no order that keys could come in (steps of the golden
+/// ratio).
 #[inline]
 fn is_eighth() -> bool {
     thread_local! {
@@ -144,7 +149,7 @@ fn is_eighth() -> bool {
     })
 }
 
-/// Four standard deviations of a count that stands for so many, each of which was passed over with a chance of 7 in 8.
+/// Four standard deviations of a count of `sampled` denials, of which 7 in 8 were skipped.
 fn chance(sampled: u64) -> u64 {
     sampled.saturating_mul(16 * (WEIGHT - 1)).isqrt()
 }
@@ -153,7 +158,7 @@ fn chance(sampled: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct TopKeys {
     sketch: Mutex<Sketch>,
-    /// The second of which enough has been counted one by one.
+    /// The second after whose first denials further ones are sampled.
     busy_second: AtomicU64,
     missed: AtomicU64,
     /// Of all sketches; this one's are taken off when it is dropped.
@@ -167,7 +172,7 @@ struct Sketch {
     hashes: Vec<u64>,
     places: Vec<Place>,
     aged_at: Timestamp,
-    /// The second under way, and its denials.
+    /// The current second, and its denials.
     second: u64,
     in_second: u32,
 }
@@ -176,7 +181,7 @@ struct Sketch {
 struct Place {
     count: u64,
     over: u64,
-    /// How much of the count stands for others that were passed over.
+    /// How much of the count was sampled.
     sampled: u64,
     text: Text,
 }
@@ -271,7 +276,7 @@ impl TopKeys {
         Self { sketch: Mutex::new(sketch), busy_second, missed: AtomicU64::new(0), bytes }
     }
 
-    /// For how many denials the next one counts; `None` when it is passed over.
+    /// As how many denials the next one counts; `None` if it is skipped.
     #[inline]
     pub(crate) fn weight(&self, now: Timestamp) -> Option<u64> {
         if self.busy_second.load(Relaxed) != now.unix_seconds() {
@@ -280,7 +285,8 @@ impl TopKeys {
         is_eighth().then_some(WEIGHT)
     }
 
-    /// Counts so many denials of the key with this hash; `text` is asked for when it has no place yet. Never waits.
+    /// Counts `weight` denials of the key with this hash; `text` is called if it has no place yet. Never
+    /// waits.
     #[inline]
     pub(crate) fn count(&self, hash: u64, weight: u64, now: Timestamp, text: impl FnOnce() -> Text) {
         match self.sketch.try_lock() {
@@ -295,7 +301,7 @@ impl TopKeys {
         }
     }
 
-    /// Denials that were not counted, since another thread was at work.
+    /// Denials that were not counted, since another thread held the sketch.
     pub(crate) fn missed(&self) -> u64 {
         self.missed.load(Relaxed)
     }
@@ -327,7 +333,7 @@ impl Drop for TopKeys {
 }
 
 impl Sketch {
-    /// True when the second has had enough that was counted one by one.
+    /// True if further denials of this second are to be sampled.
     #[inline]
     fn count(&mut self, hash: u64, weight: u64, now: Timestamp, text: impl FnOnce() -> Text) -> bool {
         self.age(now);
@@ -370,7 +376,8 @@ impl Sketch {
     fn halve(&mut self, now: Timestamp) {
         let periods = now.as_nanos().saturating_sub(self.aged_at.as_nanos()) / HALF_LIFE_NS;
         let times = u32::try_from(periods).unwrap_or(u32::MAX).min(u64::BITS - 1);
-        // Whole half-lives, so that one that is looked at often ages as one that is not; the first begins with the first denial.
+        // Whole half-lives, so that one that is looked at often ages as one that is not; the first begins
+        // with the first denial.
         self.aged_at = match self.places.is_empty() {
             true => now,
             false => self.aged_at + HALF_LIFE * u32::try_from(periods).unwrap_or(u32::MAX),

@@ -1,7 +1,8 @@
-//! Series by values of requests, for rules that ask for them (`detailed_metric`, `value_to_metric`), up to a cap.
+//! Series by values of requests, for rules that ask for them (`detailed_metric`, `value_to_metric`), up to a
+//! cap.
 //!
-//! Such a rule pays a lookup under a shared lock for each decision; other rules pay nothing. Past the cap, what a client
-//! sends makes no further series: it is counted under `(others)` of its domain.
+//! Such a rule pays a lookup under a shared lock for each decision; other rules pay nothing. Past the cap,
+//! what a client sends makes no further series: it is counted under `(others)` of its domain.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

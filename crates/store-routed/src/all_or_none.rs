@@ -1,12 +1,13 @@
 //! All or none of a batch over two stores.
 //!
-//! Memory is charged first, since it can be given back for certain. If it denies, the shared store is only peeked at. If
-//! the shared store denies, what memory has charged is given back. Between the two another request of this node may find
-//! permits missing that come back: it may be denied needlessly, never admitted wrongly.
+//! Memory is charged first, since it can be given back for certain. If it denies, the shared store is only
+//! peeked at. If the shared store denies, what memory has charged is given back. Between the two another
+//! request of this node may find permits missing that come back: it may be denied needlessly, never admitted
+//! wrongly.
 //!
-//! A future that is dropped leaves nothing half charged: what memory has charged goes back with it ([`LocalCharge`]),
-//! and the shared store settles its own part ([`Store::take`]). Nothing is awaited between the shared store's answer and
-//! that. Not here: all or none within one store, which that store does itself.
+//! A future that is dropped leaves nothing half charged: what memory has charged goes back with it
+//! ([`LocalCharge`]), and the shared store settles its own part ([`Store::take`]). Nothing is awaited between
+//! the shared store's answer and that. Not here: all or none within one store, which that store does itself.
 
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ impl Operation {
 
 /// Charges every take of `batch`, which has some of both stores, or none of them.
 ///
-/// Takes that the shared store does not answer are errors; the others are then charged unless any of them is denied.
+/// Takes that the shared store does not answer are errors; the others are then charged unless any of them is
+/// denied.
 pub(crate) async fn take_all_or_none(
     shared_store: &impl Store,
     local_store: &impl Store,

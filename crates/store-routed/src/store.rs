@@ -8,7 +8,8 @@ use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take
 use crate::all_or_none::{Operation, take_all_or_none};
 use crate::parts::{is_local, merge, split};
 
-/// Two stores as one: quotas of [`Sharing::Local`](tollgate_core::Sharing::Local) are counted in `L`, this node's memory, and all others in `S`.
+/// Two stores as one: quotas of [`Sharing::Local`](tollgate_core::Sharing::Local) are counted in `L`, this
+/// node's memory, and all others in `S`.
 ///
 /// # Example
 /// ```
@@ -33,8 +34,8 @@ pub struct RoutedStore<S, L> {
 }
 
 impl<S: Store, L: Store> RoutedStore<S, L> {
-    /// Counts in `shared`, and in `local` what is local. `local` must be memory: its futures must be ready when they are
-    /// first polled, since giving back must not wait.
+    /// Counts in `shared`, and in `local` what is local. `local` must be memory: its futures must be ready
+    /// when they are first polled, since giving back must not wait.
     #[must_use]
     pub const fn new(shared: S, local: L) -> Self {
         Self { shared, local }

@@ -74,7 +74,7 @@ fn hashes_tell_where_a_part_ends() {
 }
 
 #[test]
-fn the_least_one_makes_room_and_what_takes_its_place_goes_on_from_its_count() {
+fn the_smallest_count_makes_room_and_its_successor_continues_from_it() {
     let (settings, slot) = sketch(2);
     count(&settings, &slot, ["a", "a", "a", "b", "b", "c"].into_iter().map(|key| (0, key)));
     let top = settings.sketch(&slot).expect("it is there").top(at(0));
@@ -83,7 +83,7 @@ fn the_least_one_makes_room_and_what_takes_its_place_goes_on_from_its_count() {
 }
 
 #[test]
-fn every_five_minutes_a_denial_counts_half_and_who_is_not_denied_any_more_is_gone() {
+fn counts_halve_every_five_minutes_and_keys_no_longer_denied_disappear() {
     let (settings, slot) = sketch(4);
     count(&settings, &slot, (0..8).map(|second| (second, "old")));
     for (after, want) in [
@@ -126,7 +126,8 @@ fn sketches_take_no_more_than_they_may_and_give_it_back() {
 #[test]
 fn on_a_zipf_stream_the_heaviest_keys_are_found_and_their_counts_are_near() {
     let (settings, slot) = sketch(32);
-    // Key n comes as often as 1/n^1.2 says, of 10,000 keys; steps of the golden ratio are even, and not in order.
+    // Key n comes as often as 1/n^1.2 says, of 10,000 keys; steps of the golden ratio are even, and not in
+    // order.
     let weights: Vec<f64> = (1..=10_000_u32).map(|rank| f64::from(rank).powf(-1.2)).collect();
     let sums: Vec<f64> = weights
         .iter()
@@ -184,8 +185,9 @@ fn thousands_in_a_second_are_counted_one_by_one_and_of_more_every_eighth_for_eig
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Keys in any order and by any shares, far above what is counted one by one: what is told is as near as chance lets it be, and no
-    /// further too high than it says. (It says four standard deviations; six are asked for, since so many cases are tried.)
+    /// Keys in any order and by any shares, far above what is counted one by one: the counts are as exact as
+    /// sampling allows, and their errors within the stated bound. (The bound is four standard deviations; six
+    /// are allowed here, since many cases are tried.)
     #[test]
     fn an_estimate_is_as_near_as_it_says(shares in prop::collection::vec(1..100_u64, 1..12), seed in any::<u64>()) {
         let (settings, slot) = sketch(16);
@@ -209,8 +211,8 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever comes in whatever order, over time: no count is too low, none is further too high than it says, and that is at most
-    /// the share of a place; and who came more often than that has one.
+    /// Whatever comes in whatever order, over time: no count is too low, none is further too high than it
+    /// says, and that is at most the share of a place; and who came more often than that has one.
     #[test]
     fn no_count_is_too_low_or_more_too_high_than_it_says(
         denials in prop::collection::vec((0..40_u64, 0..30_usize), 1..400), places in 1..12_usize,

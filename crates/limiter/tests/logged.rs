@@ -1,4 +1,4 @@
-//! What is told of requests: lines about denials, and spans.
+//! What is logged of requests: lines about denials, and spans.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
@@ -57,7 +57,7 @@ fn limiter(settings: LimiterSettings) -> Limiter<ModelStore> {
 }
 
 #[test]
-fn a_denial_is_one_line_that_says_who_was_denied_by_what_and_for_how_long() {
+fn a_denial_is_one_line_with_key_limit_and_wait() {
     let limiter = limiter(LimiterSettings::default());
     let ask = |asks: &[common::Ask<'_>]| drop(ask_at(&limiter, "d", asks, NOON));
     let got = lines(Level::ERROR, || {
@@ -86,7 +86,7 @@ fn a_denial_is_one_line_that_says_who_was_denied_by_what_and_for_how_long() {
 }
 
 #[test]
-fn so_many_lines_a_second_of_the_level_that_the_settings_say() {
+fn denial_lines_per_second_and_their_level_are_as_configured() {
     let deny = |settings: LimiterSettings, level, times_at: &[(u64, usize)]| {
         let limiter = limiter(settings);
         let got = lines(level, || {
@@ -128,7 +128,7 @@ const SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const PASSED_OVER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
 #[test]
-fn a_sampled_request_has_a_span_that_says_what_came_of_it() {
+fn a_sampled_request_has_a_span_with_its_outcome_and_rule() {
     let limiter = limiter(LimiterSettings {
         observe: ObserveSettings { trace_ratio: 1.0, denial_log: None, ..ObserveSettings::default() },
         ..LimiterSettings::default()
@@ -161,7 +161,7 @@ fn a_sampled_request_has_a_span_that_says_what_came_of_it() {
 }
 
 #[test]
-fn the_share_of_spans_is_as_the_settings_say_and_none_when_it_is_zero() {
+fn the_share_of_spans_is_as_configured_and_zero_makes_no_spans() {
     let limiter: Limiter<ModelStore> =
         Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default());
     let spans = |ratio: f64, traceparent: Option<&str>| {
