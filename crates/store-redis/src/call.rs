@@ -12,8 +12,8 @@ mod replied;
 
 pub(crate) use replied::{Part, Replied};
 
-use redis::Value;
 use tollgate_core::{Cost, Quota, State, Timestamp};
+use tollgate_redis_link::Value;
 use tollgate_store::Inspection;
 
 use crate::ask::{Answer, Ask, Fault, Kind};

@@ -1,11 +1,8 @@
 //! Whether a server is fit to keep counters: looked at when the program starts, and told in words that say what to do.
 
-use redis::Value;
+use tollgate_redis_link::{Connection, Reply, ServerError, Value, explain};
 
 use crate::config::RedisConfig;
-use crate::connection::{Connection, text};
-use crate::reply::Reply;
-use crate::trouble::{Trouble, explain};
 
 /// What becomes of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +10,7 @@ pub enum Severity {
     /// Counters may be lost where the operator may not expect it; told once.
     Warn,
     /// The store must not be used so.
-    Refuse,
+    Reject,
     /// It could not be looked at: the store is down, or nobody may log in. It may be later.
     Unknown,
 }
@@ -37,7 +34,10 @@ impl std::fmt::Display for Finding {
 const NEEDED: [&str; 3] = ["PEXPIRETIME", "EVALSHA", "SCRIPT"];
 
 /// Looks at one server that is connected and logged in.
-pub(crate) async fn look(connection: &mut Connection, config: &RedisConfig) -> Result<Vec<Finding>, Trouble> {
+pub(crate) async fn look(
+    connection: &mut Connection,
+    config: &RedisConfig,
+) -> Result<Vec<Finding>, ServerError> {
     let mut commands: Vec<&[u8]> = vec![b"COMMAND", b"INFO"];
     commands.extend(NEEDED.map(str::as_bytes));
     let save: &[&[u8]] = &[b"CONFIG", b"GET", b"save"];
@@ -45,10 +45,10 @@ pub(crate) async fn look(connection: &mut Connection, config: &RedisConfig) -> R
     let name = connection.name().clone();
     let [info, save, known] = replies.as_slice() else { return Ok(Vec::new()) };
     let info = match info {
-        Reply::Value(value) => text(value).unwrap_or_default(),
+        Reply::Value(value) => value.text().unwrap_or_default(),
         Reply::Error(error) => {
-            let (kind, why) = explain(error, config.login.username.as_deref());
-            return Err(Trouble::new(kind, format!("{name}: {why}")));
+            let (cause, why) = explain(error, config.link.login.username.as_deref());
+            return Err(ServerError::new(cause, format!("{name}: {why}")));
         }
     };
     Ok(judge(&name, info, saves(save), missing(known).as_deref(), config))
@@ -57,8 +57,8 @@ pub(crate) async fn look(connection: &mut Connection, config: &RedisConfig) -> R
 /// `INFO VERBATIM` and `CONFIG GET save` are read; a server that hides its configuration is believed to save.
 fn saves(reply: &Reply) -> bool {
     let rule = match reply {
-        Reply::Value(Value::Map(pairs)) => pairs.first().and_then(|(_, rule)| text(rule)),
-        Reply::Value(Value::Array(parts)) => parts.get(1).and_then(text),
+        Reply::Value(Value::Map(pairs)) => pairs.first().and_then(|(_, rule)| rule.text()),
+        Reply::Value(Value::Array(parts)) => parts.get(1).and_then(Value::text),
         _ => None,
     };
     rule.is_none_or(|rule| !rule.is_empty())
@@ -89,7 +89,7 @@ fn judge(name: &str, info: &str, saves: bool, missing: Option<&str>, config: &Re
                 "Redis {version} is too old: it lacks the command {command}; Redis 7.0 or later, or Valkey, is needed"
             )
         };
-        find(Severity::Refuse, format!("{name}: {why}"));
+        find(Severity::Reject, format!("{name}: {why}"));
     }
     if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction") {
         let what = format!(
@@ -100,7 +100,7 @@ fn judge(name: &str, info: &str, saves: bool, missing: Option<&str>, config: &Re
             find(Severity::Warn, what);
         } else {
             find(
-                Severity::Refuse,
+                Severity::Reject,
                 format!(
                     "{what}; set maxmemory-policy to noeviction, or accept it with --store-allow-eviction"
                 ),
@@ -141,13 +141,13 @@ mod tests {
         };
         assert_eq!(told(fit, false, None, false), []);
         for (info, saves, missing, allow, severity, words) in [
-            (fit, true, Some("PEXPIRETIME"), false, Severity::Refuse, "PEXPIRETIME is switched off there"),
+            (fit, true, Some("PEXPIRETIME"), false, Severity::Reject, "PEXPIRETIME is switched off there"),
             (
                 &fit.replace("7.0.15", "6.2.14"),
                 true,
                 Some("PEXPIRETIME"),
                 false,
-                Severity::Refuse,
+                Severity::Reject,
                 "Redis 6.2.14 is too old: it lacks the command PEXPIRETIME; Redis 7.0 or later, or Valkey",
             ),
             (
@@ -155,7 +155,7 @@ mod tests {
                 true,
                 None,
                 false,
-                Severity::Refuse,
+                Severity::Reject,
                 "--store-allow-eviction",
             ),
             (&fit.replace("noeviction", "volatile-ttl"), true, None, true, Severity::Warn, "volatile-ttl"),

@@ -3,8 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{Connection, Value};
+use redis::Connection;
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_redis_link::Value;
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, Ask, Fault, Kind};
@@ -40,7 +41,7 @@ impl Direct {
     }
 
     /// Runs one command.
-    pub(crate) fn command(&self, words: &[&str]) -> Value {
+    pub(crate) fn command(&self, words: &[&str]) -> redis::Value {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);
         self.with(|connection| command.query(connection)).expect("an answer")
@@ -54,7 +55,7 @@ impl Direct {
         Ask { key: self.key(key), quota: quota.clone(), kind }
     }
 
-    fn eval(&self, call: &Call) -> Result<Value, redis::RedisError> {
+    fn eval(&self, call: &Call) -> Result<redis::Value, redis::RedisError> {
         let command = |name: &str, script: &str| {
             let mut command = redis::cmd(name);
             command.arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
@@ -110,7 +111,10 @@ impl Direct {
     }
 
     fn reply(&self, call: &Call, asks: &[Ask]) -> Result<Value, Fault> {
-        self.eval(call).map_err(|error| failed(asks, error.code(), &error.to_string()))
+        match self.eval(call) {
+            Ok(value) => Ok(own(value)),
+            Err(error) => Err(failed(asks, error.code(), &error.to_string())),
+        }
     }
 
     fn refused(&self, fault: &Fault) -> StoreError {
@@ -128,6 +132,19 @@ impl Direct {
     fn one(&self, key: Key<'_>, quota: &Quota, kind: Kind, now: Timestamp) -> Result<Answer, StoreError> {
         let answers = self.run(&[self.ask(key.0, quota, kind)], now).map_err(|fault| self.refused(&fault))?;
         Ok(answers.into_iter().next().expect("one ask, one answer"))
+    }
+}
+
+/// The same value as this project reads it.
+pub(crate) fn own(value: redis::Value) -> Value {
+    match value {
+        redis::Value::Nil => Value::Nil,
+        redis::Value::Int(number) => Value::Int(number),
+        redis::Value::BulkString(bytes) => Value::BulkString(bytes),
+        redis::Value::Array(values) => Value::Array(values.into_iter().map(own).collect()),
+        redis::Value::SimpleString(text) => Value::SimpleString(text),
+        redis::Value::Okay => Value::Okay,
+        other => panic!("no script replies {other:?}"),
     }
 }
 

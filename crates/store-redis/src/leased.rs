@@ -20,21 +20,20 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_lease::{LedgerReply as Reply, Mono, Op, Terms, Timing, Verdict};
+use tollgate_redis_link::{Traffic, Value};
+use tollgate_store::remote::{Counter, duplicate};
 use tollgate_store::{Inspection, Key, StoreError};
 
 use self::background::Outbox;
 use self::script::{Job, SUFFIX};
 use self::table::{Entry, Rule, Shard, Table, Waiter};
 use crate::call::Call as ScriptCall;
+use crate::client::{self, RedisClient};
 use crate::config::StoreTime;
-use crate::figures::{Figures, add};
-use crate::flight::{Item, Rider};
-use crate::hub::{Hub, Traffic};
+use crate::counting::CountItem;
 use crate::keys::redis_key;
-use crate::lane::Lane;
-use crate::trouble::{Kind, Trouble};
-use crate::watcher;
-use tollgate_lease::{LedgerReply as Reply, Mono, Op, Terms, Timing, Verdict};
+use crate::stats::LeaseStats;
 
 /// How long no request ahead of need is sent after one has failed.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(20);
@@ -42,7 +41,7 @@ const AFTER_A_FAILURE: Duration = Duration::from_millis(20);
 /// The leased keys of one node. All threads share it.
 #[derive(Debug)]
 pub(crate) struct Leased {
-    hub: Arc<Hub>,
+    client: Arc<RedisClient>,
     table: Table,
     timing: Timing,
     began: Instant,
@@ -55,9 +54,9 @@ pub(crate) struct Leased {
 
 #[derive(Debug, Default)]
 struct Counts {
-    requests: AtomicU64,
-    granted: AtomicU64,
-    central: AtomicU64,
+    requests: Counter,
+    granted: Counter,
+    central: Counter,
 }
 
 /// What becomes of the hit, when a window denies a take.
@@ -91,14 +90,14 @@ pub(crate) struct Pending {
 /// A script call on its way.
 struct Asked {
     key: Vec<u8>,
-    answer: oneshot::Receiver<Result<redis::Value, StoreError>>,
+    answer: client::Asked<Value>,
 }
 
 impl Leased {
-    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+    pub(crate) fn new(client: Arc<RedisClient>) -> Self {
         Self {
-            table: Table::new(hub.config().max_leased_keys),
-            hub,
+            table: Table::new(client.config().max_leased_keys),
+            client,
             timing: Timing::default(),
             began: Instant::now(),
             named: AtomicU64::new(0),
@@ -190,10 +189,10 @@ impl Leased {
     }
 
     fn is_full(&self, waiting: usize) -> Option<Begun> {
-        if waiting < self.hub.config().max_queued {
+        if waiting < self.client.config().link.max_queued {
             return None;
         }
-        add(&self.hub.context().counters.queue_full, 1);
+        self.client.counters().queue_full.add(1);
         Some(Begun::Done(Err(self.unreachable(format!("{waiting} takes of one key are waiting already")))))
     }
 
@@ -208,11 +207,11 @@ impl Leased {
             }
         };
         heard.unwrap_or_else(|| {
-            let context = self.hub.context();
             if sent.load(Relaxed) {
-                Err(context.silent(context.deadline))
+                Err(self.client.silent())
             } else {
-                Err(self.unreachable(format!("no permits were leased within {:?}", context.deadline)))
+                let deadline = self.client.config().link.deadline;
+                Err(self.unreachable(format!("no permits were leased within {deadline:?}")))
             }
         })
     }
@@ -275,7 +274,7 @@ impl Leased {
             script::encode(entry.redis_key.clone(), entry.rule.packed.clone(), Job::Reset, time)
         })?;
         let asked = match call {
-            Ok(call) => self.ask(Traffic::Decisions, call, Instant::now() + self.patience()).await,
+            Ok(call) => self.ask(Traffic::Foreground, call, Instant::now() + self.patience()).await,
             Err(error) => return Some(Err(error)),
         };
         let forgotten = asked.map(|reply| reply.taken > 0);
@@ -289,26 +288,30 @@ impl Leased {
         Some(forgotten)
     }
 
-    /// Adds what was counted here.
-    pub(crate) fn add_to(&self, figures: &mut Figures) {
+    /// What was counted since the start.
+    pub(crate) fn stats(&self) -> LeaseStats {
         let now = self.now();
-        figures.lease_requests = self.counts.requests.load(Relaxed);
-        figures.permits_leased = self.counts.granted.load(Relaxed);
-        figures.central_takes = self.counts.central.load(Relaxed);
+        let mut stats = LeaseStats {
+            lease_requests: self.counts.requests.get(),
+            permits_leased: self.counts.granted.get(),
+            central_takes: self.counts.central.get(),
+            ..LeaseStats::default()
+        };
         for shard in self.table.shards() {
-            figures.local_decisions += shard.local;
-            figures.permits_lost += shard.lost;
-            figures.permits_returned += shard.returned;
-            figures.leased_keys_evicted += shard.evicted;
-            figures.leased_keys += shard.entries.len() as u64;
+            stats.local_decisions += shard.local;
+            stats.permits_lost += shard.lost;
+            stats.permits_returned += shard.returned;
+            stats.leased_keys_evicted += shard.evicted;
+            stats.leased_keys += shard.entries.len() as u64;
             for entry in shard.entries.values() {
                 let held = entry.node.live(now);
-                figures.permits_held += held;
-                figures.leases_held += u64::from(held > 0);
-                figures.permits_lost += entry.node.lapsed();
-                figures.permits_returned += entry.node.given_back();
+                stats.permits_held += held;
+                stats.leases_held += u64::from(held > 0);
+                stats.permits_lost += entry.node.lapsed();
+                stats.permits_returned += entry.node.given_back();
             }
         }
+        stats
     }
 
     /// Does something with the entry of a key. `None`: the quota cannot be leased.
@@ -354,11 +357,11 @@ impl Leased {
                     self.send_returns(returns, mono, out);
                 }
                 if !self.table.has_room(shard) {
-                    add(&self.hub.context().counters.queue_full, 1);
+                    self.client.counters().queue_full.add(1);
                     let why = "more leased keys are in use than there may be".to_owned();
                     return Some(Err(self.unreachable(why)));
                 }
-                let config = self.hub.config();
+                let config = self.client.config();
                 let mut name = redis_key(&config.prefix, config.hash_tag, key.0);
                 name.extend_from_slice(SUFFIX);
                 self.table.insert(shard, key.0, name, rule);
@@ -401,7 +404,7 @@ impl Leased {
         });
         let Some(planned) = planned else {
             let reason = "the quota cannot be leased".to_owned();
-            return Err(self.hub.context().refused(reason));
+            return Err(self.client.rejected(&reason));
         };
         let (call, rule, held) = planned?;
         let by = Instant::now() + self.patience();
@@ -418,7 +421,7 @@ impl Leased {
         op: Op,
         by: Instant,
     ) -> Result<Reply, StoreError> {
-        let asked = self.begin_to_ask(Traffic::Decisions, call, by).await;
+        let asked = self.begin_to_ask(Traffic::Foreground, call, by).await;
         self.hear_in_window(key, asked, op, by).await
     }
 
@@ -437,12 +440,12 @@ impl Leased {
             }
             match self.in_its_window(key, op, &reply) {
                 Some(again) if tries_left > 0 => {
-                    asked = self.begin_to_ask(Traffic::Decisions, again, by).await;
+                    asked = self.begin_to_ask(Traffic::Foreground, again, by).await;
                 }
                 _ => break,
             }
         }
-        Err(self.hub.context().refused("no window could be begun: is the server's clock right?"))
+        Err(self.client.rejected("no window could be begun: is the server's clock right?"))
     }
 
     /// Runs one script call.
@@ -457,30 +460,26 @@ impl Leased {
         call: ScriptCall,
         by: Instant,
     ) -> Result<Asked, StoreError> {
-        let hub = &self.hub;
-        watcher::start(hub);
-        let lane = Lane::here(hub).map_err(|why| hub.context().unreachable(&why))?;
         let key = call.keys.first().cloned().unwrap_or_default();
-        let (to, answer) = oneshot::channel();
-        let (slot, item) = (hub.topology().slot(&key), Item::Call(call, Rider::new(to, by)));
-        hub.send_as(traffic, &lane, slot, item, by).await?;
+        let slot = self.client.slot_of(&key);
+        let answer = self.client.send(traffic, slot, by, |to| CountItem::Call(call, to)).await?;
         Ok(Asked { key, answer })
     }
 
     async fn hear_call(&self, asked: Asked) -> Result<Reply, StoreError> {
         let Asked { key, answer } = asked;
-        let value = self.hub.hear(answer).await?;
+        let value = self.client.receive(answer).await?;
         script::decode(&value)
-            .map_err(|odd| self.hub.context().refused(format!("key {} {odd}", String::from_utf8_lossy(&key))))
+            .map_err(|odd| self.client.rejected(&format!("key {} {odd}", String::from_utf8_lossy(&key))))
     }
 
     fn patience(&self) -> Duration {
-        self.hub.context().patience()
+        self.client.patience()
     }
 
     /// The node's clock. What callers name as the time may be set; where the store's clock counts, this one is the machine's own.
     fn at(&self, now: Timestamp) -> Mono {
-        match self.hub.config().time {
+        match self.client.config().time {
             StoreTime::Store => self.now(),
             StoreTime::Node => {
                 let now = now.as_nanos();
@@ -490,7 +489,7 @@ impl Leased {
     }
 
     fn now(&self) -> Mono {
-        match self.hub.config().time {
+        match self.client.config().time {
             StoreTime::Store => Mono(0).after(Instant::now().saturating_duration_since(self.began)),
             StoreTime::Node => Mono(self.named.load(Relaxed)),
         }
@@ -498,11 +497,11 @@ impl Leased {
 
     /// What the ledger is told of the time.
     fn ledger_time(&self, now: Mono) -> Option<u64> {
-        (self.hub.config().time == StoreTime::Node).then_some(now.0 / 1_000)
+        (self.client.config().time == StoreTime::Node).then_some(now.0 / 1_000)
     }
 
     fn unreachable(&self, why: String) -> StoreError {
-        self.hub.context().unreachable(&Trouble::new(Kind::NotNow, why))
+        self.client.unavailable(&why)
     }
 
     fn no_runtime(&self) -> StoreError {
@@ -513,10 +512,9 @@ impl Leased {
     fn nothing_taken(&self, error: &StoreError) -> StoreError {
         match error {
             StoreError::Silent { waited, .. } => {
-                let why = format!("no permits were leased: no answer within {waited:?}");
-                self.hub.context().unreachable(&Trouble::new(Kind::Silent, why))
+                self.client.timed_out(&format!("no permits were leased: no answer within {waited:?}"))
             }
-            other => crate::store::again(other),
+            other => duplicate(other),
         }
     }
 }

@@ -3,32 +3,27 @@
 mod ask;
 mod call;
 mod check;
+mod client;
 mod config;
-mod connection;
+mod counting;
 #[cfg(test)]
 mod direct;
 #[cfg(test)]
 mod exact_tests;
-mod figures;
-mod flight;
-mod health;
-mod hub;
+mod heartbeat;
 mod keys;
-mod lane;
 mod leased;
-mod link;
-mod reply;
 mod script;
 mod slots;
+mod stats;
 mod store;
-mod topology;
 mod translate;
-mod trouble;
-mod url;
-mod watcher;
 
 pub use check::{Finding, Severity};
-pub use config::{ConfigError, HashTag, Login, RedisConfig, Secret, Servers, StoreTime, Tls};
-pub use figures::{FLIGHT_EDGES, Figures};
+pub use config::{HashTag, RedisConfig, StoreTime};
+pub use stats::{LeaseStats, RedisStats};
 pub use store::RedisStore;
-pub use tollgate_store::remote::{Breaker, HostPort, StoreState};
+pub use tollgate_redis_link::{
+    FLIGHT_EDGES, FlightStats, LinkSettings, Login, Secret, Servers, TlsClientFiles,
+};
+pub use tollgate_store::remote::{BreakerSettings, ConfigError, ConnStats, HostPort, StoreState};

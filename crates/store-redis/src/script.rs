@@ -6,31 +6,7 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-/// One script, as a server is given it.
-#[derive(Debug)]
-pub(crate) struct Script {
-    source: String,
-    sha: String,
-}
-
-impl Script {
-    /// A script of these pieces, one after another.
-    pub(crate) fn of(pieces: &[&str]) -> Self {
-        let source = pieces.concat();
-        let sha = redis::Script::new(&source).get_hash().to_owned();
-        Self { source, sha }
-    }
-
-    /// For `SCRIPT LOAD` and `EVAL`.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// For `EVALSHA`: 40 hexadecimal digits.
-    pub(crate) fn sha(&self) -> &str {
-        &self.sha
-    }
-}
+pub(crate) use tollgate_redis_link::Script;
 
 /// The steps, one a Lua file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use redis::Value;
 use tollgate_core::{Decision, Holder, Slots, Timestamp};
+use tollgate_redis_link::Value;
 
 use crate::call::Call;
 use crate::config::StoreTime;

@@ -3,33 +3,27 @@
 mod leased;
 mod together;
 
-pub(crate) use together::again;
-
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use redis::Value;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
+use tollgate_redis_link::{Cause, ServerError, Traffic, Value, Waiter};
+use tollgate_store::remote::{ConfigError, Finisher, StoreState};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use self::leased::is_leased;
 use crate::ask::{Answer, Ask, Kind};
 use crate::call::Call;
 use crate::check::{self, Finding, Severity};
-use crate::config::{ConfigError, RedisConfig};
-use crate::figures::{Counters, Figures, add};
-use crate::flight::{Context, Item, Rider};
-use crate::hub::Hub;
+use crate::client::{Asked, RedisClient};
+use crate::config::RedisConfig;
+use crate::counting::CountItem;
 use crate::keys::redis_key;
-use crate::lane::Lane;
 use crate::leased::Leased;
 use crate::slots::{self, Said, What};
-use crate::trouble::{self, Trouble};
-use crate::watcher;
-use tollgate_store::remote::{Finisher, StoreState};
+use crate::stats::RedisStats;
 
 /// Counters in Redis or Valkey. Cheap to clone; clones share connections and figures.
 ///
@@ -52,7 +46,7 @@ pub struct RedisStore {
 
 #[derive(Debug)]
 struct Inner {
-    hub: Arc<Hub>,
+    client: Arc<RedisClient>,
     leased: Arc<Leased>,
     /// Batches that are charged in several steps run to their end.
     finisher: Finisher,
@@ -60,7 +54,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.hub.end();
+        self.client.end();
     }
 }
 
@@ -71,17 +65,9 @@ impl RedisStore {
     /// # Errors
     /// [`ConfigError`] when settings contradict each other or a certificate cannot be read.
     pub fn new(config: RedisConfig) -> Result<Self, ConfigError> {
-        config.validate()?;
-        let context = Context {
-            name: StoreName::new(&format!("redis at {}", config.servers)),
-            time: config.time,
-            deadline: config.deadline,
-            counters: Counters::default(),
-            keeps_slots_apart: AtomicBool::new(config.is_cluster()),
-        };
-        let hub = Arc::new(Hub::new(config, context)?);
-        let leased = Arc::new(Leased::new(hub.clone()));
-        Ok(Self { inner: Arc::new(Inner { hub, leased, finisher: Finisher::default() }) })
+        let client = Arc::new(RedisClient::new(config)?);
+        let leased = Arc::new(Leased::new(client.clone()));
+        Ok(Self { inner: Arc::new(Inner { client, leased, finisher: Finisher::default() }) })
     }
 
     /// Begins to watch the store from the tokio runtime it is called in: connects, looks whether the server is fit
@@ -89,33 +75,36 @@ impl RedisStore {
     /// itself on first use; calling it at start makes [`RedisStore::state`] tell the truth before the first request. Calling it again
     /// changes nothing.
     pub fn start(&self) {
-        watcher::start(&self.inner.hub);
+        self.client().watch();
     }
 
     /// Whether the store answers, as far as is known.
     #[must_use]
     pub fn state(&self) -> StoreState {
-        self.hub().health().state()
+        self.client().shared().health().state()
     }
 
     /// What to say of a store that is up and answers more than 1 % of the calls too late; `None` where all is well, or it is down.
     #[must_use]
     pub fn slow(&self) -> Option<Arc<str>> {
-        self.hub().health().slow()
+        self.client().shared().slow()
     }
 
     /// Tells every change of [`RedisStore::state`]. The store logs these changes itself, one line each.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<StoreState> {
-        self.hub().health().watch()
+        self.client().shared().health().watch()
     }
 
     /// What was counted since the start.
     #[must_use]
-    pub fn figures(&self) -> Figures {
-        let mut figures = self.hub().context().counters.snapshot();
-        self.leased().add_to(&mut figures);
-        figures
+    pub fn stats(&self) -> RedisStats {
+        RedisStats {
+            conn: self.client().counters().snapshot(),
+            flights: self.client().shared().counters().flights(),
+            live_nodes: self.client().live_nodes(),
+            leases: self.leased().stats(),
+        }
     }
 
     /// For a node that is about to end: waits until batches whose callers have left are charged or given back, then gives all leased
@@ -129,41 +118,40 @@ impl RedisStore {
     /// How many nodes share these counters, this one included, as last heard; at least 1.
     #[must_use]
     pub fn live_nodes(&self) -> u32 {
-        u32::try_from(self.figures().live_nodes).unwrap_or(u32::MAX)
+        u32::try_from(self.client().live_nodes()).unwrap_or(u32::MAX)
     }
 
     /// Looks whether the servers are fit to keep counters. Takes at most about the time to connect, once a server. A server that is
     /// down is [`Severity::Unknown`]: it may be fit when it is back.
     pub async fn check(&self) -> Vec<Finding> {
-        let hub = self.hub();
-        if let Err(trouble) = hub.topology().learn(hub.dialer()).await {
-            return vec![finding(&trouble)];
+        let (topology, dialer) = (self.client().shared().topology(), self.client().shared().dialer());
+        if let Err(error) = topology.learn(dialer).await {
+            return vec![finding(&error)];
         }
         let mut findings = Vec::new();
-        for node in hub.topology().masters() {
+        for node in topology.masters() {
             let looked = async {
-                let address = hub.topology().find(node, hub.dialer()).await?;
-                let mut connection = hub.dialer().open_master(&address).await?;
+                let address = topology.find(node, dialer).await?;
+                let mut connection = dialer.open_master(&address).await?;
                 // Also a server that is too slow now must be fit.
-                let limit = hub.dialer().patience();
-                let look = tokio::time::timeout(limit, check::look(&mut connection, hub.config()));
-                let mut found = look.await.map_err(|_| {
-                    Trouble::new(trouble::Kind::Silent, format!("{address}: no answer within {limit:?}"))
+                let limit = dialer.patience();
+                let look = check::look(&mut connection, self.client().config());
+                let mut found = tokio::time::timeout(limit, look).await.map_err(|_| {
+                    ServerError::new(Cause::Silent, format!("{address}: no answer within {limit:?}"))
                 })??;
-                found.extend(hub.dialer().probe(&mut connection).await.err().as_ref().map(finding));
-                Ok::<_, Trouble>(found)
+                found.extend(dialer.probe(&mut connection).await.err().as_ref().map(finding));
+                Ok::<_, ServerError>(found)
             };
             match looked.await {
                 Ok(found) => findings.extend(found),
-                Err(trouble) => findings.push(finding(&trouble)),
+                Err(error) => findings.push(finding(&error)),
             }
         }
         findings
     }
 
-    /// What all lanes share.
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.inner.hub
+    fn client(&self) -> &RedisClient {
+        &self.inner.client
     }
 
     fn leased(&self) -> &Arc<Leased> {
@@ -176,7 +164,7 @@ impl RedisStore {
 
     /// What a counter is called in Redis.
     fn redis_key(&self, key: Key<'_>) -> Vec<u8> {
-        let config = self.hub().config();
+        let config = self.client().config();
         redis_key(&config.prefix, config.hash_tag, key.0)
     }
 
@@ -184,27 +172,21 @@ impl RedisStore {
     ///
     /// # Errors
     /// [`StoreError`], which says whether the script may have run.
-    pub(crate) async fn run(&self, call: Call) -> Result<Value, StoreError> {
-        let slot = self.slot_of(call.keys.first().map_or(&[], Vec::as_slice));
-        self.send(slot, |to| Item::Call(call, to)).await?.hear(self.hub()).await
+    async fn run(&self, call: Call) -> Result<Value, StoreError> {
+        let slot = self.client().slot_of(call.keys.first().map_or(&[], Vec::as_slice));
+        let asked = self.send(slot, |to| CountItem::Call(call, to)).await?;
+        self.client().receive(asked).await
     }
 
-    /// In which slot of a Cluster a key lies.
-    fn slot_of(&self, key: &[u8]) -> u16 {
-        self.hub().topology().slot(key)
-    }
-
-    /// Begins to ask; the answer is heard later.
-    async fn send<T>(&self, slot: u16, item: impl FnOnce(Rider<T>) -> Item) -> Result<Asked<T>, StoreError> {
-        let hub = self.hub();
-        let context = hub.context();
-        watcher::start(hub);
-        let lane = Lane::here(hub).map_err(|why| context.unreachable(&why))?;
-        add(&context.counters.asked, 1);
-        let by = Instant::now() + context.patience();
-        let (to, answer) = oneshot::channel();
-        hub.send(&lane, slot, item(Rider::new(to, by)), by).await?;
-        Ok(Asked(answer))
+    /// Sends a question; the answer is received later.
+    async fn send<T>(
+        &self,
+        slot: u16,
+        item: impl FnOnce(Waiter<T>) -> CountItem,
+    ) -> Result<Asked<T>, StoreError> {
+        let client = self.client();
+        client.counters().requests.add(1);
+        client.send(Traffic::Foreground, slot, Instant::now() + client.patience(), item).await
     }
 
     async fn begin(
@@ -215,9 +197,9 @@ impl RedisStore {
         now: Timestamp,
     ) -> Result<Asked<Answer>, StoreError> {
         let key = self.redis_key(key);
-        let slot = self.slot_of(&key);
+        let slot = self.client().slot_of(&key);
         let ask = Box::new(Ask { key, quota: quota.clone(), kind });
-        self.send(slot, |to| Item::Ask(ask, now, to)).await
+        self.send(slot, |to| CountItem::Ask(ask, now, to)).await
     }
 
     async fn ask(
@@ -227,7 +209,8 @@ impl RedisStore {
         kind: Kind,
         now: Timestamp,
     ) -> Result<Answer, StoreError> {
-        self.begin(key, quota, kind, now).await?.hear(self.hub()).await
+        let asked = self.begin(key, quota, kind, now).await?;
+        self.client().receive(asked).await
     }
 
     /// Each take by itself.
@@ -239,7 +222,7 @@ impl RedisStore {
         }
         for asked in asked {
             verdicts.push(match asked {
-                Ok(asked) => match asked.hear(self.hub()).await {
+                Ok(asked) => match self.client().receive(asked).await {
                     Ok(answer) => self.as_decision(answer),
                     Err(error) => Err(error),
                 },
@@ -256,9 +239,9 @@ impl RedisStore {
         what: What,
         now: Timestamp,
     ) -> Result<Said, StoreError> {
-        let time = self.hub().context().time;
+        let time = self.client().config().time;
         let reply = self.run(slots::call(self.redis_key(key), slots, holder, what, now, time)).await?;
-        slots::said(&reply).ok_or_else(|| self.hub().context().refused(format!("an odd answer: {reply:?}")))
+        slots::said(&reply).ok_or_else(|| self.client().rejected(&format!("an odd answer: {reply:?}")))
     }
 
     async fn decide(
@@ -280,30 +263,21 @@ impl RedisStore {
     }
 
     fn odd(&self, answer: &Answer) -> StoreError {
-        self.hub().context().refused(format!("an answer to another question: {answer:?}"))
+        self.client().rejected(&format!("an answer to another question: {answer:?}"))
     }
 }
 
-/// A question that is on its way. Dropped before it was sent, it never is.
-struct Asked<T>(oneshot::Receiver<Result<T, StoreError>>);
-
-impl<T> Asked<T> {
-    async fn hear(self, hub: &Hub) -> Result<T, StoreError> {
-        hub.hear(self.0).await
-    }
-}
-
-fn finding(trouble: &Trouble) -> Finding {
-    let severity = match trouble.kind {
-        trouble::Kind::Wrong => Severity::Refuse,
+fn finding(error: &ServerError) -> Finding {
+    let severity = match error.cause {
+        Cause::Misconfigured => Severity::Reject,
         _ => Severity::Unknown,
     };
-    Finding { severity, message: trouble.why.to_string() }
+    Finding { severity, message: error.why.to_string() }
 }
 
 impl Store for RedisStore {
     fn name(&self) -> StoreName {
-        self.hub().context().name.clone()
+        self.client().name().clone()
     }
 
     fn live_nodes(&self) -> u32 {

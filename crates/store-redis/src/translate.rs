@@ -7,8 +7,8 @@ mod entries;
 mod texts;
 mod window;
 
-use redis::Value;
 use tollgate_core::{Cost, Quota, State, StepParams, Timestamp};
+use tollgate_redis_link::Value;
 
 use crate::ask::{Ask, Fault, Kind};
 use crate::script::{Step, Swap};

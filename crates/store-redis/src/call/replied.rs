@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use redis::Value;
 use tollgate_core::Timestamp;
+use tollgate_redis_link::Value;
 
 use crate::ask::Fault;
 use crate::translate::{int, text};

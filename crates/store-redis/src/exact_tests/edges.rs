@@ -6,6 +6,7 @@ use tollgate_core::{Holder, Slots};
 use super::*;
 use crate::ask::Ask;
 use crate::call::{self, Next, Replied};
+use crate::direct::own;
 use crate::script::Swap;
 use crate::slots::{self, What};
 use crate::translate::instant;
@@ -172,7 +173,7 @@ fn slots_are_kept_until_the_last_of_them_lapses() {
             eval.arg(call.script.source()).arg(1).arg(&call.keys).arg(&call.args);
             eval.query(connection).expect("an answer")
         });
-        assert!(slots::said(&said).is_some_and(|said| said.done), "{said:?}");
+        assert!(slots::said(&own(said.clone())).is_some_and(|said| said.done), "{said:?}");
         let key = String::from_utf8_lossy(&call.keys[0]).into_owned();
         let Value::Array(last) = store.command(&["ZRANGE", &key, "-1", "-1", "WITHSCORES"]) else {
             panic!("a list")
@@ -216,6 +217,7 @@ fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
             .arg(instant(AHEAD));
         eval.query(connection).expect("an answer")
     });
+    let reply = own(reply);
     let replied = Replied::read(&reply).expect("a reply");
     let part = replied.part(0).expect("of a key");
     call::answers(&asks, believed, StoreTime::Node, replied.at, &part, &mut out).expect("an answer")

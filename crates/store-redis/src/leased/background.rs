@@ -8,17 +8,17 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tollgate_core::{Cost, Timestamp};
+use tollgate_lease::{
+    LeaseRequest as Request, LedgerCall as Call, LedgerReply as Reply, Mono, Op, Verdict, merge as merged,
+};
+use tollgate_redis_link::Traffic;
 use tollgate_store::StoreError;
+use tollgate_store::remote::duplicate;
 
 use super::script::{self, Job};
 use super::table::{Entry, Rule, SHARDS, Waiter};
 use super::{AFTER_A_FAILURE, Hit, Leased};
 use crate::call::Call as ScriptCall;
-use crate::figures::add;
-use crate::hub::Traffic;
-use tollgate_lease::{
-    LeaseRequest as Request, LedgerCall as Call, LedgerReply as Reply, Mono, Op, Verdict, merge as merged,
-};
 
 /// How often the table is looked through for what is idle, in a tau.
 const LOOKS: u32 = 5;
@@ -123,7 +123,7 @@ impl Leased {
             request.need.max(waits.saturating_sub(entry.node.held()).min(entry.rule.terms.burst()));
         request.want = request.want.max(request.need);
         entry.flying = Some((request.node, request.seq));
-        add(&self.counts.requests, 1);
+        self.counts.requests.add(1);
         Trip {
             key: entry.key.clone(),
             request: (request.node, request.seq),
@@ -157,7 +157,7 @@ impl Leased {
                 if !entry.node.on_grant(&entry.rule.terms, &reply, now) {
                     entry.node.on_lost(&entry.rule.terms, trip.request.1); // no answer to it: nobody is to wait for another
                 }
-                add(&self.counts.granted, reply.granted);
+                self.counts.granted.add(reply.granted);
                 if reply.rejected {
                     entry.wall = (Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), now);
                 }
@@ -264,7 +264,7 @@ impl Leased {
         let times = takers.len() as u64;
         match result {
             Ok(reply) => {
-                add(&self.counts.central, times);
+                self.counts.central.add(times);
                 self.heed(key, &rule, &reply, asked);
                 let (terms, cost) = (&rule.terms, cost.permits());
                 for (nth, waiter) in (0..).zip(takers) {
@@ -281,7 +281,7 @@ impl Leased {
             }
             Err(error) => {
                 for waiter in takers {
-                    waiter.to.send(Err(crate::store::again(&error))).ok();
+                    waiter.to.send(Err(duplicate(&error))).ok();
                 }
             }
         }
@@ -354,7 +354,7 @@ impl Carrier {
         while let Some(trip) = &self.trip {
             // Those who wait have timers of their own; a grant that comes after them serves the next.
             let by = Instant::now() + self.leased.patience().max(LEASE_PATIENCE);
-            let result = self.leased.ask(Traffic::Leases, trip.call.clone(), by).await;
+            let result = self.leased.ask(Traffic::Background, trip.call.clone(), by).await;
             let trip = self.trip.take();
             self.trip = trip.and_then(|trip| self.leased.land(&trip, result));
         }
@@ -403,7 +403,8 @@ impl Teller {
             }
             let mut asked = Vec::with_capacity(orders.len());
             for order in orders {
-                let answer = self.leased.begin_to_ask(Traffic::Decisions, order.call.clone(), order.by).await;
+                let answer =
+                    self.leased.begin_to_ask(Traffic::Foreground, order.call.clone(), order.by).await;
                 asked.push((order, answer));
             }
             for (order, answer) in asked {
@@ -439,7 +440,7 @@ impl Keeper {
             ticks.tick().await;
             for shard in 0..SHARDS {
                 match self.0.upgrade() {
-                    Some(leased) if !leased.hub.has_ended() => {
+                    Some(leased) if !leased.client.shared().has_ended() => {
                         leased.look(shard, shard % FORGETS == turn % FORGETS)
                     }
                     _ => return,

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use redis::Value;
+use tollgate_redis_link::Value;
 
 use crate::call::Call as ScriptCall;
 use crate::script::Script;

@@ -189,7 +189,7 @@ impl RedisStore {
             let result = match begun {
                 Some(begun) => self.heard(begun).await,
                 None => {
-                    let missing = || Err(self.hub().context().refused("a script answered too few callers"));
+                    let missing = || Err(self.client().rejected("a script answered too few callers"));
                     others.next().unwrap_or_else(missing)
                 }
             };

@@ -9,13 +9,13 @@
 use std::future::ready;
 
 use tollgate_core::{Cost, Timestamp};
-use tollgate_store::remote::OwnBatch;
-use tollgate_store::{StoreError, StoreName, Take, Verdicts};
+use tollgate_store::remote::{OwnBatch, duplicate};
+use tollgate_store::{StoreError, Take, Verdicts};
 
 use super::RedisStore;
 use super::leased::is_leased;
 use crate::ask::{Answer, Ask, Kind};
-use crate::flight::Item;
+use crate::counting::CountItem;
 
 /// The takes of one slot, by their place in the batch.
 struct Share {
@@ -48,8 +48,8 @@ impl RedisStore {
         let mut dealt: Vec<Option<_>> = batch.iter().map(|_| None).collect();
         if let [share] = &mut shares[..] {
             let asks = std::mem::take(&mut share.asks);
-            let heard = match self.send(share.slot, |to| Item::Together(asks, now, to)).await {
-                Ok(asked) => asked.hear(self.hub()).await,
+            let heard = match self.send(share.slot, |to| CountItem::Together(asks, now, to)).await {
+                Ok(asked) => self.client().receive(asked).await,
                 Err(error) => Err(error),
             };
             self.deal(&share.places, heard, &mut dealt);
@@ -67,7 +67,7 @@ impl RedisStore {
             }
         }
         verdicts.extend(dealt.into_iter().map(|verdict| {
-            verdict.unwrap_or_else(|| Err(self.hub().context().refused("a script answered too few callers")))
+            verdict.unwrap_or_else(|| Err(self.client().rejected("a script answered too few callers")))
         }));
     }
 
@@ -76,12 +76,12 @@ impl RedisStore {
         let mut asked = Vec::with_capacity(shares.len());
         for Share { slot, places, asks } in shares {
             let backs = backs(&asks);
-            asked.push((slot, places, backs, self.send(slot, |to| Item::Together(asks, now, to)).await));
+            asked.push((slot, places, backs, self.send(slot, |to| CountItem::Together(asks, now, to)).await));
         }
         let mut charged = Vec::with_capacity(asked.len());
         for (slot, places, backs, asked) in asked {
             let heard = match asked {
-                Ok(asked) => asked.hear(self.hub()).await,
+                Ok(asked) => self.client().receive(asked).await,
                 Err(error) => Err(error),
             };
             charged.push(Charged { slot, places, backs, heard });
@@ -97,12 +97,12 @@ impl RedisStore {
         let mut asked = Vec::new();
         for share in charged.iter().filter(|share| share.is_charged()) {
             for back in &share.backs {
-                let item = |to| Item::Ask(Box::new(back.clone()), now, to);
+                let item = |to| CountItem::Ask(Box::new(back.clone()), now, to);
                 asked.push(self.send(share.slot, item).await);
             }
         }
         for asked in asked.into_iter().flatten() {
-            asked.hear(self.hub()).await.ok();
+            self.client().receive(asked).await.ok();
         }
     }
 
@@ -130,7 +130,7 @@ impl RedisStore {
         }
         for asked in asked {
             let given = match asked {
-                Ok(asked) => asked.hear(self.hub()).await.map(drop),
+                Ok(asked) => self.client().receive(asked).await.map(drop),
                 Err(error) => Err(error),
             };
             outcome = outcome.and(given);
@@ -143,7 +143,7 @@ impl RedisStore {
         let mut shares: Vec<Share> = Vec::new();
         for (place, take) in batch.iter().enumerate() {
             let key = self.redis_key(take.key);
-            let slot = self.slot_of(&key);
+            let slot = self.client().slot_of(&key);
             let ask = Ask { key, quota: take.quota.clone(), kind: kind(take.cost) };
             match shares.iter_mut().find(|share| share.slot == slot) {
                 Some(share) => {
@@ -170,7 +170,7 @@ impl RedisStore {
                 }
             }
             Err(error) => {
-                let copies: Vec<_> = (1..places.len()).map(|_| again(&error)).collect();
+                let copies: Vec<_> = (1..places.len()).map(|_| duplicate(&error)).collect();
                 for (place, error) in places.iter().zip(copies.into_iter().chain([error])) {
                     dealt[*place] = Some(Err(error));
                 }
@@ -201,22 +201,4 @@ fn backs(asks: &[Ask]) -> Vec<Ask> {
         _ => None,
     };
     asks.iter().filter_map(back).collect()
-}
-
-/// The same error for another take of the same call.
-pub(crate) fn again(error: &StoreError) -> StoreError {
-    match error {
-        StoreError::Unreachable { store, source } => {
-            let source = std::io::Error::new(source.kind(), source.to_string());
-            StoreError::Unreachable { store: store.clone(), source }
-        }
-        StoreError::Silent { store, waited } => StoreError::Silent { store: store.clone(), waited: *waited },
-        StoreError::Unsupported { store, algorithm } => {
-            StoreError::Unsupported { store: store.clone(), algorithm }
-        }
-        StoreError::Refused { store, reason } => {
-            StoreError::Refused { store: store.clone(), reason: reason.clone() }
-        }
-        other => StoreError::Refused { store: StoreName::new("redis"), reason: other.to_string() },
-    }
 }

@@ -7,8 +7,8 @@
 
 mod code;
 
-use redis::Value;
 use tollgate_core::{BucketParams, Cost, Quota, State};
+use tollgate_redis_link::Value;
 
 use self::code::Form;
 use super::{Packed, Read, foreign, groups, int, text};
