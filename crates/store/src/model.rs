@@ -19,8 +19,7 @@ type States = BTreeMap<Vec<u8>, State>;
 /// # Example
 /// ```
 /// # use tollgate_store::{Charge, Key, ModelStore, Store, Take, block_on};
-/// # use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::{Cost, Quota, Timestamp};
+/// # use tollgate_core::{Cost, Quota, Timestamp};
 /// # use std::time::Duration;
 /// let store = ModelStore::default();
 /// let quota = Quota::token_bucket(2, Duration::from_secs(1))?;
