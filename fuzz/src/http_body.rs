@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tollgate_core::{Clock, ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::Surface as _;
 use tollgate_rule_files::parse_text;
@@ -33,8 +34,8 @@ impl Node for Ready {
     }
 }
 
-fn api() -> &'static (Runtime, Arc<HttpApi<MemoryStore>>) {
-    static API: OnceLock<(Runtime, Arc<HttpApi<MemoryStore>>)> = OnceLock::new();
+fn api() -> &'static (Runtime, Arc<HttpSurface<HttpApi<MemoryStore>>>) {
+    static API: OnceLock<(Runtime, Arc<HttpSurface<HttpApi<MemoryStore>>>)> = OnceLock::new();
     API.get_or_init(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let policy = parse_text("shop.yaml", RULES).expect("rules without fault");
@@ -44,17 +45,10 @@ fn api() -> &'static (Runtime, Arc<HttpApi<MemoryStore>>) {
         let (_, ready) = watch::channel(true);
         let (options, limits) = (ReplyOptions::default(), Limits::default());
         let service = RateLimitService::new(Arc::clone(&limiter), Arc::clone(&clock), ready, options, limits);
-        let settings = HttpSettings { is_loopback: true, ..HttpSettings::default() };
-        (
-            runtime,
-            Arc::new(HttpApi::new(
-                limiter,
-                clock,
-                Arc::new(Ready),
-                Arc::new(Arc::new(service).over_http()),
-                settings,
-            )),
-        )
+        let json = Arc::new(Arc::new(service).over_http());
+        let api = HttpApi::new(limiter, clock, Arc::new(Ready), json, HttpSettings::default());
+        let admin = AdminAccess { is_loopback: true, ..AdminAccess::default() };
+        (runtime, Arc::new(HttpSurface::new(api, SurfaceSettings { admin, ..SurfaceSettings::default() })))
     })
 }
 

@@ -70,7 +70,7 @@ fn said(pieces: &[&[u8]], has_password: bool) -> (Vec<u8>, u64) {
     let peer = Peer { pieces, out: Arc::clone(&out) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(Arc::clone(&api).serve(peer, watch::channel(false).1));
-    assert_eq!((api.stats().clients(), api.stats().buffered_bytes()), (0, 0));
+    assert_eq!((api.stats().clients(), api.buffered_bytes()), (0, 0));
     let out = std::mem::take(&mut *out.lock().unwrap_or_else(PoisonError::into_inner));
     (out, api.stats().commands())
 }

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tollgate_core::Clock;
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, Figures, Surface, accept};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -91,8 +92,9 @@ fn main() {
         );
         let json = Arc::new(Arc::new(service).over_http());
         let style = style.parse().expect("a style");
-        let settings = HttpSettings { style, is_loopback: true, ..HttpSettings::default() };
-        let api = Arc::new(HttpApi::new(limiter, clock, Arc::new(Always), json, settings));
-        accept(listener, api, None, limits, figures, drain).await;
+        let settings = HttpSettings { style, ..HttpSettings::default() };
+        let api = HttpApi::new(limiter, clock, Arc::new(Always), json, settings);
+        let surface = Arc::new(HttpSurface::new(api, SurfaceSettings::default()));
+        accept(listener, surface, None, limits, figures, drain).await;
     });
 }

@@ -1,6 +1,6 @@
-//! Which algorithm is right for what: the table of docs/choosing.md, as part of the start page.
+//! Which algorithm to choose: the table of docs/choosing.md, as part of the start page.
 
-use crate::page::escape;
+use tollgate_http_kit::page::escape;
 
 const PAGE: &str = include_str!("../../../docs/choosing.md");
 
@@ -21,7 +21,7 @@ pub(crate) fn table() -> String {
     html
 }
 
-/// Code and strong text of one cell; of a link its words.
+/// The code and strong text of one cell, and the words of a link.
 fn inline(cell: &str) -> String {
     let (mut html, mut rest) = (String::new(), cell);
     let marks = [("`", "`", "code"), ("**", "**", "strong")];

@@ -1,36 +1,44 @@
-//! The surface as a whole: what all its connections share.
+//! The API as a whole: what its connections share, and which method answers which operation.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::Response;
+use http_body_util::Full;
+use hyper::header::HeaderValue;
+use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tollgate_core::Clock;
+use tollgate_http_kit::reply::{JSON, reply, text};
+use tollgate_http_kit::{Api, Body, Operation, Problem, Reply, Request, page};
 use tollgate_limiter::Limiter;
+use tollgate_net::SharedClock;
 use tollgate_store::Store;
 
-use crate::body::Budget;
 use crate::node::Node;
+use crate::operations::{OPERATIONS, Route};
 use crate::parsed::Caps;
 use crate::settings::HttpSettings;
+use crate::{explain, openapi, query};
 
-/// Heavy answers (metrics, rules) that are worked on at once.
-const HEAVY: usize = 2;
+/// Slow answers (metrics, rules) that are made at the same time.
+const SLOW_AT_ONCE: usize = 2;
+
+/// The most that `/json` reads of a body.
+const MAX_PEER_BODY: usize = 64 * 1024;
 
 /// Answers the body of `POST /json`: another transport's call over HTTP, whose meaning is that transport's own business.
 pub type PeerJson = dyn Fn(Bytes) -> Pin<Box<dyn Future<Output = Response<String>> + Send>> + Send + Sync;
 
-/// The HTTP API over one limiter. One value serves every connection of every worker; see `tollgate_net::Surface`.
+/// The rate limit API over one limiter, to be served by a `tollgate_http_kit::HttpSurface`.
 pub struct HttpApi<S: Store> {
     pub(crate) limiter: Arc<Limiter<S>>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: SharedClock,
     pub(crate) node: Arc<dyn Node>,
-    pub(crate) json: Arc<PeerJson>,
+    json: Arc<PeerJson>,
     pub(crate) settings: HttpSettings,
     pub(crate) caps: Caps,
-    pub(crate) budget: Budget,
-    pub(crate) heavy: Semaphore,
+    slow: Semaphore,
 }
 
 impl<S: Store> HttpApi<S> {
@@ -44,18 +52,96 @@ impl<S: Store> HttpApi<S> {
         settings: HttpSettings,
     ) -> Self {
         let caps = Caps {
-            batch: settings.max_batch,
+            requests: settings.max_batch,
             descriptors: settings.max_descriptors,
             entries: settings.max_entries,
         };
-        let (budget, heavy) = (Budget::new(settings.max_buffered_bytes), Semaphore::new(HEAVY));
-        Self { limiter, clock, node, json, settings, caps, budget, heavy }
+        Self { limiter, clock: clock.into(), node, json, settings, caps, slow: Semaphore::new(SLOW_AT_ONCE) }
+    }
+}
+
+impl<S: Store + 'static> Api for HttpApi<S> {
+    type Route = Route;
+
+    fn operations() -> &'static [Operation<Route>] {
+        OPERATIONS
     }
 
-    /// Bytes of half-arrived bodies that are held now; for a metric.
-    #[must_use]
-    pub fn buffered_bytes(&self) -> usize {
-        self.budget.held()
+    async fn answer(self: &Arc<Self>, route: Route, request: Request<'_>) -> Result<Reply, Problem> {
+        match route {
+            Route::Check => self.check(request).await,
+            // Boxed, so that the future of a check stays small.
+            route => Box::pin(self.answer_other(route, request)).await,
+        }
+    }
+}
+
+impl<S: Store + 'static> HttpApi<S> {
+    /// Every operation that is not called all the time.
+    async fn answer_other(self: &Arc<Self>, route: Route, request: Request<'_>) -> Result<Reply, Problem> {
+        let max_body = self.settings.max_body_bytes;
+        match route {
+            Route::Check => self.check(request).await,
+            Route::Reserve => {
+                let (head, body) = request.json(max_body).await?;
+                self.reserve(&head, &body).await
+            }
+            Route::Commit => self.commit(&request.json(max_body).await?.1).await,
+            Route::Cancel => self.cancel(&request.json(max_body).await?.1).await,
+            Route::Explain => {
+                let target = query::descriptor(request.query(), self.caps)?;
+                Ok(explain::answer(self.limiter.rules().policy(), &target, &self.settings.style))
+            }
+            Route::Keys => {
+                let target = query::descriptor(request.query(), self.caps)?;
+                self.keys(&request.head.method, &target).await
+            }
+            Route::Rules => self.slow(|api| api.rules()).await,
+            Route::PeerJson => Ok(self.peer_json(request.body).await),
+            Route::Metrics => {
+                self.slow(|api| {
+                    let content_type = HeaderValue::from_static(tollgate_limiter::observe::CONTENT_TYPE);
+                    reply(StatusCode::OK, content_type, api.limiter.metrics().render())
+                })
+                .await
+            }
+            Route::Health => Ok(text(StatusCode::OK, "ok\n")),
+            // The peer's only health path: it fails also while the process drains.
+            Route::PeerHealth if self.node.state().is_ready => Ok(text(StatusCode::OK, "OK")),
+            Route::PeerHealth => Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "not ready; /readyz says why\n")),
+            Route::Ready => Ok(self.readiness()),
+            Route::RuleDump => {
+                self.slow(|api| text(StatusCode::OK, explain::rlconfig(api.limiter.rules().policy()))).await
+            }
+            Route::OpenApi => Ok(reply(StatusCode::OK, JSON, openapi::document())),
+            Route::Page => Ok(page::page(self.page())),
+        }
+    }
+
+    /// The caller's trace, if anybody samples.
+    pub(crate) fn traceparent<'f>(&self, fields: &'f HeaderMap) -> Option<&'f str> {
+        if !self.limiter.is_sampling() {
+            return None;
+        }
+        fields.get("traceparent").and_then(|value| value.to_str().ok())
+    }
+
+    /// Runs `work`, which may take milliseconds with thousands of rules, on a thread where no decision waits for it.
+    async fn slow(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Reply + Send + 'static,
+    ) -> Result<Reply, Problem> {
+        let _turn = self.slow.acquire().await.map_err(|_| Problem::internal())?;
+        let api = Arc::clone(self);
+        tokio::task::spawn_blocking(move || work(&api)).await.map_err(|_| Problem::internal())
+    }
+
+    /// `/json`: as envoyproxy/ratelimit answers it, including its errors, which are plain text.
+    async fn peer_json(&self, body: Body<'_>) -> Reply {
+        match body.read(MAX_PEER_BODY).await {
+            Ok(body) => (self.json)(body).await.map(|body| Full::new(body.into())),
+            Err(problem) => text(problem.status, format!("{}\n", problem.detail)),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shapes of bodies, as they are served and as `/openapi.json` describes them.
+//! The bodies of the API, as they are served and as `/openapi.json` describes them.
 
 mod check;
 
@@ -6,16 +6,17 @@ pub(crate) use check::*;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a reservation really used.
+/// What a reservation actually used.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CommitRequest {
     pub(crate) id: String,
-    /// Permits used; as many as were reserved when left out. Fewer: the rest comes back. More: a debt that later permits repay.
+    /// Permits used; as many as were reserved when left out. Fewer: the rest is returned. More: a debt that later
+    /// permits repay.
     pub(crate) actual: Option<u64>,
 }
 
-/// A reservation that is not needed.
+/// A reservation that is no longer needed.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelRequest {
@@ -34,7 +35,7 @@ pub(crate) enum Ending {
     CancelledLate,
 }
 
-/// What came of a reservation; the same each time it is asked for.
+/// The outcome of a reservation; the same each time it is requested.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Settlement {
     pub(crate) ending: Ending,
@@ -42,55 +43,55 @@ pub(crate) struct Settlement {
     pub(crate) reserved: u64,
     /// Permits that count as used.
     pub(crate) used: u64,
-    /// Permits given back.
+    /// Permits returned.
     pub(crate) returned: u64,
-    /// Permits used above what was reserved, a debt that later permits repay.
+    /// Permits used beyond those reserved: a debt that later permits repay.
     pub(crate) owed: u64,
-    /// The store gave no answer for some counters: there, what was to be given back counts as used.
+    /// The store was unavailable for some counters: there, the permits to return count as used.
     pub(crate) degraded: bool,
 }
 
-/// What is kept for a descriptor.
+/// The counters of a descriptor.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Counters {
     /// One for each limit of its rule.
     pub(crate) counters: Vec<Counter>,
 }
 
-/// What is kept for one limit. Times are in milliseconds, rounded up.
+/// The counter of one limit. Times are in milliseconds, rounded up.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Counter {
     /// The rule's path.
     pub(crate) rule: String,
     /// The limit in words.
     pub(crate) limit: String,
-    /// The counter's key; what is not printable is escaped.
+    /// The counter's key; unprintable bytes are escaped.
     pub(crate) key: String,
-    /// Something is kept. After a reset: something was forgotten.
+    /// The counter exists. After a reset: it existed before.
     pub(crate) is_tracked: bool,
-    /// Permits that an immediate take could get.
+    /// Permits available now.
     pub(crate) remaining: u64,
-    /// Until the full quota is there again; null when that is never.
+    /// Until the quota is fully restored; null when that is never.
     #[schema(required)]
     pub(crate) reset_after_ms: Option<u64>,
-    /// `local` while the store gives no answer and this node decides by its own share of the limit, which the numbers are then about;
-    /// else null.
+    /// `local` while the store is unavailable and this node decides by its own share of the limit, which the numbers
+    /// then describe; else null.
     #[schema(required)]
     pub(crate) degraded: Option<&'static str>,
 }
 
-/// The rules in force, and what came of them since the process began.
+/// The rules in force, with their counts since the process started.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Rules {
-    /// Changes with what the files say.
+    /// Changes with the content of the files.
     pub(crate) version: String,
-    /// When they were put into force (RFC 3339); null when the process began with them.
+    /// When they were loaded (RFC 3339); null when the process started with them.
     #[schema(required)]
     pub(crate) loaded_at: Option<String>,
-    /// Why the files as they are now are not in force; null when they are.
+    /// Why the current files are not in force; null when they are.
     #[schema(required)]
     pub(crate) last_error: Option<String>,
-    /// Where the counters are, and how that is.
+    /// The store of the counters, and its state.
     pub(crate) store: StoreState,
     /// In the order of the files.
     pub(crate) domains: Vec<DomainRules>,
@@ -103,7 +104,7 @@ pub(crate) struct DomainRules {
     pub(crate) rules: Vec<RuleTotals>,
 }
 
-/// One rule, and what came of it.
+/// One rule, with its counts.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RuleTotals {
     /// Its path.
@@ -112,18 +113,18 @@ pub(crate) struct RuleTotals {
     pub(crate) name: String,
     /// Its limits in words.
     pub(crate) limits: Vec<String>,
-    /// Decisions that let pass.
+    /// Admissions.
     pub(crate) admitted: u64,
-    /// Decisions that denied.
+    /// Denials.
     pub(crate) denied: u64,
-    /// Decisions that only shadow mode let pass.
+    /// Admissions that would have been denials without shadow mode.
     pub(crate) shadow_denied: u64,
-    /// Decisions made while the store gave no answer.
+    /// Decisions made while the store was unavailable.
     pub(crate) degraded: u64,
-    /// The totals are those of all rules above the cap on series together.
+    /// The counts are shared by all rules above the cap on metric series.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) shared: bool,
-    /// Who is denied most, most first.
+    /// The keys denied most often, most first.
     pub(crate) top_limited: Vec<TopLimited>,
 }
 
@@ -132,9 +133,9 @@ pub(crate) struct RuleTotals {
 pub(crate) struct TopLimited {
     /// The descriptor's values.
     pub(crate) key: String,
-    /// How often lately: what is older than five minutes counts half, and so on.
+    /// Recent denials: those older than five minutes count half, and so on.
     pub(crate) denied: u64,
-    /// By how much that may be too high.
+    /// The largest possible overestimate.
     pub(crate) at_most_over: u64,
 }
 
@@ -142,48 +143,48 @@ pub(crate) struct TopLimited {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Readiness {
     pub(crate) ready: bool,
-    /// It was told to go.
+    /// It is shutting down.
     pub(crate) draining: bool,
     pub(crate) rules: ReadyRules,
     pub(crate) store: StoreState,
 }
 
-/// Where the counters are, and how that is.
+/// The store of the counters, and its state.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct StoreState {
     pub(crate) name: String,
-    /// `up`, `down` (each rule decides as its `on_store_failure` says), or `trying` while nothing has been heard of it.
+    /// `up`, `down` (each rule decides by its `on_store_failure`), or `trying` before its first answer.
     pub(crate) state: &'static str,
-    /// For how long it has given no answer; null when it does.
+    /// For how long it has been unavailable; null while it is up.
     #[schema(required)]
     pub(crate) down_for_ms: Option<u64>,
-    /// What was the matter when it was last tried, or what makes it too slow while it is up; null when nothing is.
+    /// Why the last attempt failed, or what makes it slow while it is up; else null.
     #[schema(required)]
     pub(crate) why: Option<String>,
 }
 
-/// The rules in force, in short.
+/// A summary of the rules in force.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ReadyRules {
-    /// There are some.
+    /// Whether there are any.
     pub(crate) loaded: bool,
     pub(crate) version: String,
-    /// How many domains.
+    /// The number of domains.
     pub(crate) domains: usize,
-    /// How many rules.
+    /// The number of rules.
     pub(crate) rules: usize,
-    /// Why the files as they are now are not in force; null when they are.
+    /// Why the current files are not in force; null when they are.
     #[schema(required)]
     pub(crate) last_error: Option<String>,
 }
 
-/// Which rule a descriptor falls under, why, and what would be charged. Nothing is.
+/// Which rule matches a descriptor, why, and what would be charged. Nothing is.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Explained {
     pub(crate) domain: String,
     /// The entries, each as `key=value`.
     pub(crate) asked: Vec<String>,
-    /// How each entry was taken, up to the first that was not: `exact`, `network`, `pattern` or `default`.
+    /// How each entry matched, up to the first that did not: `exact`, `network`, `pattern` or `default`.
     pub(crate) steps: Vec<&'static str>,
     /// Why nothing limits it: `unknown_domain`, `no_rule_begins`, `untaken` or `no_rule_ends`; null when a rule does.
     #[schema(required)]
@@ -191,11 +192,11 @@ pub(crate) struct Explained {
     /// The rule that applies; null when nothing limits it.
     #[schema(required)]
     pub(crate) rule: Option<ExplainedRule>,
-    /// Domains or rules that there are, where none was found; at most ten.
+    /// Existing domains or rules, where none matched; at most ten.
     pub(crate) known: Vec<String>,
     /// Rules that begin with the same key and do not apply; at most ten.
     pub(crate) others: Vec<OtherRule>,
-    /// How a refusal would read; null when nothing can refuse.
+    /// The reply to a denied client; null when no rule can deny.
     #[schema(required)]
     pub(crate) denied: Option<DeniedPreview>,
     /// All of it as text, as `tollgate explain` prints it.
@@ -209,30 +210,30 @@ pub(crate) struct ExplainedRule {
     pub(crate) name: String,
     /// File, line and column.
     pub(crate) place: String,
-    /// Nothing is counted and everything passes.
+    /// Nothing is counted and every request is admitted.
     pub(crate) unlimited: bool,
     /// It counts, but never denies.
     pub(crate) shadow: bool,
     /// It denies only when all quota rules of the request do.
     pub(crate) quota: bool,
-    /// Names of rules that it takes the place of.
+    /// Names of the rules that it replaces.
     pub(crate) replaces: Vec<String>,
     /// `each` or `together`.
     pub(crate) charge: &'static str,
-    /// Where it is counted beside other nodes: `exact` (each decision asks the store), `leased` or `local`.
+    /// Where its counters are: `exact` (each decision asks the store), `leased` or `local`.
     pub(crate) sharing: &'static str,
-    /// What it does while the store gives no answer: `deny`, `allow` or `local`.
+    /// How it decides while the store is unavailable: `deny`, `allow` or `local`.
     pub(crate) on_store_failure: &'static str,
-    /// Each would be charged.
+    /// The limits that would be charged.
     pub(crate) limits: Vec<ChargedLimit>,
 }
 
 /// A limit that would be charged.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ChargedLimit {
-    /// In words.
+    /// The limit in words.
     pub(crate) limit: String,
-    /// The counter's key; what is not printable is escaped.
+    /// The counter's key; unprintable bytes are escaped.
     pub(crate) key: String,
 }
 
@@ -244,7 +245,7 @@ pub(crate) struct OtherRule {
     pub(crate) why: String,
 }
 
-/// A refusal as `/v1/check?status=rule` would answer it, just after the last permit.
+/// The reply of `/v1/check?status=rule` to a denied client, just after the last permit was taken.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DeniedPreview {
     pub(crate) status: u16,

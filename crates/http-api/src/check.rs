@@ -6,153 +6,212 @@ use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, write_json};
 use tollgate_core::Timestamp;
-use tollgate_limiter::{Degraded, Descriptor, MAX_IN_FLIGHT, Scratch};
+use tollgate_http_kit::reply::JSON;
+use tollgate_http_kit::{Problem, Reply, Request};
+use tollgate_limiter::{Answer, Degraded, Descriptor, MAX_IN_FLIGHT, Scratch};
+use tollgate_net::CallBuffers;
 use tollgate_store::Store;
 
-use crate::answer::{Answer, JSON, Refusal};
 use crate::api::HttpApi;
-use crate::buffers::Desk;
-use crate::decision;
-use crate::denied::refuse;
-use crate::parsed::{Ask, Room, Sheet};
-use crate::query::{self, CheckQuery, Told};
+use crate::buffers::RequestBuffers;
+use crate::parsed::{ParsedBody, ParsedRequest};
+use crate::query::{self, CheckQuery};
 use crate::{json_body, scan};
 
+/// One call of `/v1/check`, read and found valid.
+struct CheckCall<'c> {
+    descriptors: &'c [Descriptor<'c>],
+    /// The status of a denial, where it is not to be 200.
+    denial_status: Option<DenialStatus>,
+    traceparent: Option<&'c str>,
+    now: Timestamp,
+}
+
 impl<S: Store> HttpApi<S> {
-    /// Answers `/v1/check`; `body` is empty where the method has none.
-    pub(crate) async fn check(&self, head: &Parts, body: &Bytes) -> Result<Answer, Refusal> {
-        let mut desk = Desk::take();
-        let Desk { room, scratch, out } = &mut *desk;
-        let mut sheet = room.sheet();
-        let asked = match head.uri.query() {
+    /// Answers `/v1/check`.
+    pub(crate) async fn check(&self, request: Request<'_>) -> Result<Reply, Problem> {
+        let (head, body) = if request.head.method == Method::POST {
+            request.json(self.settings.max_body_bytes.max(self.settings.max_batch_bytes)).await?
+        } else {
+            (request.head, Bytes::new())
+        };
+        let mut buffers = CallBuffers::<RequestBuffers>::take();
+        let RequestBuffers { lists, scratch, out } = &mut *buffers;
+        let mut parsed = lists.body();
+        let denial_status = self.parse(&head, &body, &mut parsed)?;
+        let entries = lists.entries(&parsed);
+        let descriptors = lists.descriptors(&parsed, &entries);
+        parsed.check(&descriptors)?;
+        let call = CheckCall {
+            descriptors: &descriptors,
+            denial_status,
+            traceparent: self.traceparent(&head.headers),
+            now: self.clock.now(),
+        };
+        let reply = match &parsed.requests[..] {
+            [request] if !parsed.is_batch => self.decide_one(&call, request, scratch, out).await?,
+            requests => self.decide_batch(&call, requests, scratch, out).await?,
+        };
+        self.limiter.metrics().observe_latency(self.clock.now().since(call.now));
+        lists.put_back_descriptors(descriptors);
+        lists.put_back_entries(entries);
+        lists.put_back_body(parsed);
+        Ok(reply)
+    }
+
+    /// Reads the query and the body into `parsed`. Returns the status that a denial is to have, if it asks for one.
+    fn parse<'b>(
+        &self,
+        head: &'b Parts,
+        body: &'b Bytes,
+        parsed: &mut ParsedBody<'b>,
+    ) -> Result<Option<DenialStatus>, Problem> {
+        let query = match head.uri.query() {
             None => CheckQuery::default(),
-            Some(query) => query::check(query, &head.headers, &mut sheet, self.caps)?,
+            Some(query) => query::check(query, &head.headers, parsed, self.caps)?,
         };
         if head.method == Method::POST {
-            if asked.asks {
-                return Err(Refusal::bad(
-                    "the question stands in the body; beside it the query can only say `status`",
-                ));
+            if query.has_request {
+                let detail =
+                    "the request belongs into the body: beside a body the query can only have `status`";
+                return Err(Problem::bad(detail));
             }
-            if !scan::check(body, &mut sheet, self.caps) {
-                json_body::check(body, &mut sheet, self.caps)?;
+            if !scan::check(body, parsed, self.caps) {
+                json_body::check(body, parsed, self.caps)?;
             }
-            if !sheet.is_batch && body.len() > self.settings.max_body_bytes {
-                let detail = format!("the body is above {} bytes", self.settings.max_body_bytes);
-                return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+            if !parsed.is_batch && body.len() > self.settings.max_body_bytes {
+                let detail = format!("the body is larger than {} bytes", self.settings.max_body_bytes);
+                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
             }
-        } else if !asked.asks {
-            return Err(Refusal::bad(
-                "the query asks nothing; write ?domain=NAME&entry=KEY=VALUE, or POST a body",
-            ));
+        } else if !query.has_request {
+            let detail =
+                "the query has no request: expected ?domain=NAME&entry=KEY=VALUE, or a POST with a body";
+            return Err(Problem::bad(detail));
         }
-        if sheet.is_batch && asked.told.is_some() {
-            return Err(Refusal::bad("a batch has no one status; leave `status` out"));
+        if parsed.is_batch && query.denial_status.is_some() {
+            return Err(Problem::bad("a batch has no single status; remove `status`"));
         }
-        let parent = if self.limiter.is_sampling() { head.headers.get("traceparent") } else { None };
-        let parent = parent.and_then(|it| it.to_str().ok());
-        let answer = self.decide(&sheet, (asked.told, parent), room, scratch, out).await;
-        room.keep(sheet);
-        desk.put_back();
-        answer
+        Ok(query.denial_status)
     }
 
-    async fn decide(
+    /// Decides the one request of a call. Its reply has the header fields of the limits, and the status of a denial.
+    async fn decide_one(
         &self,
-        sheet: &Sheet<'_>,
-        (told, traceparent): (Option<Told>, Option<&str>),
-        room: &mut Room,
+        call: &CheckCall<'_>,
+        request: &ParsedRequest<'_>,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
-    ) -> Result<Answer, Refusal> {
-        let entries = room.entries(sheet);
-        let descriptors = room.descriptors(sheet, &entries);
-        sheet.check(&descriptors)?;
-        let now = self.clock.now();
-        let mut answer = Response::new(Full::default());
-        let mut degraded = None;
-        out.clear();
-        if sheet.is_batch {
-            out.extend_from_slice(b"{\"decisions\":[");
-        }
-        if sheet.is_batch && self.limiter.store().is_remote() {
-            for (index, asks) in sheet.asks.chunks(MAX_IN_FLIGHT).enumerate() {
-                let decisions = asks.iter().map(|ask| self.decide_one(ask, &descriptors, traceparent, now));
-                for (at, decided) in join_all(decisions).await.into_iter().enumerate() {
-                    let (written, way) = decided?;
-                    if index + at > 0 {
-                        out.extend_from_slice(b",");
-                    }
-                    out.extend_from_slice(&written);
-                    degraded = degraded.max(way);
-                }
+    ) -> Result<Reply, Problem> {
+        let answer = self.decide(call, request, scratch).await?;
+        let mut reply = Response::new(Full::default());
+        let fields = reply.headers_mut();
+        let limits = limits(&answer);
+        let limits = limits.as_slice();
+        tollgate_headers::write(limits, answer.is_admitted(), &self.settings.style, fields);
+        mark_degraded(answer.degraded(), fields);
+        match call.denial_status.filter(|_| !answer.is_admitted()) {
+            None => {
+                fields.insert(CONTENT_TYPE, JSON);
+                write_json(&answer, out);
+                *reply.body_mut() = Full::new(Bytes::copy_from_slice(out));
+            }
+            Some(status) => {
+                let Denial { status, body } = denial(status, &answer, limits, &request.domain, fields);
+                *reply.body_mut() = Full::new(body.into());
+                *reply.status_mut() = status;
             }
         }
-        let is_done = sheet.is_batch && self.limiter.store().is_remote();
-        let one_by_one = if is_done { &[][..] } else { &sheet.asks[..] };
-        for (index, ask) in one_by_one.iter().enumerate() {
-            let request = ask.request(&descriptors);
-            let span = self.limiter.call_span("http", request.domain, traceparent);
-            let decided = self.limiter.decide(&request, now, scratch).await;
-            // Checked before: what is wrong now would be the same for every request.
-            let decided = decided.map_err(|error| Refusal::bad(error.to_string()))?;
-            if let Some(span) = span {
-                decided.record(&span);
-            }
-            degraded = degraded.max(decided.degraded());
-            if sheet.is_batch {
-                if index > 0 {
-                    out.extend_from_slice(b",");
-                }
-                decision::write(&decided, out);
-                continue;
-            }
-            let limits = decision::limits(&decided);
-            let limits = limits.as_slice();
-            let fields = answer.headers_mut();
-            tollgate_headers::write(limits, decided.is_admitted(), &self.settings.style, fields);
-            match told.filter(|_| !decided.is_admitted()) {
-                None => {
-                    fields.insert(CONTENT_TYPE, JSON);
-                    decision::write(&decided, out);
-                }
-                Some(told) => {
-                    let (status, body) = refuse(told, &decided, limits, &ask.domain, fields);
-                    out.extend_from_slice(body.as_bytes());
-                    *answer.status_mut() = status;
-                }
-            }
-        }
-        decision::mark(degraded, answer.headers_mut());
-        if sheet.is_batch {
-            out.extend_from_slice(b"]}");
-            answer.headers_mut().insert(CONTENT_TYPE, JSON);
-        }
-        self.limiter.metrics().observe_latency(self.clock.now().since(now));
-        *answer.body_mut() = Full::new(Bytes::copy_from_slice(out));
-        room.keep_descriptors(descriptors);
-        room.keep_entries(entries);
-        Ok(answer)
+        Ok(reply)
     }
 
-    /// One request of a batch, beside others: its decision as JSON, and how it was decided without the store.
-    async fn decide_one<'p>(
+    /// Decides the requests of a batch, in their order and at one instant.
+    async fn decide_batch(
         &self,
-        ask: &'p Ask<'_>,
-        descriptors: &'p [Descriptor<'p>],
-        traceparent: Option<&str>,
-        now: Timestamp,
-    ) -> Result<(Vec<u8>, Option<Degraded>), Refusal> {
-        let (mut scratch, mut written) = (Scratch::new(), Vec::new());
-        let request = ask.request(descriptors);
-        let span = self.limiter.call_span("http", request.domain, traceparent);
-        let decided = self.limiter.decide(&request, now, &mut scratch).await;
-        let decided = decided.map_err(|error| Refusal::bad(error.to_string()))?;
-        if let Some(span) = span {
-            decided.record(&span);
+        call: &CheckCall<'_>,
+        requests: &[ParsedRequest<'_>],
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<Reply, Problem> {
+        out.extend_from_slice(b"{\"decisions\":[");
+        let degraded = if self.limiter.store().is_remote() {
+            self.decide_concurrently(call, requests, out).await?
+        } else {
+            self.decide_in_turn(call, requests, scratch, out).await?
+        };
+        out.extend_from_slice(b"]}");
+        let mut reply = Response::new(Full::new(Bytes::copy_from_slice(out)));
+        reply.headers_mut().insert(CONTENT_TYPE, JSON);
+        mark_degraded(degraded, reply.headers_mut());
+        Ok(reply)
+    }
+
+    /// Writes the decisions of `requests`, made one after another. Returns how any was made without the store.
+    async fn decide_in_turn(
+        &self,
+        call: &CheckCall<'_>,
+        requests: &[ParsedRequest<'_>],
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Degraded>, Problem> {
+        let mut degraded = None;
+        for (index, request) in requests.iter().enumerate() {
+            let answer = self.decide(call, request, scratch).await?;
+            if index > 0 {
+                out.push(b',');
+            }
+            write_json(&answer, out);
+            degraded = degraded.max(answer.degraded());
         }
-        decision::write(&decided, &mut written);
-        Ok((written, decided.degraded()))
+        Ok(degraded)
+    }
+
+    /// As [`decide_in_turn`](Self::decide_in_turn), for a store that must be waited for: begun in turn, in flight together.
+    async fn decide_concurrently(
+        &self,
+        call: &CheckCall<'_>,
+        requests: &[ParsedRequest<'_>],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Degraded>, Problem> {
+        let decide = async |request| -> Result<_, Problem> {
+            let mut buffers = CallBuffers::<RequestBuffers>::take();
+            let RequestBuffers { scratch, out, .. } = &mut *buffers;
+            let answer = self.decide(call, request, scratch).await?;
+            write_json(&answer, out);
+            let degraded = answer.degraded();
+            drop(answer);
+            Ok((buffers, degraded))
+        };
+        let mut degraded = None;
+        for (chunk, requests) in requests.chunks(MAX_IN_FLIGHT).enumerate() {
+            for (index, decided) in join_all(requests.iter().map(&decide)).await.into_iter().enumerate() {
+                let (written, how) = decided?;
+                if chunk + index > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(&written.out);
+                degraded = degraded.max(how);
+            }
+        }
+        Ok(degraded)
+    }
+
+    /// Decides one request, in a span of the caller's trace.
+    async fn decide<'s>(
+        &self,
+        call: &CheckCall<'_>,
+        request: &ParsedRequest<'_>,
+        scratch: &'s mut Scratch,
+    ) -> Result<Answer<'s>, Problem> {
+        let request = request.request(call.descriptors);
+        let span = self.limiter.call_span("http", request.domain, call.traceparent);
+        // Invalid requests were found before; an error now would be the same for every request.
+        let answer = self.limiter.decide(&request, call.now, scratch).await;
+        let answer = answer.map_err(|error| Problem::bad(error.to_string()))?;
+        if let Some(span) = span {
+            answer.record(&span);
+        }
+        Ok(answer)
     }
 }

@@ -1,6 +1,6 @@
-//! Reads `/v1/check`'s JSON into a [`Sheet`]: borrowed texts, caps while reading, every fault with line and column.
+//! Reads `/v1/check`'s JSON into a [`ParsedBody`]: borrowed texts, caps while reading, every error with line and column.
 //!
-//! A member that is not known is a fault, and so is one that stands twice. Not here: the query form (`query`).
+//! Unknown and duplicate members are rejected. Not here: the query form (`query`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,23 +8,27 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use crate::answer::Refusal;
-use crate::parsed::{Ask, Caps, Part, Sheet, Text};
+use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text};
+use tollgate_http_kit::Problem;
 
-/// Reads the body of `/v1/check` into `sheet`, which is empty.
-pub(crate) fn check<'b>(body: &'b [u8], sheet: &mut Sheet<'b>, caps: Caps) -> Result<(), Refusal> {
-    body_of(body, sheet, caps, None).map_err(|error| Refusal::bad(format!("the body is no check: {error}")))
+/// Reads the body of `/v1/check` into `parsed`, which is empty.
+pub(crate) fn check<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<(), Problem> {
+    body_of(body, parsed, caps, None).map_err(|error| invalid(&error))
 }
 
-/// Reads the body of `/v1/reserve` into `sheet`, which is empty, and says its terms.
-pub(crate) fn reserve<'b>(body: &'b [u8], sheet: &mut Sheet<'b>, caps: Caps) -> Result<Terms, Refusal> {
+/// Reads the body of `/v1/reserve` into `parsed`, which is empty, and returns its terms.
+pub(crate) fn reserve<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<Terms, Problem> {
     let mut terms = Terms::default();
-    body_of(body, sheet, caps, Some(&mut terms))
-        .map_err(|error| Refusal::bad(format!("the body is no reservation: {error}")))?;
+    body_of(body, parsed, caps, Some(&mut terms)).map_err(|error| invalid(&error))?;
     Ok(terms)
 }
 
-/// What a reservation says besides the question.
+/// Why a body is rejected. The error has its line and column.
+pub(crate) fn invalid(error: &serde_json::Error) -> Problem {
+    Problem::bad(format!("invalid request body: {error}"))
+}
+
+/// What a reservation has besides the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) max_wait_ms: Option<Option<u64>>,
@@ -33,18 +37,18 @@ pub(crate) struct Terms {
 
 fn body_of<'b>(
     body: &'b [u8],
-    sheet: &mut Sheet<'b>,
+    parsed: &mut ParsedBody<'b>,
     caps: Caps,
     terms: Option<&mut Terms>,
 ) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Deserializer::from_slice(body);
-    Body { sheet, caps, terms }.deserialize(&mut json)?;
+    Body { parsed, caps, terms }.deserialize(&mut json)?;
     json.end()
 }
 
 /// A whole body: one request, or `requests`.
 struct Body<'s, 'b> {
-    sheet: &'s mut Sheet<'b>,
+    parsed: &'s mut ParsedBody<'b>,
     caps: Caps,
     /// Where a reservation's members go; `None` for a check.
     terms: Option<&'s mut Terms>,
@@ -87,11 +91,11 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
         while let Some(member) = map.next_key::<Member>()? {
             match (member, &mut self.terms) {
                 (Member::Requests, None) => {
-                    if self.sheet.is_batch {
+                    if self.parsed.is_batch {
                         return Err(M::Error::duplicate_field("requests"));
                     }
-                    self.sheet.is_batch = true;
-                    map.next_value_seed(Requests { sheet: self.sheet, caps: self.caps })?;
+                    self.parsed.is_batch = true;
+                    map.next_value_seed(Requests { parsed: self.parsed, caps: self.caps })?;
                 }
                 (Member::MaxWaitMs, Some(terms)) => {
                     once(&mut terms.max_wait_ms, "max_wait_ms", || number(&mut map))?;
@@ -99,17 +103,15 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
                 (Member::TtlMs, Some(terms)) => {
                     once(&mut terms.ttl_ms, "ttl_ms", || number(&mut map))?;
                 }
-                (member, None) => one.member(member, &mut map, self.sheet, self.caps, OF_CHECK)?,
-                (member, Some(_)) => one.member(member, &mut map, self.sheet, self.caps, OF_RESERVE)?,
+                (member, None) => one.member(member, &mut map, self.parsed, self.caps, OF_CHECK)?,
+                (member, Some(_)) => one.member(member, &mut map, self.parsed, self.caps, OF_RESERVE)?,
             }
         }
-        if !self.sheet.is_batch {
+        if !self.parsed.is_batch {
             let ask = one.finish()?;
-            self.sheet.asks.push(ask);
+            self.parsed.requests.push(ask);
         } else if one.is_begun() {
-            return Err(M::Error::custom(
-                "`requests` stands beside members of a single request; send one of them",
-            ));
+            return Err(M::Error::custom("`requests` cannot be combined with members of a single request"));
         }
         Ok(())
     }
@@ -120,7 +122,7 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
 struct One<'b> {
     domain: Option<Text<'b>>,
     hits: Option<Option<u64>>,
-    parts: Option<std::ops::Range<usize>>,
+    descriptors: Option<std::ops::Range<usize>>,
 }
 
 impl<'b> One<'b> {
@@ -128,17 +130,17 @@ impl<'b> One<'b> {
         &mut self,
         member: Member,
         map: &mut M,
-        sheet: &mut Sheet<'b>,
+        parsed: &mut ParsedBody<'b>,
         caps: Caps,
         known: &'static [&'static str],
     ) -> Result<(), M::Error> {
         match member {
             Member::Domain => once(&mut self.domain, "domain", || Ok(map.next_value::<Borrowed<'b>>()?.0)),
             Member::Hits => once(&mut self.hits, "hits", || number(map)),
-            Member::Descriptors => once(&mut self.parts, "descriptors", || {
-                let begin = sheet.parts.len();
-                map.next_value_seed(Descriptors { sheet, caps })?;
-                Ok(begin..sheet.parts.len())
+            Member::Descriptors => once(&mut self.descriptors, "descriptors", || {
+                let begin = parsed.descriptors.len();
+                map.next_value_seed(Descriptors { parsed, caps })?;
+                Ok(begin..parsed.descriptors.len())
             }),
             Member::Requests => Err(M::Error::unknown_field("requests", known)),
             Member::MaxWaitMs => Err(M::Error::unknown_field("max_wait_ms", known)),
@@ -147,14 +149,14 @@ impl<'b> One<'b> {
     }
 
     const fn is_begun(&self) -> bool {
-        self.domain.is_some() || self.hits.is_some() || self.parts.is_some()
+        self.domain.is_some() || self.hits.is_some() || self.descriptors.is_some()
     }
 
-    fn finish<E: Error>(self) -> Result<Ask<'b>, E> {
-        Ok(Ask {
+    fn finish<E: Error>(self) -> Result<ParsedRequest<'b>, E> {
+        Ok(ParsedRequest {
             domain: self.domain.ok_or_else(|| E::missing_field("domain"))?,
             hits: self.hits.flatten().unwrap_or(1),
-            parts: self.parts.ok_or_else(|| E::missing_field("descriptors"))?,
+            descriptors: self.descriptors.ok_or_else(|| E::missing_field("descriptors"))?,
         })
     }
 }
@@ -179,7 +181,7 @@ fn once<T, E: Error>(
 
 /// The list of a batch.
 struct Requests<'s, 'b> {
-    sheet: &'s mut Sheet<'b>,
+    parsed: &'s mut ParsedBody<'b>,
     caps: Caps,
 }
 
@@ -199,15 +201,15 @@ impl<'b> Visitor<'b> for Requests<'_, 'b> {
     }
 
     fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<(), Q::Error> {
-        let Self { sheet, caps } = self;
-        while seq.next_element_seed(Request { sheet, caps })?.is_some() {}
+        let Self { parsed, caps } = self;
+        while seq.next_element_seed(Request { parsed, caps })?.is_some() {}
         Ok(())
     }
 }
 
 /// One request of a batch.
 struct Request<'s, 'b> {
-    sheet: &'s mut Sheet<'b>,
+    parsed: &'s mut ParsedBody<'b>,
     caps: Caps,
 }
 
@@ -227,22 +229,22 @@ impl<'b> Visitor<'b> for Request<'_, 'b> {
     }
 
     fn visit_map<M: MapAccess<'b>>(self, mut map: M) -> Result<(), M::Error> {
-        if self.sheet.asks.len() == self.caps.batch {
-            return Err(M::Error::custom(format!("more than {} requests", self.caps.batch)));
+        if self.parsed.requests.len() == self.caps.requests {
+            return Err(M::Error::custom(format!("more than {} requests", self.caps.requests)));
         }
         let mut one = One::default();
         while let Some(member) = map.next_key::<Member>()? {
-            one.member(member, &mut map, self.sheet, self.caps, OF_REQUEST)?;
+            one.member(member, &mut map, self.parsed, self.caps, OF_REQUEST)?;
         }
         let ask = one.finish()?;
-        self.sheet.asks.push(ask);
+        self.parsed.requests.push(ask);
         Ok(())
     }
 }
 
 /// The list of one request's descriptors.
 pub(crate) struct Descriptors<'s, 'b> {
-    pub(crate) sheet: &'s mut Sheet<'b>,
+    pub(crate) parsed: &'s mut ParsedBody<'b>,
     pub(crate) caps: Caps,
 }
 
@@ -262,13 +264,13 @@ impl<'b> Visitor<'b> for Descriptors<'_, 'b> {
     }
 
     fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<(), Q::Error> {
-        let Self { sheet, caps } = self;
-        let begin = sheet.parts.len();
-        while let Some(part) = seq.next_element_seed(Descriptor { sheet, caps })? {
-            if sheet.parts.len() - begin == caps.descriptors {
+        let Self { parsed, caps } = self;
+        let begin = parsed.descriptors.len();
+        while let Some(part) = seq.next_element_seed(Descriptor { parsed, caps })? {
+            if parsed.descriptors.len() - begin == caps.descriptors {
                 return Err(Q::Error::custom(format!("more than {} descriptors", caps.descriptors)));
             }
-            sheet.parts.push(part);
+            parsed.descriptors.push(part);
         }
         Ok(())
     }
@@ -276,7 +278,7 @@ impl<'b> Visitor<'b> for Descriptors<'_, 'b> {
 
 /// One descriptor: a list of entries, or that list with its own `hits`.
 struct Descriptor<'s, 'b> {
-    sheet: &'s mut Sheet<'b>,
+    parsed: &'s mut ParsedBody<'b>,
     caps: Caps,
 }
 
@@ -288,45 +290,45 @@ enum DescriptorMember {
 }
 
 impl<'b> DeserializeSeed<'b> for Descriptor<'_, 'b> {
-    type Value = Part;
+    type Value = ParsedDescriptor;
 
-    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<Part, D::Error> {
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<ParsedDescriptor, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
-    type Value = Part;
+    type Value = ParsedDescriptor;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of entries, or an object with `entries` and `hits`")
     }
 
-    fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<Part, Q::Error> {
-        let Self { sheet, caps } = self;
-        let begin = sheet.texts.len();
+    fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<ParsedDescriptor, Q::Error> {
+        let Self { parsed, caps } = self;
+        let begin = parsed.entries.len();
         while let Some(EntryBody { key, value }) = seq.next_element()? {
-            if sheet.texts.len() == caps.entries {
+            if parsed.entries.len() == caps.entries {
                 return Err(Q::Error::custom(format!("more than {} entries", caps.entries)));
             }
-            sheet.texts.push((key, value.map_or(Cow::Borrowed(""), |value| value.0)));
+            parsed.entries.push((key, value.map_or(Cow::Borrowed(""), |value| value.0)));
         }
-        Ok(Part { hits: None, texts: begin..sheet.texts.len() })
+        Ok(ParsedDescriptor { hits: None, entries: begin..parsed.entries.len() })
     }
 
-    fn visit_map<M: MapAccess<'b>>(self, mut map: M) -> Result<Part, M::Error> {
-        let Self { sheet, caps } = self;
+    fn visit_map<M: MapAccess<'b>>(self, mut map: M) -> Result<ParsedDescriptor, M::Error> {
+        let Self { parsed, caps } = self;
         let (mut part, mut hits) = (None, None);
         while let Some(member) = map.next_key()? {
             match member {
                 DescriptorMember::Entries => once(&mut part, "entries", || {
-                    map.next_value_seed(Entries(Descriptor { sheet: &mut *sheet, caps }))
+                    map.next_value_seed(Entries(Descriptor { parsed: &mut *parsed, caps }))
                 })?,
                 DescriptorMember::Hits => once(&mut hits, "hits", || number(&mut map))?,
             }
         }
         let part = part.ok_or_else(|| M::Error::missing_field("entries"))?;
-        Ok(Part { hits: hits.flatten(), ..part })
+        Ok(ParsedDescriptor { hits: hits.flatten(), ..part })
     }
 }
 
@@ -334,16 +336,16 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
 struct Entries<'s, 'b>(Descriptor<'s, 'b>);
 
 impl<'b> DeserializeSeed<'b> for Entries<'_, 'b> {
-    type Value = Part;
+    type Value = ParsedDescriptor;
 
-    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<Part, D::Error> {
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<ParsedDescriptor, D::Error> {
         struct Only<'s, 'b>(Descriptor<'s, 'b>);
         impl<'b> Visitor<'b> for Only<'_, 'b> {
-            type Value = Part;
+            type Value = ParsedDescriptor;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of entries")
             }
-            fn visit_seq<Q: SeqAccess<'b>>(self, seq: Q) -> Result<Part, Q::Error> {
+            fn visit_seq<Q: SeqAccess<'b>>(self, seq: Q) -> Result<ParsedDescriptor, Q::Error> {
                 self.0.visit_seq(seq)
             }
         }

@@ -1,142 +1,210 @@
-//! The one table of what this surface answers: requests are routed by it, and `/openapi.json` is made of it.
+//! The one table of what this surface answers: requests are routed by it, and the start page and `/openapi.json` are made
+//! of it.
 
 use hyper::Method;
+use tollgate_http_kit::{Access, Operation};
 
-/// What answers an operation.
+use crate::openapi as describe;
+
+/// What [`HttpApi`](crate::HttpApi) calls its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub enum Route {
+    /// One request or a batch.
     Check,
+    /// Permits held for a while.
     Reserve,
+    /// What a reservation used.
     Commit,
+    /// A reservation that is not needed.
     Cancel,
+    /// Which rule matches, and why.
     Explain,
+    /// The counters of a descriptor.
     Keys,
+    /// The rules in force, with their counts.
     Rules,
+    /// A check in the JSON of envoyproxy/ratelimit.
     PeerJson,
+    /// For Prometheus.
     Metrics,
+    /// The process is alive.
     Health,
+    /// Readiness, in the form of envoyproxy/ratelimit.
     PeerHealth,
+    /// Readiness, with details.
     Ready,
+    /// The rules in the format of envoyproxy/ratelimit.
     RuleDump,
+    /// The description of this API.
     OpenApi,
+    /// The start page.
     Page,
 }
 
-/// Who may ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Anyone,
-    /// The holder of the admin token; see `admin`.
-    Admin,
-}
+const CHECK: &str = "/v1/check";
 
-/// One method of one path.
-#[derive(Debug)]
-pub(crate) struct Operation {
-    pub(crate) method: Method,
-    pub(crate) path: &'static str,
-    pub(crate) route: Route,
-    pub(crate) access: Access,
-    /// In code that is generated from the description.
-    pub(crate) id: &'static str,
-    pub(crate) summary: &'static str,
-}
-
-const fn open(
-    method: Method,
-    path: &'static str,
-    route: Route,
-    id: &'static str,
-    summary: &'static str,
-) -> Operation {
-    Operation { method, path, route, access: Access::Anyone, id, summary }
-}
-
-const fn admin(
-    method: Method,
-    path: &'static str,
-    route: Route,
-    id: &'static str,
-    summary: &'static str,
-) -> Operation {
-    Operation { method, path, route, access: Access::Admin, id, summary }
-}
-
-/// Every operation. HEAD goes with GET, OPTIONS with all.
-pub(crate) static OPERATIONS: &[Operation] = &[
-    open(Method::POST, CHECK, Route::Check, "check", "May this request pass? One request, or a batch"),
-    open(
-        Method::GET,
-        CHECK,
-        Route::Check,
-        "checkByQuery",
-        "May this request pass? For proxies that can only ask with a URL",
-    ),
-    open(Method::POST, "/v1/reserve", Route::Reserve, "reserve", "Hold permits for a while"),
-    open(Method::POST, "/v1/commit", Route::Commit, "commit", "Say how many held permits were used"),
-    open(Method::POST, "/v1/cancel", Route::Cancel, "cancel", "Give held permits back"),
-    open(
-        Method::GET,
-        "/v1/explain",
-        Route::Explain,
-        "explain",
-        "Which rule would apply, why, and how it would refuse",
-    ),
-    admin(Method::GET, "/v1/keys", Route::Keys, "inspectKey", "What is counted for a descriptor"),
-    admin(Method::DELETE, "/v1/keys", Route::Keys, "resetKey", "Forget what is counted for a descriptor"),
-    admin(Method::GET, "/v1/rules", Route::Rules, "rules", "The rules in force, and what came of them"),
-    open(
-        Method::POST,
-        "/json",
-        Route::PeerJson,
-        "shouldRateLimit",
-        "May this request pass? As envoyproxy/ratelimit answers it",
-    ),
-    open(Method::GET, "/metrics", Route::Metrics, "metrics", "For Prometheus"),
-    open(Method::GET, "/healthz", Route::Health, "health", "The process lives"),
-    open(
-        Method::GET,
-        "/healthcheck",
-        Route::PeerHealth,
-        "peerHealth",
-        "It has rules and is not draining; as envoyproxy/ratelimit answers it",
-    ),
-    open(Method::GET, "/readyz", Route::Ready, "ready", "It has rules and is not draining; with details"),
-    admin(
-        Method::GET,
-        "/debug/rlconfig",
-        Route::RuleDump,
-        "ruleDump",
-        "The rules in force, as envoyproxy/ratelimit lists them",
-    ),
-    admin(
-        Method::GET,
-        "/rlconfig",
-        Route::RuleDump,
-        "peerRuleDump",
-        "The same, where envoyproxy/ratelimit has it",
-    ),
-    open(Method::GET, "/openapi.json", Route::OpenApi, "openApi", "This description"),
-    open(Method::GET, "/", Route::Page, "page", "What runs here, for people"),
+/// Every operation; first the one that is called most.
+pub(crate) static OPERATIONS: &[Operation<Route>] = &[
+    Operation {
+        method: Method::POST,
+        path: CHECK,
+        route: Route::Check,
+        access: Access::Anyone,
+        id: "check",
+        summary: "May this request pass? One request, or a batch",
+        describe: describe::check,
+    },
+    Operation {
+        method: Method::GET,
+        path: CHECK,
+        route: Route::Check,
+        access: Access::Anyone,
+        id: "checkByQuery",
+        summary: "May this request pass? For proxies that can only send a URL",
+        describe: describe::check_by_query,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/reserve",
+        route: Route::Reserve,
+        access: Access::Anyone,
+        id: "reserve",
+        summary: "Hold permits for a while",
+        describe: describe::reserve,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/commit",
+        route: Route::Commit,
+        access: Access::Anyone,
+        id: "commit",
+        summary: "Report how many held permits were used",
+        describe: describe::commit,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/cancel",
+        route: Route::Cancel,
+        access: Access::Anyone,
+        id: "cancel",
+        summary: "Give held permits back",
+        describe: describe::cancel,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/explain",
+        route: Route::Explain,
+        access: Access::Anyone,
+        id: "explain",
+        summary: "Which rule would apply, why, and the reply to a denied client",
+        describe: describe::explain,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/keys",
+        route: Route::Keys,
+        access: Access::Admin,
+        id: "inspectKey",
+        summary: "The counters of a descriptor",
+        describe: describe::keys,
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/keys",
+        route: Route::Keys,
+        access: Access::Admin,
+        id: "resetKey",
+        summary: "Reset the counters of a descriptor",
+        describe: describe::keys,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/rules",
+        route: Route::Rules,
+        access: Access::Admin,
+        id: "rules",
+        summary: "The rules in force, with their counts",
+        describe: describe::rules,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/json",
+        route: Route::PeerJson,
+        access: Access::Anyone,
+        id: "shouldRateLimit",
+        summary: "May this request pass? Compatible with envoyproxy/ratelimit",
+        describe: describe::peer_json,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/metrics",
+        route: Route::Metrics,
+        access: Access::Anyone,
+        id: "metrics",
+        summary: "Metrics for Prometheus",
+        describe: describe::metrics,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/healthz",
+        route: Route::Health,
+        access: Access::Anyone,
+        id: "health",
+        summary: "The process is alive",
+        describe: describe::health,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/healthcheck",
+        route: Route::PeerHealth,
+        access: Access::Anyone,
+        id: "peerHealth",
+        summary: "Has rules and is not draining; compatible with envoyproxy/ratelimit",
+        describe: describe::peer_health,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/readyz",
+        route: Route::Ready,
+        access: Access::Anyone,
+        id: "ready",
+        summary: "Has rules and is not draining; with details",
+        describe: describe::ready,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/debug/rlconfig",
+        route: Route::RuleDump,
+        access: Access::Admin,
+        id: "ruleDump",
+        summary: "The rules in force, in the format of envoyproxy/ratelimit",
+        describe: describe::rule_dump,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/rlconfig",
+        route: Route::RuleDump,
+        access: Access::Admin,
+        id: "peerRuleDump",
+        summary: "The same, at the path of envoyproxy/ratelimit",
+        describe: describe::rule_dump,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/openapi.json",
+        route: Route::OpenApi,
+        access: Access::Anyone,
+        id: "openApi",
+        summary: "This description",
+        describe: describe::open_api,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/",
+        route: Route::Page,
+        access: Access::Anyone,
+        id: "page",
+        summary: "A page for people: what runs here",
+        describe: describe::page,
+    },
 ];
-
-/// The path that is asked most, and so not looked for.
-pub(crate) const CHECK: &str = "/v1/check";
-
-/// The operations of a path.
-pub(crate) fn at(path: &str) -> impl Iterator<Item = &'static Operation> + Clone {
-    OPERATIONS.iter().filter(move |operation| operation.path == path)
-}
-
-/// What `Allow` says for a path.
-pub(crate) fn allowed(operations: impl Iterator<Item = &'static Operation>) -> String {
-    let mut methods = Vec::new();
-    for operation in operations {
-        methods.push(operation.method.as_str());
-        if operation.method == Method::GET {
-            methods.push("HEAD");
-        }
-    }
-    methods.push("OPTIONS");
-    methods.join(", ")
-}

@@ -6,20 +6,20 @@
 use std::borrow::Cow;
 
 use crate::json_body::MAX_HITS;
-use crate::parsed::{Ask, Caps, Part, Sheet};
+use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, ParsedRequest};
 
-/// Reads `body` into `sheet`, which is empty; false, and an empty sheet, when it is not as usual.
-pub(crate) fn check<'b>(body: &'b [u8], sheet: &mut Sheet<'b>, caps: Caps) -> bool {
+/// Reads `body` into `parsed`, which is empty; false, and an empty parsed, when it is not as usual.
+pub(crate) fn check<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Caps) -> bool {
     let Ok(text) = std::str::from_utf8(body) else { return false };
     let mut scan = Scan { text, at: 0 };
-    match scan.request(sheet, caps).filter(|_| scan.is_over()) {
+    match scan.request(parsed, caps).filter(|_| scan.is_over()) {
         Some(ask) => {
-            sheet.asks.push(ask);
+            parsed.requests.push(ask);
             true
         }
         None => {
-            sheet.parts.clear();
-            sheet.texts.clear();
+            parsed.descriptors.clear();
+            parsed.entries.clear();
             false
         }
     }
@@ -88,7 +88,7 @@ impl<'b> Scan<'b> {
         self.text.get(begin..begin + length)
     }
 
-    fn request(&mut self, sheet: &mut Sheet<'b>, caps: Caps) -> Option<Ask<'b>> {
+    fn request(&mut self, parsed: &mut ParsedBody<'b>, caps: Caps) -> Option<ParsedRequest<'b>> {
         let (mut domain, mut parts, mut hits) = (None, None, None);
         self.eat(b'{')?;
         loop {
@@ -96,7 +96,7 @@ impl<'b> Scan<'b> {
             self.eat(b':')?;
             match name {
                 "domain" if domain.is_none() => domain = Some(self.text()?),
-                "descriptors" if parts.is_none() => parts = Some(self.descriptors(sheet, caps)?),
+                "descriptors" if parts.is_none() => parts = Some(self.descriptors(parsed, caps)?),
                 "hits" if hits.is_none() => hits = Some(self.number()?),
                 _ => return None,
             }
@@ -104,29 +104,29 @@ impl<'b> Scan<'b> {
                 break;
             }
         }
-        Some(Ask { domain: Cow::Borrowed(domain?), hits: hits.unwrap_or(1), parts: parts? })
+        Some(ParsedRequest { domain: Cow::Borrowed(domain?), hits: hits.unwrap_or(1), descriptors: parts? })
     }
 
-    fn descriptors(&mut self, sheet: &mut Sheet<'b>, caps: Caps) -> Option<std::ops::Range<usize>> {
+    fn descriptors(&mut self, parsed: &mut ParsedBody<'b>, caps: Caps) -> Option<std::ops::Range<usize>> {
         self.eat(b'[')?;
         loop {
-            if sheet.parts.len() == caps.descriptors {
+            if parsed.descriptors.len() == caps.descriptors {
                 return None;
             }
-            let begin = sheet.texts.len();
+            let begin = parsed.entries.len();
             self.eat(b'[')?;
             loop {
-                if sheet.texts.len() == caps.entries {
+                if parsed.entries.len() == caps.entries {
                     return None;
                 }
-                sheet.texts.push(self.entry()?);
+                parsed.entries.push(self.entry()?);
                 if !self.goes_on(b']')? {
                     break;
                 }
             }
-            sheet.parts.push(Part { hits: None, texts: begin..sheet.texts.len() });
+            parsed.descriptors.push(ParsedDescriptor { hits: None, entries: begin..parsed.entries.len() });
             if !self.goes_on(b']')? {
-                return Some(0..sheet.parts.len());
+                return Some(0..parsed.descriptors.len());
             }
         }
     }
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    const CAPS: Caps = Caps { batch: 2, descriptors: 3, entries: 4 };
+    const CAPS: Caps = Caps { requests: 2, descriptors: 3, entries: 4 };
 
     const PIECES: &[&str] = &[
         "{",
@@ -208,7 +208,7 @@ mod tests {
     ];
 
     fn agrees(text: &str) {
-        let (mut fast, mut slow) = (Sheet::default(), Sheet::default());
+        let (mut fast, mut slow) = (ParsedBody::default(), ParsedBody::default());
         if check(text.as_bytes(), &mut fast, CAPS) {
             crate::json_body::check(text.as_bytes(), &mut slow, CAPS).expect(text);
             assert_eq!(format!("{fast:?}"), format!("{slow:?}"), "{text}");
@@ -239,7 +239,7 @@ mod tests {
             (r#"{"domain":"d"}"#, false),
             ("", false),
         ] {
-            assert_eq!(check(text.as_bytes(), &mut Sheet::default(), CAPS), is_taken, "{text}");
+            assert_eq!(check(text.as_bytes(), &mut ParsedBody::default(), CAPS), is_taken, "{text}");
             agrees(text);
         }
     }

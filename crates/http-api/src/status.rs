@@ -1,55 +1,25 @@
-//! What operators look at: counters, rules, readiness. Not here: who may (`admin`).
+//! What operators look at: readiness, and the rules in force with their counts.
 
-use hyper::{Method, StatusCode};
-use tollgate_limiter::{Degraded, DomainReport, Entry, KeyError, KeyReport, Report, RuleReport};
+use hyper::StatusCode;
+use tollgate_answers::millis;
+use tollgate_core::Timestamp;
+use tollgate_http_kit::Reply;
+use tollgate_http_kit::reply::json;
+use tollgate_limiter::{DomainReport, Report, RuleReport};
 use tollgate_store::Store;
 
-use crate::answer::{Answer, Refusal, json};
 use crate::api::HttpApi;
-use crate::bodies::{
-    Counter, Counters, DomainRules, Readiness, ReadyRules, RuleTotals, Rules, StoreState, TopLimited,
-};
-use crate::decision::{self, millis, reset_millis};
-use crate::query::One;
-use crate::reserve::shown_time;
-use crate::{NodeState, StoreView};
+use crate::bodies::{DomainRules, Readiness, ReadyRules, RuleTotals, Rules, StoreState, TopLimited};
+use crate::node::{NodeState, StoreView};
 
 impl<S: Store> HttpApi<S> {
-    /// Answers `/v1/keys`: looks with GET, forgets with DELETE.
-    pub(crate) async fn keys(&self, method: &Method, one: &One<'_>) -> Result<Answer, Refusal> {
-        let entries: Vec<Entry<'_>> = one.entries.iter().map(|(key, value)| Entry { key, value }).collect();
-        let now = self.clock.now();
-        let reports = if method == Method::DELETE {
-            let reports = self.limiter.reset(&one.domain, &entries, now).await;
-            if reports.is_ok() {
-                tracing::info!(domain = &*one.domain, "a counter was reset over HTTP");
-            }
-            reports
-        } else {
-            self.limiter.inspect(&one.domain, &entries, now).await
-        };
-        let reports = reports.map_err(|error| {
-            let status = match error {
-                KeyError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
-                _ => StatusCode::NOT_FOUND,
-            };
-            let hint = if matches!(error, KeyError::NoRule { .. }) { "; `/v1/explain` says why" } else { "" };
-            Refusal::new(status, format!("{error}{hint}"))
-        })?;
-        let degraded = reports.iter().find_map(|report| report.degraded);
-        let counters = reports.into_iter().map(counter).collect();
-        let mut answer = json(StatusCode::OK, &Counters { counters });
-        decision::mark(degraded, answer.headers_mut());
-        Ok(answer)
-    }
-
-    /// Answers `/v1/rules`. Heavy with many rules.
-    pub(crate) fn rules(&self) -> Answer {
+    /// Answers `/v1/rules`. Slow with many rules.
+    pub(crate) fn rules(&self) -> Reply {
         json(StatusCode::OK, &rules(self.limiter.report(self.clock.now()), self.node.state()))
     }
 
     /// Answers `/readyz`.
-    pub(crate) fn readiness(&self) -> Answer {
+    pub(crate) fn readiness(&self) -> Reply {
         let rules = self.limiter.rules();
         let (policy, state) = (rules.policy(), self.node.state());
         let shape = Readiness {
@@ -65,18 +35,6 @@ impl<S: Store> HttpApi<S> {
             store: state.store.into(),
         };
         json(if state.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &shape)
-    }
-}
-
-fn counter(report: KeyReport) -> Counter {
-    Counter {
-        remaining: report.decision.remaining(),
-        reset_after_ms: reset_millis(report.decision.reset_after()),
-        rule: report.rule,
-        limit: report.limit,
-        key: report.key,
-        is_tracked: report.is_tracked,
-        degraded: report.degraded.map(Degraded::name),
     }
 }
 
@@ -121,4 +79,11 @@ fn rule(report: RuleReport) -> RuleTotals {
             .map(|it| TopLimited { key: it.key, denied: it.denied, at_most_over: it.at_most_over })
             .collect(),
     }
+}
+
+/// RFC 3339, to the millisecond; `None` for the epoch, which means unknown.
+fn shown_time(time: Timestamp) -> Option<String> {
+    let nanos = i128::from(time.as_nanos());
+    let time = jiff::Timestamp::from_nanosecond(nanos).ok().filter(|_| nanos > 0)?;
+    Some(format!("{time:.3}"))
 }

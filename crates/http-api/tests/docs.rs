@@ -5,7 +5,7 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{Server, loopback};
+use common::Server;
 
 /// The commands of the `console` blocks, each with what the page says it prints.
 fn examples() -> Vec<(String, String)> {
@@ -60,7 +60,7 @@ async fn every_command_of_the_page_prints_what_the_page_says() {
         println!("SKIPPED the page's commands: there is no curl");
         return;
     }
-    let server = Server::of_folder("../../examples/rules", loopback()).await;
+    let server = Server::of_folder("../../examples/rules").await;
     let examples = examples();
     assert!(examples.len() >= 11, "the page has lost its examples");
     for (command, said) in examples {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use common::{Server, loopback, one};
 use serde_json::{Value, json};
-use tollgate_http_api::{HttpSettings, NodeState, Token};
+use tollgate_http_api::NodeState;
+use tollgate_http_kit::{AdminAccess, SurfaceSettings, Token};
 
 #[tokio::test]
 async fn probes_say_how_the_process_is() {
@@ -81,7 +82,7 @@ async fn what_cannot_be_reserved_or_settled_is_told() {
         ("/v1/cancel", json!({"id": nobody, "actual": 1}).to_string(), 400, "unknown field `actual`"),
         ("/v1/commit", json!({"id": nobody, "actual": u64::MAX}).to_string(), 400, "more than can be meant"),
         ("/v1/commit", json!({"id": nobody, "actual": -1}).to_string(), 400, "expected u64"),
-        ("/v1/commit", "{".into(), 400, "the body is no commit: EOF"),
+        ("/v1/commit", "{".into(), 400, "invalid request body: EOF"),
         ("/v1/reserve", ask(r#","ttl_ms":0"#), 400, "lives for more than nothing"),
         ("/v1/reserve", ask(r#","ttl_ms":99999999999"#), 400, "at most"),
         ("/v1/reserve", ask(r#","requests":[]"#), 400, "unknown field `requests`"),
@@ -222,8 +223,8 @@ async fn wrong_paths_and_methods_hear_what_there_is() {
     for (method, path, status, want) in [
         ("GET", "/v1/chek", 404, "did you mean /v1/check?"),
         ("GET", "/v1/check/", 404, "did you mean /v1/check?"),
-        ("GET", "/V1/CHECK", 404, "there is no /V1/CHECK; "),
-        ("GET", "/favicon.ico", 404, "/ and /openapi.json say what there is"),
+        ("GET", "/V1/CHECK", 404, "unknown path /V1/CHECK; "),
+        ("GET", "/favicon.ico", 404, "/ and /openapi.json list all paths"),
         ("PUT", "/v1/check", 405, "/v1/check takes POST, GET, HEAD, OPTIONS"),
         ("GET", "/v1/reserve", 405, "/v1/reserve takes POST, OPTIONS"),
         ("POST", "/v1/keys", 405, "/v1/keys takes GET, HEAD, DELETE, OPTIONS"),
@@ -238,7 +239,7 @@ async fn wrong_paths_and_methods_hear_what_there_is() {
     for (path, want) in [
         ("/v1/keys", "GET, HEAD, DELETE, OPTIONS"),
         ("/v1/check", "POST, GET, HEAD, OPTIONS"),
-        ("*", "GET, HEAD, POST, DELETE, OPTIONS"),
+        ("*", "POST, GET, HEAD, DELETE, OPTIONS"),
     ] {
         let reply = client.ask("OPTIONS", path, "", "").await;
         assert_eq!((reply.status, reply.header("allow")), (204, Some(want)), "{path}");
@@ -270,14 +271,15 @@ async fn the_page_needs_nothing_from_elsewhere() {
 #[tokio::test]
 async fn admin_routes_ask_for_the_token() {
     let token = Token::new("s3cret").expect("a token");
-    let guarded = HttpSettings { admin_token: Some(token), ..loopback() };
-    let outside = HttpSettings::default();
+    let admin = AdminAccess { token: Some(token), is_loopback: true };
+    let guarded = SurfaceSettings { admin, ..SurfaceSettings::default() };
+    let outside = SurfaceSettings::default();
     let key = "/v1/keys?domain=shop&entry=user=ann";
     for (settings, fields, status, want) in [
         (guarded.clone(), "", 401, "needs the admin token"),
         (guarded.clone(), "authorization: Basic czNjcmV0\r\n", 401, "needs the admin token"),
-        (guarded.clone(), "authorization: Bearer s3cre\r\n", 401, "another one"),
-        (guarded.clone(), "authorization: Bearer s3cret2\r\n", 401, "another one"),
+        (guarded.clone(), "authorization: Bearer s3cre\r\n", 401, "wrong admin token"),
+        (guarded.clone(), "authorization: Bearer s3cret2\r\n", 401, "wrong admin token"),
         (guarded.clone(), "authorization: Bearer \r\n", 401, "needs the admin token"),
         (guarded.clone(), "authorization: Bearer s3cret\r\n", 200, ""),
         (guarded, "authorization: bearer  s3cret \r\n", 200, ""),
@@ -345,7 +347,7 @@ async fn a_drain_lets_requests_finish_and_closes() {
 #[tokio::test]
 async fn a_connection_is_closed_after_as_many_requests_as_it_may_have() {
     let settings =
-        HttpSettings { max_requests: Some(2), idle_timeout: Duration::from_secs(600), ..loopback() };
+        SurfaceSettings { max_requests: Some(2), idle_timeout: Duration::from_secs(600), ..loopback() };
     let server = Server::with(settings).await;
     let mut client = server.client().await;
     assert_eq!(client.get("/healthz").await.header("connection"), None);

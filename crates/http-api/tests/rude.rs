@@ -6,12 +6,12 @@ mod common;
 use std::time::Duration;
 
 use common::{Server, loopback, one};
-use tollgate_http_api::HttpSettings;
+use tollgate_http_kit::SurfaceSettings;
 
 /// So short that a test need not wait, and only for clients that are to be cut off.
-fn impatient() -> HttpSettings {
+fn impatient() -> SurfaceSettings {
     let short = Duration::from_millis(60);
-    HttpSettings {
+    SurfaceSettings {
         header_timeout: short,
         body_timeout: short,
         idle_timeout: short,
@@ -22,6 +22,13 @@ fn impatient() -> HttpSettings {
 
 async fn others_go_on(server: &Server) {
     assert_eq!(server.client().await.get("/healthz").await.status, 200);
+}
+
+/// Returns when `is_so`; the test's timeout is the bound.
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -64,7 +71,7 @@ async fn a_body_that_does_not_come_is_answered_408() {
         client.send(format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{begun}")).await;
         let reply = client.reply().await.expect("an answer");
         assert_eq!(reply.status, 408, "{path} {begun}");
-        assert!(reply.text().contains("the body took longer than"));
+        assert!(reply.text().contains("the body did not arrive within"));
         assert!(client.is_closed().await);
     }
     others_go_on(&server).await;
@@ -73,10 +80,16 @@ async fn a_body_that_does_not_come_is_answered_408() {
 #[tokio::test]
 async fn a_client_that_goes_away_in_a_body_costs_nobody_else() {
     let server = Server::plain().await;
+    let mut clients = Vec::new();
     for _ in 0..50 {
         let mut client = server.client().await;
         client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{\"domain\"").await;
+        clients.push(client);
     }
+    until(|| (server.buffered)() == 50 * 9).await;
+    assert_eq!(server.connections.open(), 50);
+    drop(clients);
+    until(|| (server.buffered)() == 0 && server.connections.open() == 0).await;
     others_go_on(&server).await;
 }
 
@@ -114,7 +127,7 @@ async fn bodies_above_their_cap_are_refused_also_when_their_length_is_not_told()
 
 #[tokio::test]
 async fn half_arrived_bodies_have_a_budget_together() {
-    let server = Server::with(HttpSettings { max_buffered_bytes: 10_000, ..loopback() }).await;
+    let server = Server::with(SurfaceSettings { max_buffered_bytes: 10_000, ..loopback() }).await;
     let mut waiting = Vec::new();
     let mut client = server.client().await;
     client
@@ -214,7 +227,8 @@ async fn chunked_bodies_and_those_that_wait_for_a_go_are_read() {
 
 #[tokio::test]
 async fn a_client_that_reads_no_answers_is_held_back_and_then_cut_off() {
-    let server = Server::with(HttpSettings { idle_timeout: Duration::from_secs(600), ..impatient() }).await;
+    let server =
+        Server::with(SurfaceSettings { idle_timeout: Duration::from_secs(600), ..impatient() }).await;
     let mut client = server.client().await;
     let many = "GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
     // As much as both sides' sockets hold, and then no more goes in: the server reads no further ahead.

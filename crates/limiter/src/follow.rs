@@ -1,7 +1,7 @@
 //! Rules that change while requests are decided: takes what a source supplies, and puts it in force.
 //!
-//! Rules that cannot be used change nothing: the previous ones stay in force, and [`FollowState`], the log and the metrics
-//! show the error. Not here: where rules come from (`policy`'s `RuleSource`, `rule-files`).
+//! Rules that cannot be used change nothing: the previous ones stay in force, and [`FollowState`], the log
+//! and the metrics show the error. Not here: where rules come from (`policy`'s `RuleSource`, `rule-files`).
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,7 +40,8 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Puts every update of `source` in force in `limiter`, on a thread that ends with the source. Counts are kept.
+/// Puts every update of `source` in force in `limiter`, on a thread that ends with the source. Counts are
+/// kept.
 ///
 /// # Errors
 /// The thread could not be started.

@@ -1,4 +1,4 @@
-//! Waking connections when a request of theirs is due, to a few microseconds.
+//! Wakes connections when one of their requests is due, to a few microseconds.
 //!
 //! tokio's own timers count milliseconds; a schedule of 10,000 a second would become bursts of ten.
 
@@ -12,7 +12,7 @@ use tollgate_core::Clock as _;
 
 use crate::pace::Course;
 
-/// Waits shorter than this are spent looking at the sockets: arming a timer would take about as long.
+/// Shorter waits are spent polling the sockets: arming a timer would take about as long.
 const SHORT: Duration = Duration::from_micros(20);
 
 /// Wakes the task of one connection.
@@ -35,8 +35,8 @@ impl Bell {
     }
 }
 
-/// Rings the bell of connection `i mod connections` when request `i` of the grid is due; `bells` are those of this thread,
-/// each with the number of its connection, in order.
+/// Rings the bell of connection `i mod connections` when request `i` of the grid is due; `bells` are those of
+/// this thread, each with the number of its connection, in order.
 pub(crate) async fn ring_on_time(
     course: &Course,
     connections: usize,
@@ -53,7 +53,7 @@ pub(crate) async fn ring_on_time(
         let now = clock.now();
         let first = turn;
         while index(turn) < course.on_grid && grid.at(index(turn)) <= now {
-            // Who is late by more than a turn finds all that is due by itself.
+            // A connection that is late by more than a turn finds all requests that are due by itself.
             if turn - first < turns {
                 bells[(turn % turns) as usize].1.ring();
             }

@@ -8,68 +8,68 @@ use clap::Args;
 
 use crate::{Ask, Distribution, End, Plan, Protocol, Target};
 
-/// Put load on a server and tell how fast it answers, and what.
+/// Load-test a running server, and report admitted, denied and failed requests, latency and CPU.
 #[derive(Clone, Debug, Args)]
 pub struct Bench {
-    /// Whom to ask: grpc://, http:// or resp://HOST:PORT; grpcs, https and resps with TLS.
+    /// Server to test: grpc://, http:// or resp://HOST:PORT; grpcs, https and resps with TLS.
     #[arg(long, value_name = "URL", default_value = "grpc://127.0.0.1:8081")]
     target: Target,
     /// Connections.
     #[arg(long, short, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
     connections: usize,
-    /// Requests under way on each connection at most.
+    /// Maximum in-flight requests per connection.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     in_flight: usize,
-    /// Requests a second on a fixed schedule, whatever the answers do (open loop); without it each answer is followed by
-    /// the next request (closed loop).
+    /// Requests per second on a fixed schedule, independent of the replies (open loop); without it each reply
+    /// is followed by the next request (closed loop).
     #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rate: Option<u64>,
     /// How long to measure.
     #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
-    /// Measure so many requests instead.
+    /// Measure this number of requests instead.
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
     requests: Option<u64>,
     /// Load before the measurement, not counted [default: 1s, none with --requests].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     warm_up: Option<Duration>,
-    /// How many keys {key} takes turns with.
+    /// Number of keys that {key} is drawn from.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000_000_000))]
     keys: u64,
     /// How often each key is drawn: uniform, or zipf:EXPONENT.
     #[arg(long, value_name = "HOW", default_value = "uniform")]
     distribution: Distribution,
-    /// Where the random numbers begin: the same seed asks for the same keys.
+    /// Seed of the random numbers: the same seed draws the same keys.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Domain whose rules are asked.
+    /// Domain of the requests.
     #[arg(long, value_name = "NAME", default_value = "bench")]
     domain: String,
-    /// An entry of the descriptor, given again for more; {key} becomes the key [default: key={key}].
+    /// Entry of the descriptor, repeatable; {key} is replaced by the key [default: key={key}].
     #[arg(long = "entry", value_name = "KEY=VALUE", value_parser = entry)]
     entries: Vec<(String, String)>,
-    /// Permits a request asks for.
+    /// Permits per request.
     #[arg(long, value_name = "N", default_value_t = 1)]
     hits: u64,
-    /// RESP: send CL.THROTTLE {key} with this limit instead of asking rules.
+    /// RESP: send CL.THROTTLE {key} with this limit instead of checking rules.
     #[arg(long, value_name = "BURST COUNT PERIOD", conflicts_with_all = ["command", "body", "entries"])]
     throttle: Option<String>,
-    /// RESP: send these words, with {key}, instead of asking rules.
+    /// RESP: send these words, with {key}, instead of checking rules.
     #[arg(long, value_name = "WORDS", conflicts_with_all = ["body", "entries"])]
     command: Option<String>,
-    /// HTTP: post this body, with {key}, instead of asking rules.
+    /// HTTP: post this body, with {key}, instead of checking rules.
     #[arg(long, value_name = "JSON", conflicts_with = "entries")]
     body: Option<String>,
-    /// Threads that make the load.
+    /// Threads that send the requests.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     threads: usize,
-    /// Cores that the threads keep to, in turn: 1 or 2,3.
+    /// Cores that the threads are pinned to, in turn: 1 or 2,3.
     #[arg(long = "core", value_name = "CORE", value_delimiter = ',')]
     cores: Vec<usize>,
-    /// How long to wait for an answer once nothing comes any more.
+    /// How long to wait for a reply after the last one.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     timeout: Duration,
-    /// Certificates (PEM) that vouch for the server, for TLS.
+    /// Certificates (PEM) that the server's is verified with, for TLS.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// File whose first line is sent as AUTH (RESP) or as a bearer token.
@@ -85,14 +85,15 @@ pub struct Bench {
 pub enum Outcome {
     /// Every request was answered.
     Answered,
-    /// Some requests were not, or with an error; the report tells which.
+    /// Some requests got an error or no reply; the report lists them.
     Errors,
-    /// There was no measurement: the target could not be reached, or the arguments contradict each other. `talk` was told why.
+    /// There was no measurement: the target cannot be reached, or the arguments contradict each other. The
+    /// reason was written to `talk`.
     CouldNotRun,
 }
 
 impl Bench {
-    /// Runs it, writing the report to `out`, and progress and trouble to `talk`.
+    /// Runs it, and writes the report to `out`, progress and errors to `talk`.
     ///
     /// # Errors
     /// When `out` or `talk` cannot be written to.

@@ -15,12 +15,12 @@ use crate::request::Request;
 use crate::tally::{Sent, Tally};
 use crate::{Ask, Plan, Protocol};
 
-/// The connection can be used no more.
+/// The connection cannot be used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// What was asked on it may or may not have been decided; why.
+    /// Its requests may or may not have been decided; with the reason.
     Off(String),
-    /// The server took its leave: what waits was not looked at, and may be asked again on another.
+    /// The server closes it: in-flight requests were not processed, and may be sent again on another.
     Goodbye,
 }
 
@@ -41,14 +41,14 @@ impl From<&str> for Broken {
 
 /// One connection's side of a protocol.
 pub(crate) trait Codec {
-    /// Begins a new connection: what is said first goes to `out`.
+    /// Begins a new connection: what is sent first goes to `out`.
     fn open(&mut self, out: &mut Vec<u8>);
     /// Whether another request may be sent now.
     fn has_room(&self) -> bool;
     /// Writes a request.
     fn request(&mut self, key: u64, sent: Sent, out: &mut Vec<u8>);
-    /// Reads all whole replies in `input`, tallies them as of `now`, and returns how many bytes those were. What has to be
-    /// said back goes to `out`.
+    /// Reads all complete replies in `input`, tallies them as of `now`, and returns how many bytes those
+    /// were. What has to be sent back goes to `out`.
     fn read(
         &mut self,
         input: &[u8],
@@ -56,16 +56,16 @@ pub(crate) trait Codec {
         now: Timestamp,
         tally: &mut Tally,
     ) -> Result<usize, Broken>;
-    /// Takes out the requests that wait for a reply.
+    /// Removes and returns the in-flight requests.
     fn lost(&mut self) -> Vec<Sent>;
-    /// How many wait.
+    /// How many requests are in flight.
     fn waiting(&self) -> usize;
 }
 
 /// The codec for a plan.
 ///
 /// # Errors
-/// When the protocol cannot ask what the plan asks.
+/// When the protocol has no request like the plan's.
 pub(crate) fn codec(plan: &Plan) -> Result<Box<dyn Codec>, &'static str> {
     let request = Arc::new(Request::new(plan)?);
     Ok(match plan.target.protocol {

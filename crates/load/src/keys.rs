@@ -1,4 +1,4 @@
-//! Which key each request names: numbers below a bound, drawn uniformly or by Zipf's law, from a seed.
+//! The key of each request: numbers below a bound, drawn uniformly or by Zipf's law, from a seed.
 //!
 //! Not here: how a number is written into a request ([`request`](crate::request)).
 
@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// How often each key is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Distribution {
-    /// Every key alike.
+    /// Every key equally often.
     #[default]
     Uniform,
     /// The key of rank k in proportion to k to the power of minus this exponent (above 0).
@@ -97,9 +97,9 @@ impl Keys {
 
 /// Zipf's law, exactly and without a table, by rejection (Hörmann and Derflinger, 1996).
 ///
-/// A point is drawn under the continuous curve x^-s between a half and count + a half, by inverting its integral, and
-/// rounded to a rank. Bars of width 1 about each rank cover the curve, so a rank is accepted when the point falls into
-/// its bar; the curve's part above a bar is what gets rejected, which is rare.
+/// A point is drawn under the continuous curve x^-s between a half and count + a half, by inverting its
+/// integral, and rounded to a rank. Bars of width 1 about each rank cover the curve, so a rank is accepted
+/// when the point falls into its bar; the curve's part above a bar is what gets rejected, which is rare.
 #[derive(Clone, Copy, Debug)]
 struct Zipf {
     exponent: f64,
@@ -133,7 +133,8 @@ impl Zipf {
         (-self.exponent * x.ln()).exp()
     }
 
-    /// The integral of the height from 1 to `x`. Written with `exp_m1` so that exponents near 1, and 1 itself, are exact.
+    /// The integral of the height from 1 to `x`. Written with `exp_m1` so that exponents near 1, and 1
+    /// itself, are exact.
     fn integral(&self, x: f64) -> f64 {
         let (log, power) = (x.ln(), 1.0 - self.exponent);
         if (power * log).abs() < 1e-12 { log } else { (power * log).exp_m1() / power }

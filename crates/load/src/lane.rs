@@ -1,6 +1,6 @@
-//! One connection's work without the connection: what to send as of now, and what came.
+//! One connection's work without I/O: what to send now, and what was received.
 //!
-//! Time is handed in, so that a test can stall a server for as long as it likes.
+//! Time is an argument, so that a test can stall a server for as long as it likes.
 
 use tollgate_core::Timestamp;
 
@@ -9,14 +9,14 @@ use crate::codec::{Broken, Codec};
 use crate::pace::{Next, Pace};
 use crate::tally::{Sent, Tally};
 
-/// No more requests are written while so many bytes wait to be sent.
+/// No more requests are written while this many bytes wait to be sent.
 const MAX_OUTPUT: usize = 1 << 18;
 
 pub(crate) struct Lane {
     codec: Box<dyn Codec>,
     keys: Keys,
     pace: Pace,
-    /// To be asked again.
+    /// Requests to send again.
     again: Vec<Sent>,
 }
 
@@ -30,7 +30,7 @@ impl Lane {
         self.codec.open(out);
     }
 
-    /// Writes every request that is due at `now` and has a place.
+    /// Writes every request that is due at `now` and fits.
     pub(crate) fn fill(&mut self, now: Timestamp, out: &mut Vec<u8>, tally: &mut Tally) {
         while out.len() < MAX_OUTPUT && self.codec.has_room() {
             let sent = match self.again.pop() {
@@ -45,7 +45,7 @@ impl Lane {
         }
     }
 
-    /// Reads what came at `now`; returns how much of it was whole.
+    /// Reads what was received at `now`; returns how much of it were complete replies.
     pub(crate) fn read(
         &mut self,
         input: &[u8],
@@ -56,7 +56,7 @@ impl Lane {
         self.codec.read(input, out, now, tally)
     }
 
-    /// The connection ended: what waits for an answer gets none, or is asked again.
+    /// The connection ended: in-flight requests fail, or are sent again.
     pub(crate) fn lose(&mut self, broken: &Broken, tally: &mut Tally) {
         let lost = self.codec.lost();
         match broken {
@@ -65,14 +65,14 @@ impl Lane {
         }
     }
 
-    /// There is no connection to send the next request on, where one is due.
-    pub(crate) fn refuse(&mut self, now: Timestamp, why: &str, tally: &mut Tally) {
+    /// Counts the next request as failed if one is due, since there is no connection.
+    pub(crate) fn fail_due(&mut self, now: Timestamp, why: &str, tally: &mut Tally) {
         if let Next::Send(sent) = self.pace.next(now) {
             tally.failed(why, u64::from(sent.is_counted));
         }
     }
 
-    /// The run ends: neither is anything sent any more.
+    /// The run ends: nothing more is sent.
     pub(crate) fn give_up(&mut self, why: &str, tally: &mut Tally) {
         tally.failed(why, counted(&self.codec.lost()) + counted(&std::mem::take(&mut self.again)));
         tally.failed("never sent: no connection had room in time", self.pace.abandon());
@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn an_open_loop_counts_the_wait_behind_a_stalled_server() {
-        // One request every 10 ms, one at a time. The server answers the first at once, and then nothing until 95 ms.
+        // One request every 10 ms, one at a time. The server answers the first at once, and then nothing
+        // until 95 ms.
         let ask = Ask::Command(vec!["INCR".to_owned(), "{key}".to_owned()]);
         let plan = Plan { rate: Some(100), end: End::Requests(10), ..plan_for("resp://h:1", ask) };
         let pace = Pace::new(Course::new(&plan, at_ms(0)), 0, 1);
@@ -133,7 +134,7 @@ mod tests {
         let near = |(found, want): (&u64, &u64)| found.abs_diff(*want) <= 1;
         assert!(found.len() == 10 && found.iter().zip(&want).all(near), "{found:?}, not {want:?}");
         assert_eq!((lane.is_done(), tally.admitted), (true, 10));
-        // The second left on time, the last of them 14 ms late: the lateness of sending is told apart.
+        // The second left on time, the last of them 14 ms late: the lateness of sending is measured apart.
         assert!(tally.late.max() > 60_000_000, "{}", tally.late.max());
     }
 

@@ -23,7 +23,7 @@ pub use report::{ErrorKind, Percentiles, Report};
 pub use run::{Progress, RunError};
 pub use target::{BadTarget, Protocol, Target};
 
-/// What the tests of several modules need.
+/// Helpers of several modules' tests.
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -1,8 +1,9 @@
 //! When the next request of a connection is to be sent, and whether there is one.
 //!
-//! Closed loop: now. Open loop: at its place in a fixed schedule, whatever became of those before it. A request that leaves
-//! late, because its connection was full or stalled, keeps the time at which it should have left; its latency counts from
-//! there. Otherwise a server that stalls for a second would spoil one figure instead of a second's worth of them.
+//! Closed loop: now. Open loop: at its place in a fixed schedule, independent of the requests before it. The
+//! latency of a request that leaves late, because its connection was full or stalled, counts from its place
+//! in the schedule. Otherwise a server that stalls for a second would affect one sample instead of a second's
+//! worth of them.
 //!
 //! Not here: waiting until then ([`alarm`](crate::alarm)).
 
@@ -19,7 +20,7 @@ use crate::{End, Plan};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) begin: Timestamp,
-    /// A second, above 0.
+    /// Per second, above 0.
     pub(crate) rate: u64,
 }
 
@@ -42,10 +43,10 @@ impl Grid {
 pub(crate) struct Course {
     /// When the measurement begins.
     pub(crate) counted_from: Timestamp,
-    /// When it ends; `None` where requests are counted instead.
+    /// When it ends; `None` if requests are counted instead.
     pub(crate) until: Option<Timestamp>,
     pub(crate) grid: Option<Grid>,
-    /// Requests on the grid, the warm-up's first; of no meaning without a grid.
+    /// Requests on the grid, the warm-up's first; unused without a grid.
     pub(crate) on_grid: u64,
     /// Requests left to take in a closed loop that counts them.
     tickets: Arc<AtomicU64>,
@@ -67,7 +68,7 @@ impl Course {
         Self { counted_from, until, grid, on_grid, tickets: Arc::new(AtomicU64::new(count)) }
     }
 
-    /// Requests that nobody has taken: those of connections that were lost for good.
+    /// Requests that no connection has taken: those of connections that were lost for good.
     pub(crate) fn untaken(&self) -> u64 {
         if self.grid.is_some() { 0 } else { self.tickets.load(Ordering::Relaxed) }
     }
@@ -82,9 +83,9 @@ impl Course {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Send(Sent),
-    /// Nothing before the next place on the grid.
+    /// Waits for the next place on the grid.
     Later,
-    /// Nothing any more.
+    /// Sends nothing more.
     Over,
 }
 
@@ -99,7 +100,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Of connection number `index` of `connections`: they take turns on the grid.
+    /// Of connection number `index` of `connections`, which take turns on the grid.
     pub(crate) fn new(course: Course, index: usize, connections: usize) -> Self {
         Self { course, index: index as u64, step: connections as u64, is_over: false }
     }
@@ -131,7 +132,7 @@ impl Pace {
         Next::Send(Sent { intended, is_counted: intended >= course.counted_from })
     }
 
-    /// Gives up: the counted requests that this connection has still on the grid.
+    /// Gives up; returns the number of measured requests that this connection still has on the grid.
     pub(crate) fn abandon(&mut self) -> u64 {
         let mut count = 0;
         if self.course.grid.is_some() {

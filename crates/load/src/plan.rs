@@ -1,4 +1,4 @@
-//! What is to be done, in types: whom to ask, what, how fast, how long.
+//! A run in types: which server, which requests, how fast, how long.
 //!
 //! Not here: the command line that makes a plan ([`bench`](crate::bench)).
 
@@ -10,33 +10,34 @@ use crate::{Distribution, Target};
 /// A whole run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whom to ask.
+    /// The server.
     pub target: Target,
-    /// What to ask.
+    /// The requests.
     pub ask: Ask,
     /// Connections, at least 1.
     pub connections: usize,
-    /// Requests under way on each connection at most, at least 1.
+    /// Maximum in-flight requests per connection, at least 1.
     pub in_flight: usize,
-    /// Requests a second on a fixed schedule (open loop); as fast as the answers come (closed loop) where `None`.
+    /// Requests per second on a fixed schedule (open loop); if `None`, each reply is followed by the next
+    /// request (closed loop).
     pub rate: Option<u64>,
     /// When it ends.
     pub end: End,
     /// Load before the measurement, not counted.
     pub warm_up: Duration,
-    /// How many keys `{key}` takes turns with.
+    /// Number of keys that `{key}` is drawn from.
     pub keys: u64,
-    /// How often each is drawn.
+    /// How often each key is drawn.
     pub distribution: Distribution,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Threads that make the load, at least 1.
+    /// Threads that send the requests, at least 1.
     pub threads: usize,
-    /// Cores that the threads keep to, in turn; wherever the kernel likes where empty.
+    /// Cores that the threads are pinned to, in turn; if empty, the kernel chooses.
     pub cores: Vec<usize>,
-    /// How long to wait for an answer once nothing comes any more.
+    /// How long to wait for a reply after the last one.
     pub patience: Duration,
-    /// Certificates (PEM) that vouch for a TLS target.
+    /// Certificates (PEM) that a TLS target's is verified with.
     pub ca: Option<PathBuf>,
     /// Sent as `AUTH` or as a bearer token. Never printed.
     pub token: Option<String>,
@@ -45,13 +46,14 @@ pub struct Plan {
 /// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// After so many counted requests.
+    /// After this number of measured requests.
     Requests(u64),
-    /// After so long.
+    /// After this time.
     After(Duration),
 }
 
-/// What every request says. `{key}` in any text becomes the key drawn for the request: 20 bytes, `key:` and 16 digits.
+/// What every request contains. `{key}` in any text is replaced by the key drawn for the request: 20 bytes,
+/// `key:` and 16 digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// A descriptor under a domain's rules.
@@ -60,7 +62,7 @@ pub enum Ask {
         domain: String,
         /// Keys and values of the descriptor.
         entries: Vec<(String, String)>,
-        /// Permits asked for.
+        /// Permits per request.
         hits: u64,
     },
     /// These words as one command (RESP only).

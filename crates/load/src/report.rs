@@ -12,43 +12,44 @@ use crate::tally::Tally;
 /// The result of a run. As JSON it is one object with these fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Who was asked.
+    /// The server.
     pub target: String,
     /// Connections.
     pub connections: usize,
-    /// Requests under way on each at most.
+    /// Maximum in-flight requests per connection.
     pub in_flight: usize,
-    /// Threads that made the load.
+    /// Threads that sent the requests.
     pub threads: usize,
-    /// Requests a second that were wanted; null in a closed loop.
+    /// Requests per second of the schedule; null in a closed loop.
     pub wanted_rate: Option<u64>,
-    /// Keys that took turns.
+    /// Number of keys.
     pub keys: u64,
-    /// How often each was drawn.
+    /// How often each key was drawn.
     pub distribution: String,
-    /// Where the random numbers began.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// How long the measurement took, to the last reply.
     pub seconds: f64,
-    /// Requests measured: those admitted, denied, and gone wrong.
+    /// Requests measured: admitted, denied and failed.
     pub requests: u64,
     /// Requests that were admitted.
     pub admitted: u64,
     /// Requests that were denied.
     pub denied: u64,
-    /// Requests that got no decision.
+    /// Requests without a decision.
     pub errors: u64,
-    /// Decisions a second.
+    /// Decisions per second.
     pub rate: f64,
     /// From the intended sending to the decision.
     pub latency_us: Percentiles,
-    /// From the intended to the actual sending: how far the load itself was behind. Null in a closed loop, which has no intention.
+    /// From the intended to the actual sending: how far the load generator was behind. Null in a closed loop,
+    /// which has no schedule.
     pub sent_late_us: Option<Percentiles>,
-    /// CPU seconds of the load's threads during the measurement.
+    /// CPU seconds of the load generator's threads during the measurement.
     pub load_cpu_seconds: f64,
     /// The same for each request.
     pub load_cpu_us_per_request: f64,
-    /// What went wrong how often, most often first.
+    /// Errors by kind, most frequent first.
     pub error_kinds: Vec<ErrorKind>,
 }
 
@@ -69,7 +70,7 @@ pub struct Percentiles {
     pub mean: f64,
 }
 
-/// One thing that went wrong.
+/// One kind of error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorKind {
     /// What.

@@ -1,10 +1,10 @@
-//! A request as bytes, made once; for each sending only the digits of the key are written into it.
+//! A request as bytes, built once; each time it is sent only the digits of the key are written into it.
 //!
-//! That works because a key is always 20 bytes long, so that no length in the request depends on it.
+//! A key is always 20 bytes long, so no length in the request depends on it.
 
 use crate::{Ask, Plan, Protocol, Target};
 
-/// Stands for the key while the request is made: no protocol here escapes any of these characters.
+/// Placeholder of the key while the request is built: no protocol here escapes any of these characters.
 const PLACE: &str = "key:@@@@@@@@@@@@@@@@";
 const DIGITS: usize = 16;
 
@@ -16,10 +16,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What the plan asks, as its target's protocol says it. For gRPC this is the message with its length before it.
+    /// The request of the plan in its target's protocol. For gRPC this is the message with its length before
+    /// it.
     ///
     /// # Errors
-    /// When that protocol cannot ask this.
+    /// When that protocol has no such request.
     pub(crate) fn new(plan: &Plan) -> Result<Self, &'static str> {
         let bytes = match (plan.target.protocol, &plan.ask) {
             (Protocol::Resp, Ask::Command(words)) => command(words.iter().map(String::as_str)),
@@ -90,7 +91,8 @@ fn post(target: &Target, token: Option<&str>, body: Option<&str>) -> Vec<u8> {
     format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// A `RateLimitRequest` with one descriptor: domain 1, descriptors 2 (entries 1: key 1, value 2), hits_addend 3.
+/// A `RateLimitRequest` with one descriptor: domain 1, descriptors 2 (entries 1: key 1, value 2), hits_addend
+/// 3.
 fn message(domain: &str, entries: &[(String, String)], hits: u64) -> Vec<u8> {
     let mut descriptor = Vec::new();
     for (key, value) in entries {

@@ -22,40 +22,40 @@ use crate::tally::Tally;
 use crate::wire::{Dialler, Wire};
 use crate::{Keys, Plan, Protocol, Report, Target};
 
-/// How often a thread looks whether it still gets answers.
+/// How often a thread checks whether it still gets replies.
 const LOOK: Duration = Duration::from_millis(50);
-/// Connections in a row that may end without a single answer.
+/// Connections in a row that may end without a single reply.
 const BARREN: u32 = 3;
 
 /// There was no measurement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The target's protocol cannot ask this.
+    /// The target's protocol has no such request.
     #[error("{0}")]
     Ask(&'static str),
-    /// Nobody answers there.
+    /// The target does not accept connections.
     #[error("{target} cannot be reached: {source}{hint}")]
     Unreachable {
-        /// Who was to be asked.
+        /// The target.
         target: Target,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
-        /// What to start.
+        /// How to start such a server.
         hint: String,
     },
-    /// No TLS with what was given.
+    /// TLS cannot be used with the given files.
     #[error("TLS: {what}")]
     Tls {
         /// Why.
         what: String,
     },
-    /// A thread cannot keep to a core.
+    /// A thread cannot be pinned to a core.
     #[error("core {core}: {source}")]
     Pin {
         /// Its number.
         core: usize,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The system gives no thread, runtime or timer.
@@ -79,38 +79,38 @@ impl RunError {
     }
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Replies so far, those of the warm-up too.
+    /// Replies so far, including the warm-up.
     pub replies: u64,
-    /// Whole seconds since it began.
+    /// Whole seconds since the start.
     pub seconds: u64,
 }
 
-/// What all threads see.
+/// What all threads share.
 struct Shared<'a> {
     plan: &'a Plan,
     clock: SystemClock,
     dialler: Dialler,
-    /// Everybody is connected, or somebody cannot be.
+    /// All threads are connected, or one cannot connect.
     connected: Barrier,
     has_failed: AtomicBool,
     course: OnceLock<Course>,
     replies: AtomicU64,
 }
 
-/// What a thread brings back.
+/// The result of a thread.
 struct Share {
     tally: Tally,
     cpu: Duration,
 }
 
 impl Plan {
-    /// Does it, telling `progress` about once a second.
+    /// Runs the plan, and reports to `progress` about once a second.
     ///
     /// # Errors
-    /// When it could not begin. Requests that go wrong later are counted in the report.
+    /// When it cannot begin. Requests that fail later are counted in the report.
     pub fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, RunError> {
         let threads = self.threads.clamp(1, self.connections.max(1));
         codec(self).map_err(RunError::Ask)?;
@@ -165,7 +165,7 @@ fn work(shared: &Shared<'_>, thread: usize, threads: usize) -> Result<Share, Run
     shared.connected.wait();
     let (runtime, wires) = prepared?;
     if shared.has_failed.load(Ordering::Relaxed) {
-        // Whoever failed tells why.
+        // The thread that failed has the reason.
         return Ok(Share { tally: Tally::new(), cpu: Duration::ZERO });
     }
     let course = shared.course.get_or_init(|| Course::new(shared.plan, shared.clock.now())).clone();
@@ -278,7 +278,8 @@ async fn converse(
         });
         let Err(why) = ended.await else { return };
         lane.borrow_mut().lose(&why, &mut tally.borrow_mut());
-        // Others may have been answered meanwhile; then this one has a few more attempts, which do no harm.
+        // Other connections may have had replies meanwhile; then this one has a few more attempts, which do
+        // no harm.
         barren = if tally.borrow().replies == before { barren + 1 } else { 0 };
         let again = if barren < BARREN {
             dialler.dial().await.map_err(|error| error.to_string())
@@ -289,14 +290,14 @@ async fn converse(
             Ok(fresh) => wire = fresh,
             Err(why) => {
                 let (mut lane, mut tally) = (lane.borrow_mut(), tally.borrow_mut());
-                lane.refuse(clock.now(), &why, &mut tally);
+                lane.fail_due(clock.now(), &why, &mut tally);
                 return lane.give_up(&why, &mut tally);
             }
         }
     }
 }
 
-/// Sees when answers cease to come.
+/// Notices when replies stop.
 struct Watch<'a> {
     shared: &'a Shared<'a>,
     course: &'a Course,
@@ -305,7 +306,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Why to give up, where it is time to.
+    /// Why to give up, if it is time to.
     fn look(&mut self, replies: u64, is_waiting: bool) -> Option<String> {
         let now = self.shared.clock.now();
         let patience = self.shared.plan.patience;
@@ -318,7 +319,7 @@ impl Watch<'_> {
         (is_overdue || is_quiet).then(|| format!("no answer within {patience:?}"))
     }
 
-    /// Adds the news to what the main thread shows.
+    /// Adds new replies to the progress that the main thread shows.
     fn tell(&mut self, replies: u64) {
         self.shared.replies.fetch_add(replies - self.replies, Ordering::Relaxed);
         self.replies = replies;

@@ -1,26 +1,26 @@
-//! What came back, and how long it took: one tally a thread, added up at the end.
+//! Replies and latencies: one tally per thread, added up at the end.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use tollgate_core::Timestamp;
 
-/// Kinds of errors told apart; the rest is counted together.
+/// Kinds of errors that are counted apart; the rest is counted together.
 const KINDS: usize = 16;
 
-/// What a reply said.
+/// What a reply contained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Admitted,
     Denied,
-    /// Not a decision: what it was instead.
+    /// No decision, but this.
     Error(String),
 }
 
-/// A request under way.
+/// An in-flight request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// When the plan wanted it sent.
+    /// When it should have been sent.
     pub(crate) intended: Timestamp,
     /// Whether it is part of the measurement.
     pub(crate) is_counted: bool,
@@ -31,15 +31,15 @@ pub(crate) struct Sent {
 pub(crate) struct Tally {
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
-    /// What went wrong how often.
+    /// Errors by kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Nanoseconds from the intended sending to the answer, of requests that got a decision.
+    /// Nanoseconds from the intended sending to the reply, of requests with a decision.
     pub(crate) latency: Histogram<u64>,
     /// Nanoseconds from the intended to the actual sending.
     pub(crate) late: Histogram<u64>,
-    /// Replies of any kind, those of the warm-up too.
+    /// Replies of any kind, including the warm-up.
     pub(crate) replies: u64,
-    /// When the last one came.
+    /// When the last one was received.
     pub(crate) last: Timestamp,
 }
 
@@ -67,7 +67,7 @@ impl Tally {
         }
     }
 
-    /// Its reply came at `now`.
+    /// Its reply was received at `now`.
     pub(crate) fn answered(&mut self, sent: Sent, now: Timestamp, verdict: Verdict) {
         self.replies += 1;
         if !sent.is_counted {
@@ -105,7 +105,7 @@ impl Tally {
         let _ = self.late.add(&other.late);
     }
 
-    /// Requests of the measurement that had an end, good or bad.
+    /// Requests of the measurement that ended, with or without a decision.
     pub(crate) fn requests(&self) -> u64 {
         self.admitted + self.denied + self.errors.values().sum::<u64>()
     }

@@ -1,9 +1,9 @@
-//! Where the load goes: a protocol, a host, a port, and for HTTP a path.
+//! The server under load: a protocol, a host, a port, and for HTTP a path.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What is spoken to the target.
+/// The protocol of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// `ShouldRateLimit` of Envoy's rate limit service over HTTP/2.
@@ -14,7 +14,8 @@ pub enum Protocol {
     Resp,
 }
 
-/// A target, written `grpc://host:port`, `http://host:port/path` or `resp://host:port`; `grpcs`, `https` and `resps` with TLS.
+/// A target, written `grpc://host:port`, `http://host:port/path` or `resp://host:port`; `grpcs`, `https` and
+/// `resps` with TLS.
 ///
 /// # Example
 /// ```
@@ -27,21 +28,21 @@ pub enum Protocol {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Whether inside TLS.
+    /// Whether over TLS.
     pub is_tls: bool,
     /// Name or address, without the brackets of IPv6.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Path that HTTP requests go to; `/v1/check` where none is given. Empty for the others.
+    /// Path of HTTP requests; `/v1/check` by default. Empty for the others.
     pub path: String,
 }
 
-/// Not a target.
+/// An invalid target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given}: {fault}; write grpc://HOST:PORT, http://HOST:PORT or resp://HOST:PORT")]
+#[error("invalid target {given}: {fault}; expected grpc://HOST:PORT, http://HOST:PORT or resp://HOST:PORT")]
 pub struct BadTarget {
     given: String,
     fault: &'static str,

@@ -1,4 +1,4 @@
-//! The load against tiny servers over real sockets: that what they did is what it reports.
+//! The load generator against tiny servers over real sockets: it reports what they did.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::io::{Read as _, Write as _};
@@ -41,7 +41,8 @@ fn run(plan: &Plan) -> Report {
     plan.run(&mut |_| {}).expect("a run")
 }
 
-/// Serves every connection in a thread of its own, each for as long as `serve` likes, and returns the address.
+/// Serves every connection in a thread of its own, each for as long as `serve` likes, and returns the
+/// address.
 fn serving(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -55,7 +56,8 @@ fn serving(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     address
 }
 
-/// Reads requests that end with `end`, and writes what `answer` says to each, until it says no more or the client closes.
+/// Reads requests that end with `end`, and writes what `answer` says to each, until it says no more or the
+/// client closes.
 fn converse(mut stream: TcpStream, end: &[u8], mut answer: impl FnMut() -> Option<String>) {
     let (mut input, mut buffer) = (Vec::<u8>::new(), [0; 4_096]);
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
@@ -64,7 +66,8 @@ fn converse(mut stream: TcpStream, end: &[u8], mut answer: impl FnMut() -> Optio
             input.drain(..at + end.len());
             match answer() {
                 Some(text) if stream.write_all(text.as_bytes()).is_ok() => {}
-                // Reading on keeps the system from resetting the connection, which would take answers with it.
+                // Reading on keeps the system from resetting the connection, which would take answers with
+                // it.
                 _ => {
                     let _ = stream.shutdown(std::net::Shutdown::Write);
                     while let Ok(1..) = stream.read(&mut buffer) {}
@@ -75,7 +78,8 @@ fn converse(mut stream: TcpStream, end: &[u8], mut answer: impl FnMut() -> Optio
     }
 }
 
-/// Answers like redis-cell: the first 300 of all are admitted, every tenth after that is an error, the rest are denied.
+/// Answers like redis-cell: the first 300 of all are admitted, every tenth after that is an error, the rest
+/// are denied.
 fn three_hundred_pass() -> String {
     let seen = AtomicU64::new(0);
     serving(move |stream| {
@@ -190,10 +194,10 @@ fn a_token_that_is_refused_ends_the_connections_with_the_reason() {
     let report = run(&plan);
     assert_eq!((report.requests, report.errors), (1_000, 1_000), "{report}");
     let told = report.to_string();
-    assert!(told.contains("the token was refused: WRONGPASS no such token"), "{told}");
+    assert!(told.contains("the token was rejected: WRONGPASS no such token"), "{told}");
 }
 
-/// A gRPC server by the `h2` crate: every third call is over the limit, every tenth of the rest is refused.
+/// A gRPC server by the `h2` crate: every third call is over the limit, every tenth of the rest fails.
 fn grpc_server(max_streams: u32, tls: Option<tokio_rustls::TlsAcceptor>) -> String {
     let (told, address) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -207,7 +211,7 @@ fn grpc_server(max_streams: u32, tls: Option<tokio_rustls::TlsAcceptor>) -> Stri
                 match tls.clone() {
                     None => drop(tokio::spawn(answer_calls(stream, max_streams, seen))),
                     Some(tls) => drop(tokio::spawn(async move {
-                        // A client that does not trust us goes away.
+                        // A client that does not trust the certificate disconnects.
                         if let Ok(stream) = tls.accept(stream).await {
                             answer_calls(stream, max_streams, seen).await;
                         }
@@ -237,8 +241,8 @@ where
             let number = seen.fetch_add(1, Ordering::Relaxed);
             let response = || http::Response::builder().header("content-type", "application/grpc");
             if !number.is_multiple_of(3) && number % 10 == 1 {
-                let refusal = response().header("grpc-status", "8").body(()).expect("a response");
-                respond.send_response(refusal, true).expect("sent");
+                let denial = response().header("grpc-status", "8").body(()).expect("a response");
+                respond.send_response(denial, true).expect("sent");
                 return;
             }
             let code = if number.is_multiple_of(3) { 2 } else { 1 };

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tollgate_core::Clock;
 use tollgate_limiter::Limiter;
-use tollgate_net::Surface;
+use tollgate_net::{Budget, Surface};
 use tollgate_store::Store;
 
 use crate::connection::Connection;
@@ -33,7 +33,9 @@ impl<S: Store> RespApi<S> {
     #[must_use]
     pub fn new(limiter: Arc<Limiter<S>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
         let started = clock.now();
-        let context = Context { limiter, clock, settings, stats: Stats::default(), started };
+        let budget = Arc::new(Budget::new(settings.max_buffered_bytes));
+        let (clock, stats) = (clock.into(), Stats::default());
+        let context = Context { limiter, clock, settings, stats, budget, started };
         Self { context: Arc::new(context), connections: AtomicU64::new(0) }
     }
 
@@ -41,6 +43,12 @@ impl<S: Store> RespApi<S> {
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.context.stats
+    }
+
+    /// Bytes of commands that have arrived in part; see [`RespSettings::max_buffered_bytes`].
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.context.budget.held()
     }
 
     /// The limiter.

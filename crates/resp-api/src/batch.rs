@@ -1,7 +1,7 @@
 //! Decisions that arrived together and are made together.
 //!
-//! A batch holds commands of one kind: all that bring their own rate, or all that ask the rules. Replies leave in the
-//! order of the commands, so a command that cannot join makes the batch flush first.
+//! A batch holds commands of one kind: all that bring their own rate, or all that ask the rules. Replies
+//! leave in the order of the commands, so a command that cannot join makes the batch flush first.
 
 use tollgate_limiter::Scratch;
 use tollgate_store::Store;

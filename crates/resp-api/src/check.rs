@@ -1,9 +1,11 @@
-//! `TOLLGATE.CHECK domain key value [key value …] [COST n] [WITHDEGRADED]`: one descriptor, by the rules of its domain.
+//! `TOLLGATE.CHECK domain key value [key value …] [COST n] [WITHDEGRADED]`: one descriptor, by the rules of
+//! its domain.
 
 use std::str::from_utf8;
 
 use futures_util::future::join_all;
 use tollgate_limiter::{Answer, Descriptor, Entry, MAX_IN_FLIGHT, Request, Scratch};
+use tollgate_net::recycle;
 use tollgate_store::Store;
 
 use crate::arguments::{Arguments, integer};
@@ -127,7 +129,8 @@ impl<'a> Check<'a> {
     /// Parses a command and puts its entries into `entries`.
     fn parse(arguments: Arguments<'a>, entries: &mut Vec<Entry<'a>>) -> Result<Self, &'static str> {
         let input = arguments.input();
-        // Keys and values are an even number of arguments; the name and the domain are two more, the option is one.
+        // Keys and values are an even number of arguments; the name and the domain are two more, the option
+        // is one.
         let (arguments, with_degraded) =
             if arguments.len() % 2 == 1 { degraded::split_option(arguments) } else { (arguments, false) };
         let [_, domain, words @ ..] = arguments.spans() else { return Err(USAGE) };
@@ -197,10 +200,4 @@ impl<'a> Check<'a> {
             degraded::write(answer.degraded(), reply);
         }
     }
-}
-
-/// An empty vector of another lifetime with the capacity of `entries`: collecting in place copies nothing.
-fn recycle<'a>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'a>> {
-    entries.clear();
-    entries.into_iter().map(|_| unreachable!("it is empty")).collect()
 }

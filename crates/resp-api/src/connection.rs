@@ -1,11 +1,10 @@
 //! One connection: reads what has arrived, executes every complete command in it, writes the replies at once.
 //!
-//! One task serves a connection. All commands that arrived together are executed at one reading of the clock, and
-//! decisions are made in batches. While a client does not read its replies, nothing is read from it either.
-//! Not here: accepting connections and TLS (`net`), what commands do (`batch`, `standard`).
+//! One task serves a connection. All commands that arrived together are executed at one reading of the clock,
+//! and decisions are made in batches. While a client does not read its replies, nothing is read from it
+//! either. Not here: accepting connections and TLS (`net`), what commands do (`batch`, `standard`).
 
 mod end;
-mod idle;
 mod output;
 mod partial;
 
@@ -17,13 +16,13 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tollgate_net::{CallBuffers, IdleTimer, OverBudget};
 use tollgate_store::Store;
 
 use self::end::End;
-use self::idle::IdleTimer;
 use self::partial::PartialCommand;
 use crate::arguments::Arguments;
-use crate::buffers::{Borrowed, OUTPUT, Work, borrow};
+use crate::buffers::{OUTPUT, TurnBuffers, Work};
 use crate::command::Command;
 use crate::context::Context;
 use crate::parse::{Parsed, ProtocolError, parse};
@@ -42,7 +41,18 @@ pub(crate) struct Connection<IO, S: Store> {
     io: IO,
     session: Session,
     partial: PartialCommand,
-    idle: IdleTimer,
+    /// Changes with every complete command, and when a partial one begins.
+    progress: Progress,
+    idle: IdleTimer<Progress>,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    /// Turns that completed a command.
+    turns: u64,
+    /// The rest of a command is missing.
+    is_partial: bool,
 }
 
 /// What one turn left over.
@@ -61,11 +71,13 @@ where
     pub(crate) fn new(context: Arc<Context<S>>, io: IO, id: u64) -> Self {
         context.stats.clients.fetch_add(1, Relaxed);
         let session = Session::new(id, &context.settings);
-        Self { context, io, session, partial: PartialCommand::default(), idle: IdleTimer::default() }
+        let partial = PartialCommand::new(&context.budget);
+        let progress = Progress::default();
+        Self { context, io, session, partial, progress, idle: IdleTimer::new(progress) }
     }
 
-    /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are executed, and
-    /// then the connection is closed.
+    /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are
+    /// executed, and then the connection is closed.
     pub(crate) async fn serve(mut self, mut drain: watch::Receiver<bool>) {
         let mut draining = std::pin::pin!(tollgate_net::draining(&mut drain));
         let (mut is_draining, mut last_turns) = (false, LAST_TURNS);
@@ -104,8 +116,8 @@ where
         &mut self,
         cx: &mut TaskContext<'_>,
         is_draining: bool,
-    ) -> Poll<Result<(Borrowed, usize), End>> {
-        let mut buffers = borrow();
+    ) -> Poll<Result<(CallBuffers<TurnBuffers>, usize), End>> {
+        let mut buffers = CallBuffers::<TurnBuffers>::take();
         let held = self.partial.copy_to(&mut buffers.input);
         let mut free = ReadBuf::new(&mut buffers.input[held..]);
         match Pin::new(&mut self.io).poll_read(cx, &mut free) {
@@ -122,31 +134,25 @@ where
     /// Ready when the client has been silent for too long.
     fn poll_timeout(&mut self, cx: &mut TaskContext<'_>) -> Poll<End> {
         let Context { settings, stats, .. } = &*self.context;
-        let (allowed, count) = match self.partial.is_empty() {
-            true if settings.idle_timeout.is_zero() => {
-                self.idle.disarm();
-                return Poll::Pending;
-            }
-            true => (settings.idle_timeout, &stats.idle),
-            false => (settings.command_timeout, &stats.slow_writers),
+        let (timeout, count) = match self.progress.is_partial {
+            true => (Some(settings.command_timeout), &stats.slow_writers),
+            false => (Some(settings.idle_timeout).filter(|timeout| !timeout.is_zero()), &stats.idle),
         };
-        self.idle.poll(cx, allowed).map(|()| {
+        self.idle.poll(cx, self.progress, timeout).map(|()| {
             count.fetch_add(1, Relaxed);
             End::Cut
         })
     }
 
     /// Executes every complete command of what was read.
-    async fn turn(&mut self, buffers: &mut Borrowed, read: usize) -> Result<(), End> {
-        let buffers = &mut **buffers;
+    async fn turn(&mut self, buffers: &mut TurnBuffers, read: usize) -> Result<(), End> {
         let (input, work) = (&mut buffers.input[..read], &mut buffers.work);
         if !self.partial.is_long() {
             let rest = self.execute(input, work).await?;
             let kept = self.keep(&input[rest.used..], &rest);
             return self.check(kept, work).await;
         }
-        let max = self.context.settings.max_buffered_bytes;
-        let kept = self.partial.extend(input, &self.context.stats, max);
+        let kept = self.partial.extend(input);
         if kept.is_err() || !self.partial.may_be_complete() {
             return self.check(kept, work).await;
         }
@@ -159,19 +165,20 @@ where
 
     /// Keeps what is left over until the rest arrives.
     #[inline]
-    fn keep(&mut self, bytes: &[u8], rest: &Rest) -> Result<(), ProtocolError> {
-        if rest.used > 0 || self.partial.is_empty() {
-            self.idle.restart();
-        }
-        let max = self.context.settings.max_buffered_bytes;
-        self.partial.replace(bytes, rest.needed, &self.context.stats, max)
+    fn keep(&mut self, bytes: &[u8], rest: &Rest) -> Result<(), OverBudget> {
+        self.progress.turns += u64::from(rest.used > 0);
+        self.progress.is_partial = !bytes.is_empty();
+        self.partial.replace(bytes, rest.needed)
     }
 
     /// Ends the connection if what is left over could not be `kept`.
     #[inline]
-    async fn check(&mut self, kept: Result<(), ProtocolError>, work: &mut Work) -> Result<(), End> {
-        let Err(error) = kept else { return Ok(()) };
-        reject(error, &self.context, &mut work.out);
+    async fn check(&mut self, kept: Result<(), OverBudget>, work: &mut Work) -> Result<(), End> {
+        if kept.is_ok() {
+            return Ok(());
+        }
+        self.context.stats.over_budget.fetch_add(1, Relaxed);
+        reject(ProtocolError::Budget, &self.context, &mut work.out);
         output::write(&mut self.io, &mut work.out, &self.context).await?;
         Err(End::Close)
     }
@@ -246,7 +253,7 @@ where
     }
 }
 
-/// Counts a client that broke the protocol, and tells it why its connection ends.
+/// Counts a client that broke the protocol, and replies why its connection ends.
 #[cold]
 fn reject<S: Store>(error: ProtocolError, context: &Context<S>, out: &mut Vec<u8>) {
     context.stats.protocol_errors.fetch_add(1, Relaxed);
@@ -256,7 +263,8 @@ fn reject<S: Store>(error: ProtocolError, context: &Context<S>, out: &mut Vec<u8
 
 impl<IO, S: Store> Drop for Connection<IO, S> {
     fn drop(&mut self) {
+        // First, so that an observer who sees the connection gone sees its bytes gone too.
+        self.partial.discard();
         self.context.stats.clients.fetch_sub(1, Relaxed);
-        self.partial.discard(&self.context.stats);
     }
 }

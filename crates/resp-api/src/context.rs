@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tollgate_core::{Clock, Timestamp};
+use tollgate_core::Timestamp;
 use tollgate_limiter::Limiter;
+use tollgate_net::{Budget, SharedClock};
 use tollgate_store::Store;
 
 use crate::settings::RespSettings;
@@ -12,9 +13,11 @@ use crate::stats::{Counts, Stats};
 /// The limiter, its clock, the settings and the counters.
 pub(crate) struct Context<S: Store> {
     pub(crate) limiter: Arc<Limiter<S>>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: SharedClock,
     pub(crate) settings: RespSettings,
     pub(crate) stats: Stats,
+    /// Bounds the bytes of partial commands of all connections.
+    pub(crate) budget: Arc<Budget>,
     /// When the surface was created.
     pub(crate) started: Timestamp,
 }

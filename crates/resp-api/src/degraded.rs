@@ -1,6 +1,8 @@
-//! `WITHDEGRADED`, the last argument of a command that wants to know how its decision was made without the store.
+//! `WITHDEGRADED`, the last argument of a command that wants to know how its decision was made without the
+//! store.
 //!
-//! Only a command with this option gets the extra element, so that no client meets a reply of an unknown shape.
+//! Only a command with this option gets the extra element, so that no client meets a reply of an unknown
+//! shape.
 
 use tollgate_limiter::Degraded;
 

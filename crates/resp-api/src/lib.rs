@@ -1,8 +1,9 @@
-//! The Redis protocol: `CL.THROTTLE`, `THROTTLE`, `TOLLGATE.THROTTLE` and `TOLLGATE.CHECK` for any Redis client.
+//! The Redis protocol: `CL.THROTTLE`, `THROTTLE`, `TOLLGATE.THROTTLE` and `TOLLGATE.CHECK` for any Redis
+//! client.
 //!
-//! A command takes one way: `connection` reads bytes, `parse` finds the arguments, `command` names them, and then
-//! either `batch` decides it together with others (`throttle`, `check`) or `standard` answers it at once.
-//! Not here: sockets and TLS (`net`), deciding (`limiter`).
+//! A command takes one way: `connection` reads bytes, `parse` finds the arguments, `command` names them, and
+//! then either `batch` decides it together with others (`throttle`, `check`) or `standard` answers it at
+//! once. Not here: sockets and TLS (`net`), deciding (`limiter`).
 
 mod api;
 mod arguments;

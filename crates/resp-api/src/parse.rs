@@ -1,7 +1,7 @@
 //! Parses commands: arrays of bulk strings as clients send them, and lines as people type them.
 //!
-//! Nothing is copied: an argument is a range of the buffer. The parser keeps no state between calls, so it does not
-//! matter in which pieces the bytes arrive. Not here: what commands mean.
+//! Nothing is copied: an argument is a range of the buffer. The parser keeps no state between calls, so it
+//! does not matter in which pieces the bytes arrive. Not here: what commands mean.
 
 mod inline;
 pub(crate) mod number;
@@ -172,7 +172,8 @@ fn array(
     Ok(Parsed::Command { end: at })
 }
 
-/// The length of the argument whose first line is at `at`, and where it begins; `None` while that line is incomplete.
+/// The length of the argument whose first line is at `at`, and where it begins; `None` while that line is
+/// incomplete.
 #[inline(never)]
 fn bulk(buffer: &[u8], at: usize, caps: &Caps) -> Result<Option<(usize, usize)>, ProtocolError> {
     match buffer.get(at) {
@@ -190,7 +191,8 @@ fn bulk(buffer: &[u8], at: usize, caps: &Caps) -> Result<Option<(usize, usize)>,
     }
 }
 
-/// The number of the line at `at`. Returns `invalid` if it is malformed, and `too_long` if the line does not end.
+/// The number of the line at `at`. Returns `invalid` if it is malformed, and `too_long` if the line does not
+/// end.
 #[inline]
 fn header(
     buffer: &[u8],

@@ -19,8 +19,8 @@ impl Reply<'_> {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error: its code, such as `ERR`, and a message. Control characters become spaces, so that a message cannot
-    /// contain another reply.
+    /// An error: its code, such as `ERR`, and a message. Control characters become spaces, so that a message
+    /// cannot contain another reply.
     pub(crate) fn error(&mut self, text: impl std::fmt::Display) {
         use std::io::Write as _;
 

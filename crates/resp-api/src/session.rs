@@ -95,8 +95,8 @@ impl Session {
         }
     }
 
-    /// Authenticates the client if `user` and `password` are right. As in Redis, the user `default` without a password
-    /// is admitted with any.
+    /// Authenticates the client if `user` and `password` are right. As in Redis, the user `default` without a
+    /// password is admitted with any.
     pub(crate) fn authenticate(&mut self, user: &[u8], password: &[u8], settings: &RespSettings) -> bool {
         let is_right = settings.password.as_ref().is_none_or(|expected: &Password| expected.is(password));
         let is_admitted = is_right && user == b"default";

@@ -1,4 +1,4 @@
-//! What one Redis-protocol surface bears: everything that a peer can make grow has a cap here, and every wait a bound.
+//! Limits of the surface: everything that a client can make grow has a cap here, and every wait a timeout.
 
 use std::time::Duration;
 
@@ -15,21 +15,23 @@ use subtle::{Choice, ConstantTimeEq};
 /// ```
 #[derive(Clone, Debug)]
 pub struct RespSettings {
-    /// What `AUTH` and `HELLO … AUTH` must say, of the user `default` or of none. Without one, nobody is asked.
+    /// The password of the user `default`, for `AUTH` and `HELLO … AUTH`. Without one, no client has to
+    /// authenticate.
     pub password: Option<Password>,
-    /// Bytes of one argument, at most.
+    /// Maximum bytes of one argument.
     pub max_bulk_bytes: usize,
-    /// Arguments of one command, its name included, at most.
+    /// Maximum arguments of one command, its name included.
     pub max_arguments: usize,
-    /// Bytes of one command as sent, at most.
+    /// Maximum bytes of one command as sent.
     pub max_command_bytes: usize,
-    /// Bytes of commands half arrived, over all connections of the surface. A connection that would go past it is closed.
+    /// Maximum bytes of commands that have arrived in part, over all connections of the surface. A connection
+    /// that would exceed it is closed.
     pub max_buffered_bytes: usize,
-    /// A connection that asks nothing for so long is closed; zero for never, as with Redis.
+    /// A connection without a command for this long is closed; zero is never, as with Redis.
     pub idle_timeout: Duration,
     /// From the first byte of a command to its last.
     pub command_timeout: Duration,
-    /// A connection that takes none of its replies for so long is closed.
+    /// A connection that reads none of its replies for this long is closed.
     pub write_timeout: Duration,
 }
 
@@ -48,18 +50,18 @@ impl Default for RespSettings {
     }
 }
 
-/// A password: never shown, and compared in a time that tells nothing of it.
+/// A password: never printed, and compared in constant time.
 #[derive(Clone)]
 pub struct Password(Box<[u8]>);
 
 impl Password {
-    /// A password of these bytes. An empty one is equal to an empty guess: make sure that there is one.
+    /// A password of these bytes. An empty one equals an empty guess: make sure that it is not empty.
     #[must_use]
     pub fn new(password: impl Into<Vec<u8>>) -> Self {
         Self(password.into().into_boxed_slice())
     }
 
-    /// Whether `guess` is the password. Takes a time that depends on the length of the guess alone.
+    /// Whether `guess` is the password. The time that this takes depends only on the length of `guess`.
     #[must_use]
     pub fn is(&self, guess: &[u8]) -> bool {
         let same_length = self.0.len().ct_eq(&guess.len());

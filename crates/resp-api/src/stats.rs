@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Threads that count apart; further ones share counters with these.
 const SHARDS: usize = 16;
 
-/// Counters of one surface. Each only grows, except those of what is there now. They can be read at any time, from any
-/// thread.
+/// Counters of one surface. Each only grows, except those of what is there now. They can be read at any time,
+/// from any thread.
 #[derive(Debug, Default)]
 pub struct Stats {
     shards: [Shard; SHARDS],
     pub(crate) clients: AtomicUsize,
-    pub(crate) buffered: AtomicUsize,
     pub(crate) protocol_errors: AtomicU64,
     pub(crate) wrong_passwords: AtomicU64,
     pub(crate) slow_readers: AtomicU64,
@@ -78,13 +77,6 @@ impl Stats {
     #[must_use]
     pub fn clients(&self) -> usize {
         self.clients.load(Relaxed)
-    }
-
-    /// Bytes of commands that have arrived in part; see
-    /// [`RespSettings::max_buffered_bytes`](crate::RespSettings::max_buffered_bytes).
-    #[must_use]
-    pub fn buffered_bytes(&self) -> usize {
-        self.buffered.load(Relaxed)
     }
 
     /// Connections closed because they broke the protocol or exceeded one of its caps.

@@ -1,13 +1,14 @@
 //! The commands that bring their own rate: parsing them, deciding many at once, writing the replies.
 //!
-//! Commands that arrived together are decided together, so that a store can prefetch. Building a quota costs more than
-//! a decision, so the last ones are kept.
+//! Commands that arrived together are decided together, so that a store can prefetch. Building a quota costs
+//! more than a decision, so the last ones are kept.
 
 mod form;
 mod quotas;
 
 use tollgate_core::Cost;
 use tollgate_limiter::{Scratch, Throttle, Throttled};
+use tollgate_net::recycle;
 use tollgate_store::Store;
 
 pub(crate) use self::form::Form;
@@ -155,10 +156,4 @@ fn write(item: &Item, capacity: i64, answer: &Throttled, reply: &mut Reply<'_>) 
     if item.with_degraded {
         degraded::write(answer.degraded, reply);
     }
-}
-
-/// An empty vector of another lifetime with the capacity of `asks`: collecting in place copies nothing.
-fn recycle<'a>(mut asks: Vec<Throttle<'_>>) -> Vec<Throttle<'a>> {
-    asks.clear();
-    asks.into_iter().map(|_| unreachable!("it is empty")).collect()
 }

@@ -1,4 +1,4 @@
-//! The commands that decide, told in rows: words, reply. `... ms` lets time pass.
+//! The commands that decide, as rows of words and replies. `... ms` lets time pass.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
@@ -21,9 +21,9 @@ fn cl_throttle_answers_as_redis_cell_does() {
             ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 2, 6]"),
             ("CL.THROTTLE ann 2 30 60 2", "[1, 3, 0, 4, 6]"),
             ("... 1", ""),
-            ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 2, 6]"), // 1.999 s, told as 2
+            ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 2, 6]"), // 1.999 s, rounded up to 2
             ("... 1998", ""),
-            ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 1, 5]"), // a millisecond, told as a second: never 0
+            ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 1, 5]"), // a millisecond, rounded up to a second: never 0
             ("... 1", ""),
             ("CL.THROTTLE ann 2 30 60", "[0, 3, 0, -1, 6]"),
             ("... 6000", ""),
@@ -64,7 +64,7 @@ fn throttle_answers_as_throttlecrab_does() {
 }
 
 #[test]
-fn tollgate_throttle_takes_and_tells_milliseconds() {
+fn tollgate_throttle_takes_and_returns_milliseconds() {
     let server = Server::start(RespSettings::default());
     story(
         &server,
@@ -78,7 +78,7 @@ fn tollgate_throttle_takes_and_tells_milliseconds() {
             ("... 1", ""),
             ("TOLLGATE.THROTTLE ann 1 10 1000", "[0, 2, 0, -1, 200]"),
             ("TOLLGATE.THROTTLE ann 1 10 1000 3", "[1, 2, 0, -1, 200]"),
-            ("TOLLGATE.THROTTLE fast 0 3 1", "[0, 1, 0, -1, 1]"), // a third of a millisecond, told as one
+            ("TOLLGATE.THROTTLE fast 0 3 1", "[0, 1, 0, -1, 1]"), // a third of a millisecond, rounded up to one
         ],
     );
 }
@@ -114,7 +114,7 @@ fn tollgate_check_asks_the_rules() {
 const HELLO3: &str = r#"{"server", "tollgate", "version", "7.4.0", "proto", 3, "id", 1, "mode", "standalone", "role", "master", "modules", []}"#;
 
 #[test]
-fn wrong_arguments_are_told_and_nothing_is_taken() {
+fn invalid_arguments_are_errors_and_nothing_is_taken() {
     const NUMBER: &str = "-ERR value is not an integer or out of range";
     let server = Server::start(RespSettings::default());
     let usage =

@@ -1,4 +1,5 @@
-//! Bytes: pieces, pipelines, hostile frames, clients that do not read or do not go on. And that the others never notice.
+//! Bytes: pieces, pipelines, malformed frames, clients that do not read or stop sending. Other clients never
+//! notice.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
@@ -82,11 +83,11 @@ fn ten_thousand_commands_at_once_get_ten_thousand_replies_in_order() {
     assert_eq!(String::from_utf8_lossy(&got), want);
     assert_eq!(server.api.stats().commands(), 10_100);
     assert_eq!(client.ask("PING"), "+PONG");
-    assert_eq!(server.api.stats().buffered_bytes(), 0);
+    assert_eq!(server.api.buffered_bytes(), 0);
 }
 
 #[test]
-fn what_is_not_the_protocol_is_told_so_and_closed() {
+fn a_protocol_error_gets_a_reply_and_closes_the_connection() {
     let server = Server::start(RespSettings::default());
     let mut other = server.connect();
     let zeros = [0; 70_000];
@@ -123,11 +124,11 @@ fn what_is_not_the_protocol_is_told_so_and_closed() {
     }
     drop(other);
     server.await_clients(0);
-    assert_eq!(server.api.stats().buffered_bytes(), 0);
+    assert_eq!(server.api.buffered_bytes(), 0);
 }
 
 #[test]
-fn an_http_request_is_cut_off_without_a_word() {
+fn an_http_request_is_closed_without_a_reply() {
     let server = Server::start(RespSettings::default());
     for bytes in ["POST / HTTP/1.1\r\nHost: x\r\n\r\nCL.THROTTLE k 1 1 1\r\n", "Host: x\r\nPING\r\n"] {
         let mut client = server.connect();
@@ -156,7 +157,7 @@ fn a_large_argument_comes_back_and_one_too_large_does_not() {
         [&b"TOLLGATE.CHECK"[..], b"shop"].into_iter().chain([&b"word"[..]; 1_022]).collect();
     client.send(&frame(&words));
     assert_eq!(client.reply(), "[0, -1, -1, -1, 0, nil]");
-    assert_eq!(server.api.stats().buffered_bytes(), 0);
+    assert_eq!(server.api.buffered_bytes(), 0);
 }
 
 const PONG: &str = "+PONG";
@@ -175,7 +176,7 @@ fn push(client: &mut Client, bytes: &[u8], most: usize) -> usize {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_read_from_and_the_others_go_on() {
+fn a_client_that_does_not_read_is_not_read_from_and_the_others_continue() {
     let settings = RespSettings { write_timeout: Duration::from_secs(3_600), ..RespSettings::default() };
     let server = Server::start(settings);
     let mut other = server.connect();
@@ -215,7 +216,7 @@ fn a_client_that_never_reads_is_closed() {
 }
 
 #[test]
-fn half_a_command_is_waited_for_so_long_and_no_longer() {
+fn a_partial_command_is_waited_for_until_its_timeout() {
     let settings = RespSettings { command_timeout: Duration::from_millis(50), ..RespSettings::default() };
     let server = Server::start(settings);
     let mut idle = server.connect();
@@ -233,15 +234,15 @@ fn half_a_command_is_waited_for_so_long_and_no_longer() {
     while client.stream().write_all(&[b'x'; 10]).is_ok() && server.api.stats().slow_writers() < 5 {
         std::thread::yield_now();
     }
-    assert_eq!(idle.ask("PING"), PONG, "who has sent nothing is not waited for");
+    assert_eq!(idle.ask("PING"), PONG, "a client that has sent nothing has no timeout");
     assert_eq!(server.api.stats().idle(), 0);
     drop(client);
     server.await_clients(1);
-    assert_eq!(server.api.stats().buffered_bytes(), 0);
+    assert_eq!(server.api.buffered_bytes(), 0);
 }
 
 #[test]
-fn a_client_that_asks_nothing_is_closed_where_a_setting_says_so() {
+fn a_client_without_a_command_is_closed_if_a_setting_says_so() {
     let settings = RespSettings { idle_timeout: Duration::from_millis(50), ..RespSettings::default() };
     let server = Server::start(settings);
     let mut client = server.connect();
@@ -252,7 +253,7 @@ fn a_client_that_asks_nothing_is_closed_where_a_setting_says_so() {
 }
 
 #[test]
-fn half_commands_of_all_clients_have_one_bound() {
+fn partial_commands_of_all_clients_have_one_bound() {
     let settings = RespSettings { max_buffered_bytes: 110_000, ..RespSettings::default() };
     let server = Server::start(settings);
     let half = [&b"*1\r\n$60000\r\n"[..], &[b'x'; 40_000]].concat();
@@ -260,7 +261,7 @@ fn half_commands_of_all_clients_have_one_bound() {
         .map(|number| {
             let mut client = server.connect();
             client.send(&half);
-            while server.api.stats().buffered_bytes() != (number + 1) * half.len() {
+            while server.api.buffered_bytes() != (number + 1) * half.len() {
                 std::thread::yield_now();
             }
             client
@@ -268,9 +269,9 @@ fn half_commands_of_all_clients_have_one_bound() {
         .collect();
     let mut third = server.connect();
     let _ = third.stream().write_all(&half);
-    let told =
+    let error =
         "-ERR Protocol error: too many bytes of partial commands on all connections; send whole commands\r\n";
-    assert_eq!(third.rest(), told);
+    assert_eq!(third.rest(), error);
     server.await_clients(2);
     held[0].send(&[&[b'x'; 20_000][..], b"\r\nPING\r\n"].concat());
     assert!(held[0].reply().starts_with("-ERR unknown command 'xxx"));
@@ -278,7 +279,7 @@ fn half_commands_of_all_clients_have_one_bound() {
     assert_eq!(server.api.stats().over_budget(), 1);
     drop(held);
     server.await_clients(0);
-    assert_eq!(server.api.stats().buffered_bytes(), 0);
+    assert_eq!(server.api.buffered_bytes(), 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The configured store as one type, so that everything above it is compiled once.
 //!
-//! A call to memory costs nothing extra. A call to a shared store allocates once beside its round trip; in return the
-//! future of a decision is only as large as memory needs it. Not here: what each store does.
+//! A call to memory costs nothing extra. A call to a shared store allocates once beside its round trip; in
+//! return the future of a decision is only as large as memory needs it. Not here: what each store does.
 
 use std::time::Duration;
 
@@ -107,14 +107,14 @@ impl AnyStore {
         }
     }
 
-    /// Why the store must not be used as it is configured, as far as it can be reached now. Takes no longer than connecting
-    /// to each of its servers once.
+    /// Why the store must not be used as it is configured, as far as it can be reached now. Takes no longer
+    /// than connecting to each of its servers once.
     pub(crate) async fn unusable_because(&self) -> Vec<String> {
         match self {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
             Self::Redis(store) => {
                 let findings = store.shared().check().await.into_iter();
-                findings.filter(|it| it.severity == Severity::Refuse).map(|it| it.message).collect()
+                findings.filter(|it| it.severity == Severity::Reject).map(|it| it.message).collect()
             }
         }
     }
@@ -122,15 +122,10 @@ impl AnyStore {
     /// The state of the store for people and programs.
     pub(crate) fn view(&self) -> StoreView {
         let name = self.name().as_str().to_owned();
-        let (state, down) = match self.state() {
-            StoreState::Up => ("up", None),
-            StoreState::Down { since, why } => ("down", Some((since, why))),
-            _ => ("trying", None),
-        };
-        let (since, why) = down.unzip();
+        let state = self.state();
         let slow = if let Self::Redis(store) = self { store.shared().slow() } else { None };
-        let why = why.or(slow);
-        StoreView { name, state, down_for: since.map(|since| since.elapsed()), why }
+        let why = state.why().cloned().or(slow);
+        StoreView { name, state: state.as_str(), down_for: state.down_for(), why }
     }
 }
 

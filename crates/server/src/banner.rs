@@ -1,7 +1,7 @@
 //! What `serve` prints when it is up: one screen on stdout, each line a word and its value.
 //!
-//! Programs may rely on the lines `grpc ADDRESS`, `http ADDRESS`, `resp ADDRESS` (or `off`), `tls SURFACES` (or `off`)
-//! and `try COMMAND`, and on `ready` being the last one.
+//! Programs may rely on the lines `grpc ADDRESS`, `http ADDRESS`, `resp ADDRESS` (or `off`), `tls SURFACES`
+//! (or `off`) and `try COMMAND`, and on `ready` being the last one.
 
 use std::io::Write;
 

@@ -33,7 +33,8 @@ impl Certificates {
         self.0.iter().filter_map(|(surface, tls)| Some((*surface, tls.not_after()?)))
     }
 
-    /// Reloads files that have changed; invalid ones change nothing. Each change and each error is logged once.
+    /// Reloads files that have changed; invalid ones change nothing. Each change and each error is logged
+    /// once.
     pub(crate) fn reload(&self) {
         for (surface, tls) in &self.0 {
             match tls.reload_if_changed() {

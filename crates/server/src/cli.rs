@@ -1,6 +1,6 @@
 //! The command line: which command, and how it ends.
 //!
-//! Answers go to stdout, talk goes to stderr. Exit 0 is yes, 1 is no, 2 is "could not tell".
+//! Results go to stdout, everything else to stderr. Exit 0 is yes, 1 is no, 2 is "could not decide".
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use tollgate_top::Top;
 
 use crate::command::{Check, Explain, Serve};
 
-/// A distributed rate limiter: one set of rules, asked over gRPC, HTTP and the Redis protocol.
+/// A distributed rate limiter: one set of rules for Envoy (gRPC), HTTP and the Redis protocol.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, about, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
@@ -42,9 +42,9 @@ enum Command {
 pub enum Ending {
     /// Yes, or done.
     Yes,
-    /// No: faults were found, or nothing matched.
+    /// No: errors were found, or nothing matched.
     No,
-    /// It could not be told: a file could not be read, an argument made no sense.
+    /// Undecided: a file cannot be read, or an argument is invalid.
     CouldNotTell,
 }
 
@@ -78,7 +78,7 @@ impl From<tollgate_top::Ending> for Ending {
 }
 
 impl Cli {
-    /// Does what was asked, writing answers to `out` and talk to `talk`.
+    /// Runs the command, and writes results to `out`, everything else to `talk`.
     ///
     /// # Errors
     /// When `out` or `talk` cannot be written to.

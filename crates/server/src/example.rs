@@ -1,8 +1,9 @@
-//! An example for people: a descriptor that would fall under a rule.
+//! An example for people: a descriptor that matches a rule.
 
 use tollgate_policy::{Domain, Entry, PATH_SEPARATOR, Policy, Rule};
 
-/// The first rule of `policy` that counts, and a descriptor that falls under it; `None` where there is no such rule.
+/// The domain of the first counting rule of `policy`, and a descriptor that matches it; `None` without such a
+/// rule.
 pub(crate) fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
     policy.domains().iter().find_map(|domain| {
         let counting = domain.rules().iter().filter(|rule| !rule.limits.is_empty());
@@ -11,7 +12,7 @@ pub(crate) fn of(policy: &Policy) -> Option<(&Domain, Vec<(String, String)>)> {
     })
 }
 
-/// A descriptor that falls under `rule`; made of its path, and believed only if the matcher agrees.
+/// A descriptor that matches `rule`: built from its path, and returned only if the matcher agrees.
 fn descriptor_of(domain: &Domain, rule: &Rule) -> Option<Vec<(String, String)>> {
     let descriptor: Vec<(String, String)> = rule
         .path

@@ -1,7 +1,7 @@
 //! The command `tollgate`: its settings, its commands, how a server starts and ends.
 //!
-//! This is where the parts meet: the one clock is created here, and policy, limiter, store and surfaces are wired.
-//! Not here: any rule, any counter, any protocol.
+//! This is where the parts meet: the one clock is created here, and policy, limiter, store and surfaces are
+//! wired. Not here: any rule, any counter, any protocol.
 
 mod acceptor;
 mod any_store;

@@ -1,4 +1,4 @@
-//! The command `tollgate`. What it does stands in the library beside it; see [`tollgate_server::cli`].
+//! The command `tollgate`. Its code is in the library of this crate; see [`tollgate_server::cli`].
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match Cli::parse().run(&mut stdout(), &mut stderr()) {
         Ok(ending) => ending.into(),
-        // Whoever read the answer has gone away; there is nobody left to tell.
+        // The reader of the output is gone.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ending::Yes.into(),
         Err(error) => {
-            let _ = writeln!(stderr(), "tollgate: {error}"); // where this fails too, the exit code is all there is
+            let _ = writeln!(stderr(), "tollgate: {error}"); // if this fails too, the exit code has to do
             Ending::CouldNotTell.into()
         }
     }

@@ -97,7 +97,8 @@ impl Node {
         self.update();
     }
 
-    /// Connects to a shared store and updates readiness with the store's state. (The store logs its changes itself.)
+    /// Connects to a shared store and updates readiness with the store's state. (The store logs its changes
+    /// itself.)
     pub(crate) async fn watch_store(&self) {
         let store = self.limiter.store();
         let mut changes = store.changes();

@@ -1,5 +1,5 @@
-//! Metrics of the process beside the limiter's: connections, certificates, a shared store, traces. Those of one surface
-//! are in its file.
+//! Metrics of the process beside the limiter's: connections, certificates, a shared store, traces. Those of
+//! one surface are in its file.
 
 mod store;
 

@@ -1,7 +1,7 @@
 //! One server, from its settings to its end: what is created in which order, and how it stops.
 //!
-//! Worker threads serve every surface; signals, reload and certificates have one small runtime here. They share nothing
-//! but the node.
+//! Worker threads serve every surface; signals, reload and certificates have one small runtime here. They
+//! share nothing but the node.
 
 use std::io;
 use std::net::SocketAddr;
@@ -83,7 +83,8 @@ impl Server {
         surfaces.map(|(surface, address)| Listening { surface, address }).collect()
     }
 
-    /// Serves until a signal ends it. `up` is called once every surface accepts connections; `traces` counts those sent.
+    /// Serves until a signal ends it. `up` is called once every surface accepts connections; `traces` counts
+    /// those sent.
     ///
     /// # Errors
     /// When the system gives no thread or signal handler, when `up` fails, or when a worker ends by itself.

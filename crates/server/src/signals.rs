@@ -28,7 +28,8 @@ impl Signals {
         })
     }
 
-    /// Returns at the next signal that ends the process; until then each SIGHUP reloads rules and certificates.
+    /// Returns at the next signal that ends the process; until then each SIGHUP reloads rules and
+    /// certificates.
     pub(crate) async fn end(&mut self, node: &Node, certificates: &Certificates) {
         let name = loop {
             tokio::select! {

@@ -22,7 +22,8 @@ use crate::settings::serving::Serving;
 /// A surface that can be mounted: an entry in the list of all surfaces.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// The row of its address. The surface has that row's name, and the row's default is where it listens by default.
+    /// The row of its address. The surface has that row's name, and the row's default is where it listens by
+    /// default.
     pub(crate) listen: &'static Row<Listen>,
     /// All its rows.
     pub(crate) rows: &'static [&'static Setting],

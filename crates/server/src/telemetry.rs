@@ -1,6 +1,6 @@
-//! What leaves the process about itself: log lines on stderr, for people or as JSON, and traces.
+//! Log lines on stderr, as text or JSON, and traces.
 //!
-//! One line a state change, none a request, but for those of denials, which the limiter samples.
+//! One line per state change. Requests are not logged, except denials, which the limiter samples.
 
 #[cfg_attr(not(feature = "otlp"), path = "telemetry/no_otlp.rs")]
 pub(crate) mod otlp;
@@ -13,18 +13,19 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::settings::LogFormat;
 
-/// Starts logging for the whole process, panics included. `more` sees what it asks for besides, at any level.
+/// Starts logging for the whole process, including panics. `more` is a further layer with a filter of its
+/// own.
 pub(crate) fn start<L>(level: LevelFilter, format: LogFormat, more: Option<L>)
 where
     L: Layer<tracing_subscriber::Registry> + Send + Sync,
 {
     let started = tracing_subscriber::registry().with(more).with(lines(level, format)).try_init();
-    drop(started); // only fails when a test has already started it
-    // A panic costs one connection, not the process; it is told as everything else is.
-    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a fault of this server")));
+    drop(started); // only fails if a test has already started it
+    // A panic ends one connection, not the process; it is logged like everything else.
+    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked; this is a bug")));
 }
 
-/// Lines for events only: spans are there for traces, and cost nothing where there are none.
+/// Lines for events only: spans are for traces, and cost nothing without them.
 fn lines<S>(level: LevelFilter, format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'span> LookupSpan<'span>,

@@ -1,7 +1,7 @@
 //! One thread per core: a runtime of its own, and a socket of its own on the address of every surface.
 //!
-//! The system distributes connections among the workers; from then on nothing crosses from one core to another.
-//! Not here: signals, reload, the time to drain (`server`), accepting (`tollgate_net`).
+//! The system distributes connections among the workers; from then on nothing crosses from one core to
+//! another. Not here: signals, reload, the time to drain (`server`), accepting (`tollgate_net`).
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use crate::acceptor::BoundSurface;
 use crate::node::Node;
 
-/// Starts worker `number`, which serves `surfaces`. It sends its number to `ended` when it ends, even by a panic.
+/// Starts worker `number`, which serves `surfaces`. It sends its number to `ended` when it ends, even by a
+/// panic.
 ///
 /// # Errors
 /// When the system gives no thread.

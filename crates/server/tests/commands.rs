@@ -30,7 +30,8 @@ descriptors:
     rate_limit: {unlimited: true}
 ";
 
-/// Ending, answer and talk of a command run over a folder with these files; the folder's path is taken out of all.
+/// Ending, answer and talk of a command run over a folder with these files; the folder's path is taken out of
+/// all.
 fn run(files: &[(&str, &str)], args: &[&str]) -> (Ending, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {

@@ -1,5 +1,5 @@
-//! The built binary as a process: start, ask, reload, drain. Every wait is for the thing itself, with a bound that only a
-//! hang reaches.
+//! The built binary as a process: start, ask, reload, drain. Every wait is for the thing itself, with a bound
+//! that only a hang reaches.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
@@ -184,7 +184,7 @@ fn the_http_port_answers_each_path_by_its_method() {
             "shop.api_key: unit=YEAR requests_per_unit=2, shadow_mode: false, quota_mode: false",
         ),
         ("/", 200, "/openapi.json"),
-        ("/nothing", 404, "there is no /nothing"),
+        ("/nothing", 404, "unknown path /nothing"),
         ("/json", 405, "POST"),
     ] {
         let (got, body) = server.get(path);
@@ -212,7 +212,7 @@ fn the_http_port_answers_each_path_by_its_method() {
     assert_eq!(
         decided,
         ["tollgate_decision_latency_seconds_count 3"],
-        "each decision has a latency, no refusal has one"
+        "each decision has a latency, no invalid request has one"
     );
 }
 
@@ -245,7 +245,7 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
     let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length";
     write!(stream, "{head}: {}\r\n\r\n", ALICE.len()).expect("sent");
     let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).expect("the call is under way");
+    stream.read_exact(&mut go_on).expect("the call is in flight");
     stream.write_all(first.as_bytes()).expect("sent");
     server.signal("TERM");
     let said = server.wait_ready(|status, _| status == 503);
@@ -259,7 +259,7 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
     while TcpStream::connect(address).is_ok() {}
     stream.write_all(rest.as_bytes()).expect("sent");
     let (status, body) = answer(stream);
-    assert!(status == 200 && body.contains("OK"), "the call under way finished: {status} {body}");
+    assert!(status == 200 && body.contains("OK"), "the in-flight call finished: {status} {body}");
     let (code, said) = server.ended();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("stopped"), "{said}");
@@ -273,7 +273,7 @@ fn a_call_that_never_ends_holds_the_end_for_the_timeout_or_the_next_signal_only(
         let mut stuck = connect(server.http());
         let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\r\n";
         stuck.write_all(head.as_bytes()).expect("sent");
-        stuck.read_exact(&mut [0; 25]).expect("the call is under way");
+        stuck.read_exact(&mut [0; 25]).expect("the call is in flight");
         server.signal("TERM");
         if signals == 2 {
             while TcpStream::connect(server.http()).is_ok() {}
@@ -369,14 +369,14 @@ fn sighup_puts_new_rules_into_force_and_keeps_the_count() {
     .expect("written");
     server.signal("HUP");
     server.wait_ready(|_, body| body["rules"]["version"] != before);
-    // Three were counted: the refused one too, as fixed windows do.
+    // Three were counted: the denied one too, as fixed windows do.
     for want in [200, 429] {
         assert_eq!(server.post("/json", ALICE).0, want);
     }
 }
 
 #[test]
-fn a_faulty_reload_is_told_and_changes_nothing() {
+fn an_invalid_reload_is_reported_and_changes_nothing() {
     let folder = rules(RULES);
     let server = Server::start(folder.path(), &["--log-format", "json"]);
     let before = server.wait_ready(|status, _| status == 200);
@@ -447,7 +447,7 @@ fn started_anyway_it_becomes_ready_with_the_first_good_file() {
     let server = Server::start(folder.path(), &["--start-anyway"]);
     let said = server.wait_ready(|status, _| status == 503);
     assert_eq!(said["rules"]["loaded"], false, "{said}");
-    assert_ne!(server.post("/json", ALICE).0, 200, "nobody is told that everything may pass");
+    assert_ne!(server.post("/json", ALICE).0, 200, "a client must not be admitted");
     std::fs::write(folder.path().join("shop.yaml"), RULES).expect("written");
     server.wait_ready(|status, _| status == 200);
     assert_eq!(server.post("/json", ALICE).0, 200);
@@ -467,7 +467,7 @@ fn a_surface_that_is_off_is_not_there() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn a_port_in_use_is_reported() {
     let folder = rules(RULES);
     let first = Server::start(folder.path(), &[]);
     let taken = first.http().to_string();

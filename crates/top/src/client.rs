@@ -1,4 +1,4 @@
-//! Asks a server for what there is to show.
+//! Reads what is shown from a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use crate::exposition::Exposition;
 use crate::reading::{Readiness, Reading, Rules};
 
-/// The longest that one reading may take.
+/// Maximum time of one reading.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The most that is read of one answer: 10,000 rules with their top keys take a few MiB.
+/// Maximum size of one response: 10,000 rules with their top keys take a few MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Why there is no reading.
@@ -22,21 +22,19 @@ const MAX_BYTES: u64 = 64 << 20;
 pub(crate) enum ClientError {
     #[error("cannot read {}: {source}", path.display())]
     File { path: std::path::PathBuf, source: std::io::Error },
-    #[error("{}: holds no PEM certificate; name the file of the certificate to trust", path.display())]
+    #[error("{}: no PEM certificate found; give the file of the certificate to trust", path.display())]
     NoCertificate { path: std::path::PathBuf },
-    #[error("{url:?} is no address of an HTTP surface; write http://HOST:PORT or https://HOST:PORT")]
+    #[error("invalid URL {url:?}: expected http://HOST:PORT or https://HOST:PORT")]
     Address { url: String },
     #[error(
-        "{url} does not answer: {source}; is `tollgate serve` running there, and is that its HTTP address?"
+        "no response from {url}: {source}; is `tollgate serve` running there, and is that its HTTP address?"
     )]
     Silent { url: String, source: Box<ureq::Error> },
-    #[error("{url} wants the admin token; name its file by --token-file, or set TOLLGATE_ADMIN_TOKEN")]
+    #[error("{url} requires the admin token; give its file by --token-file, or set TOLLGATE_ADMIN_TOKEN")]
     Forbidden { url: String },
-    #[error("{url} answers with status {status}; is that a Tollgate server's HTTP address?")]
+    #[error("{url} returned status {status}; is that a Tollgate server's HTTP address?")]
     Status { url: String, status: u16 },
-    #[error(
-        "{url} answers with something else than expected ({what}); is that a Tollgate server of this version?"
-    )]
+    #[error("{url} returned an unexpected response ({what}); is that a Tollgate server of this version?")]
     Strange { url: String, what: String },
 }
 
@@ -91,7 +89,7 @@ impl Client {
         &self.base
     }
 
-    /// What the server says now.
+    /// The current state of the server.
     pub(crate) fn read(&self) -> Result<Reading, ClientError> {
         let rules: Rules = self.json("/v1/rules", &[200])?;
         let readiness: Readiness = self.json("/readyz", &[200, 503])?;

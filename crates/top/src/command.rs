@@ -11,9 +11,9 @@ use crate::view::{Sort, View};
 
 /// Watch a running server: rates per rule, the denied share, the top limited keys, latency, rules and store.
 ///
-/// Reads the server's HTTP API every few moments and changes nothing there. Keys: ↑ ↓ choose a rule, whose most limited
-/// keys are shown below; s sorts by the next column; p pauses; q leaves.
-/// Exit 0: left by the user. 2: the server could not be asked, or this is no terminal.
+/// Reads the server's HTTP API at an interval and changes nothing. Keys: ↑ ↓ select a rule, whose most
+/// limited keys are shown below; s sorts by the next column; p pauses; q quits. Exit 0: ended by the user. 2:
+/// the server cannot be reached, or stdout is not a terminal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate top
@@ -26,13 +26,13 @@ pub struct Top {
     /// Time between two readings, in milliseconds; 100 to 60,000.
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     every_ms: u64,
-    /// File with the server's admin token; else the environment's TOLLGATE_ADMIN_TOKEN is used, if any.
+    /// File with the server's admin token [default: the environment variable TOLLGATE_ADMIN_TOKEN].
     #[arg(long, value_name = "PATH")]
     token_file: Option<PathBuf>,
     /// Certificate (PEM) to trust for https.
     #[arg(long, value_name = "PATH")]
     ca: Option<PathBuf>,
-    /// Print two readings' worth of rates as text, and end.
+    /// Print the rates between two readings as text, and exit.
     #[arg(long)]
     once: bool,
     /// Column to sort by: denied, decisions, share or rule.
@@ -43,14 +43,14 @@ pub struct Top {
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The user has left, or the text is printed.
+    /// The user has quit, or the text is printed.
     Done,
-    /// The server could not be asked, or there is no terminal to draw on.
+    /// The server cannot be reached, or there is no terminal to draw on.
     CouldNotTell,
 }
 
 impl Top {
-    /// Watches until the user leaves; with `--once`, writes text to `out`. What went wrong goes to `talk`.
+    /// Runs until the user quits; with `--once`, writes text to `out`. Errors go to `talk`.
     ///
     /// # Errors
     /// When `out`, `talk` or the terminal cannot be written to.
@@ -79,10 +79,11 @@ impl Top {
             };
         }
         if !std::io::stdout().is_terminal() {
-            writeln!(talk, "this is no terminal; add --once for one reading as text")?;
+            writeln!(talk, "stdout is not a terminal; add --once for one reading as text")?;
             return Ok(Ending::CouldNotTell);
         }
-        // The first reading before the screen is taken, so that a wrong address is told plainly.
+        // The first reading comes before the screen is drawn, so that a wrong address is reported as plain
+        // text.
         match client.read() {
             Ok(first) => live::watch(client, first, every, self.sort).map(|()| Ending::Done),
             Err(error) => {

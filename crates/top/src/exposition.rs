@@ -1,4 +1,4 @@
-//! Reads what is needed of Prometheus text: samples by name and labels. What cannot be read is passed over.
+//! Reads samples by name and labels from Prometheus text. Lines that cannot be parsed are skipped.
 
 /// The samples of one scrape.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
-//! The live terminal view of a running server: who is limited, how much, and how the server is.
+//! The live terminal view of a running server: which keys are limited, how much, and the state of the server.
 //!
-//! A thread of its own asks the server's HTTP API; two readings make rates; a view of them is drawn.
+//! A thread reads the server's HTTP API; two readings give rates, which are drawn.
 //! Not here: the HTTP API (`http-api`), what is counted (`limiter`).
 
 mod client;

@@ -12,7 +12,7 @@ use crate::reading::Reading;
 use crate::screen;
 use crate::view::{Sort, View};
 
-/// How long the loop waits for a key before it looks for a reading.
+/// How long the loop waits for a key before it checks for a reading.
 const LOOK: Duration = Duration::from_millis(50);
 
 type Answer = Result<Reading, ClientError>;
@@ -21,11 +21,11 @@ type Answer = Result<Reading, ClientError>;
 pub(crate) fn two_readings(client: &Client, every: Duration) -> Result<(Reading, Reading), ClientError> {
     let before = client.read()?;
     let (_held, nothing) = channel::<()>();
-    let _ = nothing.recv_timeout(every); // nobody sends: it waits
+    let _ = nothing.recv_timeout(every); // nothing is ever sent: it waits
     Ok((before, client.read()?))
 }
 
-/// Draws until the user leaves. The terminal is given back as it was, also after a panic.
+/// Draws until the user quits. The terminal is restored, even after a panic.
 pub(crate) fn watch(client: Client, first: Reading, every: Duration, sort: Sort) -> io::Result<()> {
     let mut view = View::new(client.shown(), sort);
     view.read(first);
@@ -42,7 +42,7 @@ pub(crate) fn watch(client: Client, first: Reading, every: Duration, sort: Sort)
     outcome.and(given_back)
 }
 
-/// Asks again and again until told to stop.
+/// Reads at an interval until it is stopped.
 fn ask(client: &Client, every: Duration, answers: &Sender<Answer>, stopped: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(every) {
         if answers.send(client.read()).is_err() {
@@ -80,7 +80,7 @@ fn run(terminal: &mut DefaultTerminal, view: &mut View, readings: &Receiver<Answ
     }
 }
 
-/// What a key does; true when the user leaves.
+/// Handles a key; true if the user quits.
 fn press(view: &mut View, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,

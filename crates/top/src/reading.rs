@@ -1,14 +1,14 @@
-//! What a server says at one instant.
+//! The state of a server at one instant.
 
 use serde::Deserialize;
 use tollgate_core::Timestamp;
 
 use crate::exposition::Exposition;
 
-/// All answers of one round.
+/// All responses of one reading.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
-    /// When the last of them was here.
+    /// When the last of them was received.
     pub(crate) at: Timestamp,
     pub(crate) rules: Rules,
     pub(crate) readiness: Readiness,
@@ -68,7 +68,7 @@ pub(crate) struct Readiness {
     pub(crate) store: Store,
 }
 
-/// Where the counters are, and how that is.
+/// The store and its state.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub(crate) struct Store {
     #[serde(default)]

@@ -93,7 +93,7 @@ fn store(totals: &Totals) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Which one, how it is, and what it has to do.
+/// Which store, its state and its load.
 fn shared_store(totals: &Totals) -> Vec<Span<'static>> {
     let Store { name, state, down_for_ms, why } = &totals.store;
     let name = Span::raw(format!("store     {}  ", clean(name)));
@@ -112,12 +112,12 @@ fn shared_store(totals: &Totals) -> Vec<Span<'static>> {
 
 fn rules(view: &View) -> Line<'_> {
     if let Some(fault) = &view.fault {
-        return Line::styled(format!("no answer: {}", clean(fault)), BAD);
+        return Line::styled(format!("no response: {}", clean(fault)), BAD);
     }
     let totals = &view.totals;
     match &totals.rule_fault {
         None => {
-            Line::raw(format!("rules     {} in force, version {}", totals.rule_count, clean(&totals.version)))
+            Line::raw(format!("rules     {} loaded, version {}", totals.rule_count, clean(&totals.version)))
         }
         Some(fault) => Line::styled(format!("rules     NOT reloaded: {}", clean(fault)), BAD),
     }
@@ -132,7 +132,7 @@ fn draw_history(view: &View, frame: &mut Frame<'_>, area: Rect) {
     for (row, (name, colour, rates)) in area.rows().zip(lines) {
         let [label, chart] = Layout::horizontal([Constraint::Length(10), Constraint::Min(0)]).areas(row);
         frame.render_widget(Span::styled(name, DIM), label);
-        // One scale for both, so that the share is seen.
+        // One scale for both, so that the share is visible.
         let line = Sparkline::default()
             .data(rates)
             .max(most.max(1))
@@ -185,14 +185,14 @@ fn table_row(row: &Row) -> TableRow<'_> {
 fn draw_keys(view: &View, frame: &mut Frame<'_>, area: Rect) {
     let block = Block::new().borders(Borders::TOP);
     let Some(row) = view.chosen() else {
-        frame.render_widget(Paragraph::new("no rule is in force").block(block), area);
+        frame.render_widget(Paragraph::new("no rules are loaded").block(block), area);
         return;
     };
     let title =
         format!(" most limited by {}: {} ({}) ", clean(&row.domain), clean(&row.rule), clean(&row.limits));
     let block = block.title(title);
     if row.top.is_empty() {
-        frame.render_widget(Paragraph::new(Line::styled("nobody yet", DIM)).block(block), area);
+        frame.render_widget(Paragraph::new(Line::styled("no key yet", DIM)).block(block), area);
         return;
     }
     let most = row.top.iter().map(|key| key.denied).max().unwrap_or_default().max(1);
@@ -211,7 +211,7 @@ fn footer(view: &View) -> Line<'static> {
         Sort::Share => "denied share",
         Sort::Rule => "rule",
     };
-    Line::styled(format!("q quit  ↑↓ choose a rule  s sort (by {sort})  p pause"), DIM)
+    Line::styled(format!("q quit  ↑↓ select a rule  s sort (by {sort})  p pause"), DIM)
 }
 
 /// The view as plain text.
@@ -239,7 +239,7 @@ pub(crate) fn text(view: &View) -> String {
     text
 }
 
-/// Without what could command the terminal: keys are made of what clients send.
+/// Without control characters: keys contain what clients send.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -309,7 +309,7 @@ tollgate_connections{surface=\"http\"} 1";
             "tollgate top http://127.0.0.1:8080  ready",
             "decisions 12.2k/s  denied 200/s (1.6 %)",
             "store     1200 keys  3.0 MiB of 1.0 GiB  connections grpc 3 http 1",
-            "rules     2 in force, version 0123456789ab",
+            "rules     2 loaded, version 0123456789ab",
             "shop: api_key",
             "shop: remote_address",
             "most limited by shop: api_key (5 per minute, fixed_window)",

@@ -114,12 +114,12 @@ async fn top_shows_who_is_limited_on_80_by_24_and_gives_the_terminal_back() {
     let server = Tollgate::start(rules.path());
     knock(&server).await;
     let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
-    top.await_all(&["ready", "2 in force", "shop: api_key", "shop: remote_address"]).await;
+    top.await_all(&["ready", "2 loaded", "shop: api_key", "shop: remote_address"]).await;
     top.await_all(&["most limited by shop: api_key (3 per year", "mallory", "eve", "q quit"]).await;
     assert!(top.screen.lock().expect("no reader panics").screen().alternate_screen());
     // Another rule, another column, a pause, and out.
     top.press("j");
-    top.await_all(&["most limited by shop: remote_address", "nobody yet"]).await;
+    top.await_all(&["most limited by shop: remote_address", "no key yet"]).await;
     top.press("s");
     top.await_all(&["sort (by decisions/s)"]).await;
     top.press("p");
@@ -140,7 +140,7 @@ async fn top_says_so_when_the_server_goes_and_comes_back_to_it() {
     let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
     top.await_all(&["ready"]).await;
     server.kill();
-    top.await_all(&["no answer:"]).await;
+    top.await_all(&["no response:"]).await;
     top.press("q");
     assert!(top.wait().success());
 }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tollgate_core::{Clock, ManualClock, Outcome, RetryAfter, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
 use tollgate_net::{AcceptLimits, Figures, Surface, accept};
 use tollgate_resp_api::{RespApi, RespSettings};
@@ -171,13 +172,9 @@ impl Surfaces {
         let http = || {
             let limiter = limiter(MemoryStore::default());
             let (service, clock) = (rls(limiter.clone()), Arc::new(clock.clone()));
-            Arc::new(HttpApi::new(
-                limiter,
-                clock,
-                Arc::new(Up),
-                Arc::new(service.over_http()),
-                HttpSettings::default(),
-            ))
+            let json = Arc::new(service.over_http());
+            let api = HttpApi::new(limiter, clock, Arc::new(Up), json, HttpSettings::default());
+            Arc::new(HttpSurface::new(api, SurfaceSettings::default()))
         };
         let resp =
             RespApi::new(limiter(MemoryStore::default()), Arc::new(clock.clone()), RespSettings::default());

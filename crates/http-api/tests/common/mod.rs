@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
+use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, Figures, accept};
 use tollgate_rule_files::{Options, load, parse_text};
@@ -61,25 +62,23 @@ impl Node for State {
     }
 }
 
-pub type Api = HttpApi<MemoryStore>;
-
-pub fn api(rules: &str, settings: HttpSettings) -> (Arc<Api>, ManualClock, Arc<State>) {
-    api_of(policy(rules), settings)
-}
-
 pub fn policy(rules: &str) -> Policy {
     parse_text("shop.yaml", rules).expect("rules without fault")
 }
 
-pub fn api_of(policy: Policy, settings: HttpSettings) -> (Arc<Api>, ManualClock, Arc<State>) {
+/// An API, and what tests set beside it.
+pub struct TestApi<S: Store> {
+    pub api: HttpApi<S>,
+    pub clock: ManualClock,
+    pub node: Arc<State>,
+}
+
+pub fn api_of(policy: Policy, settings: HttpSettings) -> TestApi<MemoryStore> {
     let store = MemoryStore::new(MemoryConfig::default());
     api_over(Limiter::new(policy, store, LimiterSettings::default()), settings)
 }
 
-pub fn api_over<S: Store + 'static>(
-    limiter: Limiter<S>,
-    settings: HttpSettings,
-) -> (Arc<HttpApi<S>>, ManualClock, Arc<State>) {
+pub fn api_over<S: Store>(limiter: Limiter<S>, settings: HttpSettings) -> TestApi<S> {
     let limiter = Arc::new(limiter);
     let clock = ManualClock::at(NOW);
     let state = NodeState { is_ready: true, ..NodeState::default() };
@@ -89,13 +88,15 @@ pub fn api_over<S: Store + 'static>(
     let (options, limits) = (ReplyOptions::default(), Limits::default());
     let service =
         Arc::new(RateLimitService::new(Arc::clone(&limiter), Arc::clone(&at), ready, options, limits));
-    let told: Arc<dyn Node> = Arc::clone(&node) as _;
-    (Arc::new(HttpApi::new(limiter, at, told, Arc::new(service.over_http()), settings)), clock, node)
+    let process: Arc<dyn Node> = Arc::clone(&node) as _;
+    let api = HttpApi::new(limiter, at, process, Arc::new(service.over_http()), settings);
+    TestApi { api, clock, node }
 }
 
 /// Settings of a port that only this machine reaches.
-pub fn loopback() -> HttpSettings {
-    HttpSettings { is_loopback: true, ..HttpSettings::default() }
+pub fn loopback() -> SurfaceSettings {
+    let admin = AdminAccess { is_loopback: true, ..AdminAccess::default() };
+    SurfaceSettings { admin, ..SurfaceSettings::default() }
 }
 
 pub struct Server {
@@ -104,35 +105,47 @@ pub struct Server {
     pub node: Arc<State>,
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
+    pub connections: Arc<Figures>,
+    /// Bytes of half-arrived bodies that it holds.
+    pub buffered: Box<dyn Fn() -> usize + Send + Sync>,
 }
 
 impl Server {
     pub async fn plain() -> Self {
-        Self::start(RULES, loopback()).await
+        Self::with(loopback()).await
     }
 
-    pub async fn with(settings: HttpSettings) -> Self {
-        Self::start(RULES, settings).await
+    /// With connections of these settings.
+    pub async fn with(settings: SurfaceSettings) -> Self {
+        Self::serve(api_of(policy(RULES), HttpSettings::default()), settings).await
     }
 
+    /// With these rules and replies of these settings.
     pub async fn start(rules: &str, settings: HttpSettings) -> Self {
-        Self::serve(api(rules, settings)).await
+        Self::serve(api_of(policy(rules), settings), loopback()).await
     }
 
-    pub async fn of_folder(folder: &str, settings: HttpSettings) -> Self {
+    pub async fn of_folder(folder: &str) -> Self {
         let policy = load(&[folder.into()], &Options::default()).expect("rules without fault").policy;
-        Self::serve(api_of(policy, settings)).await
+        Self::serve(api_of(policy, HttpSettings::default()), loopback()).await
     }
 
     pub async fn serve<S: Store + 'static>(
-        (api, clock, node): (Arc<HttpApi<S>>, ManualClock, Arc<State>),
+        TestApi { api, clock, node }: TestApi<S>,
+        settings: SurfaceSettings,
     ) -> Self {
+        let surface = Arc::new(HttpSurface::new(api, settings));
+        let buffered = {
+            let surface = Arc::clone(&surface);
+            Box::new(move || surface.buffered_bytes())
+        };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
-        let (limits, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
-        let ended = tokio::spawn(accept(listener, api, None, limits, figures, draining));
-        Self { address, clock, node, drain, ended }
+        let (limits, connections) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
+        let accepting = accept(listener, surface, None, limits, Arc::clone(&connections), draining);
+        let ended = tokio::spawn(accepting);
+        Self { address, clock, node, drain, ended, connections, buffered }
     }
 
     pub async fn client(&self) -> Client {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tollgate_http_api::HttpSettings;
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_store::suite::{Down, Outage, OutageStore};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -25,9 +26,13 @@ async fn server(with_local: bool) -> (Server, Arc<Outage>) {
     let outage = Arc::clone(store.outage());
     let server = if with_local {
         let limiter = Limiter::new(policy(RULES), RoutedStore::new(store, memory()), settings);
-        Server::serve(api_over(limiter, loopback())).await
+        Server::serve(api_over(limiter, HttpSettings::default()), loopback()).await
     } else {
-        Server::serve(api_over(Limiter::new(policy(RULES), store, settings), loopback())).await
+        Server::serve(
+            api_over(Limiter::new(policy(RULES), store, settings), HttpSettings::default()),
+            loopback(),
+        )
+        .await
     };
     (server, outage)
 }

@@ -4,7 +4,7 @@ use super::Broken;
 use super::in_order::Reply;
 use crate::tally::Verdict;
 
-/// Longest head that is looked for.
+/// Maximum size of a head.
 const MAX_HEAD: usize = 65_536;
 
 /// 429 is a denial, and so is 200 with a decision whose outcome is `deny`; another 2xx is an admission.
@@ -46,7 +46,7 @@ fn is_denial(body: &[u8]) -> bool {
     find(body, NAME).is_some_and(|at| body[at + NAME.len()..].starts_with(b"deny\""))
 }
 
-/// The status and the beginning of what was said about it.
+/// The status and the beginning of the body.
 fn describe(status: u16, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(160)]);
     let text: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();

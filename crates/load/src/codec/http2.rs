@@ -1,8 +1,8 @@
 //! `ShouldRateLimit` over HTTP/2, as a client that only ever makes this one call.
 //!
-//! Frames are written and read by hand, so that the load costs less than the server under it. Header blocks are not decoded:
-//! we announce a dynamic table of no size, so that every block stands for itself, and look for `grpc-status` only where an
-//! answer has no message.
+//! Frames are written and read by hand, so that the load generator uses less CPU than the server. Header
+//! blocks are not decoded: the client announces a dynamic table of size 0, so that every block is
+//! self-contained, and looks for `grpc-status` only if a reply has no message.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ const LAST_STREAM: u32 = MAX_WINDOW - 2;
 pub(super) struct Http2 {
     request: Arc<Request>,
     in_flight: usize,
-    /// What every request's header block says, name by name.
+    /// The header block of every request, field by field.
     fields: Fields,
     wire: Wire,
     /// The streams from number `first` on, by twos; those that are done are taken off the front.
@@ -45,18 +45,18 @@ pub(super) struct Http2 {
     waiting: usize,
 }
 
-/// What is agreed on one connection.
+/// State of one connection.
 #[derive(Debug)]
 struct Wire {
-    /// The server's settings have come: before, its limits are not known.
+    /// The server's settings have been received; before, its limits are unknown.
     is_ready: bool,
-    /// It said goodbye.
+    /// It has sent GOAWAY.
     is_leaving: bool,
     max_streams: usize,
     /// Bytes that may still be sent on the connection, and on a fresh stream.
     window: i64,
     stream_window: i64,
-    /// Bytes read since we last gave the server more room.
+    /// Bytes read since the last WINDOW_UPDATE.
     read: u32,
     block: Block,
 }
@@ -64,11 +64,11 @@ struct Wire {
 /// How the next request writes its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
-    /// In full, to be remembered by the server.
+    /// In full, to be stored by the server.
     First,
-    /// By the numbers they have there.
+    /// By their numbers in its table.
     Numbers,
-    /// In full, as the server wants to remember little; `true` where it has yet to hear that we know.
+    /// In full, as the server's table is small; `true` if this still has to be acknowledged.
     Plain(bool),
 }
 
@@ -109,7 +109,7 @@ impl Http2 {
         self.streams.get_mut(at as usize / 2)
     }
 
-    /// The last that comes on stream `id`; `missing` tells what to make of it where there was no message.
+    /// The end of stream `id`; `missing` is the reply if there was no message.
     fn end(&mut self, id: u32, now: Timestamp, tally: &mut Tally, missing: impl FnOnce() -> String) {
         let Some(stream) = self.stream(id) else { return };
         let (sent, verdict) = match std::mem::replace(stream, Stream::Done) {
@@ -258,7 +258,7 @@ impl Wire {
         }
     }
 
-    /// What is said about the connection rather than about a call.
+    /// Frames about the connection rather than about a call.
     fn control(&mut self, kind: u8, flags: u8, id: u32, payload: &[u8], out: &mut Vec<u8>) {
         match kind {
             SETTINGS if flags & ACK == 0 => {
@@ -286,7 +286,7 @@ impl Wire {
 }
 
 impl Fields {
-    /// Writes a header block, and says how the next is to be written.
+    /// Writes a header block, and returns how the next is to be written.
     fn write(&self, block: Block, out: &mut Vec<u8>) -> Block {
         if block == Block::Plain(true) {
             out.push(0x20);
@@ -313,7 +313,7 @@ impl Fields {
     }
 }
 
-/// An integer of a header block in what `bits` leave of a byte, and more where that is too little.
+/// An integer of a header block in `bits` of a byte, and further bytes if it does not fit.
 fn integer(mark: u8, bits: u32, value: usize, out: &mut Vec<u8>) {
     let full = (1 << bits) - 1;
     if value < full {
@@ -349,7 +349,7 @@ fn overall_code(payload: &[u8], flags: u8) -> u64 {
     }
 }
 
-/// What the header block of an answer without a message says of the reason, as far as we can read it.
+/// The reason in the header block of a reply without a message, as far as it can be read.
 fn grpc_status(block: &[u8]) -> String {
     /// `grpc-status` in the code that header blocks use to save bits, and the numbers from 0 in the same.
     const NAME: &[u8] = &[0x9a, 0xca, 0xc8, 0xb2, 0x12, 0x34, 0xda, 0x8f];

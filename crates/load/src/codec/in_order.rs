@@ -1,4 +1,4 @@
-//! Protocols that answer in the order of the questions: HTTP/1.1 and RESP.
+//! Protocols whose replies come in the order of the requests: HTTP/1.1 and RESP.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ pub(super) struct Reply {
     /// Bytes.
     pub(super) length: usize,
     pub(super) verdict: Verdict,
-    /// Whether no other will come on this connection.
+    /// Whether it is the last one on this connection.
     pub(super) is_last: bool,
 }
 
-/// Reads the first reply, or nothing while it is not all there.
+/// Reads the first reply, or nothing while it is incomplete.
 pub(super) type ReadReply = fn(&[u8]) -> Result<Option<Reply>, Broken>;
 
 pub(super) struct InOrder {
     request: Arc<Request>,
     in_flight: usize,
-    /// Said first on every connection, where there is a token.
+    /// Sent first on every connection, if there is a token.
     greeting: Option<Vec<u8>>,
     is_greeted: bool,
     waiting: VecDeque<Sent>,
@@ -70,7 +70,7 @@ impl Codec for InOrder {
             read += length;
             if !self.is_greeted {
                 if let Verdict::Error(what) = verdict {
-                    return Err(Broken::Off(format!("the token was refused: {what}")));
+                    return Err(Broken::Off(format!("the token was rejected: {what}")));
                 }
                 self.is_greeted = true;
                 continue;

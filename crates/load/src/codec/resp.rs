@@ -1,14 +1,14 @@
-//! Replies of the Redis protocol, RESP2 and what of RESP3 has the same shape.
+//! Replies of the Redis protocol: RESP2, and replies of RESP3 of the same shape.
 
 use super::Broken;
 use super::in_order::Reply;
 use crate::tally::Verdict;
 
-/// Arrays within arrays, at most.
+/// Maximum depth of nested arrays.
 const DEPTH: u32 = 8;
 
-/// In redis-cell's order: an array begins with 0 for admitted and 1 for denied. Anything else that is no error is an
-/// admission.
+/// In redis-cell's order: an array begins with 0 for admitted and 1 for denied. Any other reply except an
+/// error is an admission.
 pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
     read(input, b'1')
 }
@@ -38,7 +38,7 @@ fn read(input: &[u8], denied: u8) -> Result<Option<Reply>, Broken> {
     Ok(Some(Reply { length, verdict, is_last: false }))
 }
 
-/// Where the value that begins at `at` ends; `None` while it is not all there.
+/// Where the value that begins at `at` ends; `None` while it is incomplete.
 fn end(input: &[u8], at: usize, depth: u32) -> Result<Option<usize>, Broken> {
     let Some((&kind, rest)) = input[at.min(input.len())..].split_first() else { return Ok(None) };
     let Some(line) = rest.iter().position(|&byte| byte == b'\r') else { return Ok(None) };

@@ -13,7 +13,8 @@ use tollgate_store::Store;
 use super::end::End;
 use crate::context::Context;
 
-/// How long, and how much, is read after the last reply: a client that is cut off while it sends may never see it.
+/// How long, and how much, is read after the last reply: a client that is cut off while it sends may never
+/// see it.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1024 * 1024;
 

@@ -1,25 +1,30 @@
 //! The beginning of a command whose rest has not arrived: small if it is small, and counted against what all
 //! connections together may buffer.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 
-use crate::parse::ProtocolError;
-use crate::stats::Stats;
+use tollgate_net::{Budget, BudgetShare, OverBudget};
 
-/// Up to this many bytes are copied in front of what arrives next. With more, what arrives is appended to them.
+/// Up to this many bytes are copied in front of what arrives next. With more, what arrives is appended to
+/// them.
 const SHORT: usize = 1024;
 
 /// Bytes of an incomplete command.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PartialCommand {
     bytes: Vec<u8>,
     /// Bytes that the whole command has at least.
     needed: usize,
-    /// How many of them [`Stats::buffered`] counts.
-    counted: usize,
+    /// What they take of the budget of all connections.
+    share: BudgetShare,
 }
 
 impl PartialCommand {
+    /// No bytes yet.
+    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+        Self { bytes: Vec::new(), needed: 0, share: budget.share() }
+    }
+
     #[inline]
     pub(super) const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -48,14 +53,8 @@ impl PartialCommand {
 
     /// Replaces it by `rest`, the beginning of a command of at least `needed` bytes.
     #[inline]
-    pub(super) fn replace(
-        &mut self,
-        rest: &[u8],
-        needed: usize,
-        stats: &Stats,
-        max: usize,
-    ) -> Result<(), ProtocolError> {
-        if rest.is_empty() && self.bytes.is_empty() && self.counted == 0 {
+    pub(super) fn replace(&mut self, rest: &[u8], needed: usize) -> Result<(), OverBudget> {
+        if rest.is_empty() && self.bytes.is_empty() && self.share.bytes() == 0 {
             return Ok(());
         }
         self.bytes.clear();
@@ -63,24 +62,13 @@ impl PartialCommand {
             self.bytes.shrink_to(SHORT);
         }
         self.needed = needed;
-        self.extend(rest, stats, max)
+        self.extend(rest)
     }
 
     /// Appends what has arrived.
-    pub(super) fn extend(&mut self, more: &[u8], stats: &Stats, max: usize) -> Result<(), ProtocolError> {
+    pub(super) fn extend(&mut self, more: &[u8]) -> Result<(), OverBudget> {
         self.bytes.extend_from_slice(more);
-        let (before, now) = (self.counted, self.bytes.len());
-        self.counted = now;
-        if now <= before {
-            stats.buffered.fetch_sub(before - now, Relaxed);
-            return Ok(());
-        }
-        let all = stats.buffered.fetch_add(now - before, Relaxed) + (now - before);
-        if all <= max {
-            return Ok(());
-        }
-        stats.over_budget.fetch_add(1, Relaxed);
-        Err(ProtocolError::Budget)
+        self.share.resize(self.bytes.len())
     }
 
     /// Takes all of it; the caller [replaces](Self::replace) it by what it does not use.
@@ -89,8 +77,9 @@ impl PartialCommand {
     }
 
     /// Drops it, since its connection ends.
-    pub(super) fn discard(&mut self, stats: &Stats) {
-        stats.buffered.fetch_sub(self.counted, Relaxed);
-        *self = Self::default();
+    pub(super) fn discard(&mut self) {
+        self.bytes = Vec::new();
+        // Only growing fails.
+        let _ = self.share.resize(0);
     }
 }

@@ -20,7 +20,8 @@ pub(crate) fn parse(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Digits without leading zeros. Counts downwards, since there is one more negative number than positive ones.
+/// Digits without leading zeros. Counts downwards, since there is one more negative number than positive
+/// ones.
 fn digits_of(digits: &[u8], is_negative: bool) -> Option<i64> {
     if !matches!(digits, [b'1'..=b'9', ..]) || digits.len() > 19 {
         return None;

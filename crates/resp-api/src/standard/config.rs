@@ -1,4 +1,5 @@
-//! `CONFIG GET`: reports that nothing is persisted, for clients that look for it. There is nothing else to get.
+//! `CONFIG GET`: reports that nothing is persisted, for clients that look for it. There is nothing else to
+//! get.
 
 use crate::arguments::Arguments;
 use crate::reply::{Reply, wrong_number_of_arguments};

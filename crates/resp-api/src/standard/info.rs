@@ -53,7 +53,7 @@ fn clients<S: Store>(context: &Context<S>, text: &mut String) {
         text,
         "connected_clients:{}\r\nhalf_command_bytes:{}\r\n",
         stats.clients(),
-        stats.buffered_bytes()
+        context.budget.held()
     );
 }
 

@@ -1,5 +1,5 @@
-//! The quotas used last. A client uses the same few again and again, and building one costs as much as several
-//! decisions.
+//! The quotas used last. A client uses the same few again and again, and building one costs as much as
+//! several decisions.
 
 use std::time::Duration;
 

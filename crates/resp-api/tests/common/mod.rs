@@ -1,4 +1,4 @@
-//! A surface on a real socket with a clock that stands still, and a client that shows replies as short texts.
+//! A surface on a real socket with a manual clock, and a client that shows replies as short texts.
 #![allow(
     dead_code,
     clippy::expect_used,
@@ -101,7 +101,7 @@ impl<S: Store> Server<S> {
         self.clock.advance(Duration::from_millis(ms));
     }
 
-    /// Waits until so many clients are connected.
+    /// Waits until this number of clients is connected.
     pub(crate) fn await_clients(&self, clients: usize) {
         while self.api.stats().clients() != clients {
             std::thread::yield_now();
@@ -140,7 +140,7 @@ impl Client {
         self.reply()
     }
 
-    /// The next reply; `(closed)` when there is none.
+    /// The next reply; `(closed)` if the connection ended.
     pub(crate) fn reply(&mut self) -> String {
         let mut line = Vec::new();
         match self.reader.read_until(b'\n', &mut line) {

@@ -1,4 +1,5 @@
-//! Decisions made without the store: who asks is told so, whoever does not hears what it always did.
+//! Decisions made without the store: reported to clients that ask for it; for others, replies keep their
+//! shape.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ fn without_store(throttle: OnStoreFailure) -> Server<RoutedStore<OutageStore, Me
 }
 
 #[test]
-fn who_asks_is_told_how_it_was_decided_without_the_store() {
+fn withdegraded_returns_how_a_decision_was_made_without_the_store() {
     let server = without_store(OnStoreFailure::Local);
     story(
         &server,
@@ -55,7 +56,7 @@ fn who_asks_is_told_how_it_was_decided_without_the_store() {
 }
 
 #[test]
-fn what_the_store_decided_has_a_null_in_that_place() {
+fn a_decision_of_the_store_has_a_null_in_that_place() {
     let server = Server::start(RespSettings::default());
     story(
         &server,

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use tollgate_answers::preview;
 use tollgate_headers::Style;
-use tollgate_http_api::refusal_as_text;
 use tollgate_limiter::explain::{Verdict, explain};
 use tollgate_policy::Entry;
 use tollgate_rule_files::{Options, load};
@@ -15,8 +15,8 @@ use crate::counted::count;
 
 /// Show which rule a descriptor matches, why, and what would be charged.
 ///
-/// Counts nothing and contacts no server: it reads the rule files as `serve` would.
-/// Exit 0: a rule matches. 1: none matches, so nothing limits the request. 2: the rules cannot be read or are invalid.
+/// Counts nothing and contacts no server: it reads the rule files as `serve` would. Exit 0: a rule matches.
+/// 1: none matches, so nothing limits the request. 2: the rules cannot be read or are invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate explain --rules examples/rules --domain messaging message_type=marketing
@@ -68,9 +68,10 @@ impl Explain {
         let explanation = explain(&policy, &self.domain, &entries);
         write!(out, "{explanation}")?;
         if self.preview {
-            let refusal = refusal_as_text(&policy, &self.domain, &entries, &self.headers);
-            let refusal = refusal.unwrap_or_else(|| "nothing: no rule would deny it\n".to_owned());
-            write!(out, "\nan HTTP client over its limit receives:\n{refusal}")?;
+            let denial = preview(&policy, &self.domain, &entries, &self.headers);
+            let denial = denial
+                .map_or_else(|| "nothing: no rule would deny it\n".to_owned(), |denial| denial.to_string());
+            write!(out, "\nan HTTP client over its limit receives:\n{denial}")?;
         }
         Ok(if matches!(explanation.verdict, Verdict::Rule(_)) { Ending::Yes } else { Ending::No })
     }

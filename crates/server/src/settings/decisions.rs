@@ -1,4 +1,5 @@
-//! What holds for every decision: modes, reservations, what is reported of denials, what Envoy's replies contain.
+//! What holds for every decision: modes, reservations, what is reported of denials, what Envoy's replies
+//! contain.
 
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ rows! {
                              unavailable: `allow`, `deny` or `local`");
     DENIAL_LOG_LEVEL: Row<LevelFilter> =
         Row::new("denial-log-level", "LEVEL", "error", parse::log_level)
-            .help(Observe, "Level of the log line of a denial, or `off`; there is none in shadow mode");
+            .help(Observe, "Level of the log line of a denial, or `off`; not logged in shadow mode");
     DENIAL_LOG_RATE: Row<u32> = Row::new("denial-log-rate", "N", "10", |text| parse::number(text, 1, 1_000_000))
         .help(Observe, "Maximum denial log lines per second; the next line reports how many were left out");
     TOP_KEYS: Row<usize> = Row::new("top-keys", "N", "16", |text| parse::number(text, 0, 1024))

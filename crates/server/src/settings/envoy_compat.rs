@@ -1,9 +1,9 @@
 //! The environment of envoyproxy/ratelimit, so that its container can be replaced in place.
 //!
-//! Names that are one setting here are in that setting's row. This file has those that are combined from several, and
-//! those without an effect here, with the reason for the operator. Not read are those whose every value means what
-//! Tollgate does anyway: `RUNTIME_WATCH_ROOT` (both kinds of changes are seen), `RUNTIME_IGNOREDOTFILES` (always),
-//! `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` (always).
+//! Names that are one setting here are in that setting's row. This file has those that are combined from
+//! several, and those without an effect here, with the reason for the operator. Not read are those whose
+//! every value means what Tollgate does anyway: `RUNTIME_WATCH_ROOT` (both kinds of changes are seen),
+//! `RUNTIME_IGNOREDOTFILES` (always), `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` (always).
 
 mod env;
 mod store;
@@ -108,8 +108,8 @@ struct Address {
 }
 
 impl Address {
-    /// With only a port, envoyproxy/ratelimit listens on every interface. Some shells export `HOST` as the machine's
-    /// name, so it counts only if it is a number or comes with a port.
+    /// With only a port, envoyproxy/ratelimit listens on every interface. Some shells export `HOST` as the
+    /// machine's name, so it counts only if it is a number or comes with a port.
     fn read(self, env: &Env) -> Option<Given> {
         let port = env.given(self.port);
         let host = env.given(self.host);
@@ -132,8 +132,8 @@ fn join(host: &str, port: &str) -> String {
     }
 }
 
-/// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, with the defaults of envoyproxy/ratelimit for those that
-/// are not set.
+/// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, with the defaults of envoyproxy/ratelimit for
+/// those that are not set.
 fn rule_path(env: &Env) -> Option<Given> {
     let names = ["RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY"];
     let given: Vec<&str> = names.into_iter().filter(|name| env.get(name).is_some()).collect();

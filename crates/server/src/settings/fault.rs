@@ -22,7 +22,7 @@ impl Fault {
         Self::new("settings", what)
     }
 
-    /// `name` is none of the settings that are `known`.
+    /// `name` is not among the `known` settings.
     pub(crate) fn unknown(place: impl ToString, name: &str, known: impl Iterator<Item = String>) -> Self {
         let known: Vec<String> = known.collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();

@@ -13,8 +13,8 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// The value of `row`. If it is invalid, the fault is kept and a placeholder returned, which nobody sees because
-    /// [`finish`](Self::finish) then returns the faults.
+    /// The value of `row`. If it is invalid, the fault is kept and a placeholder returned, which nobody sees
+    /// because [`finish`](Self::finish) then returns the faults.
     pub(crate) fn one<T: Default>(&mut self, row: &Row<T>) -> T {
         self.one_or(row, T::default())
     }

@@ -55,8 +55,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("invalid duration {text:?}: expected something like 500ms, 5s or 1h30m"))
 }
 
-/// A size such as `512MiB`, `1G` or `1048576`; `k`, `M`, `G` and `KiB`, `MiB`, `GiB` are powers of 1024, `kB`, `MB`,
-/// `GB` of 1000.
+/// A size such as `512MiB`, `1G` or `1048576`; `k`, `M`, `G` and `KiB`, `MiB`, `GiB` are powers of 1024,
+/// `kB`, `MB`, `GB` of 1000.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let (digits, unit) = split_digits(text);
     let scale: Option<u64> = match unit.trim_start().to_ascii_lowercase().as_str() {

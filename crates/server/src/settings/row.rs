@@ -1,8 +1,8 @@
-//! One row for each setting: its flag, its environment name, its key in `tollgate.yaml`, its default, its help, and the
-//! parser of its value.
+//! One row for each setting: its flag, its environment name, its key in `tollgate.yaml`, its default, its
+//! help, and the parser of its value.
 //!
-//! `memory-max` is `--memory-max`, `TOLLGATE_MEMORY_MAX` and `memory_max:`. A setting is read by its row and never by
-//! its name: what a row is called and what type its value has is written in one place.
+//! `memory-max` is `--memory-max`, `TOLLGATE_MEMORY_MAX` and `memory_max:`. A setting is read by its row and
+//! never by its name: what a row is called and what type its value has is written in one place.
 
 use super::parse;
 use super::secret::{Secret, secret};
@@ -67,7 +67,7 @@ pub struct Setting {
     pub kind: Kind,
     /// What help calls the value.
     pub value: &'static str,
-    /// The default as text; empty if there is none.
+    /// The default as text; empty without a default.
     pub default: &'static str,
     /// The names by which envoyproxy/ratelimit reads the same setting from its environment.
     pub envoy_compat: &'static [&'static str],

@@ -36,7 +36,8 @@ impl std::str::FromStr for Secret {
     type Err = &'static str;
 
     /// # Errors
-    /// It must be 1 to 256 visible ASCII characters, which every protocol can carry. The error does not repeat it.
+    /// It must be 1 to 256 visible ASCII characters, which every protocol can carry. The error does not
+    /// repeat it.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_visible = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
         match is_visible && (1..=256).contains(&text.len()) {

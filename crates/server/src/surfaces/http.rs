@@ -10,7 +10,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use serde_json::json;
 use tollgate_envoy_rls::Limits;
 use tollgate_headers::{Style, UnknownStyle};
-use tollgate_http_api::{HttpApi, HttpSettings as ApiSettings, Node, Token};
+use tollgate_http_api::{HttpApi, HttpSettings as ApiSettings, Node};
+use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings, Token};
 use tollgate_policy::Policy;
 
 use super::grpc;
@@ -82,15 +83,23 @@ impl HttpSettings {
         let serving = process.serving;
         ApiSettings {
             style: self.headers,
-            admin_token: self.admin_token.as_ref().and_then(|secret| Token::new(secret.reveal())),
-            is_loopback: process.address.is_some_and(|address| address.ip().is_loopback()),
             max_body_bytes: serving.max_body,
             max_batch_bytes: serving.max_body * 16,
             max_batch: self.max_batch,
-            header_timeout: serving.request_timeout,
-            body_timeout: serving.request_timeout,
-            idle_timeout: self.idle_timeout,
             ..ApiSettings::default()
+        }
+    }
+
+    fn of_surface(&self, process: &Process<'_>) -> SurfaceSettings {
+        let token = self.admin_token.as_ref().and_then(|secret| Token::new(secret.reveal()));
+        let is_loopback = process.address.is_some_and(|address| address.ip().is_loopback());
+        let request_timeout = process.serving.request_timeout;
+        SurfaceSettings {
+            admin: AdminAccess { token, is_loopback },
+            header_timeout: request_timeout,
+            body_timeout: request_timeout,
+            idle_timeout: self.idle_timeout,
+            ..SurfaceSettings::default()
         }
     }
 }
@@ -101,7 +110,8 @@ impl Mount for HttpSettings {
             let (limiter, clock) = (Arc::clone(&process.node.limiter), Arc::clone(&process.node.clock));
             let node = Arc::clone(process.node) as Arc<dyn Node>;
             let envoy = grpc::service(process, Limits::default()).over_http();
-            Arc::new(HttpApi::new(limiter, clock, node, Arc::new(envoy), self.of_api(process)))
+            let api = HttpApi::new(limiter, clock, node, Arc::new(envoy), self.of_api(process));
+            Arc::new(HttpSurface::new(api, self.of_surface(process)))
         };
         let apis: Vec<Arc<Api>> = (0..process.serving.workers).map(api).collect();
         let acceptors = apis.iter().map(|api| Acceptor::of(Arc::clone(api))).collect();
@@ -132,7 +142,7 @@ impl Mount for HttpSettings {
     }
 }
 
-type Api = HttpApi<AnyStore>;
+type Api = HttpSurface<HttpApi<AnyStore>>;
 
 /// Metrics of all workers.
 #[derive(Debug)]

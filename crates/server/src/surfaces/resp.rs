@@ -100,6 +100,6 @@ impl Collector for Metrics {
         let help = "Attempts to authenticate with a wrong password";
         Family::counter("tollgate_resp_wrong_passwords", help).write(to, stats.wrong_passwords())?;
         let help = "Bytes of partially received commands";
-        Family::gauge("tollgate_resp_buffered_bytes", help).write(to, stats.buffered_bytes() as u64)
+        Family::gauge("tollgate_resp_buffered_bytes", help).write(to, self.0.buffered_bytes() as u64)
     }
 }

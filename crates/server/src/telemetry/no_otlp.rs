@@ -1,11 +1,11 @@
-//! In place of `otlp` where the build has no feature of that name: says so.
+//! Replaces `otlp` in builds without that feature: starting it is an error.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// What became of spans: nothing, there are none.
+/// Counts of spans, always 0.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Always 0.
@@ -16,7 +16,7 @@ pub(crate) struct Counts {
     pub(crate) dropped: AtomicU64,
 }
 
-/// Cannot be had.
+/// Cannot be created.
 #[derive(Debug)]
 pub(crate) struct Traces(std::convert::Infallible);
 
@@ -24,19 +24,19 @@ impl Traces {
     /// # Errors
     /// Always.
     pub(crate) fn start(_collector: &str) -> io::Result<Self> {
-        Err(io::Error::other("this build sends no traces; build it with `--features otlp`"))
+        Err(io::Error::other("this build cannot send traces; build it with `--features otlp`"))
     }
 
-    /// Never asked.
+    /// Never called.
     pub(crate) fn layer(&self) -> tracing_subscriber::layer::Identity {
         match self.0 {}
     }
 
-    /// Never asked.
+    /// Never called.
     pub(crate) fn counts(&self) -> Arc<Counts> {
         match self.0 {}
     }
 
-    /// Never asked.
+    /// Never called.
     pub(crate) fn stop(self, _at_most: Duration) {}
 }

@@ -1,9 +1,10 @@
 //! Traces: spans of calls to an OpenTelemetry collector, by OTLP over gRPC.
 //!
-//! The limiter opens a span of the target [`CALL`] for a sampled call; `Calls` makes an OpenTelemetry span of it, as a child of
-//! the span that the caller's `traceparent` names. Ended ones wait in a queue of `QUEUE` for one thread, which sends them
-//! in batches. A collector that is slow or away costs spans, never time: what finds no room is dropped and counted.
-//! Not here: which calls are sampled (the limiter), how fields come over the wire (transports).
+//! The limiter opens a span of the target [`CALL`] for a sampled call; `Calls` makes an OpenTelemetry span of
+//! it, as a child of the span that the caller's `traceparent` names. Ended ones wait in a queue of `QUEUE`
+//! for one thread, which sends them in batches. A collector that is slow or away costs spans, never time:
+//! what finds no room is dropped and counted. Not here: which calls are sampled (the limiter), how fields
+//! come over the wire (transports).
 
 use std::io;
 use std::sync::Arc;
@@ -58,11 +59,12 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    /// Starts the thread that sends to `collector`, `http://host:port`. The service is called `tollgate`, unless
-    /// `OTEL_SERVICE_NAME` says otherwise.
+    /// Starts the thread that sends to `collector`, `http://host:port`. The service is called `tollgate`,
+    /// unless `OTEL_SERVICE_NAME` says otherwise.
     ///
     /// # Errors
-    /// When the collector's address makes no sense, or the system gives no thread. A collector that is away is no error.
+    /// When the collector's address makes no sense, or the system gives no thread. A collector that is away
+    /// is no error.
     pub(crate) fn start(collector: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let resource = Resource::builder()

@@ -1,4 +1,5 @@
-//! A shared store behind the built binary: down at the start, unfit, slow, and of the kind that cannot count everything.
+//! A shared store behind the built binary: down at the start, unfit, slow, and of the kind that cannot count
+//! everything.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ descriptors:
   - {key: own, rate_limit: {unit: hour, requests_per_unit: 5, on_store_failure: local}}
 ";
 
-/// What is wrong with a store ends the start only where the store answers within the deadline of a call, which is 10 ms without this.
+/// An unusable store ends the start only if it answers within the deadline of a call, which is 10 ms by
+/// default.
 const PATIENT: [&str; 2] = ["--store-deadline", "5s"];
 
 /// One descriptor, as /v1/check wants it.
@@ -133,7 +135,7 @@ fn a_wrong_password_is_said_and_never_shown() {
     let output = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("the password stands on the command line"), "{said}");
+    assert!(said.contains("the password is on the command line"), "{said}");
     assert!(said.contains("wrong user or password (WRONGPASS"), "{said}");
     assert!(!said.contains("wrong-1") && !said.contains("right-1"), "{said}");
 }
@@ -222,7 +224,7 @@ fn memcached_counts_windows_and_what_it_cannot_count_is_refused_with_its_place()
         );
     }
     assert_eq!(decision(&nodes[0], "open")["outcome"], "deny");
-    // What memcached cannot count is told once, at the start, and is no outage.
+    // What memcached cannot count is logged once, at the start, and is not an outage.
     let [node, _] = nodes;
     let mut stream = connect(node.says("resp").and_then(|text| text.parse().ok()).expect("an address"));
     stream.write_all(b"CL.THROTTLE k 0 1 60 WITHDEGRADED\r\nCL.THROTTLE k 0 1 60\r\nQUIT\r\n").expect("sent");

@@ -67,10 +67,10 @@ fn addresses_are_what_envoyproxy_ratelimit_would_listen_on() {
 /// The settings of a shared store as a test compares them: servers, login, encryption.
 fn redis(settings: &Settings) -> String {
     let StoreKind::Redis(config) = &settings.store.kind else { return format!("{:?}", settings.store.kind) };
-    let tls = if config.tls.is_some() { ", TLS" } else { "" };
-    let user = config.login.username.as_deref().unwrap_or("-");
-    let password = if config.login.password.is_some() { "***" } else { "-" };
-    format!("{}, {user}:{password}{tls}, {}", config.servers, config.prefix)
+    let tls = if config.link.tls.is_some() { ", TLS" } else { "" };
+    let user = config.link.login.username.as_deref().unwrap_or("-");
+    let password = if config.link.login.password.is_some() { "***" } else { "-" };
+    format!("{}, {user}:{password}{tls}, {}", config.link.servers, config.prefix)
 }
 
 #[test]

@@ -147,6 +147,6 @@ fn what_it_cannot_count_is_refused_and_nothing_sent() {
         let free = take(&store, "a", &Quota::unlimited()).await;
         assert!(free.is_ok_and(|decision| decision.is_admitted()), "what has no limit needs no store");
     });
-    assert_eq!(store.figures().connects, 0);
-    assert_eq!(store.figures().asked, 0);
+    assert_eq!(store.stats().conn.connects, 0);
+    assert_eq!(store.stats().conn.requests, 0);
 }

@@ -1,6 +1,7 @@
 //! The store of envoyproxy/ratelimit: one URL and one login from several names of its environment.
 //!
-//! Names that are one setting here (`CACHE_KEY_PREFIX`, `REDIS_TIMEOUT`, the TLS files) are in that setting's row.
+//! Names that are one setting here (`CACHE_KEY_PREFIX`, `REDIS_TIMEOUT`, the TLS files) are in that setting's
+//! row.
 
 use super::env::Env;
 use crate::settings::fault::Fault;
@@ -69,8 +70,8 @@ pub(super) fn read(env: &Env, layer: &mut Layer, faults: &mut Vec<Fault>, notes:
     }
 }
 
-/// `REDIS_URL` and its type as one URL. envoyproxy/ratelimit uses a Unix socket unless the type is `tcp`; here a path
-/// is one.
+/// `REDIS_URL` and its type as one URL. envoyproxy/ratelimit uses a Unix socket unless the type is `tcp`;
+/// here a path is one.
 fn redis(env: &Env, url: &str) -> String {
     if url.contains("://") {
         return url.to_owned();

@@ -1,0 +1,133 @@
+//! The reply to a denied client where a status was asked for: the rule's `response`, else its domain's, else problem+json.
+
+use std::fmt;
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use tollgate_headers::{
+    Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, fill, fill_header, most_restrictive,
+    problem,
+};
+use tollgate_limiter::{Answer, Entry, Policy};
+use tollgate_policy::Response;
+
+use crate::limits::{name, shown};
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
+
+/// Which status the reply to a denied client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DenialStatus {
+    /// This one.
+    Fixed(StatusCode),
+    /// That of the rule's `response`, or 429.
+    OfRule,
+}
+
+/// Status and body of the reply to a denied client. Its fields go straight into those of the reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The status.
+    pub status: StatusCode,
+    /// The body; its type is among the fields.
+    pub body: String,
+}
+
+/// The reply to the client of a denied request in `domain`; `limits` are those of [`limits`](crate::limits()).
+#[must_use]
+pub fn denial(
+    status: DenialStatus,
+    answer: &Answer<'_>,
+    limits: &[LimitState<'_>],
+    domain: &str,
+    fields: &mut HeaderMap,
+) -> Denial {
+    let rule = shown(answer).and_then(|index| answer.descriptor(index)?.rule);
+    let response = rule.and_then(|rule| rule.response.as_ref());
+    let response = response.or_else(|| answer.domain().and_then(|domain| domain.response()));
+    let rule = rule.map_or("", |rule| rule.path.as_str());
+    let values = most_restrictive(limits).map(|limit| Values { domain, rule, limit: *limit });
+    write(status, response, values.as_ref(), limits, fields)
+}
+
+fn write(
+    status: DenialStatus,
+    response: Option<&Response>,
+    values: Option<&Values<'_>>,
+    limits: &[LimitState<'_>],
+    fields: &mut HeaderMap,
+) -> Denial {
+    let status = match status {
+        DenialStatus::Fixed(status) => Some(status),
+        DenialStatus::OfRule => {
+            response.and_then(|response| response.status).and_then(|status| StatusCode::from_u16(status).ok())
+        }
+    };
+    let status = status.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    let mut body = None;
+    if let (Some(response), Some(values)) = (response, values) {
+        for (name, template) in &response.headers {
+            if let Ok(name) = HeaderName::try_from(name.as_str()) {
+                fields.insert(name, fill_header(template, values));
+            }
+        }
+        if let Some(template) = &response.body {
+            let content_type = response.content_type.as_deref();
+            let content = content_type.map_or(Content::Plain, Content::of);
+            let content_type = content_type.and_then(|it| HeaderValue::try_from(it).ok()).unwrap_or(TEXT);
+            fields.insert(CONTENT_TYPE, content_type);
+            body = Some(fill(template, content, values));
+        }
+    }
+    let body = body.unwrap_or_else(|| {
+        fields.insert(CONTENT_TYPE, PROBLEM);
+        problem(limits, status.as_u16())
+    });
+    Denial { status, body }
+}
+
+/// A denial as a client would read it. Shown as text: status, fields, an empty line, body.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// The status.
+    pub status: StatusCode,
+    /// All fields.
+    pub fields: HeaderMap,
+    /// The body.
+    pub body: String,
+}
+
+/// The denial that a client would read just after the last permit of the rule's first limit was taken, in the status that
+/// the rule wants. `None` where no rule would deny.
+#[must_use]
+pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Style) -> Option<Preview> {
+    let rules = policy.domain(domain)?;
+    let rule = rules.find(entries).filter(|rule| !rule.shadow_mode)?;
+    let limit = rule.limits.first()?;
+    let state = LimitState {
+        name: name(rule, limit),
+        limit: u64::from(limit.requests_per_unit),
+        window: limit.period,
+        remaining: 0,
+        reset_after: limit.period,
+        retry_after: RetryAfter::After(limit.period),
+        is_unknown: false,
+    };
+    let mut fields = HeaderMap::new();
+    tollgate_headers::write(&[state], false, style, &mut fields);
+    let values = Values { domain, rule: &rule.path, limit: state };
+    let response = rule.response.as_ref().or_else(|| rules.response());
+    let Denial { status, body } = write(DenialStatus::OfRule, response, Some(&values), &[state], &mut fields);
+    Some(Preview { status, fields, body })
+}
+
+impl fmt::Display for Preview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.status)?;
+        for (name, value) in &self.fields {
+            writeln!(f, "{name}: {}", String::from_utf8_lossy(value.as_bytes()))?;
+        }
+        write!(f, "\n{}\n", self.body)
+    }
+}

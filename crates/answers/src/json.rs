@@ -1,0 +1,145 @@
+//! A decision as JSON, written by hand into a buffer that is used again: it comes with every reply.
+
+use std::time::Duration;
+
+use tollgate_core::RetryAfter;
+use tollgate_limiter::{Answer, DescriptorAnswer};
+
+use crate::limits::shown;
+
+/// The reset of a quota that never fills up by itself.
+const NEVER: Duration = Duration::from_nanos(u64::MAX);
+
+/// Appends the decision to `out`, as a JSON object: the request as a whole, and each of its descriptors.
+pub fn write_json(answer: &Answer<'_>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    if answer.descriptors().len() == 1
+        && let Some(only) = answer.descriptor(0)
+        && only.is_admitted() == answer.is_admitted()
+        && only.is_shadowed == answer.is_shadowed()
+    {
+        // The usual request has one descriptor, and the same members as it.
+        let begin = out.len();
+        Members::of(Some(&only), only.is_admitted(), only.is_shadowed, only.delay()).write(out);
+        let end = out.len();
+        out.extend_from_slice(b",\"descriptors\":[{");
+        out.extend_from_within(begin..end);
+        return out.extend_from_slice(b"}]}");
+    }
+    let shown = shown(answer).and_then(|index| answer.descriptor(index));
+    let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
+    let mut whole = Members::of(shown.as_ref(), answer.is_admitted(), answer.is_shadowed(), delay);
+    // Also where the store's failure admitted a descriptor, so that it shows no limit.
+    whole.degraded = answer.degraded().map(|degraded| degraded.name());
+    whole.write(out);
+    out.extend_from_slice(b",\"descriptors\":[");
+    for (index, descriptor) in answer.descriptors().enumerate() {
+        out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
+        let members = Members::of(
+            Some(&descriptor),
+            descriptor.is_admitted(),
+            descriptor.is_shadowed,
+            descriptor.delay(),
+        );
+        members.write(out);
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+}
+
+/// The members that a decision and each of its descriptors have.
+struct Members<'a> {
+    is_admitted: bool,
+    is_shadowed: bool,
+    /// `None`, as what remains, where no limit binds.
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    delay_ms: u64,
+    /// `None`: never.
+    retry_ms: Option<u64>,
+    reset_ms: Option<u64>,
+    rule: Option<&'a str>,
+    degraded: Option<&'static str>,
+}
+
+impl<'a> Members<'a> {
+    fn of(
+        descriptor: Option<&DescriptorAnswer<'a>>,
+        is_admitted: bool,
+        is_shadowed: bool,
+        delay: Duration,
+    ) -> Self {
+        let retry = descriptor.filter(|_| !is_admitted).map_or(RetryAfter::Now, |it| it.retry_after());
+        let limited = descriptor.filter(|it| it.limit.is_some());
+        let reset = descriptor.map_or(Duration::ZERO, |it| it.reset_after());
+        Self {
+            is_admitted,
+            is_shadowed,
+            limit: limited.and_then(|it| it.limit).map(|limit| u64::from(limit.requests_per_unit)),
+            remaining: limited.map(|it| it.remaining()),
+            delay_ms: millis(delay),
+            retry_ms: match retry {
+                RetryAfter::Now => Some(0),
+                RetryAfter::After(span) => Some(millis(span).max(1)),
+                RetryAfter::Never => None,
+            },
+            reset_ms: reset_millis(reset),
+            rule: descriptor.and_then(|it| it.rule).map(|rule| rule.path.as_str()),
+            degraded: descriptor.and_then(|it| it.degraded).map(|degraded| degraded.name()),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(if self.is_admitted {
+            b"\"outcome\":\"admit\",\"limit\":"
+        } else {
+            b"\"outcome\":\"deny\",\"limit\":"
+        });
+        number(self.limit, out);
+        out.extend_from_slice(b",\"remaining\":");
+        number(self.remaining, out);
+        out.extend_from_slice(b",\"delay_ms\":");
+        number(Some(self.delay_ms), out);
+        out.extend_from_slice(b",\"retry_after_ms\":");
+        number(self.retry_ms, out);
+        out.extend_from_slice(b",\"reset_after_ms\":");
+        number(self.reset_ms, out);
+        out.extend_from_slice(b",\"rule\":");
+        text(self.rule, out);
+        out.extend_from_slice(b",\"degraded\":");
+        text(self.degraded, out);
+        if self.is_shadowed {
+            out.extend_from_slice(b",\"shadow\":true");
+        }
+    }
+}
+
+/// Milliseconds, rounded up.
+#[must_use]
+pub fn millis(span: Duration) -> u64 {
+    span.as_secs().saturating_mul(1_000).saturating_add(u64::from(span.subsec_nanos().div_ceil(1_000_000)))
+}
+
+/// Milliseconds until a quota is full, rounded up; `None` for never.
+#[must_use]
+pub fn reset_millis(span: Duration) -> Option<u64> {
+    (span < NEVER).then(|| millis(span))
+}
+
+fn number(number: Option<u64>, out: &mut Vec<u8>) {
+    match number {
+        Some(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+fn text(text: Option<&str>, out: &mut Vec<u8>) {
+    let Some(text) = text else { return out.extend_from_slice(b"null") };
+    if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        // Rare: a rule with a quote or a control character in its path.
+        return out.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
+    }
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}

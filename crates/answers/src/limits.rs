@@ -1,0 +1,83 @@
+//! The limits of an answer, as header fields and problems list them.
+
+use http::{HeaderMap, HeaderValue};
+use tollgate_core::RetryAfter;
+use tollgate_headers::{DEGRADED, LimitState, most_restrictive};
+use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Limit, Rule};
+
+/// The limits that bind, one for each descriptor that has one, in their order.
+#[must_use]
+pub fn limits<'a>(answer: &'a Answer<'_>) -> Limits<'a> {
+    let mut descriptors = answer.descriptors();
+    let kind = match descriptors.len() {
+        1 => Kind::One(descriptors.next().and_then(|only| state(&only, answer.is_admitted()))),
+        _ => Kind::Many(answer.descriptors().filter_map(|it| state(&it, answer.is_admitted())).collect()),
+    };
+    Limits(kind)
+}
+
+/// See [`limits`]. The one limit of the usual answer needs no list.
+#[derive(Debug)]
+pub struct Limits<'a>(Kind<'a>);
+
+#[derive(Debug)]
+enum Kind<'a> {
+    One(Option<LimitState<'a>>),
+    Many(Vec<LimitState<'a>>),
+}
+
+impl<'a> Limits<'a> {
+    /// All of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[LimitState<'a>] {
+        match &self.0 {
+            Kind::One(limit) => limit.as_slice(),
+            Kind::Many(limits) => limits,
+        }
+    }
+}
+
+/// The name by which clients know a limit: its own, else its rule's, else the rule's path.
+pub(crate) fn name<'a>(rule: &'a Rule, limit: &'a Limit) -> &'a str {
+    [&limit.name, &rule.name].into_iter().find(|name| !name.is_empty()).unwrap_or(&rule.path)
+}
+
+/// The limit that binds `descriptor`. While the request passes, no limit makes it wait: a rule in shadow mode and a soft
+/// one may have denied without effect.
+fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitState<'a>> {
+    let limit = descriptor.limit?;
+    Some(LimitState {
+        name: descriptor.rule.map_or(&limit.name, |rule| name(rule, limit)),
+        limit: u64::from(limit.requests_per_unit),
+        window: limit.period,
+        remaining: descriptor.remaining(),
+        reset_after: descriptor.reset_after(),
+        retry_after: if passes || descriptor.is_admitted() {
+            RetryAfter::Now
+        } else {
+            descriptor.retry_after()
+        },
+        is_unknown: descriptor.degraded == Some(Degraded::Denied),
+    })
+}
+
+/// The place of the descriptor that the answer as a whole shows: of those that deny the one with the longest wait, of
+/// all others the one with the fewest permits left. `None` when no limit binds any.
+#[must_use]
+pub fn shown(answer: &Answer<'_>) -> Option<usize> {
+    if answer.descriptors().len() == 1 {
+        return answer.descriptor(0).and_then(|only| only.limit).map(|_| 0);
+    }
+    let passes = answer.is_admitted();
+    let states = answer.descriptors().enumerate().filter_map(|(at, it)| Some((at, state(&it, passes)?)));
+    let (places, states): (Vec<_>, Vec<_>) = states.unzip();
+    let chosen = most_restrictive(&states)?;
+    places.get(states.iter().position(|state| std::ptr::eq(state, chosen))?).copied()
+}
+
+/// Marks a reply whose decision was made without the store.
+pub fn mark_degraded(degraded: Option<Degraded>, fields: &mut HeaderMap) {
+    if let Some(degraded) = degraded {
+        fields.insert(DEGRADED, HeaderValue::from_static(degraded.name()));
+    }
+}

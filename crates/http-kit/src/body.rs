@@ -1,0 +1,157 @@
+//! One request, and its body within its bounds: bytes, time, and what all connections together may hold.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Frame, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, StatusCode};
+use tokio::time::Sleep;
+use tollgate_net::{Budget, OverBudget};
+
+use crate::problem::Problem;
+use crate::reply::JSON;
+
+/// One request to an [`Api`](crate::Api).
+#[derive(Debug)]
+pub struct Request<'k> {
+    /// Method, target and fields.
+    pub head: Parts,
+    /// Its body, not read yet.
+    pub body: Body<'k>,
+}
+
+/// A body on its way. One that is not read is dropped, and its connection with it.
+#[derive(Debug)]
+pub struct Body<'k> {
+    pub(crate) incoming: Incoming,
+    pub(crate) timeout: Duration,
+    pub(crate) budget: &'k Arc<Budget>,
+}
+
+impl Request<'_> {
+    /// What follows `?` in the target; empty without one.
+    #[must_use]
+    pub fn query(&self) -> &str {
+        self.head.uri.query().unwrap_or_default()
+    }
+
+    /// The whole body, which must not claim to be anything other than JSON, and the head.
+    ///
+    /// # Errors
+    /// 415 for another content type, and as [`Body::read`].
+    pub async fn json(self, max_bytes: usize) -> Result<(Parts, Bytes), Problem> {
+        must_be_json(&self.head.headers)?;
+        let body = self.body.read(max_bytes).await?;
+        Ok((self.head, body))
+    }
+}
+
+impl Body<'_> {
+    /// The whole body. One that arrived with its head, as most do, is neither copied nor timed.
+    ///
+    /// # Errors
+    /// 413 above `max_bytes`, 408 when it takes longer than the surface's timeout, 503 when the bodies of all connections
+    /// that have not arrived whole exceed their budget, 400 when it breaks off.
+    pub async fn read(mut self, max_bytes: usize) -> Result<Bytes, Problem> {
+        if self.incoming.size_hint().lower() > max_bytes as u64 {
+            return Err(too_large(max_bytes));
+        }
+        let mut frames = Frames { timeout: self.timeout, has_polled: false, sleep: None };
+        let Some(first) = frames.data(&mut self.incoming, max_bytes).await? else { return Ok(Bytes::new()) };
+        if self.incoming.is_end_stream() {
+            return Ok(first);
+        }
+        let mut share = self.budget.share();
+        let mut all = BytesMut::new();
+        let mut next = first;
+        loop {
+            share.grow(next.len()).map_err(over_budget)?;
+            all.extend_from_slice(&next);
+            match frames.data(&mut self.incoming, max_bytes - all.len()).await? {
+                Some(data) => next = data,
+                None => return Ok(all.freeze()),
+            }
+        }
+    }
+}
+
+/// Rejects bodies that claim to be something other than JSON. Those that claim nothing are accepted, and so is what
+/// `curl -d` sends by default.
+fn must_be_json(fields: &HeaderMap) -> Result<(), Problem> {
+    let Some(content_type) = fields.get(CONTENT_TYPE) else { return Ok(()) };
+    if *content_type == JSON {
+        return Ok(());
+    }
+    let essence = content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    match &*essence.trim_ascii().to_ascii_lowercase() {
+        b"application/json" | b"application/x-www-form-urlencoded" => Ok(()),
+        essence if essence.starts_with(b"application/") && essence.ends_with(b"+json") => Ok(()),
+        _ => {
+            let detail = "the body must be JSON; send it with `Content-Type: application/json`";
+            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+        }
+    }
+}
+
+fn too_large(max_bytes: usize) -> Problem {
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {max_bytes} bytes"))
+}
+
+fn over_budget(_: OverBudget) -> Problem {
+    let detail = "too many bytes of half-arrived bodies; nothing was done, try again later";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+}
+
+/// The frames of one body. The timeout begins when the body is found to be late.
+struct Frames {
+    timeout: Duration,
+    has_polled: bool,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Frames {
+    /// The next bytes, at most `max_bytes`; `None` at the end.
+    async fn data(&mut self, body: &mut Incoming, max_bytes: usize) -> Result<Option<Bytes>, Problem> {
+        loop {
+            let Some(frame) = self.next(body).await? else { return Ok(None) };
+            let Ok(data) = frame.into_data() else { continue }; // trailers are ignored
+            if data.len() > max_bytes {
+                return Err(too_large(max_bytes));
+            }
+            return Ok(Some(data));
+        }
+    }
+
+    async fn next(&mut self, body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Problem> {
+        let mut frame = body.frame();
+        let frame = poll_fn(|cx| match Pin::new(&mut frame).poll(cx) {
+            Poll::Ready(frame) => Poll::Ready(Some(frame)),
+            Poll::Pending if !self.has_polled => {
+                // The first poll tells the connection that the body is wanted; what has arrived is there at the next.
+                self.has_polled = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Poll::Pending => {
+                let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.timeout)));
+                sleep.as_mut().poll(cx).map(|()| None)
+            }
+        });
+        match frame.await {
+            None => {
+                let detail = format!("the body did not arrive within {:?}", self.timeout);
+                Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
+            }
+            Some(None) => Ok(None),
+            Some(Some(Ok(frame))) => Ok(Some(frame)),
+            Some(Some(Err(error))) => Err(Problem::bad(format!("the body cannot be read: {error}"))),
+        }
+    }
+}

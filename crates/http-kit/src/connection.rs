@@ -1,0 +1,236 @@
+//! One connection: HTTP/1.1 by `hyper`, cut off by a timer that requests do not touch, and ended by a drain.
+//!
+//! Not here: what is answered (`route`).
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tollgate_net::{IdleTimer, Surface, draining};
+
+use crate::api::{Api, HttpSurface};
+use crate::reply::Reply;
+use crate::settings::SurfaceSettings;
+
+/// The smallest cap on a head that `hyper` accepts.
+const MIN_HEADER_BYTES: usize = 8 * 1024;
+
+impl<A: Api> Surface for HttpSurface<A> {
+    async fn serve<IO>(self: Arc<Self>, io: IO, mut drain: watch::Receiver<bool>)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let activity = Arc::new(Activity::default());
+        let io = WatchedIo { io: TokioIo::new(io), activity: Arc::clone(&activity) };
+        let shared = Arc::new(Connection { surface: self, activity });
+        let requests = Arc::clone(&shared);
+        let service = service_fn(move |request| {
+            let connection = Arc::clone(&requests);
+            async move { Ok::<_, Infallible>(connection.answer(request).await) }
+        });
+        let settings = &shared.surface.settings;
+        let mut connection = pin!(
+            http1::Builder::new()
+                .max_buf_size(settings.max_header_bytes.max(MIN_HEADER_BYTES))
+                // A client that has sent everything may close its side and still wait for the reply.
+                .half_close(true)
+                // Without a queue of buffers. Not `pipeline_flush`: it keeps the replies to all requests that have
+                // arrived, without bound.
+                .writev(false)
+                .serve_connection(io, service)
+        );
+        let drain_state = drain.clone();
+        let mut draining = pin!(draining(&mut drain));
+        let mut is_watched = false;
+        let mut is_draining = false;
+        let mut idle = IdleTimer::new(Phase::Head(0));
+        let ended = poll_fn(|cx| {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(ended.map_err(|error| error.to_string()));
+            }
+            // The first poll registers this task's waker; polling again is useless until the state changes.
+            let may_drain = !is_watched || drain_state.has_changed().unwrap_or(true);
+            is_watched = true;
+            if may_drain && !is_draining && draining.as_mut().poll(cx).is_ready() {
+                is_draining = true;
+                connection.as_mut().graceful_shutdown();
+                if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                    return Poll::Ready(ended.map_err(|error| error.to_string()));
+                }
+            }
+            let phase = shared.activity.phase();
+            idle.poll(cx, phase, phase.timeout(settings)).map(|()| Err(phase.overdue().to_owned()))
+        });
+        if let Err(error) = ended.await {
+            tracing::debug!(%error, "an HTTP connection ended early");
+        }
+    }
+}
+
+/// What the requests of one connection share.
+struct Connection<A> {
+    surface: Arc<HttpSurface<A>>,
+    activity: Arc<Activity>,
+}
+
+impl<A: Api> Connection<A> {
+    async fn answer(&self, request: Request<Incoming>) -> Reply {
+        let number = self.activity.begin_request();
+        let mut reply = self.surface.answer(request).await;
+        if self.surface.settings.max_requests.is_some_and(|max| number >= max) {
+            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        self.activity.end_request();
+        reply
+    }
+}
+
+/// What a connection did last. Written by its one task; atomics only because that task may move between threads.
+#[derive(Debug, Default)]
+struct Activity {
+    /// Requests whose head has arrived.
+    requests: AtomicU64,
+    is_answering: AtomicBool,
+    /// Bytes have arrived since the last reply: a head has begun.
+    has_received: AtomicBool,
+    /// The client takes no more bytes.
+    is_blocked: AtomicBool,
+    /// Bytes that it took.
+    sent: AtomicU64,
+}
+
+impl Activity {
+    /// A request's head is there. Returns its number, from 1.
+    fn begin_request(&self) -> u64 {
+        let number = self.requests.load(Relaxed) + 1;
+        self.requests.store(number, Relaxed);
+        self.is_answering.store(true, Relaxed);
+        number
+    }
+
+    fn end_request(&self) {
+        self.is_answering.store(false, Relaxed);
+        self.has_received.store(false, Relaxed);
+    }
+
+    fn phase(&self) -> Phase {
+        let requests = self.requests.load(Relaxed);
+        if self.is_blocked.load(Relaxed) {
+            Phase::Writing(self.sent.load(Relaxed))
+        } else if self.is_answering.load(Relaxed) {
+            Phase::Answering
+        } else if requests == 0 || self.has_received.load(Relaxed) {
+            Phase::Head(requests)
+        } else {
+            Phase::Idle(requests)
+        }
+    }
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The client to take bytes, after it has taken this many.
+    Writing(u64),
+    /// A body, which has a timeout of its own, or the API.
+    Answering,
+    /// The end of a head, after this many requests.
+    Head(u64),
+    /// The next request, after this many.
+    Idle(u64),
+}
+
+impl Phase {
+    const fn timeout(self, settings: &SurfaceSettings) -> Option<Duration> {
+        match self {
+            Self::Writing(_) => Some(settings.write_timeout),
+            Self::Answering => None,
+            Self::Head(_) => Some(settings.header_timeout),
+            Self::Idle(_) => Some(settings.idle_timeout),
+        }
+    }
+
+    const fn overdue(self) -> &'static str {
+        match self {
+            Self::Writing(_) => "the client did not take its reply in time",
+            Self::Answering => "no reply in time",
+            Self::Head(_) => "a request's head did not arrive in time",
+            Self::Idle(_) => "idle for too long",
+        }
+    }
+}
+
+/// The socket, recording in [`Activity`] what goes through it.
+struct WatchedIo<IO> {
+    io: TokioIo<IO>,
+    activity: Arc<Activity>,
+}
+
+impl<IO: AsyncRead + Unpin> Read for WatchedIo<IO> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.io).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.activity.has_received.store(true, Relaxed);
+        }
+        read
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> WatchedIo<IO> {
+    fn record(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let Activity { is_blocked, sent, .. } = &*self.activity;
+        is_blocked.store(written.is_pending(), Relaxed);
+        if let Poll::Ready(Ok(bytes)) = written {
+            sent.store(sent.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
+        }
+        written
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> Write for WatchedIo<IO> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.record(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+        self.record(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.activity.is_blocked.store(flushed.is_pending(), Relaxed);
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,68 @@
+//! Errors as `application/problem+json` (RFC 9457).
+
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use serde::Serialize;
+
+use crate::reply::{Reply, reply};
+
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// Why a request is not answered as asked. Nothing was done, unless the detail says so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {detail}", .status.as_u16())]
+pub struct Problem {
+    /// The status of the reply.
+    pub status: StatusCode,
+    /// What is wrong, where, and what to do instead.
+    pub detail: String,
+}
+
+/// [`Problem`] on the wire.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody<'a> {
+    /// `about:blank`: the status says it all.
+    r#type: &'a str,
+    /// The status in words.
+    title: &'a str,
+    status: u16,
+    /// What is wrong, where, and what to do instead.
+    detail: &'a str,
+}
+
+impl Problem {
+    /// A problem of this status.
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into() }
+    }
+
+    /// 400: the request makes no sense.
+    pub fn bad(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// 500: a bug of this server, not the client's.
+    #[must_use]
+    pub fn internal() -> Self {
+        let detail =
+            "internal error: the request may or may not have taken effect; the server's log says more";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+    }
+
+    /// The reply that reports it.
+    #[must_use]
+    pub fn reply(&self) -> Reply {
+        let status = self.status;
+        let title = status.canonical_reason().unwrap_or_default();
+        let body =
+            ProblemBody { r#type: "about:blank", title, status: status.as_u16(), detail: &self.detail };
+        let body = serde_json::to_vec(&body).unwrap_or_default(); // texts and numbers cannot fail
+        let mut reply = reply(status, PROBLEM_JSON, body);
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"tollgate\"");
+            reply.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        reply
+    }
+}

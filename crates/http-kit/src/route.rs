@@ -1,0 +1,100 @@
+//! From a request to its reply: which operation, whether it may be called, and one panic's worth of damage.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
+use tollgate_human_text::did_you_mean;
+
+use crate::api::{Api, HttpSurface};
+use crate::body::{Body, Request};
+use crate::operations::{self, Access, Operation};
+use crate::problem::Problem;
+use crate::reply::Reply;
+
+impl<A: Api> HttpSurface<A> {
+    /// Answers `request`. A panic costs this one request.
+    pub(crate) async fn answer(&self, request: hyper::Request<Incoming>) -> Reply {
+        let mut routed = pin!(self.route(request));
+        let answered = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(cx))) {
+            Ok(poll) => poll,
+            Err(_) => {
+                tracing::error!("a request over HTTP panicked; it was answered 500");
+                Poll::Ready(Err(Problem::internal()))
+            }
+        });
+        answered.await.unwrap_or_else(|problem| problem.reply())
+    }
+
+    async fn route(&self, request: hyper::Request<Incoming>) -> Result<Reply, Problem> {
+        let (head, incoming) = request.into_parts();
+        let operation = match find(A::operations(), &head) {
+            Some(operation) => operation,
+            None => return unknown(A::operations(), &head),
+        };
+        if operation.access == Access::Admin {
+            self.settings.admin.check(&head.headers)?;
+        }
+        let body = Body { incoming, timeout: self.settings.body_timeout, budget: &self.budget };
+        self.api.answer(operation.route, Request { head, body }).await
+    }
+}
+
+fn find<R>(operations: &'static [Operation<R>], head: &Parts) -> Option<&'static Operation<R>> {
+    let (path, method) = (head.uri.path(), &head.method);
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    operations.iter().find(|operation| operation.method == *method && operation.path == path)
+}
+
+/// The reply where there is no such operation, or only the question which there are.
+#[cold]
+fn unknown<R>(operations: &'static [Operation<R>], head: &Parts) -> Result<Reply, Problem> {
+    let path = head.uri.path();
+    let is_question = head.method == Method::OPTIONS;
+    if is_question && path == "*" {
+        return Ok(options(&operations::allowed(operations.iter())));
+    }
+    let there = operations::at(operations, path);
+    if there.clone().next().is_none() {
+        return Err(not_found(operations, path));
+    }
+    let allowed = operations::allowed(there);
+    if is_question {
+        return Ok(options(&allowed));
+    }
+    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes {allowed}"));
+    let mut reply = problem.reply();
+    allow(&mut reply, &allowed);
+    Ok(reply)
+}
+
+fn options(allowed: &str) -> Reply {
+    let mut options = Reply::default();
+    *options.status_mut() = StatusCode::NO_CONTENT;
+    allow(&mut options, allowed);
+    options
+}
+
+fn allow(reply: &mut Reply, allowed: &str) {
+    if let Ok(allowed) = HeaderValue::try_from(allowed) {
+        reply.headers_mut().insert(ALLOW, allowed);
+    }
+}
+
+fn not_found<R>(operations: &[Operation<R>], path: &str) -> Problem {
+    let paths: Vec<&str> = operations.iter().map(|operation| operation.path).collect();
+    let bare = path.trim_end_matches('/');
+    let near = if paths.contains(&bare) {
+        Some(format!("did you mean {bare}?"))
+    } else {
+        did_you_mean(path, &paths)
+    };
+    let hint = near.unwrap_or_else(|| "/ and /openapi.json list all paths".to_owned());
+    let shown: String = path.chars().take(100).collect();
+    Problem::new(StatusCode::NOT_FOUND, format!("unknown path {shown}; {hint}"))
+}

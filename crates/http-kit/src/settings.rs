@@ -1,0 +1,48 @@
+//! The bounds of a surface's connections. Not here: sockets, TLS and the number of connections (`net`).
+
+use std::time::Duration;
+
+use crate::admin::AdminAccess;
+
+/// Caps and timeouts of an HTTP surface. The defaults suit a private network.
+///
+/// # Example
+/// ```
+/// # use tollgate_http_kit::SurfaceSettings;
+/// let settings = SurfaceSettings { max_requests: Some(10_000), ..SurfaceSettings::default() };
+/// assert_eq!(settings.max_header_bytes, 16 * 1024);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SurfaceSettings {
+    /// Who may call the operations that are marked as admin's.
+    pub admin: AdminAccess,
+    /// Bytes of half-arrived bodies over all connections; above it requests are answered 503.
+    pub max_buffered_bytes: usize,
+    /// Bytes of a request's line and fields; more is answered 431. At least 8 KiB; there are never more than 100 fields.
+    pub max_header_bytes: usize,
+    /// From the first byte of a request's line to the end of its fields.
+    pub header_timeout: Duration,
+    /// From the end of the fields to the end of the body.
+    pub body_timeout: Duration,
+    /// A connection without a request for this long is closed.
+    pub idle_timeout: Duration,
+    /// A client that takes no byte of a reply for this long is cut off.
+    pub write_timeout: Duration,
+    /// A connection is closed after this many requests, so that new servers get their share; `None` for never.
+    pub max_requests: Option<u64>,
+}
+
+impl Default for SurfaceSettings {
+    fn default() -> Self {
+        Self {
+            admin: AdminAccess::default(),
+            max_buffered_bytes: 64 * 1024 * 1024,
+            max_header_bytes: 16 * 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(30),
+            max_requests: None,
+        }
+    }
+}
