@@ -73,9 +73,10 @@ pub struct Options {
     /// back. Else histories give nothing back to a window that is past its limit, and one that is empty again
     /// is forgotten by the store and by the model.
     pub whole_windows: bool,
-    /// A batch that is charged together and denied may be answered in part as a peek, by a store that keeps its counters in
-    /// two places.
-    pub peeks: bool,
+    /// Counters are in two places. Of a batch that is charged together and denied, some takes may be answered as a peek,
+    /// and what was given back may leave an empty state behind. Quotas that do not start full are left out: a peek does not
+    /// begin their refill.
+    pub is_split: bool,
     /// Quotas with a larger limit are left out, and no history charges more at once.
     pub most: u64,
 }
@@ -97,7 +98,7 @@ impl Default for Options {
             steps_back: true,
             promises: true,
             whole_windows: true,
-            peeks: false,
+            is_split: false,
             most: u64::MAX,
         }
     }

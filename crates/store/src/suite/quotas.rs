@@ -52,6 +52,7 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
             && (tick == 1 || comes_at_once || span.as_nanos() % (tick * u128::from(*limit)) == 0)
     })
     .filter_map(|(limit, span, algorithm)| Quota::new(limit, Period::Span(span), algorithm).ok())
+    .filter(|quota| !(options.is_split && quota.starts_partial()))
     .collect()
 }
 
