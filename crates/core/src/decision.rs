@@ -51,7 +51,7 @@ impl Decision {
     }
 
     /// A denial that ends after `retry_ns`, which is made at least 1: a denial never returns 0.
-    #[inline(always)]
+    #[inline]
     pub fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
         let retry_ns = retry_ns.clamp(1, Self::NEVER - 1);
         Self { limit, remaining, delay: Self::DENIED, retry_ns, reset_ns }
@@ -73,7 +73,7 @@ impl Decision {
     /// 270 to 273. Where one of two answers comes from a call that is not inlined, the compiler keeps the
     /// other in registers only if they are not copied as blocks of memory.
     #[doc(hidden)]
-    #[inline(always)]
+    #[inline]
     pub const fn by_fields(&self) -> Self {
         let Self { limit, remaining, delay, retry_ns, reset_ns } = *self;
         Self { limit, remaining, delay, retry_ns, reset_ns }

@@ -102,7 +102,7 @@ impl Slots {
         self.drop_lapsed(state, now);
         let Some(slot) = find(state, holder) else { return false };
         state.cells.drain(slot..slot + CELLS);
-        self.settle(state);
+        self.set_expiry(state);
         true
     }
 
@@ -117,7 +117,7 @@ impl Slots {
     }
 
     fn answer(&self, state: &mut Wide, is_admitted: bool, now: Timestamp) -> Decision {
-        self.settle(state);
+        self.set_expiry(state);
         let lapse = || slots(state).map(|(until, _)| until);
         let after = |until: Option<u64>| Timestamp::from_nanos(until.unwrap_or(0)).since(now);
         self.decision(is_admitted, held(state), after(lapse().min()), after(lapse().max()))
@@ -136,11 +136,11 @@ impl Slots {
             }
         }
         state.cells.truncate(kept);
-        self.settle(state);
+        self.set_expiry(state);
         held(state)
     }
 
-    fn settle(&self, state: &mut Wide) {
+    fn set_expiry(&self, state: &mut Wide) {
         match slots(state).map(|(until, _)| until).max() {
             Some(last) => state.expires = Expiry::at(Timestamp::from_nanos(last)),
             None => *state = Wide::default(),

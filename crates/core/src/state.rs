@@ -51,7 +51,7 @@ impl Expiry {
     }
 
     /// This many seconds since the Unix epoch; `None` where that is later than an expiry can say.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn of_seconds(seconds: u64) -> Option<Self> {
         if seconds < Self::STICKY as u64 - 1 { Some(Self(seconds as u32)) } else { None }
     }

@@ -318,7 +318,7 @@ impl LogParams<'_> {
         self.0.window_ns
     }
 
-    /// Refused takes are logged too.
+    /// Denied takes are logged too.
     #[must_use]
     pub const fn logs_denied(&self) -> bool {
         self.0.log_denied

@@ -32,7 +32,7 @@ impl std::fmt::Display for StoreName {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Refused before anything was sent: no permit was taken. Asking again is safe.
+    /// Failed before anything was sent: no permit was taken. A retry is safe.
     #[error("store {store} is unreachable; no permit was taken")]
     Unreachable {
         /// Which store.

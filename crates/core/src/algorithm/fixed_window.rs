@@ -101,7 +101,7 @@ impl FixedWindow {
         WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }
     }
 
-    #[inline(always)]
+    #[inline]
     fn count(&self, count: u64, end: u64, cost: Cost, now: Timestamp) -> (u64, Decision) {
         let counted = count.saturating_add(cost.permits()).min(MOST);
         let left_ns = end - now.as_nanos();
@@ -118,15 +118,15 @@ impl FixedWindow {
 
     pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let (count, end) = self.window(word, now);
-        self.settle(word, count, count.saturating_add(cost.permits()).min(MOST), end, now)
+        self.set_count(word, count, count.saturating_add(cost.permits()).min(MOST), end, now)
     }
 
     pub(crate) fn give_back(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let (count, end) = self.window(word, now);
-        self.settle(word, count, count.saturating_sub(cost.permits()), end, now)
+        self.set_count(word, count, count.saturating_sub(cost.permits()), end, now)
     }
 
-    fn settle(&self, word: Word, count: u64, counted: u64, end: u64, now: Timestamp) -> WordStep {
+    fn set_count(&self, word: Word, count: u64, counted: u64, end: u64, now: Timestamp) -> WordStep {
         let reset_ns = if counted == 0 { 0 } else { end - now.as_nanos() };
         WordStep {
             word: if count == counted { word } else { pack(counted, end) },

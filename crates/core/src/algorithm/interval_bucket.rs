@@ -44,17 +44,17 @@ impl IntervalBucket {
                 self.wait_ns(began, missing, now),
             );
         }
-        self.settle(state, began, missing, missing + cost.permits(), now)
+        self.set_missing(state, began, missing, missing + cost.permits(), now)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let (began, missing) = self.refilled(state, now);
-        self.settle(state, began, missing, missing.saturating_sub(cost.permits()), now)
+        self.set_missing(state, began, missing, missing.saturating_sub(cost.permits()), now)
     }
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let (began, missing) = self.refilled(state, now);
-        self.settle(state, began, missing, missing.saturating_add(cost.permits()).min(MAX_COUNT), now)
+        self.set_missing(state, began, missing, missing.saturating_add(cost.permits()).min(MAX_COUNT), now)
     }
 
     /// The state of a key that lacks `missing` permits in a period that began at `began`.
@@ -82,7 +82,7 @@ impl IntervalBucket {
         }
     }
 
-    fn settle(&self, state: &mut Wide, began: u64, was: u64, missing: u64, now: Timestamp) -> Decision {
+    fn set_missing(&self, state: &mut Wide, began: u64, was: u64, missing: u64, now: Timestamp) -> Decision {
         let reset_ns = self.wait_ns(began, missing, now);
         if missing != was {
             self.write(state, began, missing);

@@ -69,7 +69,7 @@ struct Ask {
 }
 
 impl Ask {
-    #[inline(always)]
+    #[inline]
     fn of(permits: u64, units: &Units, full: u64, bucket_span: u64) -> Self {
         let asked = permits * units.interval();
         let (seconds, rest) = units.seconds_in(asked);
@@ -199,7 +199,7 @@ impl TokenBucket {
     }
 
     /// Admits what is asked for, with the units that are then owed, or denies it.
-    #[inline(always)]
+    #[inline]
     fn decide(&self, debt: u64, ask: Ask) -> Result<(u64, Decision), Decision> {
         if debt > ask.highest {
             let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
@@ -211,7 +211,7 @@ impl TokenBucket {
     }
 
     /// What a cost within the capacity asks for.
-    #[inline(always)]
+    #[inline]
     fn ask(&self, cost: Cost) -> Ask {
         Ask::of(cost.permits(), &self.units, self.full, self.bucket_span)
     }
@@ -285,7 +285,7 @@ impl TokenBucket {
 
     /// How far the TAT of a word is behind its expiry, in units: less than a second, or
     /// [`MAX_BEHIND_SECONDS`] where words are sticky. More where another rate has written the word.
-    #[inline(always)]
+    #[inline]
     fn behind(&self, value: u64, expires_seconds: u64) -> u64 {
         let value_then =
             expires_seconds.wrapping_mul(self.per_second << GENERATION_BITS) | self.history.generation;
@@ -312,12 +312,12 @@ impl TokenBucket {
         WordStep { word: self.word(owed, reset_ns, now), decision }
     }
 
-    #[inline(always)]
+    #[inline]
     fn remaining(&self, debt: u64) -> u64 {
         self.units.permits_in(self.full.saturating_sub(debt))
     }
 
-    #[inline(always)]
+    #[inline]
     fn word(&self, debt: u64, reset_ns: u64, now: Timestamp) -> Word {
         let tat = self.units.of_nanos(now.as_nanos()).wrapping_add(debt);
         self.word_of(tat, now.as_nanos().saturating_add(reset_ns))
@@ -329,7 +329,7 @@ impl TokenBucket {
         self.word_of(tat as u64, full_again_ns)
     }
 
-    #[inline(always)]
+    #[inline]
     fn word_of(&self, tat: u64, full_again_ns: u64) -> Word {
         let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
         Word {

@@ -49,7 +49,7 @@ impl WordAlgorithm {
 
     /// The slow path of [`take`](Self::take), which answers for every word and cost: where both answer,
     /// alike.
-    #[inline(never)]
+    #[inline]
     pub fn take_slow(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         match &self.0 {
             WordKind::TokenBucket(bucket) => bucket.take_slow(word, cost, now),
