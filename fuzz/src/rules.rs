@@ -1,4 +1,4 @@
-//! Any text as a rule file: never a panic, faults with places, and what loads can be used.
+//! Any text as a rule file: never a panic, faults have places, and rules that load can be used.
 
 use tollgate_policy::{Entry, Override, Unit};
 use tollgate_rule_files::parse_text;

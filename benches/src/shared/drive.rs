@@ -49,7 +49,7 @@ impl Node {
     pub(super) fn of(redis: &Redis, quota: &Quota, deadline: Option<Duration>) -> anyhow::Result<Self> {
         let mut config = RedisConfig::parse_url(&redis.url())?;
         if let Some(deadline) = deadline {
-            config.deadline = deadline;
+            config.link.deadline = deadline;
         }
         Ok(Self { store: RedisStore::new(config)?, clock: SystemClock::new(), quota: quota.clone() })
     }

@@ -149,9 +149,9 @@ struct Measured {
 }
 
 fn measured(redis: &Redis, node: &Node, work: impl Fn(&[Node]) -> Run) -> anyhow::Result<Measured> {
-    let (figures, cpu) = (node.store.figures(), redis.process.cpu_seconds()?);
+    let (stats, cpu) = (node.store.stats(), redis.process.cpu_seconds()?);
     let run = work(std::slice::from_ref(node));
-    let calls = (node.store.figures().calls - figures.calls) as f64;
+    let calls = (node.store.stats().conn.calls - stats.conn.calls) as f64;
     let cpu_us = (redis.process.cpu_seconds()? - cpu) * 1e6 / run.calls.len() as f64;
     ensure!(run.count(Said::Failed) == 0, "{} calls failed", run.count(Said::Failed));
     ensure!(run.count(Said::Denied) == 0, "{} were denied", run.count(Said::Denied));

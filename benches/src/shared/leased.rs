@@ -99,7 +99,7 @@ fn once(case: &Case, sharing: Sharing, settings: &Settings) -> anyhow::Result<(R
     let nodes: Vec<Node> = (0..case.nodes)
         .map(|_| Node::of(&redis, &quota, Some(Duration::from_secs(1))))
         .collect::<Result<_, _>>()?;
-    let sent = || nodes.iter().map(|node| node.store.figures().calls).sum::<u64>();
+    let sent = || nodes.iter().map(|node| node.store.stats().conn.calls).sum::<u64>();
     // Connections and scripts are there when the clock starts.
     let exact = quota.clone().shared(Sharing::Exact);
     for node in &nodes {

@@ -13,7 +13,8 @@ const UNITS: [(&str, u64); 8] = [
     ("w", 604_800_000_000_000),
 ];
 
-/// Reads whole numbers with a unit each, and adds them up. `None` for any other text and for durations above 2^64 ns.
+/// Reads whole numbers with a unit each, and adds them up. `None` for any other text and for durations above
+/// 2^64 ns.
 ///
 /// # Example
 /// ```

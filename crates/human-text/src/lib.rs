@@ -1,6 +1,8 @@
-//! Text that people write and read: durations such as `1h30m`, suggestions for misspelt names, shortened quotes.
+//! Text that people write and read: durations such as `1h30m`, suggestions for misspelt names, shortened
+//! quotes.
 //!
-//! For rule files, settings, queries and error messages alike. Not here: any format, or which names are known.
+//! For rule files, settings, queries and error messages alike. Not here: any format, or which names are
+//! known.
 
 mod duration;
 mod names;

@@ -1,4 +1,5 @@
-//! Names out of a list: the one that a misspelt word was probably meant to be, and the list as a sentence has it.
+//! Names out of a list: the one that a misspelt word was probably meant to be, and the list as a sentence has
+//! it.
 
 /// `did you mean NAME?` for the nearest of `names`, if one is near.
 ///

@@ -1,7 +1,7 @@
 //! Rules that change while requests are decided: takes what a source supplies, and puts it in force.
 //!
-//! Rules that cannot be used change nothing: the previous ones stay in force, and [`FollowState`], the log and the metrics
-//! show the error. Not here: where rules come from (`policy`'s `RuleSource`, `rule-files`).
+//! Rules that cannot be used change nothing: the previous ones stay in force, and [`FollowState`], the log
+//! and the metrics show the error. Not here: where rules come from (`policy`'s `RuleSource`, `rule-files`).
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,7 +40,8 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Puts every update of `source` in force in `limiter`, on a thread that ends with the source. Counts are kept.
+/// Puts every update of `source` in force in `limiter`, on a thread that ends with the source. Counts are
+/// kept.
 ///
 /// # Errors
 /// The thread could not be started.
@@ -69,7 +70,7 @@ pub fn follow<S: Store>(
     limiter: Arc<Limiter<S>>,
     clock: Arc<dyn Clock>,
 ) -> std::io::Result<Follower> {
-    limiter.metrics.note_begin(clock.now());
+    limiter.metrics().note_begin(clock.now());
     let version = limiter.rules().policy().version().to_owned();
     let state = FollowState { version, ..FollowState::default() };
     let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
@@ -101,7 +102,7 @@ fn apply<E: std::error::Error, S: Store>(
         Err(error) => {
             tracing::error!("rule reload failed; keeping the previous rules:\n{error}");
             let error: Arc<str> = error.to_string().into();
-            limiter.refuse_because(Arc::clone(&error), now);
+            limiter.reject_because(&error, now);
             Some(error)
         }
     };

@@ -1,5 +1,5 @@
-//! Rules that change under a limiter that decides: from files, and from a source that the test supplies. Deadlines are
-//! bounds for a failure, not waits.
+//! Rules that change under a limiter that decides: from files, and from a source that the test supplies.
+//! Deadlines are bounds for a failure, not waits.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
@@ -141,7 +141,8 @@ fn an_editor_that_writes_aside_and_renames_is_seen() {
     }
 }
 
-/// As the kubelet mounts a ConfigMap: `rules.yaml` → `..data/rules.yaml`, `..data` → `..version`, swapped by a rename.
+/// As the kubelet mounts a ConfigMap: `rules.yaml` → `..data/rules.yaml`, `..data` → `..version`, swapped by
+/// a rename.
 #[cfg(unix)]
 #[test]
 fn a_config_map_that_is_swapped_by_its_link_is_seen_each_time() {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tollgate_clock::SystemClock;
 use tollgate_core::Clock as _;
+use tollgate_tls::TlsClientFiles;
 
 use crate::codec::Broken;
 use crate::lane::Lane;
@@ -71,23 +71,12 @@ impl Dialler {
 
 fn tls(plan: &Plan) -> Result<(TlsConnector, ServerName<'static>), RunError> {
     let fault = |what: String| RunError::Tls { what };
-    let file = plan.ca.as_ref().ok_or_else(|| {
-        fault("give the certificate that vouches for the server with --ca FILE (PEM)".to_owned())
-    })?;
-    let in_file = |what: String| fault(format!("{}: {what}", file.display()));
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| in_file(error.to_string()))? {
-        let certificate = certificate.map_err(|error| in_file(error.to_string()))?;
-        roots.add(certificate).map_err(|error| in_file(error.to_string()))?;
+    if plan.ca.is_none() {
+        let what = "give the certificate that vouches for the server with --ca FILE (PEM)";
+        return Err(fault(what.to_owned()));
     }
-    if roots.is_empty() {
-        return Err(in_file("no certificate in it".to_owned()));
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| fault(error.to_string()))?;
-    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    let files = TlsClientFiles { ca_file: plan.ca.clone(), ..TlsClientFiles::default() };
+    let mut config = files.config().map_err(|error| fault(error.to_string()))?;
     config.alpn_protocols = match plan.target.protocol {
         Protocol::Grpc => vec![b"h2".to_vec()],
         Protocol::Http => vec![b"http/1.1".to_vec()],

@@ -6,14 +6,16 @@
 mod expiry;
 mod files;
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use tokio_rustls::TlsAcceptor;
+use tollgate_tls::Digest;
+
+pub use tollgate_tls::TlsError;
 
 use files::Contents;
 
@@ -28,21 +30,12 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
-/// What is wrong with a file: where, what, and what to do instead. Holds nothing of a key.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {what}", .file.display())]
-pub struct TlsError {
-    file: PathBuf,
-    what: String,
-}
-
 /// A certificate in use, and the files that it came from. One for each protocol, shared by all its listeners.
 pub struct Tls {
     files: TlsFiles,
     alpn: Vec<Vec<u8>>,
     active: ArcSwap<Active>,
     seen: Mutex<Seen>,
-    hasher: RandomState,
 }
 
 struct Active {
@@ -50,12 +43,12 @@ struct Active {
     not_after: Option<i64>,
 }
 
-/// What the files held, as hashes: no second copy of a key.
+/// What the files held.
 struct Seen {
     /// When the certificate in use was read.
-    active: u64,
+    active: [Option<Digest>; 3],
     /// When the files were last read.
-    last: u64,
+    last: [Option<Digest>; 3],
 }
 
 impl Tls {
@@ -66,14 +59,13 @@ impl Tls {
     pub fn load(files: TlsFiles, alpn: &[&str]) -> Result<Self, TlsError> {
         let alpn: Vec<_> = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         let contents = Contents::read(&files);
-        let hasher = RandomState::new();
-        let found = hasher.hash_one(contents.identity());
+        let found = contents.digests();
         let active = ArcSwap::from_pointee(contents.active(&files, &alpn)?);
         // The first draw of a process takes tens of milliseconds; better now than in somebody's handshake. Should it fail,
         // so do handshakes, and they say so.
         let _ = aws_lc_rs::default_provider().secure_random.fill(&mut [0; 32]);
         let seen = Mutex::new(Seen { active: found, last: found });
-        Ok(Self { files, alpn, active, seen, hasher })
+        Ok(Self { files, alpn, active, seen })
     }
 
     /// Reads the files again; true when new connections get another certificate (or are held to another client CA) from
@@ -87,7 +79,7 @@ impl Tls {
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = Contents::read(&self.files);
-        let found = self.hasher.hash_one(contents.identity());
+        let found = contents.digests();
         if found == std::mem::replace(&mut seen.last, found) || found == seen.active {
             return Ok(false);
         }
@@ -113,11 +105,5 @@ impl std::fmt::Debug for Tls {
     /// Names the files; what was read from them is for nobody's log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
-    }
-}
-
-impl TlsError {
-    fn new(file: &Path, what: impl ToString) -> Self {
-        Self { file: file.to_owned(), what: what.to_string() }
     }
 }

@@ -1,8 +1,8 @@
 //! What finding a rule and writing its counter key cost; what varies is the number of rules in the domain.
 //!
-//! `cargo bench -p tollgate-policy`. For a figure that noise does not move, count instructions:
-//! `valgrind --tool=callgrind target/release/deps/matcher-* --profile RULES FINDS` for two numbers of finds of the mixed
-//! requests; the difference is theirs alone.
+//! `cargo bench -p tollgate-policy`. For a figure that noise does not move, count instructions: `valgrind
+//! --tool=callgrind target/release/deps/matcher-* --profile RULES FINDS` for two numbers of finds of the
+//! mixed requests; the difference is theirs alone.
 
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout, reason = "a bench")]
 
@@ -58,8 +58,8 @@ fn matcher(c: &mut Criterion) {
     for rules in [10, 1_000, 10_000] {
         let policy = policy(rules);
         let domain = &policy.domains()[0];
-        // The same few rules, whatever the number of other rules; and rules all over the domain, whose memory is cold.
-        // Both find the rules of 1,000 different requests.
+        // The same few rules, whatever the number of other rules; and rules all over the domain, whose memory
+        // is cold. Both find the rules of 1,000 different requests.
         for (name, owned) in [("few", requests(8)), ("all", requests(rules))] {
             let requests = borrowed(&owned);
             let mut next = 0;

@@ -1,4 +1,5 @@
-//! From specs to a policy: every error found, domains of one name merged, rules numbered, the matcher's tree made.
+//! From specs to a policy: every error found, domains of one name merged, rules numbered, the matcher's tree
+//! made.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -41,14 +42,12 @@ const LONGEST_PATH: usize = 240;
 ///
 /// ```
 /// # use tollgate_policy::*;
-/// let twice = DescriptorSpec::new("user").rule(RuleSpec::all_of([Limit::per(5, Unit::Minute)?]));
+/// let twice = DescriptorSpec::new("user").rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
 /// let shop = DomainSpec::new("shop").descriptor(twice.clone()).descriptor(twice.ipv6_prefix(129));
-/// let errors = PolicyBuilder::new().domain(shop).build().expect_err("four errors");
+/// let errors = PolicyBuilder::new().domain(shop).build().expect_err("two errors");
 /// let want = "\
-/// shop: descriptors[0].limits[0].name: is missing; the counter is kept under this name, so write one, such as name: short
 /// shop: descriptors[1].ipv6_prefix: 129 is out of range; write a whole number from 1 to 128
-/// shop: descriptors[1].limits[0].name: is missing; the counter is kept under this name, so write one, such as name: short
-/// shop: descriptors[1]: user occurs twice on this level; merge the two, or write several limits under limits";
+/// shop: descriptors[1]: user occurs twice on this level; merge them, or list several limits under limits";
 /// assert_eq!(errors.to_string(), want);
 /// # Ok::<(), LimitError>(())
 /// ```
@@ -66,7 +65,8 @@ impl PolicyBuilder {
         Self::default()
     }
 
-    /// Whether specs of one domain add up instead of being an error. The last charge and the last response apply.
+    /// Whether specs of one domain add up instead of being an error. The last charge and the last response
+    /// apply.
     #[must_use]
     pub const fn merge_domains(mut self, merge: bool) -> Self {
         self.merge_domains = merge;

@@ -9,7 +9,8 @@ use tollgate_core::{Algorithm, LeakyForm, Quota, Refill};
 /// # use tollgate_policy::*;
 /// let nothing = Countable::by(|_| Err("this store counts nothing"));
 /// let user = DescriptorSpec::new("user").rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
-/// let built = PolicyBuilder::new().countable(nothing).domain(DomainSpec::new("shop").descriptor(user)).build();
+/// let shop = DomainSpec::new("shop").descriptor(user);
+/// let built = PolicyBuilder::new().countable(nothing).domain(shop).build();
 /// let want = "shop: descriptors[0].rate_limit: fixed_window: this store counts nothing";
 /// assert_eq!(built.expect_err("an error").to_string(), want);
 /// # Ok::<(), LimitError>(())
@@ -50,8 +51,8 @@ impl PartialEq for Countable {
 
 impl Eq for Countable {}
 
-/// Whether a shared store can lease permits of `quota` ahead of time. (Quotas whose numbers are too small or too large for
-/// leases to pay off are leasable too; the store counts them centrally.)
+/// Whether a shared store can lease permits of `quota` ahead of time. (Quotas whose numbers are too small or
+/// too large for leases to pay off are leasable too; the store counts them centrally.)
 pub(crate) fn is_leasable(quota: &Quota) -> bool {
     match *quota.algorithm() {
         Algorithm::TokenBucket { burst, initial, overdraft: 0, refill: Refill::Continuous } => {

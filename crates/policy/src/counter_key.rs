@@ -6,17 +6,18 @@
 //!       | key "~" wildcard    with share_threshold: the pattern of the rule, whose matches share a counter
 //!       | key "*" wildcard    the same for a pattern that begins in the key
 //!       | key "^" regex       the same for a regular expression
-//!       | key "@" network     the same for a network; also an address, or the network that ipv6_prefix groups it by
+//!       | key "@" network     the same for a network; also an address, or its network by ipv6_prefix
 //! tail  = kind [ "#" name ]   what is counted, and the name of one of several `limits`
 //! kind  = unit | period | algorithm [ ":" … ]
 //! ```
 //!
-//! `|`, `%`, braces and control characters are written as `%` and two hexadecimal digits everywhere; the five marks above
-//! also in a level's key. So a key can be read back into its parts, and different parts never make the same key.
+//! `|`, `%`, braces and control characters are written as `%` and two hexadecimal digits everywhere; the five
+//! marks above also in a level's key. So a key can be read back into its parts, and different parts never
+//! make the same key.
 //!
-//! A key contains only what must separate two counters: the algorithm, because the states of one mean nothing to another,
-//! and for windows the unit or period. It does not contain the limit, the burst or the rule's place in the file, so
-//! changing a number or moving a rule keeps its counts.
+//! A key contains only what must separate two counters: the algorithm, because the states of one mean nothing
+//! to another, and for windows the unit or period. It does not contain the limit, the burst or the rule's
+//! place in the file, so changing a number or moving a rule keeps its counts.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -30,22 +31,24 @@ use crate::rule::{Counted, Level, Rule};
 impl Rule {
     /// Appends the key of the counter of `limits[limit]` for a request's `entries` in `domain`.
     ///
-    /// `entries` are those that [`Domain::find`](crate::Domain::find) found this rule by. Appends nothing if there is no
-    /// such limit.
+    /// `entries` are those that [`Domain::find`](crate::Domain::find) found this rule by. Appends nothing if
+    /// there is no such limit.
     ///
     /// # What is counted together
     /// Equal keys mean one counter. Two requests have equal keys only if all of these are equal:
     ///
     /// - the domain, and the number, the keys and the order of the entries;
-    /// - each value, in full: a rule without a value, or with a pattern, counts each value of the request separately.
-    ///   Three settings change that. With `share_threshold` all values that match the rule's pattern share a counter. With
-    ///   `value_cidr` an address is counted in one spelling. With `ipv6_prefix` only that number of its bits counts;
-    /// - what is counted: for windows the unit or period (with cells, time zone or first hit, if the rule has them), for
-    ///   buckets and totals the algorithm alone; and the name, for one of several `limits`.
+    /// - each value, in full: a rule without a value, or with a pattern, counts each value of the request
+    ///   separately. Three settings change that. With `share_threshold` all values that match the rule's
+    ///   pattern share a counter. With `value_cidr` an address is counted in one spelling. With `ipv6_prefix`
+    ///   only that number of its bits counts;
+    /// - what is counted: for windows the unit or period (with cells, time zone or first hit, if the rule has
+    ///   them), for buckets and totals the algorithm alone; and the name, for one of several `limits`.
     ///
-    /// The limit, the burst, the rule's name and its place are not part of the key, so changing them keeps the counts.
-    /// An exact rule that is split off from a general one continues with the counts of the general one. Keys are
-    /// readable text without control characters, and no value can be chosen that makes its key another's.
+    /// The limit, the burst, the rule's name and its place are not part of the key, so changing them keeps
+    /// the counts. An exact rule that is split off from a general one continues with the counts of the
+    /// general one. Keys are readable text without control characters, and no value can be chosen that makes
+    /// its key another's.
     ///
     /// # Example
     /// ```
@@ -72,10 +75,11 @@ impl Rule {
 }
 
 impl Override {
-    /// Appends the key of this override's counter. `rule` is the configured rule of these entries, if there is one.
+    /// Appends the key of this override's counter. `rule` is the configured rule of these entries, if there
+    /// is one.
     ///
-    /// The key is that of a configured fixed window of the same unit, so that both share a counter. The rule's
-    /// `share_threshold` is ignored; its grouping of addresses applies.
+    /// The key is that of a configured fixed window of the same unit, so that both share a counter. The
+    /// rule's `share_threshold` is ignored; its grouping of addresses applies.
     pub fn write_key(&self, rule: Option<&Rule>, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         escape(key, domain, false);
         for (i, entry) in entries.iter().enumerate() {

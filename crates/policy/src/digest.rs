@@ -1,9 +1,10 @@
-//! SHA-256 of rules: the version of a set of rules, and the identity of a rule. The same rules have the same digest in
-//! every process, on every machine and in every release, so digests may be stored and compared.
+//! SHA-256 of rules: the version of a set of rules, and the identity of a rule. The same rules have the same
+//! digest in every process, on every machine and in every release, so digests may be stored and compared.
 //!
-//! Every item is written so that different rules never make the same bytes: texts and lists after their length, choices
-//! as a name or a number. Structs are taken apart field by field, so that a new field does not compile until it is here.
-//! A change of what is written here changes every stored digest: raise `FORMAT` with it.
+//! Every item is written so that different rules never make the same bytes: texts and lists after their
+//! length, choices as a name or a number. Structs are taken apart field by field, so that a new field does
+//! not compile until it is here. A change of what is written here changes every stored digest: raise `FORMAT`
+//! with it.
 
 use sha2::{Digest as _, Sha256};
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill};

@@ -1,7 +1,8 @@
-//! A domain: its rules, and which of them a descriptor falls under.
+//! A domain: its rules, and the matcher that finds the rule of a descriptor.
 //!
-//! Cost of finding: one or two hash lookups a level, whatever the number of rules, plus one step for each pattern of that
-//! key. Nothing is allocated, but by a regular expression's first use. Not here: how the tree is made (`build`).
+//! Cost of a match: one or two hash lookups per level, whatever the number of rules, plus one step for each
+//! pattern of that key. Nothing is allocated, except by the first use of a regular expression. Not here: how the
+//! tree is made (`builder`).
 
 use std::net::IpAddr;
 
@@ -22,33 +23,35 @@ pub struct Entry<'a> {
     pub value: &'a str,
 }
 
-/// What becomes of a request's other charges when one limit denies.
+/// Whether the other limits of a request are charged if one denies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Charge {
-    /// Every matched limit is charged on its own.
+    /// Every limit is charged separately.
     #[default]
     Each,
-    /// All or nothing: if one denies, none is charged.
+    /// All or nothing: if one limit denies, no limit is charged.
     Together,
 }
 
 /// The rules of one domain.
 ///
 /// # How a descriptor finds its rule
-/// The entries of a request's descriptor are walked in their order, each one level down the tree of the file. On a level
-/// the first of these that there is takes the entry:
+/// Each entry of a request's descriptor, in order, selects a node one level down the tree. The first of these
+/// that exists on the level is selected:
 ///
-/// 1. the same key and the same value;
-/// 2. the same key and the narrowest `value_cidr` that the value lies in; an IPv4 address written as IPv6 is IPv4;
-/// 3. the first in file order of the `*` patterns and the `value_regex`es that match, the latter the whole value; a `*` in
-///    a key makes a pattern for `key_value` together;
-/// 4. the same key without a value. An empty value of a request comes here too, unless a pattern takes it.
+/// 1. the node with the same key and the same value;
+/// 2. the node with the same key and the narrowest network that contains the value. An IPv4 address written as
+///    IPv6 is IPv4;
+/// 3. the first node, in the order of the rules, whose `*` pattern matches the value, or whose regular expression
+///    matches the whole value. A `*` in a key makes a pattern for `key_value`;
+/// 4. the node with the same key and no value. It also matches an empty value, unless a pattern does.
 ///
-/// Where nothing takes an entry, nothing limits the descriptor. There is no way back: a value that has a node of its own
-/// never falls to the node without a value, even when its own node lacks what comes next. A rule counts only where the
-/// last entry ends; what lies deeper in the file or in the request finds nothing.
+/// If no node matches an entry, the descriptor is not limited. Matching never backtracks: once a node with a
+/// value is selected, the node without a value is not considered, even if nothing below the selected node
+/// matches the next entry. A rule applies only if it matches the whole descriptor.
 ///
-/// Cost: one or two hash lookups a level, whatever the number of rules, plus one step for each pattern of that key.
+/// Cost: one or two hash lookups per level, whatever the number of rules, plus one step for each pattern of
+/// that key.
 #[derive(Clone, Debug)]
 pub struct Domain {
     pub(crate) index: usize,
@@ -59,10 +62,10 @@ pub struct Domain {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// Where an entry leads.
+/// What a matched entry leads to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
-    /// Index in [`Domain::nodes`] of what follows; [`Next::NONE`] for a leaf.
+    /// Index in [`Domain::nodes`] of the next level; [`Next::NONE`] for a leaf.
     pub(crate) node: u32,
     /// Index in [`Domain::rules`], or [`Next::NONE`].
     pub(crate) rule: u32,
@@ -78,23 +81,23 @@ impl Default for Next {
     }
 }
 
-/// One level: what may come next.
+/// One level: what can match the next entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) keys: NameTable<Values>,
-    /// Patterns that begin in the key, each with its place among all patterns of the level.
+    /// Patterns that begin in the key, each with its place among all descriptors of the domain.
     pub(crate) joined: Vec<(u32, Wildcard, Next)>,
 }
 
-/// What one key's values lead to. Small, so that a lookup among many keys touches little memory.
+/// What the values of one key lead to. Small, so that a lookup among many keys touches little memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
-    /// Any value, where none of `some` matches.
+    /// Any value that `some` does not match.
     pub(crate) any: Option<Next>,
     pub(crate) some: Option<Box<SomeValues>>,
 }
 
-/// What some of one key's values lead to.
+/// What some values of one key lead to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SomeValues {
     pub(crate) exact: NameTable<Next>,
@@ -126,12 +129,12 @@ impl ValuePattern {
     }
 }
 
-/// How an entry was taken on its level.
+/// How an entry was matched on its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matched {
     /// By its key and its value.
     Exact,
-    /// By a network that its value lies in.
+    /// By a network that contains its value.
     Network,
     /// By a pattern.
     Pattern,
@@ -140,7 +143,7 @@ pub enum Matched {
 }
 
 impl Domain {
-    /// Dense number among the domains of a policy, from 0.
+    /// Index among the domains of a policy, from 0.
     #[must_use]
     pub const fn index(&self) -> usize {
         self.index
@@ -152,25 +155,25 @@ impl Domain {
         &self.name
     }
 
-    /// Whether limits are charged each on its own or together.
+    /// Whether limits are charged separately or together.
     #[must_use]
     pub const fn charge(&self) -> Charge {
         self.charge
     }
 
-    /// How an HTTP surface answers a denied request, where the rule does not say.
+    /// How an HTTP surface answers a denied request if the rule has no response of its own.
     #[must_use]
     pub const fn response(&self) -> Option<&Response> {
         self.response.as_ref()
     }
 
-    /// The rules, in file order.
+    /// The rules, in their order.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The rule that a descriptor falls under, or `None`: then nothing limits it. Allocates nothing.
+    /// The rule that a descriptor matches; `None` if nothing limits it. Allocates nothing.
     ///
     /// # Example
     /// ```
@@ -194,7 +197,7 @@ impl Domain {
         self.rules.get(node.next(last)?.0.rule as usize)
     }
 
-    /// How each entry of a descriptor is taken, up to the first that is not: what `find` does, told step by step.
+    /// How each entry of a descriptor is matched, up to the first that is not: the steps of `find`.
     #[must_use]
     pub fn trace(&self, entries: &[Entry<'_>]) -> Vec<Matched> {
         let mut steps = Vec::new();
@@ -235,7 +238,7 @@ impl Node {
         Some((values?.any?, Matched::Default))
     }
 
-    /// The first in file order of a key's patterns and of those that begin in the key.
+    /// The first, in the order of the rules, of a key's patterns and of those that begin in the key.
     #[inline]
     fn pattern(&self, of_key: &[(u32, ValuePattern, Next)], entry: &Entry<'_>) -> Option<Next> {
         let own = of_key.iter().find(|(_, pattern, _)| pattern.matches(entry.value));
@@ -247,7 +250,7 @@ impl Node {
 }
 
 impl SomeValues {
-    /// Of the networks that `address` lies in, the narrowest.
+    /// The narrowest network that contains `address`.
     fn network(&self, address: IpAddr) -> Option<Next> {
         let tables = self.networks.iter().filter(|table| table.is_ipv4 == address.is_ipv4());
         tables.filter_map(|table| table.nodes.get(&network_of(address, table.prefix))).next().copied()

@@ -20,7 +20,8 @@ pub enum RuleError {
     /// A domain without a name.
     #[error("is empty; write the domain of your requests")]
     EmptyDomain,
-    /// Two sets of descriptors for one domain, without [`PolicyBuilder::merge_domains`](crate::PolicyBuilder).
+    /// Two sets of descriptors for one domain, without
+    /// [`PolicyBuilder::merge_domains`](crate::PolicyBuilder).
     #[error("{} is already the domain of {}; write another, or allow merging with MERGE_DOMAIN_CONFIG=true", clip(name), place_of(first.as_ref()))]
     DuplicateDomain {
         /// The name.
@@ -30,7 +31,7 @@ pub enum RuleError {
     },
     /// Two descriptors of one level that match the same values.
     #[error(
-        "{} occurs twice on this level; merge the two, or write several limits under limits",
+        "{} occurs twice on this level; merge them, or list several limits under limits",
         clip(descriptor)
     )]
     DuplicateDescriptor {
@@ -80,7 +81,7 @@ pub enum RuleError {
         /// The network's own prefix.
         least: u8,
     },
-    /// `ipv6_prefix` on a value that is no address.
+    /// `ipv6_prefix` on a value that is not an address.
     #[error("groups addresses, but this value is not an address; leave value out, or write value_cidr")]
     Ipv6PrefixOfText,
     /// A list of limits without a limit.
@@ -172,7 +173,8 @@ fn template_message(error: &TemplateError) -> String {
     }
 }
 
-/// A [`RuleError`] and where it is: `shop: descriptors[2].limits[1].name: what is wrong; what to write instead`.
+/// A [`RuleError`] and where it is: `shop: descriptors[2].limits[1].name: what is wrong; what to write
+/// instead`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuildError {
@@ -202,7 +204,8 @@ impl std::error::Error for BuildError {
     }
 }
 
-/// Everything that is wrong with a set of rules, in the order of the set; never empty. Displays one error per line.
+/// Everything that is wrong with a set of rules, in the order of the set; never empty. Displays one error per
+/// line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildErrors(Vec<BuildError>);
 

@@ -32,8 +32,8 @@ pub(crate) fn escape(key: &mut Vec<u8>, text: &str, is_level_key: bool) {
     }
 }
 
-/// True if nothing in `text` needs escaping; looks at eight bytes at a time. May return false for `~` and a few other bytes
-/// that need no escaping.
+/// True if nothing in `text` needs escaping; looks at eight bytes at a time. May return false for `~` and a
+/// few other bytes that need no escaping.
 #[inline]
 fn is_plain(text: &[u8], is_level_key: bool) -> bool {
     let Some(last) = text.last_chunk::<8>() else {
@@ -44,7 +44,8 @@ fn is_plain(text: &[u8], is_level_key: bool) -> bool {
     words.iter().fold(specials(last, is_level_key), |sum, word| sum | specials(word, is_level_key)) == 0
 }
 
-/// Not zero if one of eight bytes may be special: below a blank, `%`, `{` and above, and in a level's key the marks.
+/// Not zero if one of eight bytes may be special: below a blank, `%`, `{` and above, and in a level's key the
+/// marks.
 #[inline]
 fn specials(word: &[u8; 8], is_level_key: bool) -> u64 {
     const fn all(byte: u8) -> u64 {

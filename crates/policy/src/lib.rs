@@ -1,9 +1,9 @@
 //! Rules as data: what limits exist, which of them applies to a request, and how its counter is called.
 //!
-//! [`PolicyBuilder`] makes a [`Policy`] from [`DomainSpec`]s and checks everything, so that no decision can fail.
-//! [`Domain::find`] picks the rule of a descriptor, and [`Rule::write_key`] writes the key of its counter. [`RuleSource`]
-//! supplies policies while a process runs.
-//! Not here: rule files (`rule-files`), counting (`core`), where counters are kept (`store`). No I/O.
+//! [`PolicyBuilder`] makes a [`Policy`] from [`DomainSpec`]s and checks everything, so that no decision can
+//! fail. [`Domain::find`] picks the rule of a descriptor, and [`Rule::write_key`] writes the key of its
+//! counter. [`RuleSource`] supplies policies while a process runs. Not here: rule files (`rule-files`),
+//! counting (`core`), where counters are kept (`store`). No I/O.
 
 mod builder;
 mod countable;

@@ -47,8 +47,8 @@ pub enum LimitError {
 impl Limit {
     /// `requests_per_unit` hits per `period`, counted by `algorithm`. 0 admits nothing.
     ///
-    /// `period` is a [`Unit`], or a [`Period`] for any other length and for the calendar of a time zone. It is ignored for
-    /// [`Algorithm::Total`], which never refills.
+    /// `period` is a [`Unit`], or a [`Period`] for any other length and for the calendar of a time zone. It
+    /// is ignored for [`Algorithm::Total`], which never refills.
     ///
     /// # Errors
     /// [`LimitError`] names the number that is out of range.
@@ -61,8 +61,9 @@ impl Limit {
     /// let period = Period::Span(Duration::from_secs(10));
     /// let limit = Limit::new(5, period.clone(), Algorithm::SlidingWindowCounter)?;
     /// assert_eq!(limit.to_string(), "5 per 10s, sliding_window_counter");
-    /// let uneven = Limit::new(5, period, Algorithm::SlidingWindow { cells: 7 }).expect_err("10 s in 7 cells");
-    /// assert!(matches!(uneven, LimitError::Quota(QuotaError::UnevenCells { cells: 7, .. })));
+    /// let uneven = Limit::new(5, period, Algorithm::SlidingWindow { cells: 7 });
+    /// let error = uneven.expect_err("10 s do not divide into 7");
+    /// assert!(matches!(error, LimitError::Quota(QuotaError::UnevenCells { cells: 7, .. })));
     /// # Ok::<(), LimitError>(())
     /// ```
     pub fn new(
@@ -91,14 +92,16 @@ impl Limit {
         Self::new(requests_per_unit, unit, Algorithm::FixedWindow { align: Default::default() })
     }
 
-    /// The same limit under a name. Each of several limits of one rule needs one: its counter is kept under it.
+    /// The same limit under a name. Each of several limits of one rule needs one: its counter is kept under
+    /// it.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What the keys of its counters end in, after the last `|`: how it counts, and its name if it is one of several.
+    /// What the keys of its counters end in, after the last `|`: how it counts, and its name if it is one of
+    /// several.
     #[must_use]
     pub fn key_tail(&self) -> &str {
         &self.key_tail
@@ -211,10 +214,11 @@ impl Length {
     }
 }
 
-/// A limit that came with the request instead of from the rules: `requests_per_unit` hits per calendar window of `unit`.
+/// A limit that came with the request instead of from the rules: `requests_per_unit` hits per calendar window
+/// of `unit`.
 ///
-/// Its counter key is that of a configured fixed window of the same unit for the same entries, so that the two share a
-/// count.
+/// Its counter key is that of a configured fixed window of the same unit for the same entries, so that the
+/// two share a count.
 #[derive(Clone, Debug)]
 pub struct Override {
     /// The limit.

@@ -1,13 +1,13 @@
-//! A map from texts to small things, kept close together.
+//! A map from names to small values, kept close together in memory.
 //!
-//! All texts stand in one piece of memory and the table holds only where each begins, so that a lookup among many touches few cache
-//! lines and pages. Texts come from rule files alone; nothing a client sends is ever put in. Not here: removing.
+//! All names are in one piece of memory, and the table contains only where each begins, so a lookup among many
+//! names touches few cache lines and pages. Names come from rules only, never from clients. Not here: removing.
 
 use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Texts and what they stand for.
+/// Names and their values.
 #[derive(Clone, Debug)]
 pub(crate) struct NameTable<T> {
     text: String,
@@ -47,7 +47,7 @@ impl<T> NameTable<T> {
         Some(&slot.item)
     }
 
-    /// What `name` stands for; a new one where there is none yet. `None` when there is no room for more text.
+    /// The value of `name`; a default one if the name is new. `None` if there is no room for more text.
     pub(crate) fn entry(&mut self, name: &str) -> Option<&mut T>
     where
         T: Default,

@@ -79,7 +79,8 @@ pub(crate) fn parse_network(text: &str) -> Result<IpNet, RuleError> {
     }
 }
 
-/// The value as an address. An IPv4 address mapped into IPv6 is IPv4, so that its spelling does not evade a limit.
+/// The value as an address. An IPv4 address mapped into IPv6 is IPv4, so that its spelling does not evade a
+/// limit.
 pub(crate) fn address(value: &str) -> Option<IpAddr> {
     // The longest spelling of an address has 45 characters.
     if value.len() > 45 { None } else { value.parse().ok().map(|address: IpAddr| address.to_canonical()) }

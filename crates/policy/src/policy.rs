@@ -6,7 +6,8 @@ use tollgate_core::Timestamp;
 use crate::domain::Domain;
 use crate::rule::Rule;
 
-/// All rules in force. Made by [`PolicyBuilder`](crate::PolicyBuilder), and checked, so that no decision can fail.
+/// All rules in force. Made by [`PolicyBuilder`](crate::PolicyBuilder), and checked, so that no decision can
+/// fail.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     domains: Vec<Domain>,
@@ -28,9 +29,9 @@ impl Policy {
 
     /// Twelve hexadecimal digits: the first 48 bits of a SHA-256 of the rules.
     ///
-    /// Equal rules have equal versions in every process, on every machine and in every release, whether they were read
-    /// from files or built. Comments, the form of a text and the order of domains make no difference. Empty for
-    /// [`Policy::empty`].
+    /// Equal rules have equal versions in every process, on every machine and in every release, whether they
+    /// were read from files or built. Comments, the form of a text and the order of domains make no
+    /// difference. Empty for [`Policy::empty`].
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -53,11 +54,12 @@ impl Policy {
         self.domains.iter().flat_map(Domain::rules)
     }
 
-    /// This policy as the successor of `old` from `at` on: counters of rules that are in both keep their counts.
+    /// This policy as the successor of `old` from `at` on: counters of rules that are in both keep their
+    /// counts.
     ///
-    /// A rule follows the old one of the same domain and path, or else the one of the same domain and name. Counter keys
-    /// contain neither, so counts survive if the algorithm and the unit stay. This method adds that a token bucket's
-    /// state, written under the old rate, is read in permits under the new one.
+    /// A rule follows the old one of the same domain and path, or else the one of the same domain and name.
+    /// Counter keys contain neither, so counts survive if the algorithm and the unit stay. This method adds
+    /// that a token bucket's state, written under the old rate, is read in permits under the new one.
     #[must_use]
     pub fn migrated_from(mut self, old: &Self, at: Timestamp) -> Self {
         for domain in &mut self.domains {

@@ -152,7 +152,8 @@ impl ResponseSpec {
         }
     }
 
-    /// A body whose placeholders are known, and which is JSON, if it has to be, whatever they are filled in with.
+    /// A body whose placeholders are known, and which is JSON, if it has to be, whatever they are filled in
+    /// with.
     fn checked_body(&self, text: &str) -> Result<Template, RuleError> {
         let body: Template = text.parse().map_err(RuleError::Template)?;
         let content_type = self.content_type.as_deref().filter(|text| is_content_type(text));

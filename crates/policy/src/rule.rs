@@ -12,7 +12,7 @@ use crate::response::Response;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rule {
-    /// Dense number among all rules of a policy, from 0: an index for metrics.
+    /// Index among all rules of a policy, from 0. Metrics use it.
     pub index: usize,
     /// The path for people, such as `api_key → plan=gold`.
     pub path: String,
@@ -51,7 +51,8 @@ pub struct Rule {
 impl Rule {
     /// Identifies the rule within its domain: the first 64 bits of a SHA-256 of its full path.
     ///
-    /// The same path has the same identity in every process, on every machine and in every release, so it may be stored.
+    /// The same path has the same identity in every process, on every machine and in every release, so it may
+    /// be stored.
     #[must_use]
     pub const fn identity(&self) -> u64 {
         self.identity

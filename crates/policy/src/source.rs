@@ -24,11 +24,11 @@ pub trait RuleSource: Send {
     /// Why the source could not supply rules.
     type Error: Error + Send + Sync;
 
-    /// Waits for the next set of rules, or for news of why there is none. `None` once the source has ended.
+    /// Waits for the next set of rules, or for news of why there are no rules. `None` once the source has ended.
     fn next(&mut self) -> Option<RuleUpdate<Self::Error>>;
 }
 
-/// One set of rules from a [`RuleSource`], or why there is none.
+/// One set of rules from a [`RuleSource`], or why there are no rules.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RuleUpdate<E> {

@@ -1,7 +1,7 @@
 //! Rules as data, before they are built: what a rule file, a control plane or a program says, in one form.
 //!
-//! A spec can say what makes no sense; [`PolicyBuilder`](crate::PolicyBuilder) finds every such error. Not here: how
-//! specs become rules (`builder`).
+//! A spec can say what makes no sense; [`PolicyBuilder`](crate::PolicyBuilder) finds every such error. Not
+//! here: how specs become rules (`builder`).
 
 mod check;
 mod value;
@@ -154,7 +154,8 @@ impl DescriptorSpec {
         self
     }
 
-    /// Where the descriptor was written, and its path in that text such as `descriptors[2]`, for error messages.
+    /// Where the descriptor was written, and its path in that text such as `descriptors[2]`, for error
+    /// messages.
     #[must_use]
     pub fn written_at(mut self, place: Place, path: impl Into<String>) -> Self {
         self.written = Some(Written { place, path: path.into() });

@@ -4,12 +4,12 @@ use crate::domain::Entry;
 use crate::rule::{Counted, Level, Rule};
 
 impl Rule {
-    /// Appends the statistics path of this rule for a request's `entries`, without the domain: the rule's `key` or
-    /// `key_value` of each level, joined by dots.
+    /// Appends the statistics path of this rule for a request's `entries`, without the domain: the rule's
+    /// `key` or `key_value` of each level, joined by dots.
     ///
-    /// A level shows the value of the request if it has `value_to_metric`, or the rule `detailed_metric`; never if it has
-    /// `share_threshold`. `:`, `|` and the dots of IPv4 addresses become `_`. The number of values of requests is
-    /// unbounded, so series made of them need a cap.
+    /// A level shows the value of the request if it has `value_to_metric`, or the rule `detailed_metric`;
+    /// never if it has `share_threshold`. `:`, `|` and the dots of IPv4 addresses become `_`. The number of
+    /// values of requests is unbounded, so series made of them need a cap.
     pub fn write_stat(&self, entries: &[Entry<'_>], stat: &mut String) {
         for (i, level) in self.levels.iter().enumerate() {
             if i > 0 {

@@ -1,4 +1,5 @@
-//! The version of a set of rules and the identity of a rule: equal for equal rules, in every process and release.
+//! The version of a set of rules and the identity of a rule: equal for equal rules, in every process and
+//! release.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 

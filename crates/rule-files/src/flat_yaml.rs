@@ -1,5 +1,5 @@
-//! YAML of the simplest kind: names with one value or a list of values each. Settings files are read with it, so that
-//! their faults have places like those of rule files. Not here: which names are known.
+//! YAML of the simplest kind: names with one value or a list of values each. Settings files are read with it,
+//! so that their faults have places like those of rule files. Not here: which names are known.
 
 use std::path::Path;
 use std::sync::Arc;

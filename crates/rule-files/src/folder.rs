@@ -1,8 +1,9 @@
 //! Rule files on disk: which files are read, and how much of them.
 //!
-//! A folder is read with everything below it, in name order. Names that begin with a dot are ignored: editors' swap files,
-//! and the `..data` folders of Kubernetes' ConfigMap mounts, whose files are linked beside them. Links are followed, and a
-//! folder that several links lead to is read once. Not here: watching for changes (`watch`).
+//! A folder is read with everything below it, in name order. Names that begin with a dot are ignored:
+//! editors' swap files, and the `..data` folders of Kubernetes' ConfigMap mounts, whose files are linked
+//! beside them. Links are followed, and a folder that several links lead to is read once. Not here: watching
+//! for changes (`watch`).
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -1,8 +1,9 @@
-//! Rules in files: YAML to rules, every error of every file at once, folders, and changes while a process runs.
+//! Rules in files: YAML to rules, every error of every file at once, folders, and changes while a process
+//! runs.
 //!
-//! [`parse`] reads texts and [`load`] reads paths; both make a [`RuleSet`]. [`FileSource`] watches paths and supplies each
-//! change as a [`RuleSource`](tollgate_policy::RuleSource).
-//! Not here: what rules mean (`policy`), putting them in force (`limiter`).
+//! [`parse`] reads texts and [`load`] reads paths; both make a [`RuleSet`]. [`FileSource`] watches paths and
+//! supplies each change as a [`RuleSource`](tollgate_policy::RuleSource). Not here: what rules mean
+//! (`policy`), putting them in force (`limiter`).
 
 mod error;
 mod fault;

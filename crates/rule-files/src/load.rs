@@ -26,7 +26,8 @@ pub struct Options {
 pub struct RuleSet {
     /// The rules.
     pub policy: Policy,
-    /// Digest of the names and texts of the files: unlike the version of the rules, it changes with every character.
+    /// Digest of the names and texts of the files: unlike the version of the rules, it changes with every
+    /// character.
     pub revision: String,
     /// What has no effect, or not the one it seems to have.
     pub warnings: Vec<Fault>,
@@ -35,7 +36,8 @@ pub struct RuleSet {
 /// Reads the texts of rule files, and reports every error of each.
 ///
 /// # Errors
-/// [`Faults`]: everything that is wrong, in the order of `files` and of their lines. No part of a faulty set is used.
+/// [`Faults`]: everything that is wrong, in the order of `files` and of their lines. No part of a faulty set
+/// is used.
 ///
 /// # Example
 /// ```
@@ -101,8 +103,8 @@ pub fn parse_text(name: &str, text: impl Into<String>) -> Result<Policy, Faults>
     Ok(parse(&[file], &Options::default())?.policy)
 }
 
-/// Reads files, and folders with everything below them: `*.yaml`, `*.yml` and `*.json`, in name order. Files whose names
-/// begin with a dot are ignored. Paths without a rule file make a policy without rules.
+/// Reads files, and folders with everything below them: `*.yaml`, `*.yml` and `*.json`, in name order. Files
+/// whose names begin with a dot are ignored. Paths without a rule file make a policy without rules.
 ///
 /// # Errors
 /// [`LoadError`]: a path cannot be read, or files are faulty.

@@ -1,7 +1,8 @@
 //! From a YAML tree to the specs of rules: every key checked, every fault collected.
 //!
-//! A reader never stops at a fault: it notes it and continues with the next key, so that one run reports everything.
-//! Not here: what the values of rules may be. The specs check that themselves (`policy`); their errors get a place here.
+//! A reader never stops at a fault: it notes it and continues with the next key, so that one run reports
+//! everything. Not here: what the values of rules may be. The specs check that themselves (`policy`); their
+//! errors get a place here.
 
 mod descriptor;
 mod known_keys;

@@ -5,7 +5,8 @@ use sha2::{Digest as _, Sha256};
 use crate::error::LoadError;
 use crate::folder::RuleFile;
 
-/// Twelve hexadecimal digits that change with the files: with their names, their texts, or the error of reading them.
+/// Twelve hexadecimal digits that change with the files: with their names, their texts, or the error of
+/// reading them.
 pub(crate) fn revision(reading: &Result<Vec<RuleFile>, LoadError>) -> String {
     match reading {
         Ok(files) => revision_of(files),

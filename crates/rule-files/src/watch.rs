@@ -1,10 +1,10 @@
 //! Rule files that change while a process runs: watched, read until they are complete, supplied as updates.
 //!
-//! The source looks at the files when the file system reports a change, when [`WatchHandle::reload_now`] is called
-//! (SIGHUP), and every few seconds, since notifications can get lost. It compares texts: a swapped link, as Kubernetes uses
-//! for ConfigMaps, is a change like any other, and a link that leads to the same text is not one. A file that is still
-//! being written is read again until two readings agree.
-//! Not here: putting rules in force (`limiter`), signals (the server).
+//! The source looks at the files when the file system reports a change, when [`WatchHandle::reload_now`] is
+//! called (SIGHUP), and every few seconds, since notifications can get lost. It compares texts: a swapped
+//! link, as Kubernetes uses for ConfigMaps, is a change like any other, and a link that leads to the same
+//! text is not one. A file that is still being written is read again until two readings agree. Not here:
+//! putting rules in force (`limiter`), signals (the server).
 
 mod notifications;
 mod signals;
@@ -32,8 +32,8 @@ pub struct WatchSettings {
     pub paths: Vec<PathBuf>,
     /// How to read them.
     pub options: Options,
-    /// Revision of the files whose rules are in force already ([`RuleSet::revision`](crate::RuleSet)). They are supplied
-    /// only once they change.
+    /// Revision of the files whose rules are in force already ([`RuleSet::revision`](crate::RuleSet)). They
+    /// are supplied only once they change.
     pub loaded: Option<String>,
     /// How often to look without a notification.
     pub poll: Duration,

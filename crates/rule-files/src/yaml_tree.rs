@@ -1,8 +1,8 @@
 //! YAML text as a tree in which every node knows its place.
 //!
-//! Built from a parser's events, so that the reader of rules can continue after a fault. Aliases share their node, so
-//! nested aliases cost no memory; the nodes that they expand to are counted and capped all the same, since the reader
-//! visits all of them. Not here: what any key means (`read`).
+//! Built from a parser's events, so that the reader of rules can continue after a fault. Aliases share their
+//! node, so nested aliases cost no memory; the nodes that they expand to are counted and capped all the same,
+//! since the reader visits all of them. Not here: what any key means (`read`).
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn a_bomb_of_aliases_is_refused_before_it_goes_off() {
+fn a_bomb_of_aliases_is_rejected_before_it_expands() {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for i in 1..30 {
         let alias = format!("*a{},", i - 1);
@@ -28,7 +28,7 @@ fn a_bomb_of_aliases_is_refused_before_it_goes_off() {
 }
 
 #[test]
-fn a_bomb_of_merge_keys_is_refused_before_it_goes_off() {
+fn a_bomb_of_merge_keys_is_rejected_before_it_expands() {
     let keys: Vec<String> = (0..2_000).map(|i| format!("k{i}: 1")).collect();
     let text = format!("base: &base {{{}}}\nall:\n{}", keys.join(", "), "  - {<<: *base}\n".repeat(2_000));
     assert!(fault(&text).contains("expands to more than 2000000 values"));
@@ -47,12 +47,12 @@ fn nesting_is_bounded_however_it_is_written() {
 }
 
 #[test]
-fn a_file_of_nothing_but_faults_is_answered_with_the_first_thousand() {
+fn a_file_of_nothing_but_faults_reports_the_first_thousand() {
     let keys: Vec<String> = (0..200_000).map(|i| format!("unknown_{i}: 1")).collect();
     let faults = parse_text("f", format!("domain: d\n{}\n", keys.join("\n"))).expect_err("faulty");
     assert_eq!(faults.as_slice().len(), 1_000);
     let last = faults.as_slice().last().map(ToString::to_string);
-    assert_eq!(last.as_deref(), Some("f:1001:1: there is more from here on; see to what is told first"));
+    assert_eq!(last.as_deref(), Some("f:1001:1: more errors follow from here; correct those above first"));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn long_texts_are_shown_short() {
     }
 }
 
-/// What rule files are made of, and what they are broken with.
+/// Pieces of rule files, and pieces that break them.
 const PIECES: &[&str] = &[
     "domain: d\n",
     "domain:",
@@ -152,7 +152,7 @@ fn lines() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(PIECES), 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// A good file with a few places broken.
+/// A valid file that is broken in a few places.
 fn broken_file() -> impl Strategy<Value = String> {
     let files: Vec<&str> = vec![
         include_str!("../../../examples/rules/app.yaml"),
@@ -181,17 +181,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn any_text_is_read_or_refused_with_places(text in any::<String>()) {
+    fn any_text_is_read_or_rejected_with_places(text in any::<String>()) {
         read_any_text(&text);
     }
 
     #[test]
-    fn any_heap_of_pieces_is_read_or_refused_with_places(text in lines()) {
+    fn any_sequence_of_pieces_is_read_or_rejected_with_places(text in lines()) {
         read_any_text(&text);
     }
 
     #[test]
-    fn any_broken_file_is_read_or_refused_with_places(text in broken_file()) {
+    fn any_broken_file_is_read_or_rejected_with_places(text in broken_file()) {
         read_any_text(&text);
     }
 }

@@ -1,5 +1,5 @@
-//! Rule files of envoyproxy/ratelimit: those it takes load, those it refuses are refused, and descriptors find the same
-//! limits.
+//! Rule files of envoyproxy/ratelimit: the same files load, the same files are rejected, and descriptors find the
+//! same limits.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "tests say what they expect")]
 
@@ -25,7 +25,7 @@ fn shared_cases() -> Option<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/rls_cases.json");
     let text = std::fs::read_to_string(path);
     if text.is_err() {
-        println!("skipped: the file of shared cases is not on this machine");
+        println!("SKIPPED the shared cases are not on this machine");
     }
     serde_json::from_str(&text.ok()?).expect("the cases are JSON")
 }
@@ -42,7 +42,7 @@ fn every_config_of_the_shared_cases_loads_without_a_warning() {
 }
 
 #[test]
-fn every_config_that_must_be_refused_is_refused_with_a_place() {
+fn every_config_that_must_be_rejected_is_rejected_with_a_place() {
     let Some(cases) = shared_cases() else { return };
     for case in cases["reject_cases"].as_array().expect("a list") {
         let faults = parse(&files(&case["config"]), &Options::default());

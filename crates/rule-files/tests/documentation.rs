@@ -1,5 +1,5 @@
-//! Every rule file in docs/rules.md, choosing.md, proxies.md and examples/rules loads without a warning, but those marked as faulty; and every
-//! key has its example.
+//! Every rule file in docs/rules.md, choosing.md, proxies.md and examples/rules loads without a warning, except
+//! those marked as faulty; and every key has an example.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
@@ -12,7 +12,7 @@ const RULES: &str = include_str!("../../../docs/rules.md");
 const CHOOSING: &str = include_str!("../../../docs/choosing.md");
 const PROXIES: &str = include_str!("../../../docs/proxies.md");
 
-/// The fenced blocks of a page: what stands behind the fence, the number of the first line, the text.
+/// The fenced blocks of a page: the word after the fence, the number of the first line, the text.
 fn blocks(page: &str) -> Vec<(String, usize, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, usize, String)> = None;

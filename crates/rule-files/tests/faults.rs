@@ -1,5 +1,6 @@
-//! Every fault, word for word: the faults of each file in `tests/faults` are in a file of the same name with the
-//! extension `.faults`. `WRITE_FAULTS=1 cargo test -p tollgate-rule-files --test faults` writes them anew, for review.
+//! Every fault, word for word: the faults of each file in `tests/faults` are in a file of the same name with
+//! the extension `.faults`. `WRITE_FAULTS=1 cargo test -p tollgate-rule-files --test faults` writes them
+//! anew, for review.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
@@ -65,7 +66,7 @@ fn merged_files_of_one_domain_add_up_and_duplicates_in_them_are_faults() {
     assert_eq!((policy.domains().len(), policy.rules().count()), (1, 2));
     let faults = parse(&[file("a.yaml", one), file("b.yaml", one)], &merge).expect_err("a twice");
     let want = "b.yaml:2:15: descriptors[0]: a occurs twice on this level; \
-                merge the two, or write several limits under limits";
+                merge them, or list several limits under limits";
     assert_eq!(faults.to_string(), want);
 }
 

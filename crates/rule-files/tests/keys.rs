@@ -1,4 +1,4 @@
-//! Counter keys: what shares a counter, and that nothing else does.
+//! Counter keys: which requests share a counter, and that no others do.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
@@ -47,7 +47,7 @@ descriptors:
 "#;
 
 #[test]
-fn keys_read_as_people_would_write_them() {
+fn keys_are_readable_text() {
     let policy = policy(RULES);
     for (entries, want) in [
         (vec![entry("user", "ann")], "d|user=ann|minute"),
@@ -72,7 +72,7 @@ fn keys_read_as_people_would_write_them() {
 }
 
 #[test]
-fn the_last_part_of_a_key_separates_what_counts_differently() {
+fn limits_that_count_differently_have_different_last_parts_of_keys() {
     let tails = [
         ("{unit: minute, requests_per_unit: 1}", "minute"),
         ("{unit: MINUTE, requests_per_unit: 99}", "minute"),
@@ -156,7 +156,7 @@ fn an_override_counts_with_the_configured_window_of_its_unit() {
 }
 
 #[test]
-fn statistics_paths_are_those_that_dashboards_know() {
+fn statistics_paths_have_the_form_of_envoyproxy_ratelimit() {
     let policy = policy(
         r#"
 domain: d
@@ -192,7 +192,7 @@ descriptors:
     }
 }
 
-/// Text that likes the characters that mean something in keys.
+/// Text made of characters that have a meaning in keys.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("|"),
@@ -257,7 +257,7 @@ proptest! {
     }
 }
 
-/// Reads a key of plain values back: that this can be done is why no two share one.
+/// Reads a key of plain values back into its parts: so different requests have different keys.
 fn decode(key: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     let text = std::str::from_utf8(key).ok()?;
     let mut parts: Vec<&str> = text.split('|').collect();

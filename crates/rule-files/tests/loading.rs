@@ -1,4 +1,4 @@
-//! Rule files on disk, the version of what they say, and what follows what.
+//! Rule files on disk, the version of their rules, and how one policy follows another.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
@@ -42,7 +42,7 @@ fn a_folder_is_read_in_name_order_and_only_its_rule_files() {
         fs::write(at(name), text).expect("written");
     }
     assert_eq!(names(&load(folder.path()).expect("loads")), ["a", "b", "c", "d"]);
-    // A file that is named outright is read whatever it is called.
+    // A path that is given itself is read whatever its name is.
     fs::write(at("rules.conf"), "domain: e").expect("written");
     assert_eq!(names(&load(&at("rules.conf")).expect("loads")), ["e"]);
     let both = [at("c.json"), at("a.yml")];
@@ -79,7 +79,7 @@ fn a_kubernetes_config_map_is_read_once_before_and_after_a_swap() {
 
 #[cfg(unix)]
 #[test]
-fn links_that_lead_up_are_passed_over_and_rule_files_that_are_gone_are_named() {
+fn links_to_parents_are_ignored_and_missing_rule_files_are_named() {
     use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().expect("a folder");
     symlink("nowhere.txt", folder.path().join("readme")).expect("linked");
@@ -96,7 +96,7 @@ fn links_that_lead_up_are_passed_over_and_rule_files_that_are_gone_are_named() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_that_names_it() {
+fn an_unreadable_path_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = load(&folder.path().join("missing")).expect_err("is not there");
     assert!(matches!(&error, LoadError::Unreadable { path, .. } if path.ends_with("missing")));
@@ -112,22 +112,28 @@ fn what_cannot_be_read_is_an_error_that_names_it() {
 }
 
 #[test]
-fn an_empty_folder_makes_a_policy_without_a_rule() {
+fn an_empty_folder_makes_a_policy_without_rules() {
     let folder = tempfile::tempdir().expect("a folder");
     let policy = load(folder.path()).expect("loads");
     assert!(policy.domains().is_empty() && policy.rules().next().is_none());
 }
 
 #[test]
-fn the_version_changes_with_the_text_and_with_nothing_else() {
+fn the_version_changes_with_the_rules_and_the_revision_with_the_text() {
     let one = rules("domain: a");
-    assert_eq!(one.version(), rules("domain: a").version());
+    assert_eq!(one.version(), rules("# a comment\n{\"domain\": a}").version());
     assert_ne!(one.version(), rules("domain: b").version());
+    let revision = |text: &str| {
+        let file = RuleFile { name: "rules.yaml".into(), text: text.into() };
+        parse(&[file], &Options::default()).expect("loads").revision
+    };
+    assert_eq!(revision("domain: a"), revision("domain: a"));
+    assert_ne!(revision("domain: a"), revision("domain: a # b"));
     assert!(one.version().len() == 12 && one.version().bytes().all(|byte| byte.is_ascii_hexdigit()));
 }
 
 #[test]
-fn domains_and_rules_have_dense_numbers() {
+fn domains_and_rules_are_numbered_without_gaps() {
     let texts = ["a", "b"].map(|name| RuleFile {
         name: name.into(),
         text: format!(
@@ -143,7 +149,7 @@ fn domains_and_rules_have_dense_numbers() {
 }
 
 #[test]
-fn every_key_of_a_rule_arrives() {
+fn every_key_of_a_rule_is_read() {
     let policy = rules(
         r#"
 domain: shop

@@ -9,13 +9,13 @@ fn policy(text: &str) -> Policy {
     parse_text("rules.yaml", text).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
-/// Entries from `key=value key=value`; `+` stands for a space.
+/// Entries from `key=value key=value`.
 fn entries(text: &str) -> Vec<Entry<'_>> {
     let pairs = text.split_ascii_whitespace().map(|pair| pair.split_once('=').expect("key=value"));
     pairs.map(|(key, value)| Entry { key, value }).collect()
 }
 
-/// The number of the rule that is found; 0 for none.
+/// The limit of the rule that is found; 0 if there is no such rule.
 fn found(domain: &Domain, text: &str) -> u32 {
     domain.find(&entries(text)).map_or(0, |rule| rule.limits[0].requests_per_unit)
 }
@@ -28,7 +28,7 @@ fn check(text: &str, rows: &[(&str, u32)]) {
 }
 
 #[test]
-fn a_request_must_end_where_the_rule_stands() {
+fn a_rule_applies_only_if_it_matches_the_whole_descriptor() {
     let text = "
 domain: d
 descriptors:
@@ -48,7 +48,7 @@ descriptors:
         &[
             ("a=y b=1", 7),
             ("a=y", 0),     // not a leaf
-            ("a=x b=1", 0), // its own node hides the node without a value: there is no way back
+            ("a=x b=1", 0), // its own node hides the node without a value: matching never backtracks
             ("p=1", 11),
             ("p=1 q=2", 12),
             ("p=1 q=2 r=3", 0), // deeper than the file
@@ -83,7 +83,7 @@ descriptors:
             ("ip=10.1.3.4", 5),
             ("ip=10.1.x", 2),
             ("ip=10.2.3.4", 3),
-            ("ip=unknown", 3), // the expression stands before un*
+            ("ip=unknown", 3), // the expression comes before un*
             ("ip=192.0.2.1", 1),
             ("ip=", 1),
             ("ip=2001:db8::1", 8),
@@ -98,7 +98,7 @@ descriptors:
 }
 
 #[test]
-fn wildcard_pieces_stand_in_order_and_do_not_overlap() {
+fn wildcard_pieces_match_in_order_and_do_not_overlap() {
     let text = r#"
 domain: d
 descriptors:
@@ -151,7 +151,7 @@ descriptors:
         text,
         &[
             ("wkfoo=1", 1),
-            ("wkfoo=x1", 1), // wk* stands first in the file
+            ("wkfoo=x1", 1), // wk* comes first in the file
             ("wkbar=x", 4),  // exact before any pattern
             ("wk=1", 1),
             ("userid=71", 3),
@@ -165,9 +165,9 @@ descriptors:
 }
 
 #[test]
-fn a_value_never_finds_a_rule_by_running_into_the_key() {
-    // envoyproxy/ratelimit joins key and value with "_", so that foo=bar finds foo_bar there. Here a client that chooses
-    // a value cannot choose another key's rule with it.
+fn a_value_never_finds_the_rule_of_another_key() {
+    // envoyproxy/ratelimit joins key and value with "_", so that foo=bar finds foo_bar there. Here a client
+    // that chooses a value cannot choose another key's rule with it.
     let text = "
 domain: d
 descriptors:
@@ -196,7 +196,7 @@ descriptors:
 }
 
 #[test]
-fn numbers_and_booleans_are_the_text_they_are_written_with() {
+fn numbers_and_booleans_are_the_text_that_they_are_written_as() {
     let text = "
 domain: d
 descriptors:
@@ -232,7 +232,7 @@ descriptors:
 }
 
 #[test]
-fn both_samples_with_a_capital_value_load_unchanged() {
+fn samples_with_a_capital_value_load_unchanged() {
     for (text, request, number, unit) in [
         (include_str!("../../../examples/rules/messaging.yaml"), "message_type=marketing", 5, "day"),
         (include_str!("../../../examples/rules/auth.yaml"), "auth_type=login", 5, "minute"),
@@ -246,7 +246,7 @@ fn both_samples_with_a_capital_value_load_unchanged() {
 }
 
 #[test]
-fn a_trace_tells_how_each_entry_was_taken() {
+fn a_trace_shows_how_each_entry_was_matched() {
     let text = "
 domain: d
 descriptors:
@@ -269,7 +269,7 @@ descriptors:
 }
 
 #[test]
-fn huge_and_many_entries_are_answered_like_any_other() {
+fn huge_and_numerous_entries_are_matched_like_any_other() {
     let policy = policy(
         "
 domain: d

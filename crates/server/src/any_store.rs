@@ -114,7 +114,7 @@ impl AnyStore {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
             Self::Redis(store) => {
                 let findings = store.shared().check().await.into_iter();
-                findings.filter(|it| it.severity == Severity::Refuse).map(|it| it.message).collect()
+                findings.filter(|it| it.severity == Severity::Reject).map(|it| it.message).collect()
             }
         }
     }
@@ -122,15 +122,10 @@ impl AnyStore {
     /// The state of the store for people and programs.
     pub(crate) fn view(&self) -> StoreView {
         let name = self.name().as_str().to_owned();
-        let (state, down) = match self.state() {
-            StoreState::Up => ("up", None),
-            StoreState::Down { since, why } => ("down", Some((since, why))),
-            _ => ("trying", None),
-        };
-        let (since, why) = down.unzip();
+        let state = self.state();
         let slow = if let Self::Redis(store) = self { store.shared().slow() } else { None };
-        let why = why.or(slow);
-        StoreView { name, state, down_for: since.map(|since| since.elapsed()), why }
+        let why = state.why().cloned().or(slow);
+        StoreView { name, state: state.as_str(), down_for: state.down_for(), why }
     }
 }
 

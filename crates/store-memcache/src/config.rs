@@ -1,10 +1,10 @@
 //! What a store of counters in memcached must know: where the servers are and how long to wait.
 //!
-//! Not here: which server keeps a counter (`spread`).
+//! Not here: which server keeps a counter (`rendezvous`).
 
 use std::time::Duration;
 
-use tollgate_store::remote::{Breaker, HostPort};
+use tollgate_store::remote::{BreakerSettings, ConfigError, HostPort};
 
 const PORT: u16 = 11211;
 const FORM: &str = "write memcache://host:11211 or memcache://host1:11211,host2:11211";
@@ -32,12 +32,12 @@ pub struct MemcacheConfig {
     pub deadline: Duration,
     /// Longest time to connect, for one attempt.
     pub connect_timeout: Duration,
-    /// Most calls that wait to be sent, per connection; one more is refused at once.
+    /// Most calls that wait to be sent, per connection; one more fails at once.
     pub max_queued: usize,
     /// Most keys that one round trip is about, per connection.
     pub max_flight: usize,
     /// When to stop asking.
-    pub breaker: Breaker,
+    pub breaker: BreakerSettings,
     /// How much longer than needed an item is kept: as much as the nodes' clocks may step back or differ without a count being lost.
     pub keep: Duration,
 }
@@ -54,7 +54,7 @@ impl MemcacheConfig {
             connect_timeout: Duration::from_millis(500),
             max_queued: 8192,
             max_flight: 1024,
-            breaker: Breaker::default(),
+            breaker: BreakerSettings::default(),
             keep: Duration::from_secs(60),
         }
     }
@@ -84,7 +84,7 @@ impl MemcacheConfig {
 
     /// Looks for settings that cannot work.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        let wrong = |what: String| Err(ConfigError::Setting { what });
+        let wrong = |what: String| Err(ConfigError::setting(what));
         let mut sorted: Vec<_> = self.servers.iter().collect();
         sorted.sort();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -105,10 +105,7 @@ impl MemcacheConfig {
                 self.max_queued == 0 || self.max_flight == 0,
                 "the queue and the flights must hold at least one call",
             ),
-            (
-                self.breaker.failures == 0 || self.breaker.longest_pause.is_zero(),
-                "the breaker must allow at least one failure and a pause",
-            ),
+            (self.breaker.fault().is_some(), self.breaker.fault().unwrap_or_default()),
             (self.keep > second * 86_400, "items may be kept for one more day at most"),
             (
                 self.prefix.len() > 128 || !self.prefix.bytes().all(|byte| byte.is_ascii_graphic()),
@@ -123,26 +120,8 @@ impl MemcacheConfig {
     }
 }
 
-/// Why settings cannot work. Never shows a password.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The URL is none that we know.
-    #[error("store URL: {what}")]
-    Url {
-        /// What is wrong, and what to write instead.
-        what: String,
-    },
-    /// A setting's value.
-    #[error("store: {what}")]
-    Setting {
-        /// What is wrong, and what to write instead.
-        what: String,
-    },
-}
-
 fn wrong<T>(what: String) -> Result<T, ConfigError> {
-    Err(ConfigError::Url { what })
+    Err(ConfigError::url(what))
 }
 
 fn read_host(text: &str) -> Result<HostPort, ConfigError> {

@@ -1,6 +1,6 @@
 //! The few commands of memcached's text protocol that are used here, and what it answers to them.
 //!
-//! Not here: reading and writing bytes (`lane`), and what the answers mean (`work`).
+//! Not here: reading and writing bytes (`connection`), and what the answers mean (`transaction`).
 
 use crate::value::Stored;
 

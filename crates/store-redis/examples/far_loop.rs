@@ -16,7 +16,7 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_store::{Charge, Key, Store, Take};
-use tollgate_store_redis::{Figures, RedisConfig, RedisStore};
+use tollgate_store_redis::{RedisConfig, RedisStats, RedisStore};
 use tollgate_testkit::redis::Distance;
 
 struct Plan {
@@ -32,7 +32,7 @@ struct Plan {
 struct Seen {
     took_us: Vec<u64>,
     degraded: u64,
-    figures: Figures,
+    stats: RedisStats,
 }
 
 fn main() {
@@ -63,13 +63,13 @@ fn main() {
         let seen = thread.join().expect("no panic");
         all.degraded += seen.degraded;
         all.took_us.extend(seen.took_us);
-        let (sum, of) = (&mut all.figures, seen.figures);
+        let (sum, of) = (&mut all.stats.conn, seen.stats.conn);
         for (sum, of) in [
             (&mut sum.silent, of.silent),
             (&mut sum.unsent, of.unsent),
             (&mut sum.connects, of.connects),
             (&mut sum.breaker_opened, of.breaker_opened),
-            (&mut sum.breaker_refused, of.breaker_refused),
+            (&mut sum.breaker_blocked, of.breaker_blocked),
             (&mut sum.flights, of.flights),
             (&mut sum.calls, of.calls),
         ] {
@@ -80,9 +80,9 @@ fn main() {
     all.took_us.sort_unstable();
     let n = all.took_us.len();
     let at = |share: f64| all.took_us.get((n as f64 * share) as usize).map_or(0.0, |us| *us as f64 / 1000.0);
-    let of = &all.figures;
+    let of = &all.stats.conn;
     println!(
-        "{n} decisions, degraded {:.2} %, late answers {:.2} %; p50 {:.1} p99 {:.1} max {:.1} ms; silent {}, unsent {}, refused {}, \
+        "{n} decisions, degraded {:.2} %, late answers {:.2} %; p50 {:.1} p99 {:.1} max {:.1} ms; silent {}, unsent {}, blocked by a breaker {}, \
          connects {}, breaker opened {}, flights {}",
         all.degraded as f64 * 100.0 / n as f64,
         (late - before.1) as f64 * 100.0 / (answers - before.0).max(1) as f64,
@@ -91,7 +91,7 @@ fn main() {
         at(0.999_999_999),
         of.silent,
         of.unsent,
-        of.breaker_refused,
+        of.breaker_blocked,
         of.connects,
         of.breaker_opened,
         of.flights,
@@ -100,7 +100,7 @@ fn main() {
 
 async fn run(plan: Plan, begin: Duration, nth: u64) -> Seen {
     let mut config = RedisConfig::parse_url(&plan.url).expect("a URL");
-    config.deadline = plan.deadline;
+    config.link.deadline = plan.deadline;
     let store = RedisStore::new(config).expect("settings");
     let seen = Rc::new(RefCell::new(Seen::default()));
     let began = Instant::now();
@@ -108,7 +108,7 @@ async fn run(plan: Plan, begin: Duration, nth: u64) -> Seen {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::sleep(begin.saturating_sub(began.elapsed())).await;
-    let (began, first) = (Instant::now(), store.figures());
+    let (began, first) = (Instant::now(), store.stats());
     let tasks: Vec<_> = (0..plan.callers)
         .map(|caller| {
             let (store, seen, plan) = (store.clone(), seen.clone(), (plan.rate, plan.callers, plan.lasts));
@@ -137,10 +137,12 @@ async fn run(plan: Plan, begin: Duration, nth: u64) -> Seen {
         task.await.expect("no panic");
     }
     tokio::time::sleep(plan.deadline).await;
-    let figures = store.figures();
+    let stats = store.stats();
     let mut seen = seen.take();
-    seen.figures = figures;
-    for (of, first) in [(&mut seen.figures.silent, first.silent), (&mut seen.figures.unsent, first.unsent)] {
+    seen.stats = stats;
+    for (of, first) in
+        [(&mut seen.stats.conn.silent, first.conn.silent), (&mut seen.stats.conn.unsent, first.conn.unsent)]
+    {
         *of -= first;
     }
     seen

@@ -1,5 +1,5 @@
 //! Callers in a closed loop over one thread's lane: `store_loop URL CALLERS KEYS DECISIONS`. Prints decisions a second and how they
-//! shared script calls. For figures by hand and for counting instructions; `benches/` compares with others.
+//! shared script calls. For stats by hand and for counting instructions; `benches/` compares with others.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a tool for the hand")]
 
 use std::cell::Cell;
@@ -18,7 +18,7 @@ fn main() {
     let mut number = |default: u64| args.next().map_or(default, |text| text.parse().expect("a number"));
     let (callers, keys, decisions) = (number(64), number(1), number(100_000));
     let mut config = RedisConfig::parse_url(&url).expect("a URL");
-    config.deadline = Duration::from_secs(30);
+    config.link.deadline = Duration::from_secs(30);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let store = RedisStore::new(config).expect("settings");
     runtime.block_on(LocalSet::new().run_until(run(store, callers, keys, decisions)));
@@ -62,11 +62,11 @@ async fn run(store: RedisStore, callers: u64, keys: u64, decisions: u64) {
         failed += task.await.expect("no panic");
     }
     let took = began.elapsed();
-    let figures = store.figures();
+    let stats = store.stats();
     println!(
         "{callers} callers, {keys} keys: {:.0} decisions/s, {:.1} calls a flight, {:.1} decisions a call, {failed} failed",
         decisions as f64 / took.as_secs_f64(),
-        figures.calls as f64 / figures.flights.max(1) as f64,
-        figures.asked as f64 / figures.calls.max(1) as f64,
+        stats.conn.calls as f64 / stats.conn.flights.max(1) as f64,
+        stats.conn.requests as f64 / stats.conn.calls.max(1) as f64,
     );
 }

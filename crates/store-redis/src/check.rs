@@ -1,11 +1,9 @@
 //! Whether a server is fit to keep counters: looked at when the program starts, and told in words that say what to do.
 
-use redis::Value;
+use tokio::time::timeout;
+use tollgate_redis_link::{Cause, Connection, Node, Reply, ServerError, Shared, Value, explain};
 
 use crate::config::RedisConfig;
-use crate::connection::{Connection, text};
-use crate::reply::Reply;
-use crate::trouble::{Trouble, explain};
 
 /// What becomes of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +11,7 @@ pub enum Severity {
     /// Counters may be lost where the operator may not expect it; told once.
     Warn,
     /// The store must not be used so.
-    Refuse,
+    Reject,
     /// It could not be looked at: the store is down, or nobody may log in. It may be later.
     Unknown,
 }
@@ -27,6 +25,16 @@ pub struct Finding {
     pub message: String,
 }
 
+impl Finding {
+    fn of(error: &ServerError) -> Self {
+        let severity = match error.cause {
+            Cause::Misconfigured => Severity::Reject,
+            _ => Severity::Unknown,
+        };
+        Self { severity, message: error.why.to_string() }
+    }
+}
+
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
@@ -36,8 +44,39 @@ impl std::fmt::Display for Finding {
 /// Commands that the scripts use and older servers lack.
 const NEEDED: [&str; 3] = ["PEXPIRETIME", "EVALSHA", "SCRIPT"];
 
+/// Looks at all servers that keep counters, whether they are up or not.
+pub(crate) async fn all_servers(shared: &Shared, config: &RedisConfig) -> Vec<Finding> {
+    let (topology, dialer) = (shared.topology(), shared.dialer());
+    if let Err(error) = topology.learn(dialer).await {
+        return vec![Finding::of(&error)];
+    }
+    let mut findings = Vec::new();
+    for node in topology.masters() {
+        match one_server(shared, config, node).await {
+            Ok(found) => findings.extend(found),
+            Err(error) => findings.push(Finding::of(&error)),
+        }
+    }
+    findings
+}
+
+async fn one_server(shared: &Shared, config: &RedisConfig, node: Node) -> Result<Vec<Finding>, ServerError> {
+    let (topology, dialer) = (shared.topology(), shared.dialer());
+    let address = topology.find(node, dialer).await?;
+    let mut connection = dialer.open_master(&address).await?;
+    // Also a server that is too slow now must be fit.
+    let limit = dialer.patience();
+    let late = |_| ServerError::new(Cause::Silent, format!("{address}: no answer within {limit:?}"));
+    let mut found = timeout(limit, look(&mut connection, config)).await.map_err(late)??;
+    found.extend(dialer.probe(&mut connection).await.err().as_ref().map(Finding::of));
+    Ok(found)
+}
+
 /// Looks at one server that is connected and logged in.
-pub(crate) async fn look(connection: &mut Connection, config: &RedisConfig) -> Result<Vec<Finding>, Trouble> {
+pub(crate) async fn look(
+    connection: &mut Connection,
+    config: &RedisConfig,
+) -> Result<Vec<Finding>, ServerError> {
     let mut commands: Vec<&[u8]> = vec![b"COMMAND", b"INFO"];
     commands.extend(NEEDED.map(str::as_bytes));
     let save: &[&[u8]] = &[b"CONFIG", b"GET", b"save"];
@@ -45,10 +84,10 @@ pub(crate) async fn look(connection: &mut Connection, config: &RedisConfig) -> R
     let name = connection.name().clone();
     let [info, save, known] = replies.as_slice() else { return Ok(Vec::new()) };
     let info = match info {
-        Reply::Value(value) => text(value).unwrap_or_default(),
+        Reply::Value(value) => value.text().unwrap_or_default(),
         Reply::Error(error) => {
-            let (kind, why) = explain(error, config.login.username.as_deref());
-            return Err(Trouble::new(kind, format!("{name}: {why}")));
+            let (cause, why) = explain(error, config.link.login.username.as_deref());
+            return Err(ServerError::new(cause, format!("{name}: {why}")));
         }
     };
     Ok(judge(&name, info, saves(save), missing(known).as_deref(), config))
@@ -57,8 +96,8 @@ pub(crate) async fn look(connection: &mut Connection, config: &RedisConfig) -> R
 /// `INFO VERBATIM` and `CONFIG GET save` are read; a server that hides its configuration is believed to save.
 fn saves(reply: &Reply) -> bool {
     let rule = match reply {
-        Reply::Value(Value::Map(pairs)) => pairs.first().and_then(|(_, rule)| text(rule)),
-        Reply::Value(Value::Array(parts)) => parts.get(1).and_then(text),
+        Reply::Value(Value::Map(pairs)) => pairs.first().and_then(|(_, rule)| rule.text()),
+        Reply::Value(Value::Array(parts)) => parts.get(1).and_then(Value::text),
         _ => None,
     };
     rule.is_none_or(|rule| !rule.is_empty())
@@ -89,7 +128,7 @@ fn judge(name: &str, info: &str, saves: bool, missing: Option<&str>, config: &Re
                 "Redis {version} is too old: it lacks the command {command}; Redis 7.0 or later, or Valkey, is needed"
             )
         };
-        find(Severity::Refuse, format!("{name}: {why}"));
+        find(Severity::Reject, format!("{name}: {why}"));
     }
     if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction") {
         let what = format!(
@@ -100,7 +139,7 @@ fn judge(name: &str, info: &str, saves: bool, missing: Option<&str>, config: &Re
             find(Severity::Warn, what);
         } else {
             find(
-                Severity::Refuse,
+                Severity::Reject,
                 format!(
                     "{what}; set maxmemory-policy to noeviction, or accept it with --store-allow-eviction"
                 ),
@@ -141,13 +180,13 @@ mod tests {
         };
         assert_eq!(told(fit, false, None, false), []);
         for (info, saves, missing, allow, severity, words) in [
-            (fit, true, Some("PEXPIRETIME"), false, Severity::Refuse, "PEXPIRETIME is switched off there"),
+            (fit, true, Some("PEXPIRETIME"), false, Severity::Reject, "PEXPIRETIME is switched off there"),
             (
                 &fit.replace("7.0.15", "6.2.14"),
                 true,
                 Some("PEXPIRETIME"),
                 false,
-                Severity::Refuse,
+                Severity::Reject,
                 "Redis 6.2.14 is too old: it lacks the command PEXPIRETIME; Redis 7.0 or later, or Valkey",
             ),
             (
@@ -155,7 +194,7 @@ mod tests {
                 true,
                 None,
                 false,
-                Severity::Refuse,
+                Severity::Reject,
                 "--store-allow-eviction",
             ),
             (&fit.replace("noeviction", "volatile-ttl"), true, None, true, Severity::Warn, "volatile-ttl"),

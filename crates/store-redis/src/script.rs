@@ -6,40 +6,22 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-/// One script, as a server is given it.
-#[derive(Debug)]
-pub(crate) struct Script {
-    source: String,
-    sha: String,
-}
-
-impl Script {
-    /// A script of these pieces, one after another.
-    pub(crate) fn of(pieces: &[&str]) -> Self {
-        let source = pieces.concat();
-        let sha = redis::Script::new(&source).get_hash().to_owned();
-        Self { source, sha }
-    }
-
-    /// For `SCRIPT LOAD` and `EVAL`.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// For `EVALSHA`: 40 hexadecimal digits.
-    pub(crate) fn sha(&self) -> &str {
-        &self.sha
-    }
-}
+pub(crate) use tollgate_redis_link::Script;
 
 /// The steps, one a Lua file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub enum Step {
+    /// One number that falls with time: buckets.
     Bucket,
+    /// Hits of one window.
     Window,
+    /// A count that never falls.
     Total,
+    /// Permits that come back at the end of each period.
     Interval,
+    /// Hits of two windows, the older weighted.
     Counter,
+    /// A list with one entry for each instant.
     Entries,
 }
 
@@ -48,7 +30,7 @@ const STEPS: [Step; 6] =
 
 /// What happens before the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Swap {
+pub enum Swap {
     /// Nothing.
     None,
     /// Strings that another rate has written go on as the caller has worked out.
@@ -109,7 +91,7 @@ const fn swap_source(swap: Swap) -> &'static str {
 }
 
 /// The script for keys that take this step, each by itself.
-pub(crate) fn each(step: Step, swap: Swap) -> &'static Script {
+pub fn each(step: Step, swap: Swap) -> &'static Script {
     static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
         let by_step = |swap: Swap| {
             STEPS.map(|step| {

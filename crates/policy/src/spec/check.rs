@@ -11,10 +11,11 @@ use crate::error::RuleError;
 use crate::limit::Limit;
 
 impl DescriptorSpec {
-    /// Everything that is wrong with this descriptor itself and its rule; not with those below it or beside it.
+    /// Everything that is wrong with this descriptor itself and its rule; not with those below it or beside
+    /// it.
     ///
-    /// [`PolicyBuilder::build`](crate::PolicyBuilder::build) checks the same. This is for readers that attach a place to
-    /// each error.
+    /// [`PolicyBuilder::build`](crate::PolicyBuilder::build) checks the same. This is for readers that attach
+    /// a place to each error.
     #[must_use]
     pub fn check(&self, countable: Countable) -> Vec<(Part, RuleError)> {
         let mut errors = Vec::new();
@@ -44,8 +45,9 @@ impl DescriptorSpec {
         errors
     }
 
-    /// This descriptor without what [`check`](Self::check) finds wrong, except for its key: what a reader that has
-    /// reported those errors passes on, so that the errors of its children and neighbours are found too.
+    /// This descriptor without what [`check`](Self::check) finds wrong, except for its key: what a reader
+    /// that has reported those errors passes on, so that the errors of its children and neighbours are found
+    /// too.
     #[must_use]
     pub fn without_errors(mut self) -> Self {
         (self.ipv6_prefix, self.share_threshold, self.rule) = (None, false, None);

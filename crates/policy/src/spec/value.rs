@@ -56,7 +56,8 @@ impl ValueSpec {
         Self(if text.is_empty() { Kind::Any } else { Kind::Text(text) })
     }
 
-    /// Addresses of a network such as `10.0.0.0/8` or `2001:db8::/32`; an address alone is a network of its own.
+    /// Addresses of a network such as `10.0.0.0/8` or `2001:db8::/32`; an address alone is a network of its
+    /// own.
     ///
     /// # Errors
     /// [`RuleError::Network`] or [`RuleError::HostBits`].

@@ -31,7 +31,8 @@ pub(super) struct LimitPlace<'a> {
 }
 
 impl LimitPlace<'_> {
-    /// Place for an error about how the limit is counted: the value of the key that decides it, or else the limit.
+    /// Place for an error about how the limit is counted: the value of the key that decides it, or else the
+    /// limit.
     pub(super) fn of_error(&self, error: &RuleError) -> (Pos, String) {
         let keys: &[&str] = match error {
             RuleError::NotLeasable { .. } => &["sharing", "algorithm"],

@@ -4,7 +4,8 @@ use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use tollgate_store_redis::{FLIGHT_EDGES, Figures};
+use tollgate_store::remote::ConnStats;
+use tollgate_store_redis::{FLIGHT_EDGES, LeaseStats, RedisStats};
 
 use crate::any_store::AnyStore;
 use crate::family::Family;
@@ -17,24 +18,24 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &AnyStore) -> fmt::R
     match store {
         AnyStore::Memory(_) => Ok(()),
         AnyStore::Redis(store) => {
-            let figures = store.shared().figures();
-            work(to, &figures)?;
-            flights(to, &figures)?;
-            leases(to, &figures)
+            let stats = store.shared().stats();
+            work(to, &stats.conn)?;
+            flights(to, &stats)?;
+            leases(to, &stats.leases)
         }
         AnyStore::Memcache { store, .. } => {
-            let figures = store.shared().figures();
-            work(to, &as_of_redis(&figures))?;
+            let stats = store.shared().stats();
+            work(to, &stats.conn)?;
             let more = [
                 (
                     "tollgate_store_lost_races",
                     "Writes that came too late and were made again",
-                    figures.lost_races,
+                    stats.lost_races,
                 ),
                 (
                     "tollgate_store_left_counted",
                     "Permits that could not be given back and count as used until their window ends",
-                    figures.left_counted,
+                    stats.left_counted,
                 ),
             ];
             more.into_iter().try_for_each(|(name, help, value)| Family::counter(name, help).write(to, value))
@@ -42,22 +43,9 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &AnyStore) -> fmt::R
     }
 }
 
-/// What both kinds of stores count.
-fn as_of_redis(of: &tollgate_store_memcache::Figures) -> Figures {
-    let mut figures = Figures::default();
-    (figures.asked, figures.calls, figures.keys) = (of.asked, of.calls, of.calls);
-    (figures.merged, figures.flights) = (of.merged, of.flights);
-    (figures.connects, figures.connect_failures) = (of.connects, of.connect_failures);
-    (figures.queue_full, figures.breaker_refused) = (of.queue_full, of.breaker_refused);
-    (figures.unsent, figures.silent, figures.refused) = (of.unsent, of.silent, of.refused);
-    (figures.breaker_opened, figures.breakers_open) = (of.breaker_opened, of.breakers_open);
-    figures.connections = of.connections;
-    figures
-}
-
-fn work(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
+fn work(to: &mut DescriptorEncoder<'_>, of: &ConnStats) -> fmt::Result {
     let counters = [
-        ("tollgate_store_requests", "Decisions and other requests asked of the shared store", of.asked),
+        ("tollgate_store_requests", "Decisions and other requests asked of the shared store", of.requests),
         ("tollgate_store_calls", "Script calls, or commands of memcached, sent to it", of.calls),
         ("tollgate_store_counted_keys", "Keys that these counted, once a call each", of.keys),
         ("tollgate_store_round_trips", "Flights of calls that were sent together", of.flights),
@@ -74,11 +62,11 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
         Family::counter(name, help).write(to, value)?;
     }
     let failures = [
-        ("breaker_open", of.breaker_refused),
+        ("breaker_open", of.breaker_blocked),
         ("queue_full", of.queue_full),
         ("unsent", of.unsent),
         ("silent", of.silent),
-        ("refused", of.refused),
+        ("refused", of.rejected),
     ];
     let help = "Requests without a decision: rejected by an open breaker or a full queue, not sent in time, sent without a reply \
                 in time, rejected by the server";
@@ -98,10 +86,14 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
     Ok(())
 }
 
-fn flights(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
+fn flights(to: &mut DescriptorEncoder<'_>, of: &RedisStats) -> fmt::Result {
     let counters = [
-        ("tollgate_store_script_loads", "Scripts that had to be loaded anew", of.reloads),
-        ("tollgate_store_redirects", "Calls that another node of the Cluster had to be asked", of.redirects),
+        ("tollgate_store_script_loads", "Scripts that had to be loaded anew", of.flights.script_loads),
+        (
+            "tollgate_store_redirects",
+            "Calls that another node of the Cluster had to be asked",
+            of.flights.redirects,
+        ),
     ];
     for (name, help, value) in counters {
         Family::counter(name, help).write(to, value)?;
@@ -109,18 +101,18 @@ fn flights(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
     let help = "Nodes that share its counters, this one included";
     Family::gauge("tollgate_store_live_nodes", help).write(to, of.live_nodes)?;
     let bounds = FLIGHT_EDGES.iter().map(|edge| *edge as f64).chain([f64::INFINITY]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(of.flight_sizes).collect();
-    let number = of.flight_sizes.iter().sum();
+    let buckets: Vec<(f64, u64)> = bounds.zip(of.flights.sizes).collect();
+    let number = of.flights.sizes.iter().sum();
     to.encode_descriptor(
         "tollgate_store_flight_keys",
         "Keys that each round trip counted",
         None,
         MetricType::Histogram,
     )?
-    .encode_histogram::<NoLabelSet>(of.keys as f64, number, &buckets, None)
+    .encode_histogram::<NoLabelSet>(of.conn.keys as f64, number, &buckets, None)
 }
 
-fn leases(to: &mut DescriptorEncoder<'_>, of: &Figures) -> fmt::Result {
+fn leases(to: &mut DescriptorEncoder<'_>, of: &LeaseStats) -> fmt::Result {
     let counters = [
         (
             "tollgate_lease_decisions",

@@ -156,9 +156,9 @@ fn read_kind(layers: &mut Layers) -> StoreKind {
         StoreKind::Redis(config) => fill(layers, config),
         StoreKind::Memcache(config) => {
             fill(layers, &mut unused);
-            let RedisConfig { deadline, connect_timeout, prefix, max_queued, .. } = unused;
-            (config.deadline, config.connect_timeout) = (deadline, connect_timeout);
-            (config.prefix, config.max_queued) = (prefix, max_queued);
+            let RedisConfig { link, prefix, .. } = unused;
+            (config.deadline, config.connect_timeout) = (link.deadline, link.connect_timeout);
+            (config.prefix, config.max_queued) = (prefix, link.max_queued);
         }
     }
     if store != StoreKind::Memory {
@@ -168,27 +168,27 @@ fn read_kind(layers: &mut Layers) -> StoreKind {
 }
 
 fn fill(layers: &mut Layers, config: &mut RedisConfig) {
-    config.deadline = layers.one(&DEADLINE);
-    config.connect_timeout = layers.one(&CONNECT_TIMEOUT);
+    config.link.deadline = layers.one(&DEADLINE);
+    config.link.connect_timeout = layers.one(&CONNECT_TIMEOUT);
     config.prefix = layers.one(&PREFIX);
     config.hash_tag = layers.one(&HASH_TAG);
     config.time = layers.one(&TIME);
     config.max_leased_keys = layers.one(&MAX_LEASED_KEYS);
-    config.max_queued = layers.one(&MAX_QUEUED);
+    config.link.max_queued = layers.one(&MAX_QUEUED);
     config.allow_eviction = layers.one(&ALLOW_EVICTION);
-    SERVER_LOGIN.read(layers, &mut config.login);
-    SENTINEL_LOGIN.read(layers, &mut config.sentinel_login);
+    SERVER_LOGIN.read(layers, &mut config.link.login);
+    SENTINEL_LOGIN.read(layers, &mut config.link.sentinel_login);
     let ca = layers.maybe(&TLS_CA);
     let cert = layers.maybe(&TLS_CERT);
     let key = layers.maybe(&TLS_KEY);
     let insecure = layers.one(&TLS_INSECURE);
     let is_wanted = ca.is_some() || cert.is_some() || key.is_some() || insecure;
-    if is_wanted && config.tls.is_none() {
+    if is_wanted && config.link.tls.is_none() {
         layers.note(
             "store: --store-tls-… has no effect, since TLS is used only with a URL that begins with rediss",
         );
     }
-    if let Some(tls) = &mut config.tls {
+    if let Some(tls) = &mut config.link.tls {
         (tls.ca_file, tls.certificate_file, tls.key_file, tls.insecure) = (ca, cert, key, insecure);
     }
 }

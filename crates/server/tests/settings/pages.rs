@@ -24,7 +24,8 @@ memory_max: 2GiB
 response_headers: true
 ```
 
-This page is generated from the rows in `crates/server/src/settings` and `surfaces`; a test checks that both agree.
+This page is generated from the rows in `crates/server/src/settings` and `surfaces`; a test checks that both
+agree.
 ",
     );
     let mut heading = "";
@@ -51,7 +52,7 @@ fn fixed() -> String {
     let timing = tollgate_lease::Timing::default();
     let servers = tollgate_store_redis::Servers::Unix(PathBuf::new());
     let config = tollgate_store_redis::RedisConfig::new(servers);
-    let breaker = &config.breaker;
+    let breaker = &config.link.breaker;
     let rows = [
         (
             "breaker",
@@ -63,7 +64,7 @@ fn fixed() -> String {
             format!("{:?}", breaker.longest_pause),
             "between two probes. The first pauses are shorter, and each has random jitter",
         ),
-        ("flight", config.max_flight.to_string(), "calls at most in one round trip of a connection"),
+        ("flight", config.link.max_flight.to_string(), "calls at most in one round trip of a connection"),
         (
             "node",
             format!("{:?}", config.node_timeout),

@@ -45,11 +45,11 @@ fn the_sentinels_have_a_login_of_their_own() {
         ),
     ] {
         let config = redis(flags, env);
-        assert_eq!((config.login.username, config.login.password), server, "{flags:?} {env:?}");
-        let theirs = config.sentinel_login;
+        assert_eq!((config.link.login.username, config.link.login.password), server, "{flags:?} {env:?}");
+        let theirs = config.link.sentinel_login;
         assert_eq!((theirs.username, theirs.password), sentinels, "{flags:?} {env:?}");
         assert_eq!(theirs.password_file, has_file.then(|| file.path().to_owned()));
-        assert_eq!(config.login.password_file, None);
+        assert_eq!(config.link.login.password_file, None);
     }
 }
 

@@ -40,7 +40,7 @@ fn it_does_with_64_callers_of_one_node_at_once() {
         Options { cases: 1, threads: 64, takes: 50, unsupported: UNSUPPORTED, ..Options::default() };
     run(&Nodes::new(1), make, &options);
     let made = made.into_inner().expect("nobody panics");
-    let merged: u64 = made.iter().map(|store| store.figures().merged).sum();
+    let merged: u64 = made.iter().map(|store| store.stats().conn.merged).sum();
     assert!(merged > 1_000, "callers of one key share commands: {merged} did");
 }
 
@@ -57,9 +57,9 @@ fn it_does_with_64_callers_of_eight_nodes_at_once() {
         Options { cases: 1, threads: 64, takes: 50, unsupported: UNSUPPORTED, ..Options::default() };
     run(&Nodes::new(8), make, &options);
     let made = made.into_inner().expect("nobody panics");
-    let lost: u64 = made.iter().map(|store| store.figures().lost_races).sum();
+    let lost: u64 = made.iter().map(|store| store.stats().lost_races).sum();
     assert!(lost > 0, "nodes write the same items at the same time");
-    assert_eq!(made.iter().map(|store| store.figures().left_counted).sum::<u64>(), 0);
+    assert_eq!(made.iter().map(|store| store.stats().left_counted).sum::<u64>(), 0);
 }
 
 /// Who looks and finds enough, and then loses the race for one key, gives all back that it took from another.

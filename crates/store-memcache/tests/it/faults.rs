@@ -32,7 +32,7 @@ struct Told {
 async fn until_refused(store: &MemcacheStore) -> Told {
     let mut told = Told::default();
     let began = Instant::now();
-    while store.figures().breaker_refused == 0 {
+    while store.stats().conn.breaker_blocked == 0 {
         let asked = Instant::now();
         match take(store, "ann", &hourly(1_000_000)).await {
             Ok(_) => told.admitted += 1,
@@ -59,15 +59,15 @@ fn a_killed_server_is_refused_at_once_and_asked_again_when_it_is_back() {
         memcached.kill();
         until_refused(&store).await;
         assert!(is_down(&store.state()));
-        assert_eq!(store.figures().breakers_open, 1);
-        assert_eq!(store.figures().connections, 0);
+        assert_eq!(store.stats().conn.breakers_open, 1);
+        assert_eq!(store.stats().conn.connections, 0);
         memcached.start_again();
         until(&store, StoreState::is_up).await;
         for remaining in [4, 3, 2] {
             let decision = take(&store, "ann", &hourly(5)).await.expect("no call fails any more");
             assert_eq!(decision.remaining(), remaining, "it has begun anew");
         }
-        assert_eq!(store.figures().breakers_open, 0);
+        assert_eq!(store.stats().conn.breakers_open, 0);
     });
 }
 
@@ -104,10 +104,10 @@ fn a_server_that_starts_again_while_nobody_asks_fails_no_call() {
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
-        let connects = store.figures().connects;
+        let connects = store.stats().conn.connects;
         memcached.start_again();
         let began = Instant::now();
-        while store.figures().connects == connects || !store.state().is_up() {
+        while store.stats().conn.connects == connects || !store.state().is_up() {
             assert!(began.elapsed() < Duration::from_secs(20), "it is not connected again");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -202,8 +202,11 @@ fn too_many_waiting_calls_are_refused_at_once() {
             // A signal takes a moment: the first may still be answered.
             refused += u64::from(call.await.expect("no panic").is_err());
         }
-        let figures = store.figures();
-        assert!(figures.queue_full > 0 && refused >= figures.queue_full, "{refused} refused, {figures:?}");
+        let stats = store.stats();
+        assert!(
+            stats.conn.queue_full > 0 && refused >= stats.conn.queue_full,
+            "{refused} refused, {stats:?}"
+        );
         memcached.resume();
         until(&store, StoreState::is_up).await;
     });
@@ -242,9 +245,9 @@ fn a_server_that_answers_the_probe_and_nothing_more_is_given_up_at_once() {
         proxy.set(Fault::None);
         until(&store, StoreState::is_up).await;
         proxy.set(Fault::DropReplies);
-        let failures = store.figures().connect_failures;
+        let failures = store.stats().conn.connect_failures;
         take(&store, "ann", &hourly(1_000_000)).await.expect_err("nobody answers");
         until(&store, is_down).await;
-        assert_eq!(store.figures().connect_failures, failures, "the one call was enough");
+        assert_eq!(store.stats().conn.connect_failures, failures, "the one call was enough");
     });
 }

@@ -55,7 +55,7 @@ fn a_foreign_value_is_refused_by_its_name_and_left_as_it_is() {
             ];
             for (at, outcome) in errors.into_iter().enumerate() {
                 let error = outcome.expect_err("it is not ours");
-                let named = matches!(&error, StoreError::Refused { reason, .. } if reason.contains(&item));
+                let named = matches!(&error, StoreError::Failed { reason, .. } if reason.contains(&item));
                 assert!(named, "{value:?}, call {at}: {error}");
             }
         });
@@ -147,6 +147,6 @@ fn what_it_cannot_count_is_refused_and_nothing_sent() {
         let free = take(&store, "a", &Quota::unlimited()).await;
         assert!(free.is_ok_and(|decision| decision.is_admitted()), "what has no limit needs no store");
     });
-    assert_eq!(store.figures().connects, 0);
-    assert_eq!(store.figures().asked, 0);
+    assert_eq!(store.stats().conn.connects, 0);
+    assert_eq!(store.stats().conn.requests, 0);
 }

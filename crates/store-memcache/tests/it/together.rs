@@ -178,6 +178,6 @@ fn callers_who_lose_a_race_and_leave_leave_nothing_charged() {
             most += 1;
         }
         assert!(most > 2, "it charges, and then gives back");
-        assert_eq!(store.figures().left_counted, 0);
+        assert_eq!(store.stats().left_counted, 0);
     });
 }

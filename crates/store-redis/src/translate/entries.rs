@@ -1,7 +1,7 @@
 //! Windows that remember when: a list whose head says what wrote it and how much has left, and one entry for each instant.
 
-use redis::Value;
 use tollgate_core::{CellParams, LogParams, Quota, State, Timestamp};
+use tollgate_redis_link::Value;
 
 use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
 use crate::ask::{Ask, Fault};

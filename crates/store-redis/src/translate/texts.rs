@@ -1,7 +1,7 @@
 //! States of a few numbers, kept as a short text: buckets that refill by the period, and the two weighted windows.
 
-use redis::Value;
 use tollgate_core::{CounterParams, IntervalParams, MAX_COUNT, Quota, State, Timestamp};
+use tollgate_redis_link::Value;
 
 use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
 use crate::ask::{Ask, Fault};

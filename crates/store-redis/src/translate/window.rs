@@ -1,7 +1,7 @@
 //! Fixed windows and totals: one whole number.
 
-use redis::Value;
 use tollgate_core::{Expiry, Quota, State, Timestamp, WindowParams, Word};
+use tollgate_redis_link::Value;
 
 use super::{Packed, Read, foreign, holds, int, push_counts, whole};
 use crate::ask::{Ask, Fault};

@@ -25,8 +25,8 @@ pub(crate) fn run_beside<T>(what: impl Future<Output = T>) -> T {
 /// Settings for tests on a busy machine: what a test waits for takes as long as it takes.
 pub(crate) fn patient(url: &str) -> RedisConfig {
     let mut config = RedisConfig::parse_url(url).expect(url);
-    config.deadline = Duration::from_secs(2);
-    config.connect_timeout = Duration::from_secs(5);
+    config.link.deadline = Duration::from_secs(2);
+    config.link.connect_timeout = Duration::from_secs(5);
     config
 }
 

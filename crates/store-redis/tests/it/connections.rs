@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use tollgate_store::StoreError;
 use tollgate_store_redis::{
-    Finding, HostPort, RedisConfig, RedisStore, Secret, Servers, Severity, StoreState, Tls,
+    Finding, HostPort, RedisConfig, RedisStore, Secret, Servers, Severity, StoreState, TlsClientFiles,
 };
 use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel, free_port};
 
@@ -71,8 +71,8 @@ fn every_login_works() {
     std::fs::write(&user, "tollgate\n").expect("written");
     std::fs::write(&password, "secret\n").expect("written");
     let mut config = patient(&redis.url_as(""));
-    config.login.username_file = Some(user);
-    config.login.password_file = Some(password);
+    config.link.login.username_file = Some(user);
+    config.link.login.password_file = Some(password);
     works("files", config);
 }
 
@@ -83,7 +83,7 @@ fn a_password_that_is_changed_is_read_again_for_the_next_connection() {
     let file = folder.path().join("password");
     std::fs::write(&file, "first\n").expect("written");
     let mut config = patient(&redis.url());
-    config.login.password_file = Some(file.clone());
+    config.link.login.password_file = Some(file.clone());
     config.node_timeout = std::time::Duration::from_millis(300);
     run(async {
         let store = store(config);
@@ -101,32 +101,32 @@ fn a_password_that_is_changed_is_read_again_for_the_next_connection() {
 #[test]
 fn tls_works_with_and_without_a_certificate_of_ours() {
     let Some(redis) = Redis::start(&Options::new().tls()) else { return };
-    let tls = Tls { ca_file: Some(redis.authority_file()), ..Tls::default() };
-    let with = |tls: &Tls| {
+    let tls = TlsClientFiles { ca_file: Some(redis.authority_file()), ..TlsClientFiles::default() };
+    let with = |tls: &TlsClientFiles| {
         let mut config = patient(&redis.url());
-        config.tls = Some(tls.clone());
+        config.link.tls = Some(tls.clone());
         config
     };
     works("TLS", with(&tls));
-    works("any certificate", with(&Tls { insecure: true, ..Tls::default() }));
+    works("any certificate", with(&TlsClientFiles { insecure: true, ..TlsClientFiles::default() }));
     let Some(strict) = Redis::start(&Options::new().client_certificates()) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let issued = strict.client_certificate().expect("with TLS");
     let (certificate, key) = issued.write(folder.path());
     let mut config = patient(&strict.url());
-    config.tls = Some(Tls {
+    config.link.tls = Some(TlsClientFiles {
         ca_file: Some(strict.authority_file()),
         certificate_file: Some(certificate),
         key_file: Some(key),
         insecure: false,
     });
     let mut without = config.clone();
-    let strict_tls = without.tls.as_mut().expect("with TLS");
+    let strict_tls = without.link.tls.as_mut().expect("with TLS");
     (strict_tls.certificate_file, strict_tls.key_file) = (None, None);
-    fails("no certificate of ours", without, Severity::Refuse, &["TLS: it asks clients", "--store-tls-cert"]);
+    fails("no certificate of ours", without, Severity::Reject, &["TLS: it asks clients", "--store-tls-cert"]);
     works("our certificate", config);
     let mut other = patient(&strict.url());
-    other.tls = Some(tls);
+    other.link.tls = Some(tls);
     let plainly = patient(&redis.url().replace("rediss", "redis"));
     fails("TLS asked plainly", plainly, Severity::Unknown, &["speaks only TLS", "rediss"]);
 }
@@ -135,16 +135,16 @@ fn tls_works_with_and_without_a_certificate_of_ours() {
 fn a_plain_server_asked_by_tls_is_told() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let mut config = patient(&redis.url());
-    config.tls = Some(Tls { insecure: true, ..Tls::default() });
-    config.connect_timeout = std::time::Duration::from_millis(100);
-    config.deadline = std::time::Duration::from_millis(10);
+    config.link.tls = Some(TlsClientFiles { insecure: true, ..TlsClientFiles::default() });
+    config.link.connect_timeout = std::time::Duration::from_millis(100);
+    config.link.deadline = std::time::Duration::from_millis(10);
     fails("plain asked by TLS", config.clone(), Severity::Unknown, &["does it speak TLS there?"]);
     // What stands before a server that is down takes the connection and ends it.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("rediss://{}", listener.local_addr().expect("bound"));
     std::thread::spawn(move || listener.incoming().for_each(drop));
-    config.servers = patient(&url).servers;
-    config.connect_timeout = std::time::Duration::from_secs(5);
+    config.link.servers = patient(&url).link.servers;
+    config.link.connect_timeout = std::time::Duration::from_secs(5);
     fails("ended in the handshake", config, Severity::Unknown, &["TLS: "]);
 }
 
@@ -153,7 +153,7 @@ fn the_sentinels_master_is_found_and_a_sentinel_is_no_server() {
     let Some(sentinel) = Sentinel::start(&Options::new().password("secret"), 1) else { return };
     works("sentinel", patient(&sentinel.url()));
     let mut config = patient(&sentinel.url());
-    let Servers::Sentinel { sentinels, master } = &mut config.servers else { panic!("{config:?}") };
+    let Servers::Sentinel { sentinels, master } = &mut config.link.servers else { panic!("{config:?}") };
     sentinels.insert(0, HostPort::new("127.0.0.1", free_port()));
     let port = sentinels[1].port;
     "nobody".clone_into(master);
@@ -166,7 +166,7 @@ fn the_sentinels_master_is_found_and_a_sentinel_is_no_server() {
     fails(
         "a sentinel as a server",
         patient(&format!("redis://127.0.0.1:{port}")),
-        Severity::Refuse,
+        Severity::Reject,
         &["is a sentinel", "redis+sentinel"],
     );
     fails("a replica", patient(&sentinel.servers[1].url()), Severity::Unknown, &["is a replica", "READONLY"]);
@@ -188,7 +188,7 @@ fn a_cluster_is_found_by_any_node_and_is_no_single_server() {
     fails(
         "as a single server",
         patient(&format!("redis://{node}")),
-        Severity::Refuse,
+        Severity::Reject,
         &["is a node of a Redis Cluster", "redis+cluster"],
     );
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -196,7 +196,7 @@ fn a_cluster_is_found_by_any_node_and_is_no_single_server() {
     fails(
         "a single server as a cluster",
         patient(&url),
-        Severity::Refuse,
+        Severity::Reject,
         &["is no node of a Redis Cluster"],
     );
 }
@@ -218,19 +218,19 @@ fn wrong_logins_and_databases_are_told() {
         ("a wrong user", url("ann:right@", ""), ["refuses the login of user `ann`", "WRONGPASS"]),
         ("no such database", url(":right@", "4"), ["no such database", "out of range"]),
     ] {
-        fails(what, config, Severity::Refuse, &words);
+        fails(what, config, Severity::Reject, &words);
     }
     let mut config = url("", "");
-    config.login.password_file = Some("/nowhere/password".into());
-    config.login.password = Some(Secret::new(PASSWORD));
-    fails("no file", config, Severity::Refuse, &["/nowhere/password", "No such file"]);
+    config.link.login.password_file = Some("/nowhere/password".into());
+    config.link.login.password = Some(Secret::new(PASSWORD));
+    fails("no file", config, Severity::Reject, &["/nowhere/password", "No such file"]);
 }
 
 #[test]
 fn a_server_that_may_forget_counters_is_refused_unless_allowed() {
     let Some(redis) = Redis::start(&Options::new().memory("100mb", "allkeys-lru")) else { return };
     let words = ["maxmemory-policy is allkeys-lru", "noeviction", "--store-allow-eviction"];
-    fails("eviction", patient(&redis.url()), Severity::Refuse, &words);
+    fails("eviction", patient(&redis.url()), Severity::Reject, &words);
     let mut config = patient(&redis.url());
     config.allow_eviction = true;
     works("eviction allowed", config);
@@ -251,7 +251,7 @@ fn a_server_that_may_forget_counters_is_refused_unless_allowed() {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(store.figures().calls, 0);
+        assert_eq!(store.stats().conn.calls, 0);
         redis.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
         until_up(&store).await;
         assert_eq!(take(&store, "k", &total(100)).await.expect("an answer").remaining(), 99);
@@ -278,15 +278,15 @@ fn a_server_too_old_names_its_version_the_command_it_lacks_and_the_way_out() {
     fails(
         "older than 7.0",
         patient(&url),
-        Severity::Refuse,
+        Severity::Reject,
         &["Redis 6.2.14 is too old", "lacks the command PEXPIRETIME", "Redis 7.0 or later, or Valkey"],
     );
     let Some(redis) = Redis::start(&Options::new().set("rename-command", "HELLO \"\"")) else { return };
-    fails("older than 6", patient(&redis.url()), Severity::Refuse, &["lacks the command HELLO", "7.0"]);
+    fails("older than 6", patient(&redis.url()), Severity::Reject, &["lacks the command HELLO", "7.0"]);
     let options = Options::new().set("rename-command", "PEXPIRETIME \"\"");
     let Some(redis) = Redis::start(&options) else { return };
     let words = ["the command PEXPIRETIME is switched off", "rename-command"];
-    fails("switched off", patient(&redis.url()), Severity::Refuse, &words);
+    fails("switched off", patient(&redis.url()), Severity::Reject, &words);
 }
 
 #[test]
@@ -333,14 +333,14 @@ fn what_is_no_redis_or_not_there_is_told() {
     fails(
         "HTTP",
         patient(&url),
-        Severity::Refuse,
+        Severity::Reject,
         &["does not speak the Redis protocol", "HTTP/1.1 400", "right port"],
     );
 
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut config = patient(&format!("redis://{}", silent.local_addr().expect("bound")));
-    config.deadline = std::time::Duration::from_millis(10);
-    config.connect_timeout = std::time::Duration::from_millis(50);
+    config.link.deadline = std::time::Duration::from_millis(10);
+    config.link.connect_timeout = std::time::Duration::from_millis(50);
     fails("silence", config, Severity::Unknown, &["no connection within 50ms"]);
 }
 

@@ -82,7 +82,7 @@ pub(crate) async fn all_is_well(store: &RedisStore, key: &str, quota: &Quota) ->
 
 async fn refused(store: &RedisStore, key: &str, quota: &Quota) -> String {
     match take(store, key, quota).await {
-        Err(StoreError::Refused { reason, .. }) => reason,
+        Err(StoreError::Failed { reason, .. }) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -102,8 +102,8 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
         let proxy = Proxy::before(redis.address());
         run_beside(async {
             let mut config = patient(&format!("redis://{}", proxy.address()));
-            config.deadline = Duration::from_millis(deadline_ms);
-            config.connect_timeout = Duration::from_millis(500);
+            config.link.deadline = Duration::from_millis(deadline_ms);
+            config.link.connect_timeout = Duration::from_millis(500);
             let (store, quota) = (store(config), total(LIMIT));
             let key = format!("{fault:?}");
             wait("the first answer", async || take(&store, &key, &quota).await.is_ok()).await;
@@ -117,8 +117,8 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
             let why = until_down(&store).await;
             // A probe may have been the last to fail.
             assert!(why.contains(word) || why.contains("or not at all"), "{fault:?}: {why}");
-            let refused = store.figures().breaker_refused;
-            wait("calls to be refused at once", async || store.figures().breaker_refused > refused + 20)
+            let refused = store.stats().conn.breaker_blocked;
+            wait("calls to be refused at once", async || store.stats().conn.breaker_blocked > refused + 20)
                 .await;
             proxy.set(Fault::None);
             until_up(&store).await;
@@ -141,8 +141,8 @@ fn a_call_that_nobody_answers_takes_its_deadline_and_at_most_a_tick_more() {
     let proxy = Proxy::before(redis.address());
     run(async {
         let mut config = patient(&format!("redis://{}", proxy.address()));
-        config.deadline = Duration::from_millis(10);
-        config.breaker.failures = 1000;
+        config.link.deadline = Duration::from_millis(10);
+        config.link.breaker.failures = 1000;
         let (store, quota) = (store(config.clone()), total(LIMIT));
         wait("the first answer", async || take(&store, "k", &quota).await.is_ok()).await;
         proxy.set(Fault::Stall);
@@ -155,8 +155,12 @@ fn a_call_that_nobody_answers_takes_its_deadline_and_at_most_a_tick_more() {
             let took = asked.elapsed();
             // Others may find another connection that was open before, or none.
             assert!(nth > 0 || matches!(error, StoreError::Silent { .. }), "{error:?}");
-            assert!(took <= config.deadline + TICK, "{took:?} of {:?}", config.deadline);
-            assert!(nth > 0 || took + 3 * TICK >= config.deadline, "{took:?} of {:?}", config.deadline);
+            assert!(took <= config.link.deadline + TICK, "{took:?} of {:?}", config.link.deadline);
+            assert!(
+                nth > 0 || took + 3 * TICK >= config.link.deadline,
+                "{took:?} of {:?}",
+                config.link.deadline
+            );
         }
     });
 }
@@ -167,8 +171,8 @@ fn a_call_that_was_not_sent_in_time_is_never_sent() {
     let proxy = Proxy::before(redis.address());
     run_beside(async {
         let mut config = patient(&format!("redis://{}", proxy.address()));
-        config.deadline = Duration::from_millis(200);
-        config.breaker.failures = 1000;
+        config.link.deadline = Duration::from_millis(200);
+        config.link.breaker.failures = 1000;
         let (store, quota) = (store(config), total(LIMIT));
         let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10; // on the thread of those that follow
         wait("the first answers", warm).await;
@@ -195,8 +199,8 @@ fn permits_whose_answers_are_swallowed_are_told_to_be_unknown_and_are_counted() 
     let proxy = Proxy::before(redis.address());
     run_beside(async {
         let mut config = patient(&format!("redis://{}", proxy.address()));
-        config.deadline = Duration::from_millis(200);
-        config.connect_timeout = Duration::from_millis(300);
+        config.link.deadline = Duration::from_millis(200);
+        config.link.connect_timeout = Duration::from_millis(300);
         let (store, quota) = (store(config), total(LIMIT));
         let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10;
         wait("the first answers", warm).await;
@@ -224,9 +228,9 @@ fn connections_that_are_closed_while_idle_are_replaced_before_they_are_needed() 
         let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
         let _ = take(&store, "k", &quota).await.expect("it answers");
         for _ in 0..5 {
-            let connects = store.figures().connects;
+            let connects = store.stats().conn.connects;
             redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
-            wait("a new connection", async || store.figures().connects > connects).await;
+            wait("a new connection", async || store.stats().conn.connects > connects).await;
             all_is_well(&store, "k", &quota).await;
         }
         assert_eq!(used(&store, "k", &quota, LIMIT).await, 251);
@@ -244,14 +248,15 @@ fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
         for _ in 0..20 {
             // So that the server knows the script by now: else this would come before the load that is on its way.
             assert!(take(&store, "k", &quota).await.expect("it answers").is_admitted());
-            let reloads = store.figures().reloads;
+            let reloads = store.stats().flights.script_loads;
             redis.command(&["SCRIPT", "FLUSH"]);
-            wait("the scripts to be loaded again", async || store.figures().reloads > reloads).await;
+            wait("the scripts to be loaded again", async || store.stats().flights.script_loads > reloads)
+                .await;
         }
         let told = callers.end().await;
         assert_eq!(told, Told { admitted: told.admitted, ..Told::default() });
         assert_eq!(used(&store, "k", &quota, LIMIT).await - before, told.admitted + 20);
-        assert!(store.figures().reloads >= 20, "{:?}", store.figures());
+        assert!(store.stats().flights.script_loads >= 20, "{:?}", store.stats());
     });
 }
 
@@ -314,7 +319,7 @@ fn a_server_that_cannot_save_takes_nothing_and_is_used_again_once_it_can() {
         let error = take(&store, "k", &quota).await.expect_err("it takes no writes");
         let reason = match &error {
             StoreError::Unreachable { source, .. } => source.to_string(),
-            StoreError::Refused { reason, .. } => reason.clone(),
+            StoreError::Failed { reason, .. } => reason.clone(),
             other => panic!("{other:?}"),
         };
         assert!(reason.contains("cannot save to disk") && reason.contains("MISCONF"), "{reason}");
@@ -384,7 +389,7 @@ fn a_server_busy_with_somebodys_script_is_told_and_waited_for() {
                 told.note(&answer);
                 if let Err(error) = answer {
                     reason = match &error {
-                        StoreError::Refused { reason, .. } => reason.clone(),
+                        StoreError::Failed { reason, .. } => reason.clone(),
                         StoreError::Unreachable { source, .. } => source.to_string(),
                         other => panic!("{other:?}"),
                     };

@@ -75,6 +75,16 @@ fn a_cluster_answers_as_the_model_does() {
     );
 }
 
+/// Row 28: what one node holds, another cannot.
+#[test]
+fn nodes_share_the_slots_of_a_key_and_hold_no_more_than_there_are() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let threads = Threads::new();
+    let node = || store(RedisConfig { time: StoreTime::Node, ..patient(&redis.url()) });
+    let options = Suite { begins: AHEAD, takes: 20, threads: 16, ..Suite::default() };
+    suite::check_nodes(&threads, &[node(), node()], &options).expect("both count together");
+}
+
 #[test]
 fn callers_of_one_key_share_script_calls_and_no_permit() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -83,11 +93,11 @@ fn callers_of_one_key_share_script_calls_and_no_permit() {
         let quota = total(1500);
         let told = take_many(&store, "hot", &quota, 2000).await;
         assert_eq!((told.admitted, told.denied), (1500, 500), "{told:?}");
-        let figures = store.figures();
-        assert_eq!(figures.asked, 2000);
-        assert!(figures.calls < 100, "calls: {}", figures.calls);
-        assert!(figures.merged > 1900, "merged: {}", figures.merged);
-        assert_eq!(figures.flight_sizes.iter().sum::<u64>(), figures.flights);
+        let stats = store.stats();
+        assert_eq!(stats.conn.requests, 2000);
+        assert!(stats.conn.calls < 100, "calls: {}", stats.conn.calls);
+        assert!(stats.conn.merged > 1900, "merged: {}", stats.conn.merged);
+        assert_eq!(stats.flights.sizes.iter().sum::<u64>(), stats.conn.flights);
     });
 }
 
@@ -149,13 +159,13 @@ fn keys_of_one_algorithm_share_a_script_call_and_a_foreign_one_among_them_harms_
                     }
                 }
             }
-            let figures = store.figures();
+            let stats = store.stats();
             if round > 1 {
                 // 200 totals, 100 windows, 100 buckets, at most 64 a call; more only if they did not all fly at once.
-                assert!(figures.calls - calls <= 12, "{} calls", figures.calls - calls);
+                assert!(stats.conn.calls - calls <= 12, "{} calls", stats.conn.calls - calls);
             }
-            calls = figures.calls;
-            assert!(figures.keys >= 400 * round, "{}", figures.keys);
+            calls = stats.conn.calls;
+            assert!(stats.conn.keys >= 400 * round, "{}", stats.conn.keys);
         }
         for nth in foreign {
             assert_eq!(redis.command(&["TYPE", &format!("tollgate:{{k{nth}}}")]).text(), "hash");
@@ -211,7 +221,7 @@ fn a_server_that_keeps_slots_apart_is_asked_key_by_key() {
                 assert_eq!(told.expect("an answer"), round <= 2, "round {round}");
             }
         }
-        assert_eq!(store.figures().refused, 0);
+        assert_eq!(store.stats().conn.rejected, 0);
     });
 }
 
@@ -258,16 +268,16 @@ fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
             let (store, quota) = (store.clone(), quota.clone());
             async move { take(&store, "k", &quota).await }
         });
-        let flights = store.figures().flights;
-        crate::common::wait("the first to fly", async || store.figures().flights > flights).await;
+        let flights = store.stats().conn.flights;
+        crate::common::wait("the first to fly", async || store.stats().conn.flights > flights).await;
         let others: Vec<_> = (0..20)
             .map(|_| {
                 let (store, quota) = (store.clone(), quota.clone());
                 tokio::spawn(async move { take(&store, "k", &quota).await })
             })
             .collect();
-        let asked = store.figures().asked;
-        crate::common::wait("all to ask", async || store.figures().asked >= 22.max(asked)).await;
+        let asked = store.stats().conn.requests;
+        crate::common::wait("all to ask", async || store.stats().conn.requests >= 22.max(asked)).await;
         for other in &others[2..] {
             other.abort();
         }
@@ -285,12 +295,12 @@ fn a_full_queue_refuses_at_once_and_takes_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
         let mut config = patient(&redis.url());
-        config.max_queued = 10;
+        config.link.max_queued = 10;
         let store = store(config);
         let quota = total(1000);
         let told = take_many(&store, "k", &quota, 50).await;
         assert_eq!((told.admitted, told.unreachable), (10, 40), "{told:?}");
-        assert_eq!(store.figures().queue_full, 40);
+        assert_eq!(store.stats().conn.queue_full, 40);
         assert_eq!(used(&store, "k", &quota, 1000).await, 10);
     });
 }
@@ -300,15 +310,15 @@ fn a_flight_carries_no_more_than_it_may() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
         let mut config = patient(&redis.url());
-        config.max_flight = 8;
+        config.link.max_flight = 8;
         let store = store(config);
         let keys: Vec<String> = (0..100).map(|nth| format!("k{nth}")).collect();
         for told in take_each(&store, &keys, &[total(1)]).await {
             assert!(told.expect("an answer"), "all are new");
         }
-        let figures = store.figures();
+        let stats = store.stats();
         let above_8 = FLIGHT_EDGES.iter().position(|edge| *edge == 8).expect("an edge") + 1;
-        assert!(figures.flight_sizes[above_8..].iter().all(|flights| *flights == 0), "{figures:?}");
+        assert!(stats.flights.sizes[above_8..].iter().all(|flights| *flights == 0), "{stats:?}");
     });
 }
 
@@ -333,5 +343,5 @@ fn runtimes_come_and_go_and_each_has_connections_of_its_own() {
         });
     }
     assert_eq!(run(used(&store, "k", &quota, 100)), 3);
-    assert_eq!(store.figures().connections, 0, "they ended with their runtimes");
+    assert_eq!(store.stats().conn.connections, 0, "they ended with their runtimes");
 }

@@ -19,21 +19,21 @@ fn while_clients_are_paused_for_writes_calls_are_refused_at_once() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
         let mut config = patient(&redis.url());
-        config.deadline = Duration::from_millis(100);
+        config.link.deadline = Duration::from_millis(100);
         let (store, quota) = (store(config), total(LIMIT));
         wait("the first answer", async || take(&store, "k", &quota).await.is_ok()).await;
         redis.command(&["CLIENT", "PAUSE", "60000", "WRITE"]);
         wait("the breaker to open", async || {
-            take(&store, "k", &quota).await.is_err() && store.figures().breakers_open > 0
+            take(&store, "k", &quota).await.is_err() && store.stats().conn.breakers_open > 0
         })
         .await;
-        let refused = store.figures().breaker_refused;
+        let refused = store.stats().conn.breaker_blocked;
         for _ in 0..100 {
             let error = take(&store, "k", &quota).await.expect_err("scripts wait");
             assert!(matches!(error, StoreError::Unreachable { .. }), "nothing was taken: {error}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert_eq!(store.figures().breaker_refused, refused + 100, "no probe passed for an answer");
+        assert_eq!(store.stats().conn.breaker_blocked, refused + 100, "no probe passed for an answer");
         assert!(matches!(store.state(), StoreState::Down { .. }));
         redis.command(&["CLIENT", "UNPAUSE"]);
         let back = Instant::now();
@@ -50,7 +50,7 @@ fn a_server_too_far_for_the_deadline_is_named_with_the_deadline_to_set() {
     let url = format!("redis://{}", proxy.address());
     run_beside(async {
         let mut config = patient(&url);
-        config.deadline = Duration::from_millis(10);
+        config.link.deadline = Duration::from_millis(10);
         let near = store(config);
         near.start();
         let why = until_down(&near).await;
@@ -65,13 +65,13 @@ fn a_server_too_far_for_the_deadline_is_named_with_the_deadline_to_set() {
         assert!(findings.iter().any(told), "{findings:?}");
 
         let mut config = patient(&url);
-        config.deadline = Duration::from_millis(deadline.max(1000));
+        config.link.deadline = Duration::from_millis(deadline.max(1000));
         let (far, quota) = (store(config), total(LIMIT));
         wait("the first answer", async || take(&far, "k", &quota).await.is_ok()).await;
         let before = used(&far, "k", &quota, LIMIT).await;
         all_is_well(&far, "k", &quota).await;
         assert_eq!(used(&far, "k", &quota, LIMIT).await, before + 50);
-        assert!(far.figures().round_trip_us >= 30_000, "{:?}", far.figures());
+        assert!(far.stats().conn.round_trip_us >= 30_000, "{:?}", far.stats());
         assert_eq!(far.slow(), None);
     });
 }
@@ -82,7 +82,7 @@ fn a_server_that_answers_many_calls_too_late_is_up_and_named_as_too_slow() {
     let proxy = Distance::before(redis.address(), Duration::from_millis(2));
     run_beside(async {
         let mut config = patient(&format!("redis://{}", proxy.address()));
-        config.deadline = Duration::from_millis(200);
+        config.link.deadline = Duration::from_millis(200);
         config.node_timeout = Duration::from_millis(300); // looks at it each 100 ms
         let (store, quota) = (store(config), total(LIMIT));
         wait("the first answer", async || take(&store, "k", &quota).await.is_ok()).await;

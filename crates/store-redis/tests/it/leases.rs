@@ -88,7 +88,7 @@ fn a_hot_key_asks_the_store_once_in_a_hundred_decisions_at_most() {
         let mut decisions = 0_u64;
         for tick in 0..500 {
             if tick == 100 {
-                (calls_before, decisions) = (store.figures().calls, 0); // the first half second it learns the demand
+                (calls_before, decisions) = (store.stats().conn.calls, 0); // the first half second it learns the demand
             }
             ticks.tick().await;
             for _ in 0..50 {
@@ -96,12 +96,12 @@ fn a_hot_key_asks_the_store_once_in_a_hundred_decisions_at_most() {
                 decisions += 1;
             }
         }
-        let figures = store.figures();
-        let calls = figures.calls - calls_before;
-        println!("{decisions} decisions, {calls} calls; {figures:?}");
+        let stats = store.stats();
+        let calls = stats.conn.calls - calls_before;
+        println!("{decisions} decisions, {calls} calls; {stats:?}");
         assert!(calls * 100 <= decisions, "{calls} calls for {decisions} decisions");
-        assert!(figures.local_decisions * 10 >= decisions * 9);
-        assert!(figures.leases_held == 1 && figures.leased_keys == 1, "{figures:?}");
+        assert!(stats.leases.local_decisions * 10 >= decisions * 9);
+        assert!(stats.leases.leases_held == 1 && stats.leases.leased_keys == 1, "{stats:?}");
     });
 }
 
@@ -113,7 +113,7 @@ fn a_small_quota_stays_central_and_its_callers_are_merged() {
         store.start();
         until_up(&store).await;
         let quota = bucket(10, Duration::from_secs(3_600), 10);
-        let before = store.figures().calls;
+        let before = store.stats().conn.calls;
         let mut tasks = tokio::task::JoinSet::new();
         for place in 0..64 {
             let (store, quota) = (store.clone(), quota.clone());
@@ -124,9 +124,9 @@ fn a_small_quota_stays_central_and_its_callers_are_merged() {
         left.sort_unstable();
         let want: Vec<_> = (0..10).map(|place| (place, 9 - place)).collect();
         assert_eq!(left, want, "the first ten, and each is told how many are left after it");
-        let figures = store.figures();
-        assert_eq!((figures.central_takes, figures.lease_requests), (64, 0), "{figures:?}");
-        assert!(figures.calls - before <= 16, "{figures:?}");
+        let stats = store.stats();
+        assert_eq!((stats.leases.central_takes, stats.leases.lease_requests), (64, 0), "{stats:?}");
+        assert!(stats.conn.calls - before <= 16, "{stats:?}");
     });
 }
 
@@ -142,15 +142,15 @@ fn a_node_that_ends_gives_back_what_it_holds_and_one_that_crashes_loses_it_for_a
                 for _ in 0..100 {
                     assert!(admits(&store, &quota, 1).await);
                 }
-                let held = store.figures().permits_held;
-                assert!(held > 0, "{:?}", store.figures());
+                let held = store.stats().leases.permits_held;
+                assert!(held > 0, "{:?}", store.stats());
                 if !crashes {
                     store.close().await;
-                    let figures = store.figures();
+                    let stats = store.stats();
                     assert_eq!(
-                        (figures.permits_held, figures.permits_returned >= held),
+                        (stats.leases.permits_held, stats.leases.permits_returned >= held),
                         (0, true),
-                        "{figures:?}"
+                        "{stats:?}"
                     );
                 }
                 held
@@ -178,7 +178,7 @@ fn in_an_outage_the_lease_is_used_up_first_and_then_calls_fail_and_afterwards_al
     let Some(mut redis) = Redis::start(&Options::new()) else { return };
     run(async {
         let mut config = RedisConfig::parse_url(&redis.url()).expect("a URL");
-        config.deadline = Duration::from_millis(200);
+        config.link.deadline = Duration::from_millis(200);
         let store = store(config);
         let quota = bucket(2_000, SECOND, 2_000);
         store.start();
@@ -188,8 +188,8 @@ fn in_an_outage_the_lease_is_used_up_first_and_then_calls_fail_and_afterwards_al
         for _ in 0..300 {
             admitted += f64::from(u8::from(admits(&store, &quota, 1).await));
         }
-        let held = store.figures().permits_held;
-        assert!(held > 0, "{:?}", store.figures());
+        let held = store.stats().leases.permits_held;
+        assert!(held > 0, "{:?}", store.stats());
         redis.kill();
         let mut lived_on = 0;
         let error = loop {
@@ -230,7 +230,7 @@ fn a_late_server_is_not_waited_for_as_long_as_the_lease_lasts() {
         let store = store(config);
         let (quota, began) = (bucket(4_000, SECOND, 4_000), Timestamp::from_unix_seconds(2_524_608_000));
         let (mut turn, mut late, mut answers, mut waited) = (0, 1, 0, 0);
-        let (mut asked, mut heard) = (None, store.figures());
+        let (mut asked, mut heard) = (None, store.stats());
         while late <= LATEST {
             for _ in 0..10 {
                 let mut take = Box::pin(take_at(&store, &quota, 1, began + Duration::from_millis(5) * turn));
@@ -244,17 +244,17 @@ fn a_late_server_is_not_waited_for_as_long_as_the_lease_lasts() {
                 };
                 assert!(decision.expect("an answer").is_admitted());
             }
-            if asked.is_none() && store.figures().lease_requests > heard.lease_requests {
+            if asked.is_none() && store.stats().leases.lease_requests > heard.leases.lease_requests {
                 asked = Some(turn);
             }
             if asked.is_some_and(|asked| asked + late <= turn) {
                 let answer = async {
-                    while store.figures().permits_leased == heard.permits_leased {
+                    while store.stats().leases.permits_leased == heard.leases.permits_leased {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                 };
                 timeout(Duration::from_secs(20), answer).await.expect("an answer");
-                (asked, heard, answers) = (None, store.figures(), answers + 1);
+                (asked, heard, answers) = (None, store.stats(), answers + 1);
                 late += u32::from(answers % 8 == 0);
             }
             turn += 1;
@@ -338,21 +338,21 @@ fn a_reset_voids_the_leases_of_others() {
         let (one, other) = (store(patient(&redis.url())), store(patient(&redis.url())));
         let quota = bucket(2_000, SECOND, 2_000);
         assert_eq!(drain_n(&other, &quota, 300).await, 300);
-        assert!(other.figures().permits_held > 0);
+        assert!(other.stats().leases.permits_held > 0);
         // What it holds it may spend for a tau at most; then it hears that the ledger knows nothing of it. Where it had spent all
         // of it by then, there was nothing to lose, and it is tried again.
         let began = Instant::now();
-        while other.figures().permits_lost == 0 && began.elapsed() < Duration::from_secs(20) {
+        while other.stats().leases.permits_lost == 0 && began.elapsed() < Duration::from_secs(20) {
             one.reset(KEY, &quota, now()).await.expect("an answer");
             for _ in 0..1_000 {
                 admits(&other, &quota, 1).await;
-                if other.figures().permits_lost > 0 {
+                if other.stats().leases.permits_lost > 0 {
                     break;
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        assert!(other.figures().permits_lost > 0, "{:?}", other.figures());
+        assert!(other.stats().leases.permits_lost > 0, "{:?}", other.stats());
     });
 }
 
@@ -402,9 +402,9 @@ fn more_keys_than_may_be_kept_in_mind_make_room() {
             store.take(&batch, Charge::Each, now(), &mut verdicts).await;
             assert!(verdicts[0].as_ref().expect("an answer").is_admitted());
         }
-        let figures = store.figures();
-        assert!(figures.leased_keys <= 640, "{figures:?}");
-        assert!(figures.leased_keys_evicted >= 1_300, "{figures:?}");
+        let stats = store.stats();
+        assert!(stats.leases.leased_keys <= 640, "{stats:?}");
+        assert!(stats.leases.leased_keys_evicted >= 1_300, "{stats:?}");
     });
 }
 
@@ -460,17 +460,17 @@ fn leased_keys_live_where_their_slots_are() {
         for user in 0..12 {
             let key = format!("shop|user={user}|token_bucket");
             let batch = [Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost::ONE }];
-            let before = store.figures().local_decisions;
+            let before = store.stats().leases.local_decisions;
             for _ in 0..100 {
                 let mut verdicts = Verdicts::new();
                 store.take(&batch, Charge::Each, now(), &mut verdicts).await;
                 assert!(verdicts[0].as_ref().expect("an answer").is_admitted());
             }
-            assert!(store.figures().local_decisions > before, "{key} is leased: {:?}", store.figures());
+            assert!(store.stats().leases.local_decisions > before, "{key} is leased: {:?}", store.stats());
         }
-        let figures = store.figures();
+        let stats = store.stats();
         // Some leases may have ended by now; their keys are still known.
-        assert_eq!(figures.leased_keys, 12, "{figures:?}");
-        assert!(figures.local_decisions > 900, "{figures:?}");
+        assert_eq!(stats.leases.leased_keys, 12, "{stats:?}");
+        assert!(stats.leases.local_decisions > 900, "{stats:?}");
     });
 }

@@ -2,7 +2,7 @@
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a failed step of a test must say which, and figures are told"
+    reason = "a failed step of a test must say which, and stats are told"
 )]
 
 mod common;

@@ -18,7 +18,7 @@ const LIMIT: u64 = 10_000_000;
 /// Looks after servers often. A call waits as long as a busy machine may need: a server that ends says so.
 fn quick(url: &str) -> RedisConfig {
     let mut config = patient(url);
-    config.connect_timeout = Duration::from_secs(1);
+    config.link.connect_timeout = Duration::from_secs(1);
     config.node_timeout = Duration::from_millis(900);
     config
 }
@@ -26,7 +26,7 @@ fn quick(url: &str) -> RedisConfig {
 /// The same with a deadline that is met soon, where a server says nothing.
 fn impatient(url: &str) -> RedisConfig {
     let mut config = quick(url);
-    config.deadline = Duration::from_millis(400);
+    config.link.deadline = Duration::from_millis(400);
     config
 }
 
@@ -54,7 +54,7 @@ fn killed_with_its_counts_on_disk_it_comes_back_with_every_count() {
     run_beside(async {
         let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
         let callers = Callers::begin(&store, &["k"], &quota, 8).await;
-        wait("some flights", async || store.figures().flights > 50).await;
+        wait("some flights", async || store.stats().conn.flights > 50).await;
         redis.kill();
         until_down(&store).await;
         redis.start_again();
@@ -85,10 +85,10 @@ fn stalled_it_is_left_alone_and_resumed_no_count_is_lost() {
     run_beside(async {
         let (store, quota) = (store(impatient(&redis.url())), total(LIMIT));
         let callers = Callers::begin(&store, &["k"], &quota, 8).await;
-        wait("some flights", async || store.figures().flights > 50).await;
+        wait("some flights", async || store.stats().conn.flights > 50).await;
         redis.stop();
         until_down(&store).await;
-        wait("the breaker to open", async || store.figures().breakers_open > 0).await;
+        wait("the breaker to open", async || store.stats().conn.breakers_open > 0).await;
         let asked = Instant::now();
         for _ in 0..1000 {
             take(&store, "k", &quota).await.expect_err("the breaker is open");
@@ -210,7 +210,7 @@ fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
     run_beside(async {
         let mut config = patient(&cluster.url());
         config.hash_tag = HashTag::Domain;
-        config.deadline = Duration::from_secs(20); // for those that wait until the slot has moved
+        config.link.deadline = Duration::from_secs(20); // for those that wait until the slot has moved
         let (store, quota) = (store(config), total(LIMIT));
         let keys = ["a|", "b|", "c|"];
         for key in keys {
@@ -223,8 +223,8 @@ fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
                 continue;
             }
             cluster.begin_move(slot, to);
-            let flights = store.figures().flights;
-            wait("calls while it moves", async || store.figures().flights > flights + 20).await;
+            let flights = store.stats().conn.flights;
+            wait("calls while it moves", async || store.stats().conn.flights > flights + 20).await;
             // A key that is not there yet is the new owner's (ASK).
             let (asked, fresh) = (told(&cluster, "ASK"), format!("a|fresh{both}"));
             all_is_well(&store, &fresh, &quota).await;
@@ -253,7 +253,7 @@ fn slots_that_move_under_way_lose_no_count_and_fail_no_call() {
             gone += used(&store, key, &quota, LIMIT).await - 50;
         }
         assert_eq!(gone, told.admitted + both);
-        assert!(store.figures().redirects > 0);
+        assert!(store.stats().flights.redirects > 0);
     });
 }
 

@@ -21,8 +21,8 @@ const LATE: Duration = Duration::from_secs(20);
 /// So many failures in a row open the breaker.
 fn allows(failures: u32, url: &str) -> RedisConfig {
     let mut config = patient(url);
-    config.deadline = LATE;
-    config.breaker.failures = failures;
+    config.link.deadline = LATE;
+    config.link.breaker.failures = failures;
     config
 }
 
@@ -62,7 +62,7 @@ fn failures_in_a_row_open_the_breaker_one_after_a_probe_opens_it_anew_and_an_ans
                     assert!(waited < LATE, "it was told as soon as it was known: {waited:?}");
                 }
             }
-            assert_eq!(store.figures().breaker_opened, opened, "{answered:?}, {allowed} allowed");
+            assert_eq!(store.stats().conn.breaker_opened, opened, "{answered:?}, {allowed} allowed");
         });
     }
 }
@@ -82,7 +82,7 @@ fn a_server_that_says_more_than_it_was_asked_is_believed_no_further() {
     run(async {
         let store = store(allows(1, &url));
         assert!(take(&store, "k", &total(100)).await.expect("its answer is whole").is_admitted());
-        told_wrong(&store, ErrorKind::InvalidData, "says more than it was asked").await;
+        told_wrong(&store, ErrorKind::InvalidData, "sends more than it was asked").await;
     });
 }
 
@@ -105,7 +105,7 @@ fn a_server_that_speaks_unasked_is_left() {
         let store = store(allows(1, &url));
         assert!(take(&store, "k", &total(100)).await.expect("an answer").is_admitted());
         go.send(()).expect("it waits");
-        wait("it to be heard", async || store.figures().breaker_opened == 1).await;
+        wait("it to be heard", async || store.stats().conn.breaker_opened == 1).await;
         told_wrong(&store, ErrorKind::NotConnected, "speaks without being asked").await;
     });
 }
@@ -172,11 +172,11 @@ fn a_server_that_is_too_slow_for_calls_is_looked_at_all_the_same() {
         _ => usual(command, client),
     });
     let mut config = patient(&url);
-    config.deadline = Duration::from_millis(2);
+    config.link.deadline = Duration::from_millis(2);
     let findings = run(store(config).check());
     let told: Vec<_> = findings.iter().map(|it| (it.severity, it.message.as_str())).collect();
     assert!(
-        matches!(told[..], [(Severity::Refuse, evicts), (Severity::Unknown, slow)]
+        matches!(told[..], [(Severity::Reject, evicts), (Severity::Unknown, slow)]
             if evicts.contains("allkeys-lru") && slow.contains("the deadline of a call is 2ms")),
         "{told:?}"
     );
@@ -195,15 +195,15 @@ fn a_server_that_accepts_and_says_nothing_opens_the_breaker_by_the_calls_that_wa
     let url = fake(|_, _| Ok(()));
     run(async {
         let mut config = allows(3, &url);
-        config.deadline = Duration::from_millis(20);
-        config.connect_timeout = Duration::from_secs(60);
+        config.link.deadline = Duration::from_millis(20);
+        config.link.connect_timeout = Duration::from_secs(60);
         let store = store(config);
         wait("the breaker to open", async || {
             take(&store, "k", &total(1)).await.expect_err("nobody answers");
-            store.figures().breaker_opened == 1
+            store.stats().conn.breaker_opened == 1
         })
         .await;
-        assert!(store.figures().unsent >= 3, "{:?}", store.figures());
+        assert!(store.stats().conn.unsent >= 3, "{:?}", store.stats());
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tollgate_store_redis::{RedisConfig, Secret, StoreState, Tls};
+use tollgate_store_redis::{RedisConfig, Secret, StoreState, TlsClientFiles};
 use tollgate_testkit::certificates::Authority;
 use tollgate_testkit::redis::{Cluster, Options, Redis, Sentinel};
 
@@ -14,8 +14,9 @@ const LIMIT: u64 = 10_000_000;
 /// Settings that trust the authority in this file.
 fn trusting(url: &str, authority: &Path) -> RedisConfig {
     let mut config = patient(url);
-    assert!(config.tls.is_some(), "{url}");
-    config.tls = Some(Tls { ca_file: Some(authority.to_owned()), ..Tls::default() });
+    assert!(config.link.tls.is_some(), "{url}");
+    config.link.tls =
+        Some(TlsClientFiles { ca_file: Some(authority.to_owned()), ..TlsClientFiles::default() });
     config
 }
 
@@ -32,7 +33,7 @@ fn a_cluster_that_speaks_tls_is_followed_from_node_to_node() {
         cluster.move_slot(slot, (cluster.owner(slot) + 1) % 3);
         all_is_well(&store, "a", &quota).await;
         assert_eq!(used(&store, "a", &quota, LIMIT).await, 100);
-        assert!(store.figures().redirects > 0);
+        assert!(store.stats().flights.redirects > 0);
     });
 }
 
@@ -43,7 +44,7 @@ fn sentinels_and_servers_have_passwords_of_their_own_and_tls() {
     let authority = sentinel.servers[0].authority_file();
     let with = |password: Option<&str>| {
         let mut config = trusting(&sentinel.url(), &authority);
-        config.sentinel_login.password = password.map(Secret::new);
+        config.link.sentinel_login.password = password.map(Secret::new);
         store(config)
     };
     run_beside(async {
@@ -74,8 +75,8 @@ fn files_that_are_exchanged_are_read_again_for_the_next_connection() {
     write(&authority, redis.authority().expect("with TLS"));
     let ours = redis.client_certificate().expect("with TLS").write(folder.path());
     let mut config = trusting(&redis.url(), &authority);
-    config.tls.as_mut().expect("TLS").certificate_file = Some(ours.0);
-    config.tls.as_mut().expect("TLS").key_file = Some(ours.1);
+    config.link.tls.as_mut().expect("TLS").certificate_file = Some(ours.0);
+    config.link.tls.as_mut().expect("TLS").key_file = Some(ours.1);
     run_beside(async {
         let (store, quota) = (store(config), total(LIMIT));
         all_is_well(&store, "k", &quota).await;
@@ -96,9 +97,9 @@ fn files_that_are_exchanged_are_read_again_for_the_next_connection() {
 
         // What cannot be used leaves what was read before in use.
         write(&authority, "no certificate");
-        let connects = store.figures().connects;
+        let connects = store.stats().conn.connects;
         redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
-        wait("a new connection", async || store.figures().connects > connects).await;
+        wait("a new connection", async || store.stats().conn.connects > connects).await;
         all_is_well(&store, "k", &quota).await;
     });
 }

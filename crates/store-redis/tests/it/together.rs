@@ -100,7 +100,7 @@ fn a_silent_master_switches_no_limit_of_the_others_off() {
     let Some(cluster) = cluster() else { return };
     run_beside(async {
         let mut config = patient(&cluster.url());
-        config.deadline = Duration::from_millis(300);
+        config.link.deadline = Duration::from_millis(300);
         let store = store(config);
         let keys = apart(&cluster, "a");
         let quotas = [total(10), total(15), total(LIMIT)];
@@ -135,7 +135,7 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
     let Some(cluster) = cluster().map(Arc::new) else { return };
     run_beside(async {
         let mut config = patient(&cluster.url());
-        config.deadline = Duration::from_secs(20); // nobody hears that it does not know
+        config.link.deadline = Duration::from_secs(20); // nobody hears that it does not know
         let store = store(config);
         let full = [total(LIMIT), total(LIMIT), total(LIMIT)];
         let denying = [total(LIMIT), total(LIMIT), total(1)]; // of 3
@@ -206,7 +206,7 @@ fn a_caller_that_leaves_while_a_master_is_silent_leaves_nothing_on_the_others() 
     let Some(cluster) = cluster() else { return };
     run_beside(async {
         let mut config = patient(&cluster.url());
-        config.deadline = Duration::from_millis(300);
+        config.link.deadline = Duration::from_millis(300);
         let store = store(config);
         let quotas = [total(LIMIT), total(LIMIT), total(LIMIT)];
         let warm = apart(&cluster, "warm");
@@ -271,7 +271,7 @@ fn impatient_callers_leave_nothing_half_charged() {
     };
     run_beside(async {
         let mut config = patient(&cluster.url());
-        config.deadline = Duration::from_secs(20); // nobody hears that it does not know
+        config.link.deadline = Duration::from_secs(20); // nobody hears that it does not know
         let store = store(config);
         let keys = Arc::new(apart(&cluster, "all"));
         let few = total(200_000);

@@ -103,7 +103,8 @@ impl Reader<'_> {
         align
     }
 
-    /// A number of permits; `None` if the key is missing or faulty. The quota itself checks whether 0 makes sense.
+    /// A number of permits; `None` if the key is missing or faulty. The quota itself checks whether 0 makes
+    /// sense.
     fn permits(&mut self, fields: &Fields<'_>, path: &Path<'_>, name: &str) -> Option<u64> {
         self.number(fields.get(name)?, &path.key(name), 0, Quota::LARGEST_LIMIT)
     }

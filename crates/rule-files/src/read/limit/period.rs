@@ -121,7 +121,8 @@ impl Reader<'_> {
             }
         };
         if multiplier != 1 {
-            let message = "cannot be combined with time_zone, which has single days, weeks, months and years only; remove one";
+            let message = "cannot be combined with time_zone, whose units are single days, weeks, months and \
+                           years; remove one of the two";
             self.notes.fault(fields.pos_of("unit_multiplier"), path.key("unit_multiplier"), message);
             return None;
         }

@@ -1,0 +1,130 @@
+//! [`Client`]: sends items to the server that keeps their slot. Not here: what becomes of them in a queue (`driver`).
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use tollgate_store::StoreName;
+use tollgate_store::remote::{ConfigError, Failure, StoreState};
+
+use crate::dial::Network;
+use crate::flight::Entry;
+use crate::queue::Traffic;
+use crate::server_error::{Cause, ServerError};
+use crate::settings::LinkSettings;
+use crate::shared::Shared;
+use crate::thread_connections::{PerThread, Registry};
+use crate::topology::Node;
+
+/// A client of one server, a master behind Sentinels, or a Cluster. Opens no connection before the first call.
+///
+/// Calls must be made from within a tokio runtime: each thread that makes any has connections of its own, driven by that
+/// thread's runtime. When it is dropped, its connections close and what waits fails.
+#[derive(Debug)]
+pub struct Client<W: PerThread> {
+    shared: Arc<Shared>,
+    workload: W,
+    registry: Arc<Registry<W>>,
+}
+
+impl<W: PerThread> Client<W> {
+    /// A client of the servers that `settings` name; messages call them `name`. `network` replaces the real one in tests.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when settings contradict each other or a certificate cannot be read.
+    pub fn new(
+        settings: LinkSettings,
+        name: StoreName,
+        workload: W,
+        network: Option<Arc<dyn Network>>,
+    ) -> Result<Self, ConfigError> {
+        settings.validate()?;
+        let shared = Arc::new(Shared::new(settings, name, network)?);
+        Ok(Self { shared, workload, registry: Arc::default() })
+    }
+
+    /// What all its connections share.
+    #[must_use]
+    pub const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Puts an item into the queue of the server that keeps `slot`. Waits only while a Cluster's nodes are not known yet, at
+    /// most until `by`.
+    ///
+    /// # Errors
+    /// [`Failure`] when it cannot be sent; its caller is not answered otherwise.
+    pub async fn send(&self, traffic: Traffic, slot: u16, item: W::Item, by: Instant) -> Result<(), Failure> {
+        let shared = &self.shared;
+        let failed = |why: &ServerError| Err(why.to_failure());
+        if let Some(why) = shared.barred() {
+            return failed(&why);
+        }
+        let node = match shared.topology().node_of(slot) {
+            Some(node) => node,
+            None => match self.find_node(slot, by).await {
+                Ok(node) => node,
+                Err(why) => return failed(&why),
+            },
+        };
+        let here = W::threads().with(|map| map.connections(shared, &self.workload, &self.registry));
+        let connections = match here {
+            Ok(connections) => connections,
+            Err(why) => return failed(&why),
+        };
+        let mut entry = Entry::New(item);
+        for _ in 0..2 {
+            let queue = connections.queue(node, traffic);
+            match queue.push(entry) {
+                Ok(()) => return Ok(()),
+                // It ended since it was looked up; there is a new one.
+                Err((back, _)) if queue.has_ended() => entry = back,
+                Err((_, why)) => return failed(&why),
+            }
+        }
+        failed(&ServerError::new(Cause::Unavailable, "the store ends"))
+    }
+
+    /// Waits until it is known which node keeps a slot.
+    async fn find_node(&self, slot: u16, by: Instant) -> Result<Node, ServerError> {
+        let (topology, unavailable) = (self.shared.topology(), Cause::Unavailable);
+        let mut learnt = topology.watch();
+        if let StoreState::Down { why, .. } = self.shared.health().state() {
+            return Err(ServerError::new(unavailable, why));
+        }
+        topology.doubted.notify_one();
+        let found = async {
+            loop {
+                if let Some(node) = topology.node_of(slot) {
+                    return Some(node);
+                }
+                learnt.changed().await.ok()?;
+            }
+        };
+        let unknown = || ServerError::new(unavailable, format!("it is not known yet who keeps slot {slot}"));
+        timeout_at(by, found).await.ok().flatten().ok_or_else(unknown)
+    }
+
+    /// Waits for an answer. One always comes, in time, unless the runtime is shut down.
+    ///
+    /// # Errors
+    /// What became of the call.
+    pub async fn receive<T>(&self, answer: oneshot::Receiver<Result<T, Failure>>) -> Result<T, Failure> {
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.shared.silent(self.shared.settings().deadline)),
+        }
+    }
+
+    /// Closes all connections; what waits fails.
+    pub fn end(&self) {
+        self.shared.end();
+        self.registry.end_all();
+    }
+}
+
+impl<W: PerThread> Drop for Client<W> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

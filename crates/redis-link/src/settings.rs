@@ -1,0 +1,179 @@
+//! What a client must know: where the servers are, how to log in, and how long to wait. Not here: the form of URLs (`url`).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_store::remote::{BreakerSettings, ConfigError, HostPort};
+use tollgate_tls::TlsClientFiles;
+
+/// Which server or servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Servers {
+    /// One server, over TCP.
+    Single(HostPort),
+    /// One server, over a socket of this machine.
+    Unix(PathBuf),
+    /// Whatever server the sentinels name as the master.
+    Sentinel {
+        /// The sentinels; asked in order until one answers.
+        sentinels: Vec<HostPort>,
+        /// What they call the master.
+        master: String,
+    },
+    /// A Redis Cluster, found by any of these nodes.
+    Cluster(Vec<HostPort>),
+}
+
+impl std::fmt::Display for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list = |f: &mut std::fmt::Formatter<'_>, hosts: &[HostPort]| {
+            hosts.iter().enumerate().try_for_each(|(at, host)| {
+                if at > 0 {
+                    f.write_str(",")?;
+                }
+                write!(f, "{host}")
+            })
+        };
+        match self {
+            Self::Single(at) => write!(f, "{at}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Sentinel { sentinels, master } => {
+                write!(f, "{master} of the sentinels ")?;
+                list(f, sentinels)
+            }
+            Self::Cluster(nodes) => {
+                f.write_str("cluster ")?;
+                list(f, nodes)
+            }
+        }
+    }
+}
+
+/// A password: shown as `***` by `Debug`, and by nothing else at all.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text` from being shown.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Who to log in as.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Login {
+    /// ACL user; `default` when absent and there is a password.
+    pub username: Option<String>,
+    /// Password; no login takes place when it is absent.
+    pub password: Option<Secret>,
+    /// File to read the user from at each connection, so that it can be rotated; wins over `username`.
+    pub username_file: Option<PathBuf>,
+    /// File to read the password from at each connection, so that it can be rotated; wins over `password`.
+    pub password_file: Option<PathBuf>,
+}
+
+/// Settings of a [`Client`](crate::Client). Made by [`LinkSettings::parse_url`], then changed by field.
+///
+/// # Example
+/// ```
+/// use tollgate_redis_link::{LinkSettings, Servers};
+/// use tollgate_store::remote::HostPort;
+///
+/// let settings = LinkSettings::parse_url("redis://:secret@10.0.0.7/2")?;
+/// assert_eq!(settings.servers, Servers::Single(HostPort::new("10.0.0.7", 6379)));
+/// assert_eq!(settings.database, 2);
+/// assert!(!format!("{settings:?}").contains("secret"));
+/// # Ok::<(), tollgate_store::remote::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LinkSettings {
+    /// Where the servers are.
+    pub servers: Servers,
+    /// Who to log in as.
+    pub login: Login,
+    /// Who to log in as at the sentinels.
+    pub sentinel_login: Login,
+    /// Encryption; none when absent.
+    pub tls: Option<TlsClientFiles>,
+    /// Number of the database; a Cluster has only 0.
+    pub database: u32,
+    /// Longest wait of a call, from the moment it is made.
+    pub deadline: Duration,
+    /// Longest time to connect and log in, for one attempt.
+    pub connect_timeout: Duration,
+    /// Most calls that wait to be sent, per connection; one more fails at once.
+    pub max_queued: usize,
+    /// Most calls that one round trip carries, per connection.
+    pub max_flight: usize,
+    /// When to stop asking.
+    pub breaker: BreakerSettings,
+}
+
+impl LinkSettings {
+    /// Settings for `servers`, everything else as by default: no login, no TLS, database 0, 10 ms a call, 500 ms to
+    /// connect, 8,192 calls queued, 1,024 in a flight.
+    #[must_use]
+    pub fn new(servers: Servers) -> Self {
+        Self {
+            servers,
+            login: Login::default(),
+            sentinel_login: Login::default(),
+            tls: None,
+            database: 0,
+            deadline: Duration::from_millis(10),
+            connect_timeout: Duration::from_millis(500),
+            max_queued: 8192,
+            max_flight: 1024,
+            breaker: BreakerSettings::default(),
+        }
+    }
+
+    /// True when the servers are a Redis Cluster.
+    #[must_use]
+    pub const fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
+    /// Checks for settings that cannot work.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says which, and what to write instead.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let wrong = |what: &str| Err(ConfigError::setting(what));
+        if self.is_cluster() && self.database != 0 {
+            return wrong("a Redis Cluster has only database 0");
+        }
+        if self.deadline < Duration::from_millis(1) || self.deadline > Duration::from_secs(60) {
+            return wrong("the deadline of a call must be from 1 ms to 60 s");
+        }
+        if self.connect_timeout < Duration::from_millis(1) || self.connect_timeout > Duration::from_secs(60) {
+            return wrong("the time to connect must be from 1 ms to 60 s");
+        }
+        if self.max_queued == 0 || self.max_flight == 0 {
+            return wrong("the queue and the flights must hold at least one call");
+        }
+        if let Some(fault) = self.breaker.fault() {
+            return wrong(fault);
+        }
+        if let Some(tls) = &self.tls
+            && tls.certificate_file.is_some() != tls.key_file.is_some()
+        {
+            return wrong("a certificate goes with its key: give both files or none");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! What is counted of the work. Plain numbers; names of metrics are chosen where they are exported.
+
+use tollgate_store::remote::{ConnCounters, Counter};
+
+/// Upper edges of [`FlightStats::sizes`]: requests in a flight; one more bucket holds what is above the last.
+pub const FLIGHT_EDGES: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
+/// A snapshot; all except the gauges only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FlightStats {
+    /// Flights by the number of requests they carried, see [`FLIGHT_EDGES`].
+    pub sizes: [u64; FLIGHT_EDGES.len() + 1],
+    /// Scripts that had to be loaded again.
+    pub script_loads: u64,
+    /// Calls that another node of the Cluster had to answer (MOVED and ASK).
+    pub redirects: u64,
+}
+
+/// Where [`ConnStats`](tollgate_store::remote::ConnStats) and [`FlightStats`] are counted.
+#[derive(Debug, Default)]
+pub struct LinkCounters {
+    /// What every remote store counts.
+    pub conn: ConnCounters,
+    flight_sizes: [Counter; FLIGHT_EDGES.len() + 1],
+    pub(crate) script_loads: Counter,
+    pub(crate) redirects: Counter,
+}
+
+impl LinkCounters {
+    /// A flight was sent, with this many calls for this many requests.
+    pub(crate) fn flight(&self, calls: u64, requests: u64) {
+        self.conn.flights.add(1);
+        self.conn.calls.add(calls);
+        self.conn.keys.add(requests);
+        self.flight_sizes[FLIGHT_EDGES.partition_point(|edge| *edge < requests)].add(1);
+    }
+
+    /// What was counted of flights since the start.
+    #[must_use]
+    pub fn flights(&self) -> FlightStats {
+        FlightStats {
+            sizes: self.flight_sizes.each_ref().map(Counter::get),
+            script_loads: self.script_loads.get(),
+            redirects: self.redirects.get(),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What is counted of the store's work. Plain numbers; names of metrics are chosen where they are exported.
+
+use tollgate_store::remote::{ConnCounters, ConnStats, Counter};
+
+/// A snapshot; all except the gauges only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemcacheStats {
+    /// What every remote store counts.
+    pub conn: ConnStats,
+    /// Times another connection changed an item between our reading and our writing of it, so that both were done again.
+    pub lost_races: u64,
+    /// Permits that a batch gave back in vain, because its item was contended or the server did not answer: they count as
+    /// used until their window ends.
+    pub left_counted: u64,
+}
+
+/// Where it is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) conn: ConnCounters,
+    pub(crate) lost_races: Counter,
+    pub(crate) left_counted: Counter,
+}
+
+impl Counters {
+    pub(crate) fn snapshot(&self) -> MemcacheStats {
+        MemcacheStats {
+            conn: self.conn.snapshot(),
+            lost_races: self.lost_races.get(),
+            left_counted: self.left_counted.get(),
+        }
+    }
+}

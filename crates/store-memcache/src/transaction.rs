@@ -1,0 +1,405 @@
+//! What is asked of one key, as a machine of commands and replies. Does no I/O, so that every race can be played through in a test.
+//!
+//! All asks of a key that wait at the same time are done at once, in the order in which they came:
+//!
+//! - **Counting** (fixed windows): `incr` by the hits of all. The number it answers tells the count before, and by its mark the window;
+//!   `core` works out each answer from there. Nothing there: `add` a window. A window that has ended, or one whose end is not
+//!   known: read and go on from what is found.
+//! - **Changing** (everything else): `gets`, work out all answers, `cas`. If another connection was faster, once more from the start.
+//! - **Lowering**: hits that were added and do not count (a batch that is all or nothing and was refused, permits given back meanwhile,
+//!   what is above the most that is counted) are taken off again by `gets` and `cas`, in the same window only.
+//!
+//! A count is thus never lower than what was admitted, at any moment, whoever stops half-way: at worst it is too high until the
+//! window ends.
+
+use tollgate_core::{Algorithm, Align, Cost, State, Timestamp, Word};
+use tollgate_store::remote::Failure;
+
+use crate::protocol::{self, Reply};
+use crate::request::{Answer, Request, replay};
+use crate::value::{self, Counted, Window};
+
+/// More hits than this at once are written by `cas`, so that a count runs into a window's end only if tens of thousands of
+/// connections add at the same moment.
+const MOST_AT_ONCE: u64 = 1 << 20;
+/// So often it is tried to lower a count; then it stays too high.
+const LOWERINGS: u32 = 32;
+
+/// Everything that is asked of one key at a time.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    item: Box<[u8]>,
+    requests: Vec<Request>,
+    phase: Phase,
+    keep: std::time::Duration,
+    pub(crate) lost_races: u64,
+    pub(crate) left_counted: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Nothing was sent.
+    Begin,
+    /// `gets` is next.
+    Read,
+    /// `incr` was sent; the window's end where it is known, and else `gets` was sent with it.
+    Counting { hits: u64, end_ns: Option<u64> },
+    /// `gets` is next, to learn in what window `incr` counted.
+    Locate { hits: u64, after: Counted },
+    /// A number that is not ours was raised: `decr` is next.
+    Restore { hits: u64 },
+    /// This is what there is; the change is next. `cas` is `None` when there is nothing.
+    Change { base: State, cas: Option<u64> },
+    /// The change was sent.
+    Changing { answers: Vec<Answer> },
+    /// `gets` is next, to lower the count.
+    Lower { by: u64, end_ns: u64, answers: Vec<Answer>, tries: u32 },
+    /// `cas` is next, with the lower count.
+    Lowering { by: u64, window: Window, cas: u64, answers: Vec<Answer>, tries: u32 },
+}
+
+/// What comes next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// [`Transaction::send`] again.
+    Send,
+    /// All requests are answered.
+    Done,
+}
+
+impl Transaction {
+    pub(crate) fn new(item: Box<[u8]>, request: Request, keep: std::time::Duration) -> Self {
+        Self { item, requests: vec![request], phase: Phase::Begin, keep, lost_races: 0, left_counted: 0 }
+    }
+
+    /// True while another ask can still join.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Begin)
+    }
+
+    pub(crate) fn join(&mut self, request: Request) {
+        self.requests.push(request);
+    }
+
+    /// Appends the next commands; answers how many replies they will have. None: there is nothing left to do.
+    pub(crate) fn send(&mut self, out: &mut Vec<u8>) -> usize {
+        match std::mem::replace(&mut self.phase, Phase::Read) {
+            Phase::Begin => self.begin(out),
+            Phase::Change { base, cas } => self.change(base, cas, out),
+            Phase::Restore { hits } => {
+                protocol::decr(out, &self.item, hits);
+                self.phase = Phase::Restore { hits };
+                1
+            }
+            Phase::Lowering { by, window, cas, answers, tries } => {
+                let state =
+                    State::Word(Window { count: window.count.saturating_sub(by), ..window }.to_word());
+                if let Some(stored) = value::write(&state, self.latest(), self.keep) {
+                    protocol::cas(out, &self.item, &stored, cas);
+                }
+                self.phase = Phase::Lowering { by, window, cas, answers, tries };
+                1
+            }
+            phase @ (Phase::Read | Phase::Locate { .. } | Phase::Lower { .. }) => {
+                if matches!(phase, Phase::Read) {
+                    self.requests.retain(|ask| !ask.claim.is_given_up());
+                    if self.requests.is_empty() {
+                        return 0;
+                    }
+                }
+                protocol::gets(out, &self.item);
+                self.phase = phase;
+                1
+            }
+            phase @ (Phase::Counting { .. } | Phase::Changing { .. }) => {
+                self.phase = phase; // their replies are awaited
+                0
+            }
+        }
+    }
+
+    /// Takes the replies to what was last sent.
+    pub(crate) fn receive(&mut self, replies: &[Reply]) -> Next {
+        let [first, rest @ ..] = replies else { return Next::Send };
+        match std::mem::replace(&mut self.phase, Phase::Read) {
+            Phase::Begin => Next::Send,
+            Phase::Read => self.found(first),
+            Phase::Counting { hits, end_ns } => self.counted(hits, end_ns, first, rest),
+            Phase::Locate { hits, after } => self.located(hits, after, first),
+            Phase::Restore { .. } => self.reject(&self.not_ours()),
+            Phase::Change { .. } => Next::Send,
+            Phase::Changing { answers } => match first {
+                Reply::Stored | Reply::Deleted => self.answer(answers),
+                Reply::Error(line) => self.reject(line),
+                _ => self.lost(),
+            },
+            Phase::Lower { by, end_ns, answers, tries } => match first {
+                Reply::Item { flags, cas, data } => {
+                    match value::read(*flags, data, self.latest()) {
+                        Some(State::Word(word))
+                            if Window::from_word(word).is_some_and(|it| it.end_ns == end_ns) =>
+                        {
+                            // The word holds no more than the most that is counted; the number may.
+                            let count = number(data).map_or(0, |counted| counted.count);
+                            let window = Window { count, end_ns };
+                            self.phase = Phase::Lowering { by, window, cas: *cas, answers, tries };
+                            Next::Send
+                        }
+                        _ => self.answer(answers), // another window: what was added is gone with the old one
+                    }
+                }
+                Reply::Missing => self.answer(answers),
+                _ => self.leave(by, answers),
+            },
+            Phase::Lowering { by, window, answers, tries, .. } => match first {
+                Reply::Stored | Reply::NotFound => self.answer(answers),
+                Reply::Exists if tries < LOWERINGS => {
+                    self.lost_races += 1;
+                    self.phase = Phase::Lower { by, end_ns: window.end_ns, answers, tries: tries + 1 };
+                    Next::Send
+                }
+                _ => self.leave(by, answers),
+            },
+        }
+    }
+
+    /// The connection broke, or no answer came: whoever may have changed something hears that, the others go on.
+    ///
+    /// False when nobody is left.
+    pub(crate) fn interrupted(&mut self, why: &std::io::Error) -> bool {
+        match std::mem::replace(&mut self.phase, Phase::Begin) {
+            Phase::Begin | Phase::Read => return true,
+            Phase::Change { .. } => {
+                self.requests.iter().for_each(|request| request.claim.undo());
+                return true;
+            }
+            Phase::Lower { by, answers, .. } | Phase::Lowering { by, answers, .. } => {
+                self.leave(by, answers);
+            }
+            Phase::Counting { .. }
+            | Phase::Locate { .. }
+            | Phase::Restore { .. }
+            | Phase::Changing { .. } => {
+                self.requests.drain(..).for_each(|request| request.fail_silent(why));
+            }
+        }
+        false
+    }
+
+    /// Gives up on all asks.
+    pub(crate) fn fail(&mut self, why: &std::io::Error) {
+        self.requests.drain(..).for_each(|request| request.fail_silent(why));
+    }
+
+    /// How many requests it serves.
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) -> usize {
+        self.requests.retain(|ask| !ask.claim.is_given_up());
+        match self.hits() {
+            Some(hits @ 1..=MOST_AT_ONCE) => {
+                self.claim_all();
+                // Whoever gave up at the last moment is not counted.
+                let hits = self.hits().unwrap_or(hits);
+                if hits == 0 {
+                    return self.begin(out);
+                }
+                let end_ns = self.expected_end();
+                protocol::incr(out, &self.item, hits);
+                self.phase = Phase::Counting { hits, end_ns };
+                if end_ns.is_some() {
+                    return 1;
+                }
+                protocol::gets(out, &self.item);
+                2
+            }
+            _ if self.requests.is_empty() => 0,
+            _ => {
+                protocol::gets(out, &self.item);
+                self.phase = Phase::Read;
+                1
+            }
+        }
+    }
+
+    /// The hits of all asks, where `incr` can count them.
+    fn hits(&self) -> Option<u64> {
+        self.requests.iter().try_fold(0_u64, |sum, ask| sum.checked_add(ask.hits()?))
+    }
+
+    fn claim_all(&mut self) {
+        self.requests.retain(|request| request.claim.change());
+    }
+
+    /// The end of the window that a hit would begin now, where that is a mark enough to know it again.
+    fn expected_end(&self) -> Option<u64> {
+        let request = self.requests.iter().find(|request| request.hits().is_some_and(|hits| hits > 0))?;
+        let Algorithm::FixedWindow { align: Align::Calendar } = request.quota.algorithm() else {
+            return None;
+        };
+        let mut state = request.quota.fresh();
+        let _ = request.quota.take(&mut state, Cost::ONE, request.now);
+        let State::Word(word) = state else { return None };
+        let end_ns = Window::from_word(word)?.end_ns;
+        (end_ns % 1_000_000 == 0).then_some(end_ns)
+    }
+
+    fn latest(&self) -> Timestamp {
+        self.requests.iter().map(|request| request.now).max().unwrap_or_default()
+    }
+
+    fn counted(&mut self, hits: u64, end_ns: Option<u64>, reply: &Reply, located: &[Reply]) -> Next {
+        match reply {
+            Reply::Number(number) => {
+                let Some(after) = Counted::from_number(*number) else {
+                    self.phase = Phase::Restore { hits };
+                    return Next::Send;
+                };
+                let window = end_ns.map(|end_ns| Window { count: after.count, end_ns });
+                match (window.filter(|window| window.mark() == after.mark), located.first()) {
+                    (Some(window), _) => self.in_window(hits, window),
+                    (None, Some(reply)) => self.located(hits, after, reply),
+                    (None, None) => {
+                        self.phase = Phase::Locate { hits, after };
+                        Next::Send
+                    }
+                }
+            }
+            Reply::NotFound => {
+                self.phase = Phase::Change { base: State::Word(Word::FRESH), cas: None };
+                Next::Send
+            }
+            // Text: another algorithm's state, or foreign. Reading tells.
+            Reply::Error(line) if line.contains("non-numeric") => self.read(),
+            Reply::Error(line) => self.reject(line),
+            _ => self.reject("an answer to `incr` that cannot be"),
+        }
+    }
+
+    /// `incr` counted in some window; `reply` is what was there soon after.
+    fn located(&mut self, hits: u64, after: Counted, reply: &Reply) -> Next {
+        if let Reply::Item { flags, data, .. } = reply
+            && number(data).is_some_and(|it| it.mark == after.mark)
+            && let Some(State::Word(word)) = value::read(*flags, data, self.latest())
+            && let Some(window) = Window::from_word(word)
+        {
+            return self.in_window(hits, Window { count: after.count, ..window });
+        }
+        self.found(reply)
+    }
+
+    /// `incr` made it `after`.
+    fn in_window(&mut self, hits: u64, after: Window) -> Next {
+        if after.end_ns <= self.latest().as_nanos() || after.count < hits {
+            return self.read(); // it has ended, and what was added to it means nothing
+        }
+        let before = Window { count: after.count - hits, ..after };
+        let (state, answers) = replay(&self.requests, State::Word(before.to_word()));
+        let count = match state {
+            State::Word(word) => Window::from_word(word).map_or(0, |window| window.count),
+            State::Wide(_) => 0,
+        };
+        match after.count.saturating_sub(count) {
+            0 => self.answer(answers),
+            by => {
+                self.phase = Phase::Lower { by, end_ns: after.end_ns, answers, tries: 0 };
+                Next::Send
+            }
+        }
+    }
+
+    fn read(&mut self) -> Next {
+        self.phase = Phase::Read;
+        Next::Send
+    }
+
+    /// This is what there is.
+    fn found(&mut self, reply: &Reply) -> Next {
+        let (base, cas) = match reply {
+            Reply::Item { flags, cas, data } => match value::read(*flags, data, self.latest()) {
+                Some(state) => (state, Some(*cas)),
+                None => return self.reject(&self.not_ours()),
+            },
+            Reply::Missing => (State::Word(Word::FRESH), None),
+            Reply::Error(line) => return self.reject(line),
+            _ => return self.reject("an answer to `gets` that cannot be"),
+        };
+        let (state, answers) = replay(&self.requests, base.clone());
+        if state == base || is_none(&state) && cas.is_none() {
+            return self.answer(answers);
+        }
+        self.phase = Phase::Change { base, cas };
+        Next::Send
+    }
+
+    fn change(&mut self, base: State, cas: Option<u64>, out: &mut Vec<u8>) -> usize {
+        self.claim_all();
+        let (state, answers) = replay(&self.requests, base.clone());
+        if self.requests.is_empty() {
+            return 0;
+        }
+        if state == base {
+            self.answer(answers); // whoever wanted the change has given up
+            return 0;
+        }
+        match (value::write(&state, self.latest(), self.keep), cas) {
+            (Some(stored), Some(cas)) => protocol::cas(out, &self.item, &stored, cas),
+            (Some(stored), None) => protocol::add(out, &self.item, &stored),
+            (None, Some(_)) => protocol::delete(out, &self.item),
+            (None, None) => {
+                self.answer(answers);
+                return 0;
+            }
+        }
+        self.phase = Phase::Changing { answers };
+        1
+    }
+
+    /// Another connection was faster.
+    fn lost(&mut self) -> Next {
+        self.lost_races += 1;
+        self.requests.iter().for_each(|request| request.claim.undo());
+        self.phase = Phase::Begin;
+        Next::Send
+    }
+
+    fn answer(&mut self, answers: Vec<Answer>) -> Next {
+        for (request, answer) in self.requests.drain(..).zip(answers) {
+            let _ = request.reply.send(Ok(answer));
+        }
+        Next::Done
+    }
+
+    /// The count stays too high.
+    fn leave(&mut self, by: u64, answers: Vec<Answer>) -> Next {
+        self.left_counted += by;
+        self.answer(answers)
+    }
+
+    fn reject(&mut self, why: &str) -> Next {
+        for request in self.requests.drain(..) {
+            let _ = request.reply.send(Err(Failure::Rejected(why.into())));
+        }
+        Next::Done
+    }
+
+    fn not_ours(&self) -> String {
+        format!("the item {} holds what is not a counter of ours", self.item.escape_ascii())
+    }
+}
+
+fn number(data: &[u8]) -> Option<Counted> {
+    Counted::from_number(std::str::from_utf8(data).ok()?.trim_ascii_end().parse().ok()?)
+}
+
+fn is_none(state: &State) -> bool {
+    match state {
+        State::Word(word) => word.is_fresh(),
+        State::Wide(wide) => wide.cells.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

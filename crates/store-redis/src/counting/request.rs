@@ -1,0 +1,168 @@
+//! What is asked of one key, or of keys together, and who waits for the answers.
+
+use std::ops::Range;
+
+use tokio::time::Instant;
+use tollgate_core::Timestamp;
+use tollgate_redis_link::{Request as RequestOfLink, Script, Shared, Value, Waiter};
+use tollgate_store::remote::Failure;
+
+use super::Buffers;
+use crate::ask::{Answer, Ask, Fault};
+use crate::call::{self, ScriptCall};
+use crate::config::StoreTime;
+use crate::script::{Step, Swap, each};
+
+/// What is asked of one key, or of keys together, and who waits for the answers.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(super) work: Work,
+    pub(super) next: Next,
+    /// Replies that asked for another call.
+    pub(super) calls: u32,
+}
+
+/// What a request sends next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// It is not decided yet.
+    Unknown,
+    /// A step on its key, for this instant; its argument is there in the flight's arguments.
+    Step(Step, Timestamp, Range<usize>),
+    /// A call of its own.
+    Call(ScriptCall),
+}
+
+#[derive(Debug)]
+pub(super) enum Work {
+    Each { asks: Vec<Ask>, now: Timestamp, waiters: Vec<Option<Waiter<Answer>>> },
+    Together { asks: Vec<Ask>, now: Timestamp, waiter: Option<Waiter<Vec<Answer>>> },
+    Call { waiter: Option<Waiter<Value>> },
+}
+
+impl RequestOfLink for Request {
+    /// Steps of one algorithm are neighbours.
+    type Order = Option<Step>;
+
+    fn order(&self) -> Option<Step> {
+        if let Next::Step(step, ..) = self.next { Some(step) } else { None }
+    }
+
+    fn shares_a_command(&self) -> bool {
+        self.order().is_some()
+    }
+
+    fn waits_until(&self) -> Option<Instant> {
+        match &self.work {
+            Work::Each { waiters, .. } => waiters.iter().flatten().map(Waiter::deadline).min(),
+            Work::Together { waiter, .. } => waiter.as_ref().map(Waiter::deadline),
+            Work::Call { waiter } => waiter.as_ref().map(Waiter::deadline),
+        }
+    }
+
+    fn fail_where(&mut self, which: impl Fn(Instant) -> bool, mut failure: impl FnMut(Instant) -> Failure) {
+        match &mut self.work {
+            Work::Each { waiters, .. } => {
+                waiters.iter_mut().for_each(|waiter| Waiter::fail_where(waiter, &which, &mut failure));
+            }
+            Work::Together { waiter, .. } => Waiter::fail_where(waiter, which, failure),
+            Work::Call { waiter } => Waiter::fail_where(waiter, which, failure),
+        }
+    }
+
+    fn script(&self) -> Option<&'static Script> {
+        match &self.next {
+            Next::Unknown => None,
+            Next::Step(step, ..) => Some(each(*step, Swap::None)),
+            Next::Call(call) => Some(call.script),
+        }
+    }
+
+    fn wrong_type(&self) -> String {
+        Fault::Foreign { key: self.keys(), found: "a value of another type".to_owned() }.to_string()
+    }
+}
+
+impl Request {
+    pub(super) const fn new(work: Work) -> Self {
+        Self { work, next: Next::Unknown, calls: 0 }
+    }
+
+    /// Decides what to send where that is open, and adds the argument of a step. False when all is answered without.
+    pub(super) fn prepare(
+        &mut self,
+        arguments: &mut Vec<u8>,
+        answers: &mut Vec<Answer>,
+        time: StoreTime,
+    ) -> Result<bool, Fault> {
+        if matches!(self.next, Next::Unknown) {
+            let next = match &self.work {
+                Work::Each { asks, now, .. } => call::first(asks, *now, answers),
+                Work::Together { asks, now, .. } => call::together(asks, *now, time, answers)?,
+                Work::Call { .. } => call::Next::Done,
+            };
+            match Next::of(next) {
+                Some(next) => self.next = next,
+                None => return Ok(false),
+            }
+        }
+        if let (Next::Step(_, hint, place), Work::Each { asks, .. }) = (&mut self.next, &self.work) {
+            let from = arguments.len();
+            call::argument(arguments, asks, *hint).inspect_err(|_| arguments.truncate(from))?;
+            *place = from..arguments.len();
+        }
+        Ok(true)
+    }
+
+    /// Gives out the answers, in the order of arrival.
+    pub(super) fn done(&mut self, buffers: &mut Buffers, shared: &Shared) {
+        match &mut self.work {
+            Work::Each { asks, waiters, .. } => {
+                if buffers.answers.len() != waiters.len() {
+                    return self.fail(|| shared.rejected("a script answered for another number of callers"));
+                }
+                for (waiter, answer) in waiters.drain(..).zip(buffers.answers.drain(..)) {
+                    if let Some(waiter) = waiter {
+                        waiter.answer(Ok(answer));
+                    }
+                }
+                buffers.keep(asks, waiters);
+            }
+            Work::Together { waiter, .. } => {
+                if let Some(waiter) = waiter.take() {
+                    waiter.answer(Ok(std::mem::take(&mut buffers.answers)));
+                }
+            }
+            Work::Call { .. } => {}
+        }
+    }
+
+    /// Fails all callers because of what was asked or found.
+    pub(super) fn fault(&mut self, fault: &Fault, shared: &Shared) {
+        self.fail(|| match fault {
+            Fault::Unsupported { algorithm, .. } => Failure::Unsupported { algorithm },
+            Fault::Foreign { .. } | Fault::Reply(_) => shared.rejected(fault.to_string()),
+        });
+    }
+
+    /// For messages.
+    fn keys(&self) -> String {
+        let text = |key: &Vec<u8>| String::from_utf8_lossy(key).into_owned();
+        match (&self.work, &self.next) {
+            (Work::Each { asks, .. }, _) => asks.first().map(|ask| text(&ask.key)).unwrap_or_default(),
+            (_, Next::Call(call)) => call.keys.iter().map(text).collect::<Vec<_>>().join(" or "),
+            _ => String::new(),
+        }
+    }
+}
+
+impl Next {
+    /// `None` when all is answered.
+    pub(super) fn of(next: call::Next) -> Option<Self> {
+        match next {
+            call::Next::Done => None,
+            call::Next::Step(step, hint) => Some(Self::Step(step, hint, 0..0)),
+            call::Next::Again(call) => Some(Self::Call(call)),
+        }
+    }
+}
