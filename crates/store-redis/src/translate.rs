@@ -1,6 +1,6 @@
-//! Between our states and what a key in Redis holds: arguments of a step, and its reply read.
+//! Between states of `core` and the values of Redis keys: the arguments of a step, and its reply.
 //!
-//! One module an algorithm's form of state. Not here: the flow of calls ([`call`](crate::call)).
+//! One module per form of state. Not here: the flow of calls ([`call`](crate::call)).
 
 mod bucket;
 mod entries;
@@ -20,9 +20,9 @@ const ALL: u64 = 1 << 50;
 pub(crate) enum Read {
     /// A state, and whether there was one at all.
     State(State, bool),
-    /// What another rule of the key's has written: how it is to go on.
+    /// Another rule has written it: how to replace it.
     Odd(Swap, Vec<Vec<u8>>),
-    /// Nothing of ours; what it looks like.
+    /// Not a state of this store; what it looks like.
     Foreign(String),
 }
 
@@ -39,7 +39,8 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
     }
 }
 
-/// Appends the argument of the step: the quota's numbers, then the asks, equal ones in a row as one group. Half of it where it fails.
+/// Appends the argument of the step: the quota's numbers, then the asks, equal ones in a row as one group.
+/// Leaves half of it where it fails.
 pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> Result<(), Fault> {
     let Some(first) = asks.first() else { return Ok(()) };
     let mut packed = Packed(bytes);
@@ -56,7 +57,7 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> R
     Ok(())
 }
 
-/// What the key held, as the step answers it: its status, and `a` and `b` of its reply.
+/// What the key held, from the step's reply: its status, and `a` and `b`.
 pub(crate) fn read(
     quota: &Quota,
     (status, a, b): (i64, &Value, &Value),
@@ -74,13 +75,14 @@ pub(crate) fn read(
     }
 }
 
-/// Runs of equal takes and holds, and everything else one by one.
+/// Runs of equal takes or reservations, and everything else one by one.
 fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, Kind)> + 'a {
     let alike = |a: &&Ask, b: &&Ask| a.kind == b.kind && matches!(a.kind, Kind::Take(_) | Kind::Reserve(..));
     asks.chunk_by(alike).map(|run| (run.len() as u64, run[0].kind))
 }
 
-/// The groups of every step but the bucket's: how many (or what else), cost, and whether a refusal changes nothing.
+/// The groups of every step except the bucket's: how many (or what else), cost, and whether a denial changes
+/// nothing.
 fn push_counts(packed: &mut Packed, asks: &[&Ask], third: impl Fn(Cost, bool) -> f64) {
     for (n, kind) in groups(asks) {
         let most = |cost: Cost, most: u64| cost.permits().min(most);
@@ -111,7 +113,7 @@ impl Packed<'_> {
 
     /// A whole number below 2^53.
     fn count(&mut self, count: u64) -> &mut Self {
-        debug_assert!(count < 1 << 53, "{count} is no whole double");
+        debug_assert!(count < 1 << 53, "{count} is not a whole double");
         self.number(count as f64)
     }
 
@@ -120,7 +122,7 @@ impl Packed<'_> {
         self.limbs(u128::from(nanos), 1_000_000)
     }
 
-    /// A span as so many whole parts, and the rest.
+    /// A span as a number of whole parts, and the rest.
     fn limbs(&mut self, span: u128, part: u64) -> &mut Self {
         let (whole, rest) = (span / u128::from(part), span % u128::from(part));
         self.count(u64::try_from(whole).unwrap_or(u64::MAX)).count(rest as u64)
@@ -140,7 +142,7 @@ pub fn instant(now: Timestamp) -> Vec<u8> {
     bytes
 }
 
-/// A string of the reply; `None` for none.
+/// A string of the reply; `None` for a nil.
 pub(crate) fn text(value: &Value) -> Result<Option<String>, Fault> {
     match value {
         Value::Nil | Value::Boolean(false) => Ok(None),
@@ -150,7 +152,8 @@ pub(crate) fn text(value: &Value) -> Result<Option<String>, Fault> {
     }
 }
 
-/// A whole number, which Redis may tell as such or as a string; `Err` holds what is none.
+/// A whole number, which Redis may return as a number or as a string; the inner `Err` is a text that is not a
+/// number.
 fn whole(value: &Value) -> Result<Option<Result<u64, String>>, Fault> {
     if let Value::Int(int) = value {
         return Ok(Some(u64::try_from(*int).map_err(|_| int.to_string())));
@@ -165,7 +168,7 @@ pub(crate) fn int(value: &Value) -> Result<i64, Fault> {
     }
 }
 
-/// How a value that is not ours is told of.
+/// How a value that is not a state of this store is shown.
 fn foreign(text: &str) -> Read {
     const SHOWN: usize = 40;
     let shown: String = text.chars().take(SHOWN).flat_map(char::escape_default).collect();

@@ -1,4 +1,4 @@
-//! What [`each.lua`](../../src/lua/each.lua) replied, key by key. Not here: what it means.
+//! Replies of `each.lua`, key by key. Not here: what they mean.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub enum Part<'a> {
 }
 
 impl<'a> Replied<'a> {
-    /// Reads a reply; it says nothing yet of any key.
+    /// Reads the head of a reply.
     pub fn read(reply: &'a Value) -> Result<Self, Fault> {
         let odd = || Fault::Reply(format!("{reply:?}"));
         let (head, parts) = match reply {
@@ -51,7 +51,7 @@ impl<'a> Replied<'a> {
         Ok(Self { at, parts })
     }
 
-    /// Of so many keys.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         match self.parts {
             Parts::Packed(pairs) => pairs.len() / PAIR,
@@ -59,7 +59,7 @@ impl<'a> Replied<'a> {
         }
     }
 
-    /// What it says of the nth key.
+    /// The part about the nth key.
     pub fn part(&self, nth: usize) -> Result<Part<'a>, Fault> {
         match self.parts {
             Parts::Packed(pairs) => {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_words_are_told_apart_key_by_key() {
+    fn numbers_and_words_are_distinguished_key_by_key() {
         let reply = Value::BulkString(bytes(&[5.0, 7.0, 30.0, 8.0, -2.0, -1.0]));
         let replied = Replied::read(&reply).expect("a reply");
         assert_eq!((replied.at, replied.len()), (Timestamp::from_nanos(5_000_007), 2));

@@ -6,7 +6,7 @@ use tollgate_redis_link::Value;
 use super::{Packed, Read, foreign, holds, int, push_counts, whole};
 use crate::ask::{Ask, Fault};
 
-/// A total of more is none of ours.
+/// This store writes no greater total.
 const MOST_HELD: u64 = 1_000_000_000_000_000;
 
 pub(super) fn argument(packed: &mut Packed, window: WindowParams<'_>, asks: &[&Ask], hint: Timestamp) {
