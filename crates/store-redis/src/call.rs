@@ -21,7 +21,7 @@ use tollgate_store::Inspection;
 use crate::ask::{Answer, Ask, Fault, Kind};
 use crate::config::StoreTime;
 use crate::script::{Script, Step, Swap, all, each};
-use crate::translate::{self, Read, instant, int, read, step_of};
+use crate::translate::{self, Read, StepReply, instant, int, read, step_of};
 
 /// How often to ask again for one group of asks before giving up; nothing was taken by then.
 pub const MOST_CALLS: u32 = 5;
@@ -85,12 +85,15 @@ pub fn answers(
     out: &mut Vec<Answer>,
 ) -> Result<Next, Fault> {
     let Some(first) = asks.first() else { return Ok(Next::Done) };
-    let Part::Held(status, a, b) = part else { return Err(Fault::Reply("an error".to_owned())) };
+    let Part::Held { status, first: expiry, second: value } = part else {
+        return Err(Fault::Reply("an error".to_owned()));
+    };
     let Some(step) = step_of(&first.quota) else { return Err(Fault::Reply("a step".to_owned())) };
     if *status == OUTSIDE {
         return Ok(Next::Step(step, at));
     }
-    match read(&first.quota, (*status, a, b), at)? {
+    let reply = StepReply { status: *status, first: expiry, second: value };
+    match read(&first.quota, reply, at)? {
         Read::State(mut state, mut existed) if *status != ODD => {
             out.extend(asks.iter().map(|ask| replay(ask, &mut state, &mut existed, at)));
             Ok(Next::Done)
@@ -141,9 +144,9 @@ pub fn together_answers(
     let (mut strings, mut lists) = (Vec::new(), Vec::new());
     for (nth, (key, part)) in keys.iter().zip(parts).enumerate() {
         let Value::Array(part) = part else { return Err(Fault::Reply(format!("{part:?}"))) };
-        let [a, b] = [part.get(1).unwrap_or(&Value::Nil), part.get(2).unwrap_or(&Value::Nil)];
-        let own = int(part.first().unwrap_or(&Value::Nil))?;
-        match read(key.quota(), (own, a, b), at)? {
+        let [status, first, second] = [0, 1, 2].map(|nth| part.get(nth).unwrap_or(&Value::Nil));
+        let reply = StepReply { status: int(status)?, first, second };
+        match read(key.quota(), reply, at)? {
             Read::State(state, existed) => states.push((state, existed)),
             Read::Odd(swap, words) => {
                 let groups = if swap == Swap::Lists { &mut lists } else { &mut strings };

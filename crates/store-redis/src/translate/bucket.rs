@@ -12,7 +12,8 @@ use tollgate_core::{BucketParams, Cost, Quota, State};
 use tollgate_redis_link::Value;
 
 use self::code::Form;
-use super::{Packed, Read, foreign, groups, int, text};
+use super::arguments::{Packed, groups};
+use super::values::{Read, foreign, int, text};
 use crate::ask::{Ask, Fault, Kind};
 
 pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<'_>, asks: &[&Ask]) {

@@ -3,7 +3,8 @@
 use tollgate_core::{CellParams, LogParams, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 
-use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
+use super::arguments::{Packed, holds, push_counts};
+use super::values::{Read, foreign, numbers, text};
 use crate::ask::{Ask, Fault};
 use crate::script::Swap;
 

@@ -4,7 +4,8 @@
 use tollgate_core::{CounterParams, IntervalParams, MAX_COUNT, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 
-use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
+use super::arguments::{Packed, holds, push_counts};
+use super::values::{Read, foreign, int, numbers, text};
 use crate::ask::{Ask, Fault};
 use crate::script::Swap;
 
@@ -96,6 +97,6 @@ pub(super) fn read_counter(
         let until_ms = ((number + 2) * own_ns).div_ceil(1_000_000);
         [format!("{own_ns} {number} {current} 0").into_bytes(), until_ms.to_string().into_bytes()]
     };
-    let seen = [text.into_bytes(), super::int(expires)?.to_string().into_bytes()];
+    let seen = [text.into_bytes(), int(expires)?.to_string().into_bytes()];
     Ok(Read::Odd(Swap::Strings, seen.into_iter().chain(to_be).collect()))
 }

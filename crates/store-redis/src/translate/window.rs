@@ -3,7 +3,8 @@
 use tollgate_core::{Expiry, Quota, State, Timestamp, WindowParams, Word};
 use tollgate_redis_link::Value;
 
-use super::{Packed, Read, foreign, holds, int, push_counts, whole};
+use super::arguments::{Packed, holds, push_counts};
+use super::values::{Read, foreign, int, whole};
 use crate::ask::{Ask, Fault};
 
 /// This store writes no greater total.

@@ -2,7 +2,7 @@
 //!
 //! Not here: the instant behind these digits, which the [step](../../../src/lua/bucket.lua) reads and writes.
 
-use super::Packed;
+use crate::translate::arguments::Packed;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 /// How long the key of a bucket that does not start full is kept after it is full: 30 days.
