@@ -114,7 +114,7 @@ impl Direct {
     }
 
     fn rejected(&self, fault: &Fault) -> StoreError {
-        StoreError::Refused { store: self.name(), reason: fault.to_string() }
+        StoreError::Failed { store: self.name(), reason: fault.to_string() }
     }
 
     fn decide(&self, asks: &[Ask], now: Timestamp, verdicts: &mut Verdicts, all: bool) {

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::meters::{OVERRIDDEN, Of, RuleLanes, THROTTLE, UNMATCHED, stat_keys};
-use super::{BATCH_SIZES, Global, LATENCY_NS, Shared};
+use crate::rule_meters::{OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, stat_keys};
+use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
+use crate::throttled::THROTTLE;
 
 /// Writes one limiter's counters at every scrape.
-pub(super) struct Exposition(pub(super) Arc<Shared>);
+pub(crate) struct Exposition(pub(crate) Arc<Shared>);
 
 impl fmt::Debug for Exposition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,13 +38,17 @@ impl Exposition {
     fn rules(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let meters = self.0.meters.load();
         let rules = &meters.rules[..meters.distinct];
-        let outcomes = [(Of::Admitted, "admit"), (Of::Denied, "deny"), (Of::ShadowDenied, "shadow_deny")];
+        let outcomes = [
+            (RuleMetric::Admitted, "admit"),
+            (RuleMetric::Denied, "deny"),
+            (RuleMetric::ShadowDenied, "shadow_deny"),
+        ];
         let help = "Decisions by domain, rule and outcome";
         let mut family = to.encode_descriptor("tollgate_decisions", help, None, MetricType::Counter)?;
         for meter in rules {
             for (of, outcome) in outcomes {
                 let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule), ("outcome", outcome)];
-                count(&mut family.encode_family(&labels)?, meter.lanes.sum(of as usize))?;
+                count(&mut family.encode_family(&labels)?, meter.counters.sum(of as usize))?;
             }
         }
         for (of, outcome) in outcomes.into_iter().take(if self.is_throttle_used() { 2 } else { 0 }) {
@@ -52,15 +56,23 @@ impl Exposition {
             count(&mut family.encode_family(&labels)?, self.0.throttle.sum(of as usize))?;
         }
         let hits = [
-            ("tollgate_hits", "Hits asked for, by domain and rule", &[Of::WithinHits, Of::OverHits][..]),
-            ("tollgate_denied_hits", "Hits of requests that were over a limit", &[Of::OverHits]),
-            ("tollgate_degraded_decisions", "Decisions made while the store gave no answer", &[Of::Degraded]),
+            (
+                "tollgate_hits",
+                "Hits asked for, by domain and rule",
+                &[RuleMetric::WithinHits, RuleMetric::OverHits][..],
+            ),
+            ("tollgate_denied_hits", "Hits of requests that were over a limit", &[RuleMetric::OverHits]),
+            (
+                "tollgate_degraded_decisions",
+                "Decisions made while the store gave no answer",
+                &[RuleMetric::Degraded],
+            ),
         ];
         for (name, help, of) in hits {
             let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
             for meter in rules {
                 let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
-                count(&mut family.encode_family(&labels)?, sum(&meter.lanes, of))?;
+                count(&mut family.encode_family(&labels)?, sum(&meter.counters, of))?;
             }
             if self.is_throttle_used() {
                 let labels = [("domain", ""), ("rule", THROTTLE)];
@@ -72,33 +84,34 @@ impl Exposition {
 
     /// Quotas that come with the question are no rule of everybody's.
     fn is_throttle_used(&self) -> bool {
-        sum(&self.0.throttle, &[Of::Admitted, Of::Denied]) > 0
+        sum(&self.0.throttle, &[RuleMetric::Admitted, RuleMetric::Denied]) > 0
     }
 
     fn reservations(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let table = &self.0.reservations;
+        let watched = self.0.reservations.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
+        drop(watched);
         let gauges = [
-            ("tollgate_reservations", "Open reservations", table.live()),
-            ("tollgate_reservations_limit", "Reservations that may be open", table.most() as u64),
-            ("tollgate_reservation_bytes", "Bytes that open reservations take", table.bytes().0),
-            ("tollgate_reservation_capacity_bytes", "Bytes that they may take", table.bytes().1),
+            ("tollgate_reservations", "Open reservations", stats.open),
+            ("tollgate_reservations_limit", "Reservations that may be open", stats.max),
+            ("tollgate_reservation_bytes", "Bytes that open reservations take", stats.bytes),
+            ("tollgate_reservation_capacity_bytes", "Bytes that they may take", stats.max_bytes),
         ];
         for (name, help, value) in gauges {
             to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
         }
-        let figures = &table.figures;
         let ends = [
-            ("made", &figures.made),
-            ("committed", &figures.committed),
-            ("cancelled", &figures.cancelled),
-            ("expired", &figures.expired),
-            ("refused", &figures.refused),
+            ("made", stats.made),
+            ("committed", stats.committed),
+            ("cancelled", stats.cancelled),
+            ("expired", stats.expired),
+            ("refused", stats.rejected),
         ];
         let help = "What became of reservations; refused for want of a place";
         let mut family =
             to.encode_descriptor("tollgate_reservation_events", help, None, MetricType::Counter)?;
         for (event, number) in ends {
-            count(&mut family.encode_family(&[("event", event)])?, number.load(Relaxed))?;
+            count(&mut family.encode_family(&[("event", event)])?, number)?;
         }
         Ok(())
     }
@@ -134,7 +147,7 @@ impl Exposition {
             let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
             for meter in &meters.domains {
                 let labels = [("domain", meter.name.as_str())];
-                count(&mut family.encode_family(&labels)?, meter.lanes.sum(index))?;
+                count(&mut family.encode_family(&labels)?, meter.counters.sum(index))?;
             }
         }
         Ok(())
@@ -170,7 +183,7 @@ impl Exposition {
     fn stores(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let figures: Vec<_> = stores.iter().map(|(name, figures)| (name.as_str(), figures())).collect();
-        type Pick = fn(&super::StoreFigures) -> u64;
+        type Pick = fn(&StoreStats) -> u64;
         let gauges: [(&str, &str, MetricType, Pick); 4] = [
             ("tollgate_tracked_keys", "Keys that have a counter", MetricType::Gauge, |it| it.tracked_keys),
             ("tollgate_table_bytes", "Bytes that the counters take", MetricType::Gauge, |it| it.bytes),
@@ -221,13 +234,13 @@ impl Exposition {
         let rules = &meters.rules[..meters.distinct];
         let details = self.0.details.all().into_iter();
         let details: Vec<_> =
-            details.map(|(domain, stat, lanes)| (domain, stat_keys(&stat), lanes)).collect();
+            details.map(|(domain, stat, counters)| (domain, stat_keys(&stat), counters)).collect();
         let families = [
-            ("total_hits", &[Of::WithinHits, Of::OverHits][..]),
-            ("over_limit", &[Of::OverHits]),
-            ("near_limit", &[Of::NearHits]),
-            ("within_limit", &[Of::WithinHits]),
-            ("shadow_mode", &[Of::ShadowHits]),
+            ("total_hits", &[RuleMetric::WithinHits, RuleMetric::OverHits][..]),
+            ("over_limit", &[RuleMetric::OverHits]),
+            ("near_limit", &[RuleMetric::NearHits]),
+            ("within_limit", &[RuleMetric::WithinHits]),
+            ("shadow_mode", &[RuleMetric::ShadowHits]),
         ];
         for (name, of) in families {
             let name = format!("ratelimit_service_rate_limit_{name}");
@@ -236,10 +249,10 @@ impl Exposition {
             // Levels are joined without escaping, so two rules may share a series.
             let mut series = BTreeMap::<_, u64>::new();
             for meter in rules.iter().filter(|meter| !meter.is_detailed) {
-                *series.entry((&meter.domain, &meter.keys)).or_default() += sum(&meter.lanes, of);
+                *series.entry((&meter.domain, &meter.keys)).or_default() += sum(&meter.counters, of);
             }
-            for (domain, keys, lanes) in &details {
-                *series.entry((domain, keys)).or_default() += sum(lanes, of);
+            for (domain, keys, counters) in &details {
+                *series.entry((domain, keys)).or_default() += sum(counters, of);
             }
             for ((domain, [key1, key2]), value) in series {
                 let labels = [("domain", domain.as_str()), ("key1", key1), ("key2", key2)];
@@ -261,8 +274,8 @@ impl Exposition {
     }
 }
 
-fn sum(lanes: &RuleLanes, of: &[Of]) -> u64 {
-    of.iter().map(|&of| lanes.sum(of as usize)).sum()
+fn sum(counters: &RuleCounters, of: &[RuleMetric]) -> u64 {
+    of.iter().map(|&of| counters.sum(of as usize)).sum()
 }
 
 fn count(series: &mut prometheus_client::encoding::MetricEncoder<'_>, value: u64) -> fmt::Result {

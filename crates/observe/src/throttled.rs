@@ -1,13 +1,28 @@
-//! The answer to a quota that came with the request.
+//! Quotas that come with the request: what is asked, and the answer.
 
 use std::time::Duration;
 
-use tollgate_core::{Decision, Outcome, RetryAfter};
+use tollgate_core::{Cost, Decision, Outcome, Quota, RetryAfter};
 use tollgate_policy::OnStoreFailure;
+use tracing::Span;
 
 use crate::status::{Degraded, RETRY_DEGRADED};
 
-/// The answer to a [`Throttle`](crate::Throttle).
+/// What such requests are called together, as if they were one rule.
+pub const THROTTLE: &str = "(throttle)";
+
+/// One question with its own quota.
+#[derive(Clone, Copy, Debug)]
+pub struct Throttle<'a> {
+    /// Whose counter, in the caller's own words; any bytes.
+    pub key: &'a [u8],
+    /// How often it may pass.
+    pub quota: &'a Quota,
+    /// Permits asked for; zero peeks.
+    pub cost: Cost,
+}
+
+/// The answer to a [`Throttle`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Throttled {
@@ -20,13 +35,16 @@ pub struct Throttled {
 }
 
 impl Throttled {
+    /// A counter decided: the store's, or where `degraded` says so this node's.
     #[inline(always)]
-    pub(crate) const fn decided(decision: Decision, degraded: Option<Degraded>) -> Self {
+    #[must_use]
+    pub const fn decided(decision: Decision, degraded: Option<Degraded>) -> Self {
         Self { outcome: decision.outcome(), decision: Some(decision), degraded }
     }
 
-    /// As the limiter's settings say where nothing counted it.
-    pub(crate) const fn unanswered(way: OnStoreFailure) -> Self {
+    /// Nothing counted it: decided as the limiter's settings say for that case.
+    #[must_use]
+    pub const fn unanswered(way: OnStoreFailure) -> Self {
         match way {
             OnStoreFailure::Deny => {
                 Self { outcome: Outcome::Deny, decision: None, degraded: Some(Degraded::Denied) }
@@ -61,5 +79,11 @@ impl Throttled {
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.decision.map_or(Duration::ZERO, |decision| decision.reset_after())
+    }
+
+    /// Writes the outcome into `span`.
+    pub fn record(&self, span: &Span) {
+        span.record("outcome", if self.is_admitted() { "admit" } else { "deny" });
+        span.record("rule", THROTTLE);
     }
 }

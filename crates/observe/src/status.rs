@@ -1,30 +1,41 @@
 //! What is known of one descriptor while it is decided, and afterwards.
+//!
+//! The limiter fills it in, observers and answers read it. Not here: how it comes about (`limiter`).
 
 use std::time::Duration;
 
 use tollgate_core::{Decision, Outcome};
 
-/// How long a caller is told to wait when a rule denies because its store is silent.
-pub(crate) const RETRY_DEGRADED: Duration = Duration::from_secs(1);
+/// `retry_after` of a denial that no counter made, since the store did not answer.
+pub const RETRY_DEGRADED: Duration = Duration::from_secs(1);
 
-/// What is remembered of one descriptor while it is decided.
+/// One descriptor of a request, and its result.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Status {
+pub struct Status {
     /// Place of its rule in the domain.
-    pub(crate) rule: Option<u32>,
-    pub(crate) kind: Kind,
-    /// The limit that is shown, and what its counter said.
-    pub(crate) limit: Option<LimitRef>,
-    pub(crate) decision: Option<Decision>,
-    pub(crate) remaining: u64,
-    pub(crate) hits: u64,
-    pub(crate) outcome: Outcome,
-    pub(crate) is_quota: bool,
+    pub rule: Option<u32>,
+    /// By what it is limited.
+    pub kind: Kind,
+    /// The limit that is shown.
+    pub limit: Option<LimitRef>,
+    /// What the counter of that limit decided.
+    pub decision: Option<Decision>,
+    /// Permits left.
+    pub remaining: u64,
+    /// Permits asked for.
+    pub hits: u64,
+    /// May it pass?
+    pub outcome: Outcome,
+    /// A soft limit: the request is denied only when all its soft limits deny.
+    pub is_quota: bool,
     /// It is limited by a rule in shadow mode.
-    pub(crate) is_shadow_rule: bool,
-    pub(crate) is_shadowed: bool,
-    pub(crate) is_charged: bool,
-    pub(crate) degraded: Option<Degraded>,
+    pub is_shadow_rule: bool,
+    /// It would have been denied, but its rule is in shadow mode.
+    pub is_shadowed: bool,
+    /// Its hits were counted.
+    pub is_charged: bool,
+    /// How it was decided without the store.
+    pub degraded: Option<Degraded>,
 }
 
 /// By what a descriptor is limited, or why by nothing.
@@ -65,18 +76,19 @@ impl Degraded {
     }
 }
 
-/// Which limit an item or a status is about.
+/// A limit of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LimitRef {
-    /// Of the descriptor's rule.
+pub enum LimitRef {
+    /// One of the descriptor's rule, by its place.
     Rule(u32),
-    /// Of the request's overrides.
+    /// One that came with the request, by its place among these.
     Override(u32),
 }
 
 impl Status {
     /// Nothing limits it.
-    pub(crate) const fn free(hits: u64) -> Self {
+    #[must_use]
+    pub const fn free(hits: u64) -> Self {
         Self {
             rule: None,
             kind: Kind::Free,

@@ -4,62 +4,25 @@
 //! over the cap, a denial takes no lock for it and allocates nothing.
 
 use std::fmt::{self, Write as _};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
 use tollgate_human_text::show_duration;
 use tollgate_policy::{Domain, Entry};
-use tollgate_store::Store;
 use tracing::Level;
 
-use crate::limiter::Limiter;
-use crate::observe::lanes::{Lanes, Seat};
-use crate::observe::top::{Slot, Text};
-use crate::request::Request;
-use crate::rules::Rules;
-use crate::status::LimitRef;
-use crate::status::Status;
-use crate::throttle::Throttle;
-use crate::throttled::Throttled;
+use crate::metrics::Metrics;
+use crate::observer::Decided;
+use crate::rule_meters::RuleMeters;
+use crate::sharded_counters::ThreadSlot;
+use crate::status::{LimitRef, Status};
+use crate::throttled::{THROTTLE, Throttle, Throttled};
+use crate::top_keys::{LazyTopKeys, Text};
 
 /// Target of the lines.
 pub const DENIED: &str = "tollgate::denied";
 
 /// Bytes of a request's descriptor in a line; the rest is cut.
 const LONGEST_DESCRIPTOR: usize = 256;
-
-/// How many lines were written in the second under way, and how many were not.
-#[derive(Debug, Default)]
-pub(crate) struct Lines {
-    /// The second in its upper bits, its lines in the lower 24.
-    second: AtomicU64,
-    left_out: Lanes<1>,
-    told: AtomicU64,
-}
-
-const LINE_BITS: u32 = 24;
-
-impl Lines {
-    /// Whether a line may be written now, of `most` a second; if so, how many were left out since the last second.
-    #[inline]
-    pub(crate) fn next(&self, seat: Seat, most: u32, now: Timestamp) -> Option<u64> {
-        let (seen, second) = (self.second.load(Relaxed), now.unix_seconds());
-        let most = u64::from(most).min((1 << LINE_BITS) - 1);
-        let is_new = seen >> LINE_BITS != second;
-        let lines = if is_new { 0 } else { seen & ((1 << LINE_BITS) - 1) };
-        let next = second << LINE_BITS | (lines + 1);
-        // Who loses the race writes nothing: there are others to be read.
-        if lines >= most || self.second.compare_exchange(seen, next, Relaxed, Relaxed).is_err() {
-            self.left_out.add(seat, 0, 1);
-            return None;
-        }
-        if !is_new {
-            return Some(0);
-        }
-        let left_out = self.left_out.sum(0);
-        Some(left_out.wrapping_sub(self.told.swap(left_out, Relaxed)))
-    }
-}
 
 /// Writes an event of a level that is known only now.
 macro_rules! event_at {
@@ -74,28 +37,27 @@ macro_rules! event_at {
     };
 }
 
-impl<S: Store> Limiter<S> {
-    /// Takes note of the denials among `statuses`. Most of a flood are only looked at, in line.
+impl Metrics {
+    /// Notes the denials among the descriptors of `decided`. Of a flood, most are only looked at, in line.
     #[inline(always)]
-    pub(crate) fn note_denials(
+    pub(crate) fn note_denials<'e>(
         &self,
-        rules: &Rules,
-        domain: &Domain,
-        request: &Request<'_>,
-        statuses: &[Status],
-        seat: Seat,
-        now: Timestamp,
+        rules: &RuleMeters,
+        decided: Decided<'_>,
+        entries: &impl Fn(usize) -> &'e [Entry<'e>],
+        thread: ThreadSlot,
     ) {
+        let Decided { domain, statuses, now, .. } = decided;
         for (index, status) in statuses.iter().enumerate() {
             let is_denied = status.outcome == Outcome::Deny;
             if !is_denied && !status.is_shadowed {
                 continue;
             }
-            let slot = status.rule.map(|place| &rules.meters.rule(domain.index(), place).top);
-            let weighed = slot.and_then(|slot| Some((slot, self.metrics.top_settings().weight(slot, now)?)));
-            let line = if is_denied { self.may_log(seat, now) } else { None };
+            let top = status.rule.map(|place| &rules.rule(domain.index(), place).top);
+            let weighed = top.and_then(|top| Some((top, self.shared.top_settings.weight(top, now)?)));
+            let line = if is_denied { self.may_log(thread, now) } else { None };
             if weighed.is_some() || line.is_some() {
-                self.note_denial(domain, request.descriptors[index].entries, status, weighed, line, now);
+                self.note_denial(domain, entries(index), status, weighed, line, now);
             }
         }
     }
@@ -106,13 +68,13 @@ impl<S: Store> Limiter<S> {
         domain: &Domain,
         entries: &[Entry<'_>],
         status: &Status,
-        weighed: Option<(&Slot, u64)>,
+        weighed: Option<(&LazyTopKeys, u64)>,
         line: Option<Line>,
         now: Timestamp,
     ) {
-        let top = self.metrics.top_settings();
-        if let Some((slot, weight)) = weighed
-            && let Some(sketch) = top.sketch(slot)
+        let top = &self.shared.top_settings;
+        if let Some((lazy, weight)) = weighed
+            && let Some(sketch) = top.sketch(lazy)
         {
             let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
             sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
@@ -128,11 +90,11 @@ impl<S: Store> Limiter<S> {
         &self,
         ask: &Throttle<'_>,
         throttled: &Throttled,
-        seat: Seat,
+        thread: ThreadSlot,
         now: Timestamp,
     ) {
-        let weight = self.metrics.top_settings().weight(self.metrics.throttle_top(), now);
-        let line = self.may_log(seat, now);
+        let weight = self.shared.top_settings.weight(&self.shared.throttle_top, now);
+        let line = self.may_log(thread, now);
         if weight.is_some() || line.is_some() {
             self.note_throttled_one(ask, throttled, weight, line, now);
         }
@@ -147,9 +109,9 @@ impl<S: Store> Limiter<S> {
         line: Option<Line>,
         now: Timestamp,
     ) {
-        let top = self.metrics.top_settings();
+        let top = &self.shared.top_settings;
         if let Some(weight) = weight
-            && let Some(sketch) = top.sketch(self.metrics.throttle_top())
+            && let Some(sketch) = top.sketch(&self.shared.throttle_top)
         {
             let hash = top.hash(std::iter::once(ask.key));
             sketch.count(hash, weight, now, || Text::of_bytes(ask.key));
@@ -161,13 +123,13 @@ impl<S: Store> Limiter<S> {
 
     /// Whether a line may be written now.
     #[inline]
-    fn may_log(&self, seat: Seat, now: Timestamp) -> Option<Line> {
-        let level = self.settings.denial_log?;
+    fn may_log(&self, thread: ThreadSlot, now: Timestamp) -> Option<Line> {
+        let level = self.denial_log?;
         // Nobody listens: nothing is left out either.
         if !tracing::level_filters::LevelFilter::current().ge(&level) {
             return None;
         }
-        let left_out = self.lines.next(seat, self.settings.denial_log_lines, now)?;
+        let left_out = self.denial_lines.next(thread, now)?;
         Some(Line { level, left_out })
     }
 }
@@ -198,7 +160,7 @@ fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entr
         descriptor = %Cut(entries),
         hits = status.hits,
         retry_after = retry_after.map(tracing::field::display),
-        degraded = status.degraded.map(crate::Degraded::name),
+        degraded = status.degraded.map(crate::status::Degraded::name),
         left_out = (left_out > 0).then_some(left_out),
         "denied"
     );
@@ -209,12 +171,12 @@ fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entr
 fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled: &Throttled) {
     event_at!(
         level,
-        rule = crate::observe::meters::THROTTLE,
+        rule = THROTTLE,
         limit = %Rate(ask.quota),
         descriptor = %Cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]),
         hits = ask.cost.permits(),
         retry_after = %Wait(throttled.retry_after()),
-        degraded = throttled.degraded.map(crate::Degraded::name),
+        degraded = throttled.degraded.map(crate::status::Degraded::name),
         left_out = (left_out > 0).then_some(left_out),
         "denied"
     );
@@ -275,25 +237,6 @@ impl fmt::Display for Cut<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn so_many_lines_a_second_and_the_next_second_tells_how_many_were_left_out() {
-        let (lines, seat) = (Lines::default(), Seat::here());
-        for (at_ms, want) in [
-            (1_000, Some(0)),
-            (1_100, Some(0)),
-            (1_200, None),
-            (1_999, None),
-            (2_000, Some(2)),
-            (2_001, Some(0)),
-            (2_002, None),
-            (1_500, Some(1)), // the clock stepped back
-            (9_000, Some(0)),
-        ] {
-            let now = Timestamp::from_nanos(at_ms * 1_000_000);
-            assert_eq!(lines.next(seat, 2, now), want, "at {at_ms} ms");
-        }
-    }
 
     #[test]
     fn a_descriptor_is_escaped_and_cut() {

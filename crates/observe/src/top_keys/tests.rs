@@ -8,12 +8,12 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_unix_seconds(1_700_000_000 + seconds)
 }
 
-fn sketch(places: usize) -> (TopSettings, Slot) {
-    (TopSettings::new(places, 1 << 20), Slot::default())
+fn sketch(places: usize) -> (TopSettings, LazyTopKeys) {
+    (TopSettings::new(places, 1 << 20), LazyTopKeys::default())
 }
 
 /// Counts a denial of each key at its time.
-fn count<'a>(settings: &TopSettings, slot: &Slot, denials: impl Iterator<Item = (u64, &'a str)>) {
+fn count<'a>(settings: &TopSettings, slot: &LazyTopKeys, denials: impl Iterator<Item = (u64, &'a str)>) {
     let sketch = settings.sketch(slot).expect("there is room");
     for (second, key) in denials {
         let hash = settings.hash([key.as_bytes()].into_iter());
@@ -22,7 +22,7 @@ fn count<'a>(settings: &TopSettings, slot: &Slot, denials: impl Iterator<Item = 
 }
 
 /// As a limiter does: not every one is counted.
-fn note(settings: &TopSettings, slot: &Slot, second: u64, key: &str) {
+fn note(settings: &TopSettings, slot: &LazyTopKeys, second: u64, key: &str) {
     let sketch = settings.sketch(slot).expect("there is room");
     if let Some(weight) = sketch.weight(at(second)) {
         let hash = settings.hash([key.as_bytes()].into_iter());
@@ -112,7 +112,7 @@ fn every_five_minutes_a_denial_counts_half_and_who_is_not_denied_any_more_is_gon
 fn sketches_take_no_more_than_they_may_and_give_it_back() {
     let size = TopKeys::size(16);
     let settings = TopSettings::new(16, size * 2 + size / 2);
-    let slots = [(); 3].map(|()| Slot::default());
+    let slots = [(); 3].map(|()| LazyTopKeys::default());
     let made: Vec<bool> = slots.iter().map(|slot| settings.sketch(slot).is_some()).collect();
     assert_eq!(made, [true, true, false]);
     assert_eq!(settings.bytes(), (size * 2, size * 2 + size / 2));

@@ -48,7 +48,7 @@ pub struct TopKey {
 }
 
 /// The sketch of a rule, made at its first denial.
-pub(crate) type Slot = OnceLock<Arc<TopKeys>>;
+pub(crate) type LazyTopKeys = OnceLock<Arc<TopKeys>>;
 
 /// What all sketches share.
 #[derive(Debug)]
@@ -62,8 +62,7 @@ pub(crate) struct TopSettings {
 
 impl TopSettings {
     pub(crate) fn new(places: usize, max_bytes: u64) -> Self {
-        use std::hash::BuildHasher as _;
-        let seed = std::hash::RandomState::new().hash_one(0_u64) | 1;
+        let seed = getrandom::u64().unwrap_or_else(|_| fastrand::u64(..)) | 1;
         Self { places: places.min(MOST_PLACES), max_bytes, bytes: Arc::default(), seed }
     }
 
@@ -78,7 +77,7 @@ impl TopSettings {
 
     /// For how many denials the next one of the rule with `slot` counts; `None` when it is passed over.
     #[inline]
-    pub(crate) fn weight(&self, slot: &Slot, now: Timestamp) -> Option<u64> {
+    pub(crate) fn weight(&self, slot: &LazyTopKeys, now: Timestamp) -> Option<u64> {
         match slot.get() {
             Some(sketch) => sketch.weight(now),
             None => (!self.is_off()).then_some(1),
@@ -87,7 +86,7 @@ impl TopSettings {
 
     /// The sketch in `slot`; `None` where there is none and no room for one.
     #[inline]
-    pub(crate) fn sketch<'a>(&self, slot: &'a Slot) -> Option<&'a TopKeys> {
+    pub(crate) fn sketch<'a>(&self, slot: &'a LazyTopKeys) -> Option<&'a TopKeys> {
         match slot.get() {
             Some(sketch) => Some(sketch),
             None => self.make(slot),
@@ -95,7 +94,7 @@ impl TopSettings {
     }
 
     #[cold]
-    fn make<'a>(&self, slot: &'a Slot) -> Option<&'a TopKeys> {
+    fn make<'a>(&self, slot: &'a LazyTopKeys) -> Option<&'a TopKeys> {
         let size = TopKeys::size(self.places);
         if self.bytes.fetch_add(size, Relaxed) + size > self.max_bytes {
             self.bytes.fetch_sub(size, Relaxed);

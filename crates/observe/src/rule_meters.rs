@@ -4,17 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_core::Outcome;
-use tollgate_policy::{Domain, Policy};
+use tollgate_policy::Policy;
 
-use super::details::Details;
-use super::lanes::{Lanes, Seat};
-use super::top::Slot;
-use crate::request::Request;
+use crate::sharded_counters::{ShardedCounters, ThreadSlot};
 use crate::status::{Kind, Status};
+use crate::top_keys::LazyTopKeys;
 
 /// What is counted of a rule: decisions by outcome, and hits by where they fell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Of {
+pub(crate) enum RuleMetric {
     Admitted,
     Denied,
     ShadowDenied,
@@ -26,9 +24,9 @@ pub(crate) enum Of {
 }
 
 /// Counters of one rule.
-pub(crate) type RuleLanes = Lanes<8>;
+pub(crate) type RuleCounters = ShardedCounters<8>;
 /// Counters of one domain: descriptors that no rule limits, and limits that came with a request where no rule matches.
-pub(crate) type DomainLanes = Lanes<2>;
+pub(crate) type DomainCounters = ShardedCounters<2>;
 
 /// One rule's counters and labels.
 #[derive(Debug)]
@@ -39,9 +37,9 @@ pub(crate) struct RuleMeter {
     pub(crate) keys: [String; 2],
     /// Its hits are shown by values of requests instead.
     pub(crate) is_detailed: bool,
-    pub(crate) lanes: Arc<RuleLanes>,
+    pub(crate) counters: Arc<RuleCounters>,
     /// The keys that are denied most; made at the first denial.
-    pub(crate) top: Slot,
+    pub(crate) top: LazyTopKeys,
     /// By which the rule is found again after a reload.
     domain_name: Arc<str>,
     identity: u64,
@@ -53,12 +51,12 @@ pub(crate) struct DomainMeter {
     pub(crate) name: String,
     /// Position of its first rule among all.
     first_rule: usize,
-    pub(crate) lanes: Arc<DomainLanes>,
+    pub(crate) counters: Arc<DomainCounters>,
 }
 
 /// The counters of all rules in force.
 #[derive(Debug, Default)]
-pub(crate) struct Meters {
+pub struct RuleMeters {
     pub(crate) domains: Vec<DomainMeter>,
     /// By rule index; those from `distinct` on share their counters with the last.
     pub(crate) rules: Vec<RuleMeter>,
@@ -71,23 +69,21 @@ pub(crate) const UNMATCHED: usize = 0;
 pub(crate) const OVERRIDDEN: usize = 1;
 /// What rules above the cap are called together.
 pub(crate) const OTHERS: &str = "(others)";
-/// What quotas that came with the question are called together.
-pub(crate) const THROTTLE: &str = "(throttle)";
 
-impl Meters {
-    /// Meters for `policy`, going on from `old` for rules that are in both. At most `most` rules get series of their own.
+impl RuleMeters {
+    /// RuleMeters for `policy`, going on from `old` for rules that are in both. At most `most` rules get series of their own.
     pub(crate) fn new(policy: &Policy, old: &Self, most: usize) -> Self {
-        let old_rules: HashMap<(&str, &str), &Arc<RuleLanes>> = old.rules[..old.distinct]
+        let old_rules: HashMap<(&str, &str), &Arc<RuleCounters>> = old.rules[..old.distinct]
             .iter()
-            .map(|meter| ((meter.domain.as_str(), meter.rule.as_str()), &meter.lanes))
+            .map(|meter| ((meter.domain.as_str(), meter.rule.as_str()), &meter.counters))
             .collect();
-        let old_domains: HashMap<&str, &Arc<DomainLanes>> =
-            old.domains.iter().map(|meter| (meter.name.as_str(), &meter.lanes)).collect();
+        let old_domains: HashMap<&str, &Arc<DomainCounters>> =
+            old.domains.iter().map(|meter| (meter.name.as_str(), &meter.counters)).collect();
         let go_on = |domain: &str, rule: &str| {
-            old_rules.get(&(domain, rule)).map_or_else(Arc::default, |lanes| Arc::clone(lanes))
+            old_rules.get(&(domain, rule)).map_or_else(Arc::default, |counters| Arc::clone(counters))
         };
         // Also of rules above the cap: they share their counters, not their top keys.
-        let old_tops: HashMap<(&str, u64), &Slot> = old
+        let old_tops: HashMap<(&str, u64), &LazyTopKeys> = old
             .rules
             .iter()
             .filter(|it| it.top.get().is_some())
@@ -98,16 +94,18 @@ impl Meters {
             meters.domains.push(DomainMeter {
                 name: domain.name().to_owned(),
                 first_rule: meters.rules.len(),
-                lanes: old_domains.get(domain.name()).map_or_else(Arc::default, |lanes| Arc::clone(lanes)),
+                counters: old_domains
+                    .get(domain.name())
+                    .map_or_else(Arc::default, |counters| Arc::clone(counters)),
             });
             let domain_name: Arc<str> = domain.name().into();
             for rule in domain.rules() {
-                let (name, path, lanes) = if meters.rules.len() < most {
+                let (name, path, counters) = if meters.rules.len() < most {
                     (domain.name(), rule.path.as_str(), go_on(domain.name(), &rule.path))
                 } else if meters.rules.len() == most {
                     ("", OTHERS, go_on("", OTHERS))
                 } else {
-                    ("", OTHERS, Arc::clone(&meters.rules[most].lanes))
+                    ("", OTHERS, Arc::clone(&meters.rules[most].counters))
                 };
                 let mut stat = String::new();
                 rule.write_stat(&[], &mut stat);
@@ -117,10 +115,10 @@ impl Meters {
                     rule: path.to_owned(),
                     keys: if path == OTHERS { [OTHERS.to_owned(), String::new()] } else { stat_keys(&stat) },
                     is_detailed: rule.stat_varies(),
-                    lanes,
+                    counters,
                     top: old_tops
                         .get(&(domain.name(), rule.identity()))
-                        .map_or_else(Slot::default, |slot| (*slot).clone()),
+                        .map_or_else(LazyTopKeys::default, |slot| (*slot).clone()),
                     domain_name: Arc::clone(&domain_name),
                     identity: rule.identity(),
                 });
@@ -138,21 +136,27 @@ impl Meters {
 
     /// Counts what became of a request's descriptors; true when a rule denied one, or would have.
     #[inline(always)]
-    pub(crate) fn count(&self, seat: Seat, domain: usize, statuses: &[Status], near_ratio: f32) -> bool {
+    pub(crate) fn count(
+        &self,
+        thread: ThreadSlot,
+        domain: usize,
+        statuses: &[Status],
+        near_ratio: f32,
+    ) -> bool {
         let domain = &self.domains[domain];
         let mut any_denied = false;
         for status in statuses {
-            let lanes = match (status.kind, status.rule) {
+            let counters = match (status.kind, status.rule) {
                 (Kind::Replaced, _) => continue,
                 (Kind::Free, _) | (_, None) => {
                     let index = if status.kind == Kind::Overridden { OVERRIDDEN } else { UNMATCHED };
-                    domain.lanes.add(seat, index, 1);
+                    domain.counters.add(thread, index, 1);
                     any_denied |= status.outcome == Outcome::Deny;
                     continue;
                 }
-                (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].lanes,
+                (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].counters,
             };
-            any_denied |= count(lanes, seat, status, near_ratio);
+            any_denied |= count(counters, thread, status, near_ratio);
         }
         any_denied
     }
@@ -164,50 +168,30 @@ pub(crate) fn stat_keys(stat: &str) -> [String; 2] {
     [first.to_owned(), rest.to_owned()]
 }
 
-/// Counts what became of descriptors whose rules are shown by values of requests.
-#[cold]
-pub(crate) fn count_details(
-    details: &Details,
-    seat: Seat,
-    domain: &Domain,
-    request: &Request<'_>,
-    statuses: &[Status],
-    near_ratio: f32,
-) {
-    for (status, descriptor) in statuses.iter().zip(request.descriptors) {
-        let rule = status.rule.map(|place| &domain.rules()[place as usize]);
-        let Some(rule) = rule.filter(|rule| status.kind != Kind::Replaced && rule.stat_varies()) else {
-            continue;
-        };
-        let mut stat = String::new();
-        rule.write_stat(descriptor.entries, &mut stat);
-        count(&details.lanes(domain.name(), &stat), seat, status, near_ratio);
-    }
-}
-
+/// Counts one descriptor; true when it is denied, or would be without shadow mode.
 #[inline(always)]
-fn count(lanes: &RuleLanes, seat: Seat, status: &Status, near_ratio: f32) -> bool {
-    let add = |of: Of, more| lanes.add(seat, of as usize, more);
+pub(crate) fn count(counters: &RuleCounters, thread: ThreadSlot, status: &Status, near_ratio: f32) -> bool {
+    let add = |of: RuleMetric, more| counters.add(thread, of as usize, more);
     if status.degraded.is_some() {
-        add(Of::Degraded, 1);
+        add(RuleMetric::Degraded, 1);
     }
     if status.is_shadowed || status.outcome == Outcome::Deny {
-        add(Of::OverHits, status.hits);
+        add(RuleMetric::OverHits, status.hits);
         if status.is_shadowed {
-            add(Of::ShadowDenied, 1);
-            add(Of::ShadowHits, status.hits);
+            add(RuleMetric::ShadowDenied, 1);
+            add(RuleMetric::ShadowHits, status.hits);
         } else {
-            add(Of::Denied, 1);
+            add(RuleMetric::Denied, 1);
         }
         return true;
     }
-    add(Of::Admitted, 1);
-    add(Of::WithinHits, status.hits);
+    add(RuleMetric::Admitted, 1);
+    add(RuleMetric::WithinHits, status.hits);
     if let Some(decision) = &status.decision {
         let after = decision.limit().saturating_sub(status.remaining);
         let near_from = (decision.limit() as f32 * near_ratio) as u64;
         if after > near_from {
-            add(Of::NearHits, status.hits.min(after - near_from));
+            add(RuleMetric::NearHits, status.hits.min(after - near_from));
         }
     }
     false
