@@ -1,4 +1,4 @@
-//! What is asked of one key, and what is answered: the words of the seam between scripts and connections.
+//! Questions to one key and their answers. Not here: how they become script calls ([`call`](crate::call)).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tollgate_store::Inspection;
 pub struct Ask {
     /// The whole Redis key, prefix and braces too: see [`redis_key`](crate::keys::redis_key).
     pub key: Vec<u8>,
-    /// By which quota.
+    /// The quota that counts it.
     pub quota: Quota,
     /// What is asked.
     pub kind: Kind,
@@ -51,7 +51,8 @@ pub enum Kind {
 }
 
 impl Ask {
-    /// True when both may ride in one call: they ask the same key, by quotas that count alike. (What is forgotten is forgotten alone.)
+    /// True when both may share a call: they ask the same key, by equivalent quotas. (A reset has a call of
+    /// its own.)
     pub fn joins(&self, other: &Self) -> bool {
         let resets = self.kind == Kind::Reset || other.kind == Kind::Reset;
         !resets && self.key == other.key && self.quota.is_equivalent_to(&other.quota)
@@ -61,18 +62,18 @@ impl Ask {
 /// The answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To a take, a hold, a charge, and permits given back.
+    /// To a take, a reservation, a charge, and a return.
     Decision(Decision),
-    /// To a reset: was there something to forget?
+    /// To a reset: true when the key was tracked.
     Reset(bool),
     /// To an inspection.
     Inspection(Inspection),
 }
 
-/// Why a script's reply is no answer. No permit was taken.
+/// Why an ask has no answer. No permit was taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The key holds what no store of this kind has written.
+    /// The key holds something that is not a counter of this store.
     #[error(
         "key {key} holds {found}, which is not a counter of Tollgate; delete it or choose another prefix"
     )]
@@ -90,7 +91,7 @@ pub enum Fault {
         /// Which number is too large or too small.
         what: &'static str,
     },
-    /// What came back is not what a script of ours answers.
+    /// The reply is not one of the script's.
     #[error("an unexpected reply: {0}")]
     Reply(String),
 }

@@ -1,22 +1,22 @@
-//! Whether a server is fit to keep counters: looked at when the program starts, and told in words that say what to do.
+//! Whether a server is fit to keep counters: checked at startup, and reported with what to do about it.
 
 use tokio::time::timeout;
 use tollgate_redis_link::{Cause, Connection, Node, Reply, ServerError, Shared, Value, explain};
 
 use crate::config::RedisConfig;
 
-/// What becomes of a finding.
+/// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Counters may be lost where the operator may not expect it; told once.
+    /// Counters may be lost where the operator may not expect it; logged once.
     Warn,
     /// The store must not be used so.
     Reject,
-    /// It could not be looked at: the store is down, or nobody may log in. It may be later.
+    /// The server could not be checked: it is down, or the login failed. It may be checked later.
     Unknown,
 }
 
-/// Something about the store that the operator must know.
+/// Something about a server that the operator must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// How bad it is.
@@ -44,7 +44,7 @@ impl std::fmt::Display for Finding {
 /// Commands that the scripts use and older servers lack.
 const NEEDED: [&str; 3] = ["PEXPIRETIME", "EVALSHA", "SCRIPT"];
 
-/// Looks at all servers that keep counters, whether they are up or not.
+/// Checks all servers that keep counters, whether they are up or not.
 pub(crate) async fn all_servers(shared: &Shared, config: &RedisConfig) -> Vec<Finding> {
     let (topology, dialer) = (shared.topology(), shared.dialer());
     if let Err(error) = topology.learn(dialer).await {
@@ -72,7 +72,7 @@ async fn one_server(shared: &Shared, config: &RedisConfig, node: Node) -> Result
     Ok(found)
 }
 
-/// Looks at one server that is connected and logged in.
+/// Checks one server that is connected and logged in.
 pub(crate) async fn look(
     connection: &mut Connection,
     config: &RedisConfig,

@@ -1,4 +1,5 @@
-//! Exact counting: one script a decision. Each call goes to the server that has its key, within the deadline of a call.
+//! Exact counting: one script per decision. Each call goes to the server that has its key, within the
+//! deadline of a call.
 //!
 //! Not here: what the scripts do ([`call`](crate::call)); leased permits ([`leased`](crate::leased)).
 

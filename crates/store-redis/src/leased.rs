@@ -1,13 +1,15 @@
-//! Leases, driven: a node's leased keys in a table, and what goes to the ledger for them.
+//! Leased counting: a node's leased keys in a table, and the messages to their ledgers.
 //!
-//! A take that its lease can pay for is decided under one short lock: no round trip, no allocation. Permits are asked for ahead of
-//! exhaustion, in the background. Callers that must wait for them do so in order of arrival, within the deadline of a call, and are
-//! dealt the grant. Takes of keys that are not worth a lease go to the ledger, merged. What nobody asks for any more is given back.
+//! A take that its lease can pay for is decided under one short lock: no round trip, no allocation. Permits
+//! are asked for ahead of exhaustion, in the background. Callers that must wait for them do so in order of
+//! arrival, within the deadline of a call, and are dealt the grant. Takes of keys that are not worth a lease
+//! go to the ledger, merged. Permits that are no longer asked for are given back.
 //!
-//! Everything that touches a leased key goes through its ledger or its lease, under a Redis key of its own, so that a rule that changes
-//! between `exact` and `leased` never misreads a state; it starts afresh.
+//! Everything that touches a leased key goes through its ledger or its lease, under a Redis key of its own,
+//! so a rule that changes between `exact` and `leased` never misreads a state; it starts afresh.
 //!
-//! Not here: what a lease may pay for ([`tollgate_lease`]); which limits are leased ([`mixed`](crate::mixed)).
+//! Not here: what a lease may pay for ([`tollgate_lease`]); which limits are leased
+//! ([`mixed`](crate::mixed)).
 
 mod clock;
 mod ledger_client;
@@ -41,11 +43,11 @@ pub(crate) struct Leased {
     local: Arc<LocalLeases>,
 }
 
-/// What an operation on a ledger came to.
+/// The result of an operation on a ledger.
 struct Operated {
     shared: Arc<SharedTerms>,
     reply: LedgerReply,
-    /// Permits held by this node besides.
+    /// Permits that this node holds in addition.
     held: u64,
 }
 
@@ -78,7 +80,8 @@ impl Leased {
         }
     }
 
-    /// Gives permits back: to the lease that they were spent from, or to the ledger. `None`: the quota cannot be leased.
+    /// Gives permits back: to the lease that they were spent from, or to the ledger. `None`: the quota cannot
+    /// be leased.
     pub(crate) async fn give_back(
         &self,
         key: Key<'_>,
@@ -110,7 +113,7 @@ impl Leased {
         Some(self.operate_and_peek(key, quota, Op::Charge { cost: cost.permits() }, now).await)
     }
 
-    /// What is kept of the key, by its ledger. `None`: the quota cannot be leased.
+    /// The key's state, by its ledger. `None`: the quota cannot be leased.
     pub(crate) async fn inspect(
         &self,
         key: Key<'_>,
@@ -127,7 +130,8 @@ impl Leased {
         )
     }
 
-    /// Forgets the key. Leases of other nodes end with their next request, within tau. `None`: the quota cannot be leased.
+    /// Forgets the key. Leases of other nodes end with their next request, within tau. `None`: the quota
+    /// cannot be leased.
     pub(crate) async fn reset(
         &self,
         key: Key<'_>,
@@ -147,7 +151,8 @@ impl Leased {
         Some(was_tracked)
     }
 
-    /// Gives back all that is held, and waits until the ledger knows, each request for a call's deadline at most.
+    /// Gives back all that is held, and waits until the ledger knows, each request for a call's deadline at
+    /// most.
     pub(crate) async fn give_all_back(&self) {
         tasks::give_all_back(&self.local).await;
     }
@@ -196,7 +201,7 @@ impl Leased {
     ) -> Result<Decision, StoreError> {
         let operated = self.operate(key, quota, op, now).await?;
         let peeked = operated.peek();
-        let is_nothing = matches!(op, Op::GiveBack { cost: 0 }); // of a bucket the answer is then that of a peek
+        let is_nothing = matches!(op, Op::GiveBack { cost: 0 }); // of a bucket it is a peek
         if is_nothing && operated.shared.terms.per_us() > 0 {
             return Ok(peeked);
         }

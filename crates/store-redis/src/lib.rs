@@ -1,4 +1,5 @@
-//! Counters in Redis or Valkey, shared by a fleet: one atomic script a decision, or permits leased ahead of time.
+//! Counters in Redis or Valkey, shared by a fleet: one atomic script a decision, or permits leased ahead of
+//! time.
 
 mod ask;
 mod call;
@@ -26,8 +27,8 @@ pub use tollgate_redis_link::{
 };
 pub use tollgate_store::remote::{BreakerSettings, ConfigError, ConnStats, HostPort, StoreState};
 
-/// Script calls and their replies without connections, for the tests of the scripts. Not part of the API: it may change at any
-/// time.
+/// Script calls and their replies without connections, for the tests of the scripts. Not part of the API: it
+/// may change at any time.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::ask::{Answer, Ask, Fault, Kind};

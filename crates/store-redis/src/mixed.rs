@@ -1,10 +1,11 @@
 //! Batches in which a limit is leased: each take goes where its counter is kept.
 //!
-//! All or none across leases and scripts is charged one by one and given back where one denies: no limit admits more than it has, but
-//! for a moment other callers may not find permits that are given back. Leases promise nothing ahead to callers, so a reservation of a leased
-//! limit is a take.
+//! All or none across leases and scripts is charged one by one and given back where one denies: no limit
+//! admits more than it has. For a moment, other callers may not find permits that are given back. Leases
+//! promise nothing ahead to callers, so a reservation of a leased limit is a take.
 //!
-//! Where leases pay for a whole batch there is nothing to wait for. Any other batch runs to its end, whether its caller waits or not.
+//! Where leases pay for a whole batch there is nothing to wait for. Any other batch runs to its end, whether
+//! its caller waits or not.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub(crate) struct Mixed {
     pub(crate) leased: Leased,
 }
 
-/// What a take of a batch came to.
+/// The result of one take of a batch.
 struct Outcome {
     result: Result<Decision, StoreError>,
     is_leased: bool,
@@ -96,7 +97,8 @@ impl Mixed {
         verdicts.extend(outcomes.into_iter().map(|outcome| outcome.result));
     }
 
-    /// Gives back what the takes have charged, all at the same time; to its end, whether the caller waits or not.
+    /// Gives back what the takes have charged, all at the same time; to its end, whether the caller waits or
+    /// not.
     pub(crate) async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
         let (mixed, own) = (self.clone(), OwnBatch::of(batch));
         let work = async move { mixed.give_each_back(&own.takes(), now).await };
@@ -147,8 +149,9 @@ impl Mixed {
         }
     }
 
-    /// Begins those of the batch that have not begun, in order. Takes of the same key are decided in turn, since a lease may answer
-    /// before the ledger does. Stops at a key whose earlier take still waits, and returns the place of that take.
+    /// Begins those of the batch that have not begun, in order. Takes of the same key are decided in turn,
+    /// since a lease may answer before the ledger does. Stops at a key whose earlier take still waits, and
+    /// returns the place of that take.
     fn begin_until_wait(
         &self,
         batch: &[Take<'_>],
@@ -188,8 +191,8 @@ impl Mixed {
         outcomes
     }
 
-    /// Gives back what was charged. What cannot be given back, because the store has stopped answering, stays taken: that denies too
-    /// much and never admits too much.
+    /// Gives back what was charged. What cannot be given back, because the store has stopped answering, stays
+    /// taken: that denies too much and never admits too much.
     async fn undo(&self, batch: &[Take<'_>], outcomes: &[Outcome], now: Timestamp) {
         // Where one of those that are not leased denies, none of them is charged.
         let exact_charged = !outcomes.iter().any(|outcome| !outcome.is_leased && outcome.denies());
@@ -225,7 +228,7 @@ impl Mixed {
     }
 }
 
-/// What becomes of a hit that a window denies, in a batch that is charged together.
+/// What happens to a hit that a window denies, in a batch that is charged together.
 const fn denied_hit(kind: BatchKind) -> DeniedHit {
     match kind {
         BatchKind::Take => DeniedHit::TakenBack,
@@ -233,7 +236,8 @@ const fn denied_hit(kind: BatchKind) -> DeniedHit {
     }
 }
 
-/// What a take answers after a denial of its window in the same batch: that hit counts for as long as the batch lasts.
+/// What a take answers after a denial of its window in the same batch: that hit counts for as long as the
+/// batch lasts.
 fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
     let is_window = matches!(take.quota.algorithm(), Algorithm::FixedWindow { .. });
     if denial.is_admitted() || !is_window {

@@ -1,5 +1,5 @@
-//! Slots in Redis: acquired and released by one script each, on the server's clock. A sorted set of holders under the counter's key and
-//! `|slots`. Not here: what a slot is ([`Slots`]).
+//! Slots of concurrency in Redis: acquired and released by one script, on the server's clock. A sorted set of
+//! holders under the counter's key and `|slots`. Not here: what a slot is ([`Slots`]).
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::script::Script;
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::of(&[include_str!("lua/slots.lua")]));
 
-/// The end of the names of keys of slots: no counter's key ends so.
+/// Suffix of the keys of slots. No counter's key ends with it.
 const SUFFIX: &[u8] = b"|slots";
 
 /// What to do with a holder's slot.
@@ -25,7 +25,7 @@ pub enum SlotAction {
     Release,
 }
 
-/// What the script answered.
+/// The script's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotReply {
     /// The holder has a slot now, or had one until now.
@@ -51,7 +51,7 @@ pub fn call(
     time: StoreTime,
 ) -> ScriptCall {
     key.extend_from_slice(SUFFIX);
-    // Up: a slot never lapses before its time.
+    // Rounded up: a slot never lapses before its time.
     let ttl_us = slots.ttl().as_nanos().div_ceil(1_000);
     let action = if action == SlotAction::Acquire { "a" } else { "r" };
     let mut args = vec![
@@ -66,7 +66,7 @@ pub fn call(
     ScriptCall { script: &SCRIPT, keys: vec![key], args }
 }
 
-/// Reads the reply; `None` when it is none of this script's.
+/// Reads the reply; `None` when it is not one of this script's.
 pub fn read(reply: &Value) -> Option<SlotReply> {
     let Value::Array(items) = reply else { return None };
     let [Value::Int(done), Value::Int(held), Value::Int(first), Value::Int(last)] = items[..] else {

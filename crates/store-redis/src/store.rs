@@ -1,4 +1,5 @@
-//! [`RedisStore`]: the trait [`Store`] over counters that are exact, leased, or both in one batch. Not here: how each is counted.
+//! [`RedisStore`]: the trait [`Store`] over counters that are exact, leased, or both in one batch. Not here:
+//! how each is counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +19,10 @@ use crate::mixed::{Mixed, is_leased};
 use crate::slots::SlotAction;
 use crate::stats::RedisStats;
 
-/// Counters in Redis or Valkey. Cheap to clone; clones share connections and figures.
+/// Counters in Redis or Valkey. Cheap to clone; clones share connections and statistics.
 ///
-/// Its calls must be made from within a tokio runtime: each thread that makes any has connections of its own, driven by that
-/// thread's runtime. A call whose future is dropped before it was sent is never sent.
+/// Its calls must be made from within a tokio runtime: each thread that makes any has connections of its own,
+/// driven by that thread's runtime. A call whose future is dropped before it was sent is never sent.
 ///
 /// # Example
 /// ```
@@ -38,8 +39,8 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// A store with these settings. Opens no connection: each thread that uses the store makes its own on first use, in the
-    /// background.
+    /// A store with these settings. Opens no connection: each thread that uses the store makes its own on
+    /// first use, in the background.
     ///
     /// # Errors
     /// [`ConfigError`] when settings contradict each other or a certificate cannot be read.
@@ -49,10 +50,10 @@ impl RedisStore {
         Ok(Self { mixed: Mixed { exact: Arc::new(Exact::new(client)), leased } })
     }
 
-    /// Begins to watch the store from the tokio runtime it is called in: connects, looks whether the server is fit
-    /// ([`RedisStore::check`], warnings are logged), tells the other nodes that this one lives, follows failovers and resharding. Done by
-    /// itself on first use; calling it at start makes [`RedisStore::state`] tell the truth before the first request. Calling it again
-    /// changes nothing.
+    /// Begins to watch the store from the tokio runtime it is called in: connects, checks whether the server
+    /// is fit ([`RedisStore::check`], warnings are logged), sends heartbeats to the other nodes, follows
+    /// failovers and resharding. The first use of the store starts it too; calling it at startup makes
+    /// [`RedisStore::state`] right before the first request. Calling it again changes nothing.
     pub fn start(&self) {
         self.client().watch();
     }
@@ -63,13 +64,14 @@ impl RedisStore {
         self.client().shared().health().state()
     }
 
-    /// What to say of a store that is up and answers more than 1 % of the calls too late; `None` where all is well, or it is down.
+    /// A warning about a store that is up and answers more than 1 % of the calls too late; `None` where there
+    /// is no such problem, or the store is down.
     #[must_use]
     pub fn slow(&self) -> Option<Arc<str>> {
         self.client().shared().slow()
     }
 
-    /// Tells every change of [`RedisStore::state`]. The store logs these changes itself, one line each.
+    /// Reports every change of [`RedisStore::state`]. The store logs these changes itself, one line each.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<StoreState> {
         self.client().shared().health().watch()
@@ -86,22 +88,24 @@ impl RedisStore {
         }
     }
 
-    /// For a node that is about to end: waits until batches whose callers have left are charged or given back, then gives all leased
-    /// permits back that were not spent, and waits until the ledgers know. Each takes about as long as a call may. The store goes on
-    /// working: what is asked for afterwards is leased anew.
+    /// For a node that is about to end: waits until batches whose callers have left are charged or given
+    /// back, then gives back all leased permits that were not spent, and waits for the ledgers' replies. Each
+    /// takes about as long as a call may. The store keeps working: permits that are asked for afterwards are
+    /// leased anew.
     pub async fn close(&self) {
         self.exact().finisher().wait().await;
         self.leased().give_all_back().await;
     }
 
-    /// How many nodes share these counters, this one included, as last heard; at least 1.
+    /// How many nodes share these counters, this one included, as last reported by the server; at least 1.
     #[must_use]
     pub fn live_nodes(&self) -> u32 {
         u32::try_from(self.client().live_nodes()).unwrap_or(u32::MAX)
     }
 
-    /// Looks whether the servers are fit to keep counters. Takes at most about the time to connect, per server. A server that
-    /// is down is [`Severity::Unknown`](crate::Severity): it may be fit when it is back.
+    /// Checks whether the servers are fit to keep counters. Takes at most about the time to connect, per
+    /// server. A server that is down is [`Severity::Unknown`](crate::Severity): it may be fit when it is
+    /// back.
     pub async fn check(&self) -> Vec<Finding> {
         check::all_servers(self.client().shared(), self.client().config()).await
     }

@@ -1,12 +1,12 @@
 //! All or none, over any number of keys that are counted exactly.
 //!
-//! Keys of one hash slot are one script, which is atomic. Across the hash slots of a Cluster each one's share is charged on its own,
-//! and given back where another denies: no limit admits more than it has, but for a moment other callers may not find permits that are
-//! given back. A hash slot that gives no answer denies nothing: the other shares are charged, and the caller decides what becomes of
-//! them.
+//! Keys of one hash slot are one script, which is atomic. Across the hash slots of a Cluster each one's share
+//! is charged on its own, and given back where another denies: no limit admits more than it has. For a
+//! moment, other callers may not find permits that are given back. A hash slot that gives no answer denies
+//! nothing: the other shares are charged, and the caller decides about them.
 //!
-//! What has begun runs to its end, whether its caller waits or not. Otherwise what one hash slot has charged would stay charged though
-//! another denies.
+//! What has begun runs to its end, whether its caller waits or not. Otherwise what one hash slot has charged
+//! would stay charged though another denies.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ type Answers = Result<Vec<Answer>, StoreError>;
 struct ChargedShare {
     hash_slot: u16,
     places: Vec<usize>,
-    /// What gives it back.
+    /// The asks that give it back.
     returns: Vec<Ask>,
     answers: Answers,
 }
@@ -98,8 +98,8 @@ impl Exact {
         charged
     }
 
-    /// Gives back what was charged. What cannot be given back, because the store has stopped answering, stays taken: that denies too
-    /// much and never admits too much.
+    /// Gives back what was charged. What cannot be given back, because the store has stopped answering, stays
+    /// taken: that denies too much and never admits too much.
     async fn undo(&self, charged: &[ChargedShare], now: Timestamp) {
         let mut asked = Vec::new();
         for share in charged.iter().filter(|share| share.is_charged()) {

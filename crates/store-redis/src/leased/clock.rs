@@ -23,7 +23,8 @@ impl Moment {
     }
 }
 
-/// The monotonic clock of a node. Where the store's clock counts, it is the machine's own: what callers pass as the time may be set.
+/// The monotonic clock of a node. Where the store's clock counts, it is the machine's own: the time that
+/// callers pass may be set.
 #[derive(Debug)]
 pub(super) struct NodeClock {
     counts: StoreTime,

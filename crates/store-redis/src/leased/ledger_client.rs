@@ -1,4 +1,5 @@
-//! Calls of the ledger's script on their way to Redis and back. Not here: which calls are made, and what their replies mean.
+//! Calls of the ledger's script on their way to Redis and back. Not here: which calls are made, and what
+//! their replies mean.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,22 +96,22 @@ impl LedgerClient {
         self.client.unavailable(&format!("no permits were leased within {deadline:?}"))
     }
 
-    /// The error of a call for which there is no place.
+    /// The error of a call for which the queue has no place.
     pub(super) fn queue_full(&self, why: &str) -> StoreError {
         self.client.counters().queue_full.add(1);
         self.client.unavailable(why)
     }
 
     pub(super) fn no_runtime(&self) -> StoreError {
-        self.client.unavailable("the runtime has ended, or there is none")
+        self.client.unavailable("the runtime has ended, or the call was made outside of one")
     }
 
     pub(super) fn rejected(&self, reason: &str) -> StoreError {
         self.client.rejected(reason)
     }
 
-    /// The error of a caller that waited for permits: whatever became of the request for them, nothing was taken for that
-    /// caller.
+    /// The error of a caller that waited for permits: whatever became of the request for them, nothing was
+    /// taken for that caller.
     pub(super) fn nothing_taken(&self, error: &StoreError) -> StoreError {
         match error {
             StoreError::Silent { waited, .. } => {

@@ -1,5 +1,6 @@
-//! Calls of a ledger as script calls, and their replies: `ledger.lua` repeats [`Ledger`](tollgate_lease::Ledger) on the
-//! server's clock, number by number. Not here: how a call reaches a server.
+//! Calls of a ledger as script calls, and their replies: `ledger.lua` repeats
+//! [`Ledger`](tollgate_lease::Ledger) on the server's clock, number by number. Not here: how a call reaches a
+//! server.
 
 use std::sync::LazyLock;
 
@@ -13,10 +14,10 @@ use crate::script::Script;
 pub(crate) static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("../lua/ledger.lua")]));
 
-/// The end of the names of leased keys: `tollgate:{shop|user=ann|minute}|leased`. No counter's key ends so.
+/// Suffix of leased keys: `tollgate:{shop|user=ann|minute}|leased`. No counter's key ends with it.
 pub(crate) const SUFFIX: &[u8] = b"|leased";
 
-/// What to run.
+/// What the script is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerJob {
     /// A call of the ledger.
@@ -73,7 +74,7 @@ pub fn encode(key: Vec<u8>, terms: Vec<u8>, job: LedgerJob, now_us: Option<u64>)
     ScriptCall { script: &SCRIPT, keys: vec![key], args }
 }
 
-/// What the script answered.
+/// Reads the script's reply.
 pub fn decode(value: &Value) -> Result<LedgerReply, LedgerReplyError> {
     let unexpected = || LedgerReplyError::Reply(format!("{value:?}").chars().take(200).collect());
     let Value::Array(items) = value else { return Err(unexpected()) };
@@ -107,7 +108,8 @@ pub fn decode(value: &Value) -> Result<LedgerReply, LedgerReplyError> {
     })
 }
 
-/// Whole numbers as the script unpacks them. Those beyond 2^53 lose their last digits, which no cap lets through.
+/// Whole numbers as the script unpacks them. Those beyond 2^53 lose their last digits, which no cap lets
+/// through.
 fn doubles(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect()
 }

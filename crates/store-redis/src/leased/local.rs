@@ -1,5 +1,6 @@
-//! What a node decides about its leased keys by itself, each under the short lock of one shard: no I/O. What must be sent is put into
-//! [`PendingSends`]. Not here: what a lease may pay for ([`tollgate_lease`]); the tasks that send.
+//! What a node decides about its leased keys by itself, each under the short lock of one shard: no I/O. What
+//! must be sent is put into [`PendingSends`]. Not here: what a lease may pay for ([`tollgate_lease`]); the
+//! tasks that send.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(super) struct LocalLeases {
     pub(super) client: LedgerClient,
     pub(super) timing: Timing,
     pub(super) clock: NodeClock,
-    /// A task gives back what is idle.
+    /// A task that gives back what is idle is running.
     pub(super) has_reaper: AtomicBool,
     table: Table,
     counts: Counts,
@@ -63,8 +64,8 @@ pub(crate) struct PendingTake {
     pub(super) by: Instant,
 }
 
-/// What is to be sent once the shard's lock is free again: a task that cannot begin, since its runtime ends, takes the lock to report
-/// that.
+/// What is to be sent once the shard's lock is free again: a task that cannot begin, since its runtime ends,
+/// takes the lock to report that.
 #[derive(Debug, Default)]
 pub(super) struct PendingSends {
     pub(super) requests: Vec<OutgoingRequest>,
@@ -80,7 +81,7 @@ pub(super) struct OutgoingRequest {
     key: Arc<[u8]>,
     id: RequestId,
     pub(super) call: ScriptCall,
-    /// Its key has left the table: nobody waits for the reply.
+    /// Its key has left the table: no caller waits for the reply.
     is_orphan: bool,
 }
 
@@ -195,7 +196,8 @@ impl LocalLeases {
         }
     }
 
-    /// What a lease request came to. What is to be sent then includes the next request, where somebody still waits.
+    /// Handles the result of a lease request. What is to be sent then includes the next request, where
+    /// callers still wait.
     pub(super) fn on_lease_reply(
         &self,
         request: &OutgoingRequest,
@@ -221,7 +223,8 @@ impl LocalLeases {
         sends
     }
 
-    /// All takes of a key that wait to be sent to the ledger, equal ones merged. Where there is none, its task is to end.
+    /// All takes of a key that wait to be sent to the ledger, equal ones merged. Without any, its task is to
+    /// end.
     pub(super) fn next_merged_takes(&self, key: &[u8]) -> Vec<MergedTake> {
         let now = self.clock.now();
         let mut shard = self.table.shard(key);
@@ -271,7 +274,8 @@ impl LocalLeases {
         }
     }
 
-    /// A task of central takes ends in the middle, with its runtime: the callers get an error, since their senders are dropped.
+    /// A task of central takes ends in the middle, with its runtime: the callers get an error, since their
+    /// senders are dropped.
     pub(super) fn abandon_central(&self, key: &[u8]) {
         if let Some(key) = self.table.shard(key).keys.get_mut(key) {
             key.central_tasks = key.central_tasks.saturating_sub(1);
@@ -343,7 +347,8 @@ impl LocalLeases {
         stats
     }
 
-    /// The key of the table: changed to `quota` where it had another, or added. `None`: the quota cannot be leased.
+    /// The key of the table: changed to `quota` where it had another, or added. `None`: the quota cannot be
+    /// leased.
     fn find<'a>(
         &self,
         shard: &'a mut Shard,
@@ -435,7 +440,8 @@ impl LocalLeases {
         watch(key, sends);
     }
 
-    /// Sends a request that nobody waits for: for a moment after one has failed it is left out, and made again later.
+    /// Sends a request that no caller waits for. For a moment after a request has failed it is left out, and
+    /// made again later.
     fn send_ahead(&self, key: &mut LeasedKey, request: LeaseRequest, now: Mono, sends: &mut PendingSends) {
         if now < key.pause_until {
             key.node.on_lost(&key.shared.terms, request.seq);
@@ -473,7 +479,7 @@ impl LocalLeases {
     fn on_granted(&self, key: &mut LeasedKey, id: RequestId, reply: &LedgerReply, now: Mono) {
         let terms = &key.shared.terms;
         if !key.node.on_grant(terms, reply, now) {
-            key.node.on_lost(terms, id.seq); // not the reply to this request: nobody is to wait for another
+            key.node.on_lost(terms, id.seq); // not the reply to this request, and no other will come
         }
         self.counts.granted.add(reply.granted);
         if reply.rejected {
@@ -546,7 +552,7 @@ fn answer(key: &mut LeasedKey, waiter: WaitingTake, decision: Decision, now: Mon
     if let Err(Ok(decision)) = waiter.to.send(Ok(decision))
         && decision.is_admitted()
     {
-        // The caller stopped waiting at this very moment: others can have what it took.
+        // The caller has just stopped waiting: others can have what it took.
         key.node.give_back(&key.shared.terms, cost, now).ok();
     }
 }
@@ -558,7 +564,7 @@ fn watch(key: &mut LeasedKey, sends: &mut PendingSends) {
     }
 }
 
-/// Has the central takes of the key sent, by one task more where another may overlap.
+/// Has the central takes of the key sent, by one more task where another may overlap.
 fn start_central(key: &mut LeasedKey, sends: &mut PendingSends) {
     if key.central_tasks < most_central_tasks(key.node.round_trip()) {
         key.central_tasks += 1;
@@ -566,8 +572,8 @@ fn start_central(key: &mut LeasedKey, sends: &mut PendingSends) {
     }
 }
 
-/// How many round trips of one key's central takes may overlap. Where a round trip is short, the more takes wait, the fewer calls each
-/// costs; where it is long, no take is to wait for one that has left before, and then for its own.
+/// How many round trips of one key's central takes may overlap. Where a round trip is short, one at a time
+/// merges the most takes. Where it is long, a take is not to wait for an earlier call and then for its own.
 fn most_central_tasks(round_trip: Duration) -> usize {
     (2 * round_trip.as_millis() as usize).clamp(1, MOST_CENTRAL_TASKS)
 }

@@ -1,5 +1,5 @@
-//! The leased keys of one node, in shards behind locks that are held for one decision. Bounded: where a shard is full, the keys that
-//! were used longest ago make room, and what they held goes back to the ledger.
+//! The leased keys of one node, in shards behind locks that are held for one decision. Bounded: where a shard
+//! is full, the keys that were used longest ago make room, and what they held goes back to the ledger.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -24,18 +24,18 @@ const NODE_IDS: u64 = 1 << 53;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LeasedTake {
     pub(crate) cost: Cost,
-    /// What becomes of the hit where a window denies the take.
+    /// What happens to the hit where a window denies the take.
     pub(crate) hit: DeniedHit,
 }
 
-/// What becomes of the hit when a window denies a take.
+/// What happens to the hit when a window denies a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DeniedHit {
     /// It is counted.
     Counts,
     /// It is answered as if it were counted, and is not: of limits that are charged together.
     TakenBack,
-    /// There is none: of a hold.
+    /// A reservation makes no hit.
     None,
 }
 
@@ -224,7 +224,7 @@ impl Shard {
 }
 
 impl LeasedKey {
-    /// Nothing is in flight and nobody waits.
+    /// Nothing is in flight and no caller waits.
     fn is_idle(&self) -> bool {
         self.in_flight.is_none() && self.central_tasks == 0 && self.waiting.is_empty()
     }

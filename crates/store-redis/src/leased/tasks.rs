@@ -1,6 +1,6 @@
-//! The tasks that talk to the ledger while callers go on: requests for permits, central takes, returns of what is idle. Each runs in
-//! the runtime of the caller that needed it. When a runtime ends in the middle, the callers that wait get an error, and nothing stays
-//! in flight for ever.
+//! The tasks that talk to the ledger while callers continue: requests for permits, central takes, returns of
+//! what is idle. Each runs in the runtime of the caller that needed it. When a runtime ends in the middle,
+//! the callers that wait get an error, and nothing stays in flight forever.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -19,11 +19,12 @@ use super::table::SHARDS;
 
 /// How often the table is looked through for what is idle, in a tau.
 const LOOKS_PER_TAU: u32 = 5;
-/// Of so many looks, one at each shard removes the keys that were long not used.
+/// One look in this many, at each shard, removes the keys that were not used for long.
 const LOOKS_PER_EVICTION: usize = 16;
 /// Most returns in flight when all is given back.
 const MOST_RETURNS: usize = 256;
-/// How long the reply to a request for permits is awaited, on links that take longer than a call may. A quarter of tau.
+/// How long the reply to a request for permits is awaited, on links that take longer than a call may. A
+/// quarter of tau.
 const LEASE_PATIENCE: Duration = Duration::from_millis(125);
 /// Tries to begin a window whose end the ledger sees elsewhere.
 const TRIES: u32 = 3;
@@ -71,7 +72,8 @@ pub(super) async fn give_all_back(local: &Arc<LocalLeases>) {
     while in_flight.join_next().await.is_some() {}
 }
 
-/// Waits for the reply to an operation on a key's ledger; makes it again where the ledger is in another window than this node thought.
+/// Waits for the reply to an operation on a key's ledger; makes it again where the ledger is in another
+/// window than this node thought.
 pub(super) async fn reply_in_window(
     local: &LocalLeases,
     key: &[u8],

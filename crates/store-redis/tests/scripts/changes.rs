@@ -1,4 +1,4 @@
-//! Rules that change: counts go on, in permits. (Several rules at once: [`rates`](super::rates).)
+//! Rules that change: counts continue, in permits. (Several rules at once: [`rates`](super::rates).)
 
 use tollgate_core::{Decision, RetryAfter};
 use tollgate_store::Inspection;
@@ -24,7 +24,7 @@ fn is_same(got: &Decision, want: &Decision) -> bool {
 }
 
 /// From one quota to its successor, and what both stores say before and after.
-fn goes_on_as_the_model(redis: &Redis, from: &Quota, to: &Quota, gap: Duration) {
+fn continues_as_the_model(redis: &Redis, from: &Quota, to: &Quota, gap: Duration) {
     let (store, model) = (store(redis, StoreTime::Node), ModelStore::default());
     let changed_at = AHEAD + gap;
     let to = to.clone().migrated_from(from, changed_at);
@@ -53,7 +53,7 @@ fn counts_survive_a_change_of_the_rate_as_in_the_model() {
     for (from, to) in each(SECOND).iter().zip(&each(minute)) {
         for gap in [0, 1, 130_000_000, 999_999_999, 1_500_000_000].map(Duration::from_nanos) {
             // Without its rate a bucket's time is kept; a bucket that starts to begin short is another thing.
-            goes_on_as_the_model(&redis, from, to, gap);
+            continues_as_the_model(&redis, from, to, gap);
         }
     }
     let cells = |cells| quota(6, SECOND, Algorithm::SlidingWindow { cells });
@@ -61,12 +61,12 @@ fn counts_survive_a_change_of_the_rate_as_in_the_model() {
     for (from, to) in [(cells(10), cells(4)), (bucket(10, 5), bucket(8, 9)), (bucket(1_000, 5), bucket(3, 5))]
     {
         for gap in [0, 7, 130_000_000, 430_000_000].map(Duration::from_nanos) {
-            goes_on_as_the_model(&redis, &from, &to, gap);
+            continues_as_the_model(&redis, &from, &to, gap);
         }
     }
 }
 
-/// It need not know the rate: the key says at which it is counted.
+/// A node need not know the rate: the key has the rate at which it is counted.
 #[test]
 fn a_bucket_of_an_unknown_rate_keeps_the_permits_that_it_owes() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -114,7 +114,7 @@ fn a_limit_that_becomes_zero_and_is_raised_again_keeps_the_counts_it_can() {
 }
 
 #[test]
-fn another_algorithm_under_the_same_name_is_told_and_not_counted() {
+fn another_algorithm_under_the_same_name_is_reported_and_not_counted() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let store = store(&redis, StoreTime::Node);
     // Counter keys name their algorithm, so that this never happens by a rule's change; by hand it may.
@@ -125,7 +125,7 @@ fn another_algorithm_under_the_same_name_is_told_and_not_counted() {
 }
 
 #[test]
-fn together_goes_on_from_other_rates_too() {
+fn charging_together_continues_from_other_rates_too() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let store = store(&redis, StoreTime::Node);
     let of = |limit| quota(limit, SECOND, bucket(Some(5), None, 0, Refill::Continuous));
@@ -143,5 +143,5 @@ fn together_goes_on_from_other_rates_too() {
     assert_eq!(left(&asks(&of(10), &cells(10))), [3, 3]);
     let faster = of(20).migrated_from(&of(10), AHEAD);
     assert_eq!(left(&asks(&faster, &cells(5))), [1, 1]);
-    assert_eq!(left(&asks(&faster, &cells(5))), [1, 1], "both refused");
+    assert_eq!(left(&asks(&faster, &cells(5))), [1, 1], "both denied");
 }

@@ -1,4 +1,5 @@
-//! A store for tests: each ask is one call over a plain connection, at once. It shows what the scripts do, without the flights.
+//! A store for tests: each ask is one call over a plain connection, at once. It shows what the scripts do,
+//! without the flights.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};

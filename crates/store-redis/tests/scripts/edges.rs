@@ -1,4 +1,5 @@
-//! What random histories seldom meet: how long keys live, what is begun and given back at once, rates that change under way, slots.
+//! What random histories seldom meet: how long keys live, what is begun and given back at once, rates that
+//! change meanwhile, slots.
 
 use tollgate_core::{Holder, Slots};
 use tollgate_store_redis::internals::{
@@ -111,7 +112,8 @@ fn what_is_begun_and_given_back_at_once_has_begun() {
     }
 }
 
-/// While rules change, nodes ask by the old rate and by the new one at the same time, and each goes on from what the other wrote.
+/// While rules change, nodes ask by the old rate and by the new one at the same time, and each continues from
+/// what the other wrote.
 #[test]
 fn two_rates_at_once_lose_no_count() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -127,7 +129,7 @@ fn two_rates_at_once_lose_no_count() {
                 let (store, quota, admitted) = (&store, &quotas[thread % 2], &admitted);
                 scope.spawn(move || {
                     for _ in 0..80 {
-                        // Who meets the others too often takes nothing.
+                        // A caller that meets the others too often takes nothing.
                         let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
                         let Ok(answers) = store.run(&asks, AHEAD) else { continue };
                         if matches!(answers[..], [Answer::Decision(it)] if it.is_admitted()) {
@@ -156,7 +158,8 @@ fn a_window_begins_by_the_servers_clock_whatever_the_caller_believes() {
     assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
 }
 
-/// By the server's clock: the key of slots outlives the last of them, also when that is not the one that was taken last.
+/// By the server's clock: the key of slots outlives the last of them, also when that is not the one that was
+/// taken last.
 #[test]
 fn slots_are_kept_until_the_last_of_them_lapses() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -193,7 +196,7 @@ fn only_what_counts_alike_on_one_key_shares_a_call() {
     }
 }
 
-/// What a call says to a caller who takes it to be `believed` when it is [`AHEAD`].
+/// The next step of a caller whose clock shows `believed` when it is [`AHEAD`].
 fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
     let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
     let (mut bytes, mut out) = (Vec::new(), Vec::new());
@@ -206,9 +209,10 @@ fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
     answers(&asks, believed, StoreTime::Node, replied.at, &part, &mut out).expect("an answer")
 }
 
-/// A board that boots in 1970: spans of years, in cells of no whole ms, are more than a double counts to the ns.
+/// A board that boots in 1970: spans of years, in cells of no whole ms, are more than a double counts to the
+/// ns.
 #[test]
-fn a_caller_who_is_years_off_is_asked_for_the_right_cell() {
+fn a_caller_whose_clock_is_years_off_gets_the_right_cell() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let cells = |span, cells| quota(3, span, Algorithm::SlidingWindow { cells });
     let counter = |span| quota(3, span, Algorithm::SlidingWindowCounter);

@@ -1,4 +1,5 @@
-//! The script is held to the ledger: random calls on a real server, with a clock handed in, have the same replies and leave the same state.
+//! The script is held to the ledger: random calls on a real server, with a clock handed in, have the same
+//! replies and leave the same state.
 
 use std::time::Duration;
 
@@ -68,7 +69,8 @@ fn quotas() -> Vec<[Quota; 2]> {
     ]
 }
 
-/// The call that was drawn, beside what the ledger knows: mostly a plausible one, sometimes late, repeated or from nowhere.
+/// The call that was drawn, beside what the ledger knows: mostly a plausible one, sometimes late, repeated or
+/// from nowhere.
 fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> LedgerJob {
     let [late, hoards, lies] = drawn.odds;
     let cost = drawn.size;

@@ -1,4 +1,5 @@
-//! The scripts on a real server, over a plain connection: held to the model of exact counting, and to the ledger of leases.
+//! The scripts on a real server, over a plain connection: held to the model of exact counting, and to the
+//! ledger of leases.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
@@ -45,7 +46,7 @@ fn quota(limit: u64, span: Duration, algorithm: Algorithm) -> Quota {
     Quota::new(limit, Period::Span(span), algorithm).expect("a quota")
 }
 
-/// One of each kind, small enough that takes are refused.
+/// One of each kind, small enough that takes are denied.
 fn each(span: Duration) -> Vec<Quota> {
     [
         (5, bucket(None, None, 0, Refill::Continuous)),
@@ -84,7 +85,7 @@ fn scripts_answer_as_the_model_does() {
     suite::run(&suite::Parked, || store(&redis, StoreTime::Node), &options);
 }
 
-/// What the model says to asks one after another.
+/// The model's answers to asks one after another.
 fn one_by_one(model: &ModelStore, quota: &Quota, kinds: &[Kind], now: Timestamp) -> Vec<Answer> {
     let key = Key(b"k");
     let batch = |cost| [Take { key, quota, cost }];
@@ -127,7 +128,7 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
     prop::collection::vec(one, 1..8).prop_map(|runs| runs.concat())
 }
 
-/// Law: merged callers hear what they would have heard one after another.
+/// Law: merged callers get the answers that they would have got one after another.
 #[test]
 fn a_merged_call_answers_as_its_asks_do_one_by_one() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -144,7 +145,7 @@ fn a_merged_call_answers_as_its_asks_do_one_by_one() {
             let got = store.run(&asks, now).expect("an answer");
             for ((got, want), kind) in got.iter().zip(one_by_one(&model, quota, &kinds, now)).zip(&kinds) {
                 let same = match (got, &want) {
-                    // A state that says the same as none may be kept or not.
+                    // A state that equals that of an unseen key may be kept or not.
                     (Answer::Inspection(got), Answer::Inspection(want)) => got.decision == want.decision,
                     (got, want) => *got == *want,
                 };
@@ -194,8 +195,8 @@ fn what_is_not_ours_is_named_and_left_alone() {
     }
 }
 
-/// Law I6: a clock that steps back admits no more than one that stands still; one that steps forward admits once what the step
-/// brings, and no more.
+/// Law I6: a clock that steps back admits no more than one that stands still; one that steps forward admits
+/// once what the step brings, and no more.
 #[test]
 fn a_clock_that_steps_mints_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

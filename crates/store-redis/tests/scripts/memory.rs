@@ -12,7 +12,8 @@ fn used_memory(store: &Direct) -> i64 {
     line.trim().parse().expect("a number")
 }
 
-/// A log of many entries that are over, or that a large cost has to wait for, is searched and not walked: nobody holds up the server.
+/// A log of many entries that are over, or that a large cost has to wait for, is searched and not walked:
+/// nobody holds up the server.
 #[test]
 fn a_long_list_costs_a_few_steps() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

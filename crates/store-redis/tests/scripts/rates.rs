@@ -1,5 +1,5 @@
-//! Several rates on one key: callers of all of them get at most what the most generous rule admits, and about what the least generous
-//! one would admit at least, whoever comes when.
+//! Several rates on one key: callers of all of them get at most what the most generous rule admits, and about
+//! what the least generous one would admit at least, whoever comes when.
 
 use tollgate_core::RetryAfter;
 
@@ -31,7 +31,8 @@ fn extremes(rules: &[Rule]) -> (&Rule, &Rule) {
     (rules.iter().min_by_key(interval).expect("a rule"), rules.iter().max_by_key(interval).expect("a rule"))
 }
 
-/// All that may be admitted over every interval: a bucket of the highest rate and the largest burst, in whole numbers.
+/// All that may be admitted over every interval: a bucket of the highest rate and the largest burst, in whole
+/// numbers.
 struct Most {
     limit: u128,
     period_ns: u128,
@@ -190,13 +191,15 @@ fn rates() -> impl Strategy<Value = (u64, Duration)> {
     prop_oneof![3 => known, 1 => any]
 }
 
-/// Law: over every interval, callers of all rates together are admitted at most what a bucket of the largest burst and the highest
-/// rate admits; and in all at least 95 % of what a bucket of the smallest burst and the lowest rate would have admitted to them.
+/// Law: over every interval, callers of all rates together are admitted at most what a bucket of the largest
+/// burst and the highest rate admits; and in all at least 95 % of what a bucket of the smallest burst and the
+/// lowest rate would have admitted to them.
 #[test]
 fn takes_by_several_rates_stay_between_the_least_and_the_most_generous() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let rules = prop::collection::vec((rates(), prop_oneof![1..12_u64, 12..5_000_u64]), 2..4);
-    // How much more is asked for than the highest rate gives, in tenths; what takes cost; how long each rate's turn is.
+    // How much more is asked for than the highest rate gives, in tenths; what takes cost; how long each
+    // rate's turn is.
     let plan = (
         rules,
         2..40_u64,
@@ -243,7 +246,7 @@ fn takes_by_several_rates_stay_between_the_least_and_the_most_generous() {
             .collect();
         let run = run(&store(&redis, StoreTime::Node), &rules, takes.into_iter());
         prop_assert!(run.over <= 0.0, "{} too many: {rules:?}", run.over);
-        // Takes of several permits are refused at other moments: one of them may be missing at the end.
+        // Takes of several permits are denied at other moments: one of them may be missing at the end.
         let least = 0.95 * run.least as f64 - (unit * mixed) as f64;
         prop_assert!(
             run.admitted as f64 >= least,
@@ -256,8 +259,9 @@ fn takes_by_several_rates_stay_between_the_least_and_the_most_generous() {
     law.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Law: at one instant a key owes permits, whichever rate they were taken at: what one node took, gave back or charged, every other
-/// finds. A rate whose interval is no whole number of ns may find a part of a permit more.
+/// Law: at one instant a key owes permits, whichever rate they were taken at: what one node took, gave back
+/// or charged, every other finds. A rate whose interval is no whole number of ns may find a part of a permit
+/// more.
 #[test]
 fn every_rate_finds_the_permits_that_the_others_took() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -318,8 +322,8 @@ fn every_rate_finds_the_permits_that_the_others_took() {
     law.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// After the last node has the new rule, what it admits is what the new rule says, also where permits are used up all the time and the
-/// key is never full.
+/// After the last node has the new rule, what it admits is what the new rule says, also where permits are
+/// used up all the time and the key is never full.
 #[test]
 fn once_all_nodes_have_the_new_rate_it_holds() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -328,7 +332,7 @@ fn once_all_nodes_have_the_new_rate_it_holds() {
         (rule(20, SECOND, 20), rule(10, SECOND, 20)),
         (rule(7, SECOND, 20), rule(11, SECOND, 20)),
         (rule(100_003, DAY, 20), rule(999_983, DAY, 20)),
-        (rule(1, DAY, 1), rule(1, SECOND, 1)), // a refusal suffices: nobody waits for a day
+        (rule(1, DAY, 1), rule(1, SECOND, 1)), // a denial suffices: the test does not wait for a day
     ] {
         let store = store(&redis, StoreTime::Node);
         let interval_ns = (new.period.as_nanos() / u128::from(new.limit)) as u64;
@@ -384,7 +388,8 @@ fn how_a_bucket_starts_may_change_with_its_rate() {
     }
 }
 
-/// Two rates that write the same digits, which differ by less than a thousandth: by no more than that of the burst are they mistaken.
+/// Two rates that write the same digits, which differ by less than a thousandth: by no more than that of the
+/// burst are they mistaken.
 #[test]
 fn rates_that_are_taken_for_one_exceed_the_burst_by_what_they_differ() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

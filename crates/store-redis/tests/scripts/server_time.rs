@@ -53,7 +53,8 @@ fn keys_expire_when_they_say_nothing_any_more() {
     }
 }
 
-/// Whatever the node's clock shows: it is a hint. Only what the server counts is admitted, and windows are the server's.
+/// Whatever the node's clock shows: it is a hint. Only what the server counts is admitted, and windows are
+/// the server's.
 #[test]
 fn the_nodes_clock_may_be_wrong_by_hours() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -91,7 +92,7 @@ fn permits_come_back_by_the_servers_clock() {
             let answers = store.run(&asks, at_ms(server_ms(&store))).expect("answers");
             matches!(&answers[..], [Answer::Decision(it)] if it.is_admitted())
         };
-        // A client that waits 100 ms after each refusal: one that logs refusals lets it pass too.
+        // A client that waits 400 ms after each denial: a log of denials lets it pass too.
         let mut admitted = 0;
         let deadline_ms = server_ms(&store) + 30_000;
         while admitted < 8 {
