@@ -1,12 +1,12 @@
 //! One counter, looked at or forgotten: by the domain and entries that a request would bring.
 
 use tollgate_core::{Decision, Quota, Timestamp};
+use tollgate_observe::{Degraded, Observer};
 use tollgate_policy::{Entry, OnStoreFailure, Rule};
 use tollgate_store::{Inspection, Key, Store, StoreError};
 
 use crate::keys::Share;
 use crate::limiter::Limiter;
-use crate::status::Degraded;
 
 /// What is kept for one limit of the rule that a descriptor falls under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum KeyError {
     Store(#[from] StoreError),
 }
 
-impl<S: Store> Limiter<S> {
+impl<S: Store, O: Observer> Limiter<S, O> {
     /// What is kept for a descriptor of `entries`: one report for each limit of its rule. Changes nothing. While the store gives no
     /// answer, a rule that decides by this node's share (`on_store_failure: local`) tells of that one.
     ///

@@ -8,11 +8,11 @@ use tollgate_core::{Decision, Outcome, RetryAfter};
 use tollgate_policy::{Domain, Limit, Override, Policy, Rule};
 
 use crate::rules::Rules;
-use crate::status::{Degraded, Kind, LimitRef, RETRY_DEGRADED, Status};
+use tollgate_observe::{Degraded, Kind, LimitRef, Metrics, Observer, RETRY_DEGRADED, Status};
 
 /// The answer to one request. Holds the rules it was decided by, so that a reload meanwhile changes nothing in it.
-pub struct Answer<'s> {
-    pub(crate) rules: Guard<Arc<Rules>>,
+pub struct Answer<'s, O: Observer = Metrics> {
+    pub(crate) rules: Guard<Arc<Rules<O>>>,
     pub(crate) domain: Option<usize>,
     pub(crate) overall: Outcome,
     pub(crate) is_shadowed: bool,
@@ -84,7 +84,7 @@ impl DescriptorAnswer<'_> {
     }
 }
 
-impl Answer<'_> {
+impl<O: Observer> Answer<'_, O> {
     /// May the request pass?
     #[must_use]
     pub const fn overall(&self) -> Outcome {
@@ -155,7 +155,7 @@ impl Answer<'_> {
     }
 }
 
-impl std::fmt::Debug for Answer<'_> {
+impl<O: Observer> std::fmt::Debug for Answer<'_, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Answer")
             .field("overall", &self.overall)

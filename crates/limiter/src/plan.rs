@@ -6,7 +6,7 @@ use tollgate_policy::{Domain, Override, Rule};
 use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, Scratch};
 use crate::settings::LimiterSettings;
-use crate::status::{Kind, LimitRef, Status};
+use tollgate_observe::{Kind, LimitRef, Status};
 
 /// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those that cannot deny
 /// the request last where all others are charged together.

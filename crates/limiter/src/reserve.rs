@@ -18,6 +18,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
+use tollgate_observe::{Metrics, Observer};
 
 use crate::answer::Answer;
 use crate::request::RequestError;
@@ -75,9 +76,9 @@ impl FromStr for ReservationId {
 /// The answer to a request to reserve.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Reserved<'s> {
+pub struct Reserved<'s, O: Observer = Metrics> {
     /// As [`Limiter::decide`](crate::Limiter::decide) would answer, but for what the caller is willing to wait for.
-    pub answer: Answer<'s>,
+    pub answer: Answer<'s, O>,
     /// What to settle it by; `None` when it is denied, and nothing is held.
     pub id: Option<ReservationId>,
     /// How long until the permits may be used; zero when they may at once.

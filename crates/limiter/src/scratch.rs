@@ -6,7 +6,7 @@ use tollgate_core::{Cost, Quota};
 use tollgate_policy::{Domain, Override};
 use tollgate_store::{Take, Verdicts};
 
-use crate::status::{LimitRef, Status};
+use tollgate_observe::{LimitRef, Status};
 
 /// Buffers that a caller keeps and lends to [`Limiter::decide`](crate::Limiter::decide); they grow to the largest request
 /// seen. One for each request that is being decided at the same time: a thread's, a connection's or a task's.

@@ -4,7 +4,7 @@ use tollgate_core::{Decision, Outcome, RetryAfter};
 use tollgate_policy::OnStoreFailure;
 
 use crate::scratch::Item;
-use crate::status::{Degraded, Status};
+use tollgate_observe::{Degraded, Status};
 
 /// What became of one item.
 #[derive(Clone, Copy, Debug)]

@@ -6,31 +6,18 @@
 //! [setting](crate::LimiterSettings::throttle_on_store_failure).
 //! Not here: rules ([`decide`](crate::Limiter::decide)), what a protocol makes of the answer (transports).
 
-use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Quota, Refill, Timestamp};
+use tollgate_core::{Algorithm, Align, LeakyForm, Refill, Timestamp};
+use tollgate_observe::{Degraded, Observer, Throttle, Throttled};
 use tollgate_policy::OnStoreFailure;
 use tollgate_store::{Charge, Key, Store, StoreError, Take, Verdicts};
 
 use crate::keys::write_head;
 use crate::limiter::Limiter;
-use crate::observe::lanes::Seat;
 use crate::outage::{Failed, Mode};
 use crate::scratch::{Scratch, recycle};
 use crate::settle::ItemResult;
-use crate::status::Degraded;
-use crate::throttled::Throttled;
 
-/// One question with its own quota.
-#[derive(Clone, Copy, Debug)]
-pub struct Throttle<'a> {
-    /// Whose counter, in the caller's own words; any bytes.
-    pub key: &'a [u8],
-    /// How often it may pass.
-    pub quota: &'a Quota,
-    /// Permits asked for; zero peeks.
-    pub cost: Cost,
-}
-
-impl<S: Store> Limiter<S> {
+impl<S: Store, O: Observer> Limiter<S, O> {
     /// Decides questions that bring their own quotas, each on its own and in order, in one call to the store; pushes one answer
     /// each onto `out` (what is there already stays).
     ///
@@ -78,25 +65,21 @@ impl<S: Store> Limiter<S> {
             Take { key, quota: ask.quota, cost: ask.cost }
         }));
         self.store.take(&takes, Charge::Each, now, verdicts).await;
-        let seat = Seat::here();
-        self.metrics.count_batch(seat, takes.len());
+        self.observer.store_called(takes.len());
         self.note_store_answers(verdicts);
         let instead = match verdicts.iter().all(Result::is_ok) {
             true => Vec::new(),
             false => Box::pin(self.throttle_without_store(&takes, verdicts, now)).await,
         };
-        for (at, (ask, verdict)) in asks.iter().zip(verdicts.iter()).enumerate() {
-            let throttled = match (verdict, instead.get(at)) {
+        let first = out.len();
+        for (at, verdict) in verdicts.iter().enumerate() {
+            out.push(match (verdict, instead.get(at)) {
                 (Err(_), Some(throttled)) => *throttled,
                 (Err(_), None) => Throttled::unanswered(self.settings.throttle_on_store_failure),
                 (Ok(decision), _) => Throttled::decided(*decision, None),
-            };
-            self.metrics.count_throttle(seat, ask.cost, &throttled);
-            if !throttled.is_admitted() {
-                self.note_throttled(ask, &throttled, seat, now);
-            }
-            out.push(throttled);
+            });
         }
+        self.observer.throttled(asks, &out[first..], now);
         *kept = recycle(takes);
     }
 

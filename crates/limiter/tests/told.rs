@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use common::{NOON, ask_at, entries, of, policy, seconds};
 use tollgate_core::{Cost, Quota};
-use tollgate_limiter::{Descriptor, Limiter, LimiterSettings, Policy, Request, Scratch, Throttle};
+use tollgate_limiter::{
+    Descriptor, Limiter, LimiterSettings, ObserveSettings, Policy, Request, Scratch, Throttle,
+};
 use tollgate_store::{ModelStore, block_on};
 use tracing::Level;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -102,8 +104,7 @@ fn so_many_lines_a_second_of_the_level_that_the_settings_say() {
             .collect::<Vec<_>>()
     };
     let settings = |denial_log, denial_log_lines| LimiterSettings {
-        denial_log,
-        denial_log_lines,
+        observe: ObserveSettings { denial_log, denial_log_lines, ..ObserveSettings::default() },
         ..LimiterSettings::default()
     };
     let times = [(0, 5), (1, 1), (2, 1)];
@@ -128,8 +129,10 @@ const PASSED_OVER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-
 
 #[test]
 fn a_sampled_request_has_a_span_that_says_what_came_of_it() {
-    let limiter =
-        limiter(LimiterSettings { trace_ratio: 1.0, denial_log: None, ..LimiterSettings::default() });
+    let limiter = limiter(LimiterSettings {
+        observe: ObserveSettings { trace_ratio: 1.0, denial_log: None, ..ObserveSettings::default() },
+        ..LimiterSettings::default()
+    });
     let call = |of: &str, traceparent: Option<&str>| {
         let entries = entries(of);
         let request = Request { domain: "d", descriptors: &[Descriptor::new(&entries)], hits: 1 };
@@ -162,7 +165,7 @@ fn the_share_of_spans_is_as_the_settings_say_and_none_when_it_is_zero() {
     let limiter: Limiter<ModelStore> =
         Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default());
     let spans = |ratio: f64, traceparent: Option<&str>| {
-        limiter.set_trace_ratio(ratio);
+        limiter.metrics().set_trace_ratio(ratio);
         (0..1_000).filter(|_| limiter.call_span("http", &"d".repeat(1_000), traceparent).is_some()).count()
     };
     lines(Level::INFO, || {

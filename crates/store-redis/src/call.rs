@@ -10,7 +10,7 @@
 
 mod replied;
 
-pub(crate) use replied::{Part, Replied};
+pub use replied::{Part, Replied};
 
 use tollgate_core::{Cost, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
@@ -22,7 +22,7 @@ use crate::script::{Script, Step, Swap, all, each};
 use crate::translate::{self, Read, instant, int, read, step_of};
 
 /// How often to ask again for one group of asks before giving up; nothing was taken by then.
-pub(crate) const MOST_CALLS: u32 = 5;
+pub const MOST_CALLS: u32 = 5;
 
 /// The key holds what the step cannot read; nothing was changed.
 const ODD: i64 = -1;
@@ -31,25 +31,28 @@ const OUTSIDE: i64 = -2;
 
 /// One `EVALSHA`: `sha numkeys keys… args…`.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) args: Vec<Vec<u8>>,
+pub struct ScriptCall {
+    /// What runs.
+    pub script: &'static Script,
+    /// Its `KEYS`.
+    pub keys: Vec<Vec<u8>>,
+    /// Its `ARGV`.
+    pub args: Vec<Vec<u8>>,
 }
 
 /// What comes next.
 #[derive(Clone, Debug)]
-pub(crate) enum Next {
+pub enum Next {
     /// All is answered, one answer an ask, in their order.
     Done,
     /// Run this step on the key, with the [`argument`] for this instant; other keys may ride in the same script call.
     Step(Step, Timestamp),
     /// Run this, and hand its reply to `answers`.
-    Again(Call),
+    Again(ScriptCall),
 }
 
 /// What comes first for `asks`, which are of one key and by quotas that [join](Ask::joins), in order of arrival. `out` takes the answers.
-pub(crate) fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next {
+pub fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next {
     match asks.first().and_then(|ask| step_of(&ask.quota)) {
         Some(step) => Next::Step(step, now),
         None => {
@@ -60,7 +63,7 @@ pub(crate) fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next
 }
 
 /// Appends the argument of a step on the key of `asks`; half of it where it fails.
-pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Result<(), Fault> {
+pub fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Result<(), Fault> {
     match asks {
         [only] => translate::argument(bytes, &[only], hint),
         _ => translate::argument(bytes, &asks.iter().collect::<Vec<_>>(), hint),
@@ -68,7 +71,7 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Re
 }
 
 /// What a step said of the key of `asks`, `at` being the instant that counted. `now`: as in [`first`].
-pub(crate) fn answers(
+pub fn answers(
     asks: &[Ask],
     now: Timestamp,
     time: StoreTime,
@@ -91,7 +94,7 @@ pub(crate) fn answers(
         Read::Odd(swap, words) => {
             let mut args = alone(asks, now, time)?;
             push_groups(&mut args, [vec![b"1".to_vec()], words].concat());
-            Ok(Next::Again(Call { script: each(step, swap), keys: vec![first.key.clone()], args }))
+            Ok(Next::Again(ScriptCall { script: each(step, swap), keys: vec![first.key.clone()], args }))
         }
         Read::Foreign(found) => Err(foreign(&first.key, found)),
     }
@@ -106,12 +109,7 @@ fn alone(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Vec<Vec<u8>>, 
 
 /// The first call for takes or holds (nothing else) that are charged together: all or none. Keys of one slot, in any order, also several
 /// of one key.
-pub(crate) fn together(
-    asks: &[Ask],
-    now: Timestamp,
-    time: StoreTime,
-    out: &mut Vec<Answer>,
-) -> Result<Next, Fault> {
+pub fn together(asks: &[Ask], now: Timestamp, time: StoreTime, out: &mut Vec<Answer>) -> Result<Next, Fault> {
     let keys = by_key(asks);
     if keys.is_empty() {
         uncounted(asks, now, out);
@@ -121,7 +119,7 @@ pub(crate) fn together(
 }
 
 /// What the reply to a call of [`together`] says.
-pub(crate) fn together_answers(
+pub fn together_answers(
     asks: &[Ask],
     now: Timestamp,
     time: StoreTime,
@@ -189,7 +187,7 @@ fn all_call(
     args.push(steps.iter().map(|step| step.letter()).collect::<String>().into_bytes());
     push_groups(&mut args, groups);
     let keys = keys.iter().map(|key| key.key().to_vec()).collect();
-    Ok(Next::Again(Call { script: all(&steps, swap), keys, args }))
+    Ok(Next::Again(ScriptCall { script: all(&steps, swap), keys, args }))
 }
 
 /// What is to be swapped before the step, and last of all where that begins.
@@ -250,7 +248,7 @@ fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> An
     let quota = &ask.quota;
     let decision = match ask.kind {
         Kind::Take(cost) => quota.take(state, cost, at),
-        Kind::Hold(cost, max_wait) => quota.reserve(state, cost, max_wait, at),
+        Kind::Reserve(cost, max_wait) => quota.reserve(state, cost, max_wait, at),
         Kind::GiveBack(cost) => quota.give_back(state, cost, at),
         Kind::Charge(cost) => quota.charge(state, cost, at),
         Kind::Reset => {

@@ -1,6 +1,7 @@
 //! Whether a server is fit to keep counters: looked at when the program starts, and told in words that say what to do.
 
-use tollgate_redis_link::{Connection, Reply, ServerError, Value, explain};
+use tokio::time::timeout;
+use tollgate_redis_link::{Cause, Connection, Node, Reply, ServerError, Shared, Value, explain};
 
 use crate::config::RedisConfig;
 
@@ -24,6 +25,16 @@ pub struct Finding {
     pub message: String,
 }
 
+impl Finding {
+    fn of(error: &ServerError) -> Self {
+        let severity = match error.cause {
+            Cause::Misconfigured => Severity::Reject,
+            _ => Severity::Unknown,
+        };
+        Self { severity, message: error.why.to_string() }
+    }
+}
+
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
@@ -32,6 +43,34 @@ impl std::fmt::Display for Finding {
 
 /// Commands that the scripts use and older servers lack.
 const NEEDED: [&str; 3] = ["PEXPIRETIME", "EVALSHA", "SCRIPT"];
+
+/// Looks at all servers that keep counters, whether they are up or not.
+pub(crate) async fn all_servers(shared: &Shared, config: &RedisConfig) -> Vec<Finding> {
+    let (topology, dialer) = (shared.topology(), shared.dialer());
+    if let Err(error) = topology.learn(dialer).await {
+        return vec![Finding::of(&error)];
+    }
+    let mut findings = Vec::new();
+    for node in topology.masters() {
+        match one_server(shared, config, node).await {
+            Ok(found) => findings.extend(found),
+            Err(error) => findings.push(Finding::of(&error)),
+        }
+    }
+    findings
+}
+
+async fn one_server(shared: &Shared, config: &RedisConfig, node: Node) -> Result<Vec<Finding>, ServerError> {
+    let (topology, dialer) = (shared.topology(), shared.dialer());
+    let address = topology.find(node, dialer).await?;
+    let mut connection = dialer.open_master(&address).await?;
+    // Also a server that is too slow now must be fit.
+    let limit = dialer.patience();
+    let late = |_| ServerError::new(Cause::Silent, format!("{address}: no answer within {limit:?}"));
+    let mut found = timeout(limit, look(&mut connection, config)).await.map_err(late)??;
+    found.extend(dialer.probe(&mut connection).await.err().as_ref().map(Finding::of));
+    Ok(found)
+}
 
 /// Looks at one server that is connected and logged in.
 pub(crate) async fn look(

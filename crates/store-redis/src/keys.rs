@@ -3,7 +3,7 @@
 use crate::config::HashTag;
 
 /// The Redis key of a counter. No two counters share one. (A counter key's own braces are escaped by those who make it.)
-pub(crate) fn redis_key(prefix: &str, tag: HashTag, counter: &[u8]) -> Vec<u8> {
+pub fn redis_key(prefix: &str, tag: HashTag, counter: &[u8]) -> Vec<u8> {
     let up_to_bar = |nth: usize| {
         let mut bars = counter.iter().enumerate().filter(|(_, byte)| **byte == b'|').map(|(place, _)| place);
         bars.nth(nth).unwrap_or(counter.len())

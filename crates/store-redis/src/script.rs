@@ -10,12 +10,18 @@ pub(crate) use tollgate_redis_link::Script;
 
 /// The steps, one a Lua file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub enum Step {
+    /// One number that falls with time: buckets.
     Bucket,
+    /// Hits of one window.
     Window,
+    /// A count that never falls.
     Total,
+    /// Permits that come back at the end of each period.
     Interval,
+    /// Hits of two windows, the older weighted.
     Counter,
+    /// A list with one entry for each instant.
     Entries,
 }
 
@@ -24,7 +30,7 @@ const STEPS: [Step; 6] =
 
 /// What happens before the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Swap {
+pub enum Swap {
     /// Nothing.
     None,
     /// Strings that another rate has written go on as the caller has worked out.
@@ -85,7 +91,7 @@ const fn swap_source(swap: Swap) -> &'static str {
 }
 
 /// The script for keys that take this step, each by itself.
-pub(crate) fn each(step: Step, swap: Swap) -> &'static Script {
+pub fn each(step: Step, swap: Swap) -> &'static Script {
     static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
         let by_step = |swap: Swap| {
             STEPS.map(|step| {

@@ -1,28 +1,21 @@
-//! [`RedisStore`]: the trait [`Store`] over flights of script calls. Not here: what the scripts do.
-
-mod leased;
-mod together;
+//! [`RedisStore`]: the trait [`Store`] over counters that are exact, leased, or both in one batch. Not here: how each is counted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
-use tollgate_redis_link::{Cause, ServerError, Traffic, Value, Waiter};
-use tollgate_store::remote::{ConfigError, Finisher, StoreState};
+use tollgate_store::remote::{ConfigError, StoreState};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
-use self::leased::is_leased;
-use crate::ask::{Answer, Ask, Kind};
-use crate::call::Call;
-use crate::check::{self, Finding, Severity};
-use crate::client::{Asked, RedisClient};
+use crate::ask::{Answer, BatchKind, Kind};
+use crate::check::{self, Finding};
+use crate::client::RedisClient;
 use crate::config::RedisConfig;
-use crate::counting::CountItem;
-use crate::keys::redis_key;
+use crate::exact::Exact;
 use crate::leased::Leased;
-use crate::slots::{self, Said, What};
+use crate::mixed::{Mixed, is_leased};
+use crate::slots::SlotAction;
 use crate::stats::RedisStats;
 
 /// Counters in Redis or Valkey. Cheap to clone; clones share connections and figures.
@@ -41,21 +34,7 @@ use crate::stats::RedisStats;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RedisStore {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    client: Arc<RedisClient>,
-    leased: Arc<Leased>,
-    /// Batches that are charged in several steps run to their end.
-    finisher: Finisher,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.client.end();
-    }
+    mixed: Mixed,
 }
 
 impl RedisStore {
@@ -66,8 +45,8 @@ impl RedisStore {
     /// [`ConfigError`] when settings contradict each other or a certificate cannot be read.
     pub fn new(config: RedisConfig) -> Result<Self, ConfigError> {
         let client = Arc::new(RedisClient::new(config)?);
-        let leased = Arc::new(Leased::new(client.clone()));
-        Ok(Self { inner: Arc::new(Inner { client, leased, finisher: Finisher::default() }) })
+        let leased = Leased::new(client.clone());
+        Ok(Self { mixed: Mixed { exact: Arc::new(Exact::new(client)), leased } })
     }
 
     /// Begins to watch the store from the tokio runtime it is called in: connects, looks whether the server is fit
@@ -111,7 +90,7 @@ impl RedisStore {
     /// permits back that were not spent, and waits until the ledgers know. Each takes about as long as a call may. The store goes on
     /// working: what is asked for afterwards is leased anew.
     pub async fn close(&self) {
-        self.finisher().wait().await;
+        self.exact().finisher().wait().await;
         self.leased().give_all_back().await;
     }
 
@@ -121,158 +100,23 @@ impl RedisStore {
         u32::try_from(self.client().live_nodes()).unwrap_or(u32::MAX)
     }
 
-    /// Looks whether the servers are fit to keep counters. Takes at most about the time to connect, once a server. A server that is
-    /// down is [`Severity::Unknown`]: it may be fit when it is back.
+    /// Looks whether the servers are fit to keep counters. Takes at most about the time to connect, per server. A server that
+    /// is down is [`Severity::Unknown`](crate::Severity): it may be fit when it is back.
     pub async fn check(&self) -> Vec<Finding> {
-        let (topology, dialer) = (self.client().shared().topology(), self.client().shared().dialer());
-        if let Err(error) = topology.learn(dialer).await {
-            return vec![finding(&error)];
-        }
-        let mut findings = Vec::new();
-        for node in topology.masters() {
-            let looked = async {
-                let address = topology.find(node, dialer).await?;
-                let mut connection = dialer.open_master(&address).await?;
-                // Also a server that is too slow now must be fit.
-                let limit = dialer.patience();
-                let look = check::look(&mut connection, self.client().config());
-                let mut found = tokio::time::timeout(limit, look).await.map_err(|_| {
-                    ServerError::new(Cause::Silent, format!("{address}: no answer within {limit:?}"))
-                })??;
-                found.extend(dialer.probe(&mut connection).await.err().as_ref().map(finding));
-                Ok::<_, ServerError>(found)
-            };
-            match looked.await {
-                Ok(found) => findings.extend(found),
-                Err(error) => findings.push(finding(&error)),
-            }
-        }
-        findings
+        check::all_servers(self.client().shared(), self.client().config()).await
     }
 
     fn client(&self) -> &RedisClient {
-        &self.inner.client
+        self.exact().client()
     }
 
-    fn leased(&self) -> &Arc<Leased> {
-        &self.inner.leased
+    fn exact(&self) -> &Arc<Exact> {
+        &self.mixed.exact
     }
 
-    fn finisher(&self) -> &Finisher {
-        &self.inner.finisher
+    fn leased(&self) -> &Leased {
+        &self.mixed.leased
     }
-
-    /// What a counter is called in Redis.
-    fn redis_key(&self, key: Key<'_>) -> Vec<u8> {
-        let config = self.client().config();
-        redis_key(&config.prefix, config.hash_tag, key.0)
-    }
-
-    /// Runs one script call on the keeper of its first key, within the deadline of a call.
-    ///
-    /// # Errors
-    /// [`StoreError`], which says whether the script may have run.
-    async fn run(&self, call: Call) -> Result<Value, StoreError> {
-        let slot = self.client().slot_of(call.keys.first().map_or(&[], Vec::as_slice));
-        let asked = self.send(slot, |to| CountItem::Call(call, to)).await?;
-        self.client().receive(asked).await
-    }
-
-    /// Sends a question; the answer is received later.
-    async fn send<T>(
-        &self,
-        slot: u16,
-        item: impl FnOnce(Waiter<T>) -> CountItem,
-    ) -> Result<Asked<T>, StoreError> {
-        let client = self.client();
-        client.counters().requests.add(1);
-        client.send(Traffic::Foreground, slot, Instant::now() + client.patience(), item).await
-    }
-
-    async fn begin(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        kind: Kind,
-        now: Timestamp,
-    ) -> Result<Asked<Answer>, StoreError> {
-        let key = self.redis_key(key);
-        let slot = self.client().slot_of(&key);
-        let ask = Box::new(Ask { key, quota: quota.clone(), kind });
-        self.send(slot, |to| CountItem::Ask(ask, now, to)).await
-    }
-
-    async fn ask(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        kind: Kind,
-        now: Timestamp,
-    ) -> Result<Answer, StoreError> {
-        let asked = self.begin(key, quota, kind, now).await?;
-        self.client().receive(asked).await
-    }
-
-    /// Each take by itself.
-    async fn each(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
-        // All are on their way before the first is waited for.
-        let mut asked = Vec::with_capacity(batch.len());
-        for take in batch {
-            asked.push(self.begin(take.key, take.quota, Kind::Take(take.cost), now).await);
-        }
-        for asked in asked {
-            verdicts.push(match asked {
-                Ok(asked) => match self.client().receive(asked).await {
-                    Ok(answer) => self.as_decision(answer),
-                    Err(error) => Err(error),
-                },
-                Err(error) => Err(error),
-            });
-        }
-    }
-
-    async fn slot(
-        &self,
-        key: Key<'_>,
-        slots: &Slots,
-        holder: Holder,
-        what: What,
-        now: Timestamp,
-    ) -> Result<Said, StoreError> {
-        let time = self.client().config().time;
-        let reply = self.run(slots::call(self.redis_key(key), slots, holder, what, now, time)).await?;
-        slots::said(&reply).ok_or_else(|| self.client().rejected(&format!("an odd answer: {reply:?}")))
-    }
-
-    async fn decide(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        kind: Kind,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        let answer = self.ask(key, quota, kind, now).await?;
-        self.as_decision(answer)
-    }
-
-    fn as_decision(&self, answer: Answer) -> Result<Decision, StoreError> {
-        match answer {
-            Answer::Decision(decision) => Ok(decision),
-            other => Err(self.odd(&other)),
-        }
-    }
-
-    fn odd(&self, answer: &Answer) -> StoreError {
-        self.client().rejected(&format!("an answer to another question: {answer:?}"))
-    }
-}
-
-fn finding(error: &ServerError) -> Finding {
-    let severity = match error.cause {
-        Cause::Misconfigured => Severity::Reject,
-        _ => Severity::Unknown,
-    };
-    Finding { severity, message: error.why.to_string() }
 }
 
 impl Store for RedisStore {
@@ -289,16 +133,19 @@ impl Store for RedisStore {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        if batch.iter().any(|take| is_leased(take.quota)) {
-            return self.take_with_leases(batch, charge, Kind::Take, now, verdicts).await;
-        }
-        match batch {
-            // Also of one take: one that is denied leaves no trace, which matters to windows that count every hit.
-            _ if charge == Charge::Together => {
-                self.all_or_none(batch, Kind::Take, now, verdicts).await;
+        let is_leased = batch.iter().any(|take| is_leased(take.quota));
+        match (charge, batch) {
+            (Charge::Each, _) if is_leased => self.mixed.take_each(batch, now, verdicts).await,
+            (Charge::Together, _) if is_leased => {
+                self.mixed.all_or_none(batch, BatchKind::Take, now, verdicts).await;
             }
-            [take] => verdicts.push(self.decide(take.key, take.quota, Kind::Take(take.cost), now).await),
-            _ => self.each(batch, now, verdicts).await,
+            (Charge::Each, [take]) => {
+                let kind = Kind::Take(take.cost);
+                verdicts.push(self.exact().decide(take.key, take.quota, kind, now).await);
+            }
+            (Charge::Each, _) => self.exact().take_each(batch, now, verdicts).await,
+            // Also of one take: a denial leaves no trace, which matters to windows that count every hit.
+            (Charge::Together, _) => self.exact().all_or_none(batch, BatchKind::Take, now, verdicts).await,
         }
     }
 
@@ -314,22 +161,21 @@ impl Store for RedisStore {
         {
             return given;
         }
-        self.decide(key, quota, Kind::GiveBack(cost), now).await
+        self.exact().decide(key, quota, Kind::GiveBack(cost), now).await
     }
 
     async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
-        self.return_all(batch, now).await
+        self.mixed.give_all_back(batch, now).await
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
+        let kind = BatchKind::Reserve { max_wait };
         if batch.iter().any(|take| is_leased(take.quota)) {
-            let kind = move |cost| Kind::Hold(cost, max_wait);
-            return self.take_with_leases(batch, Charge::Together, kind, now, verdicts).await;
-        }
-        if let [take] = batch {
-            verdicts.push(self.decide(take.key, take.quota, Kind::Hold(take.cost, max_wait), now).await);
+            self.mixed.all_or_none(batch, kind, now, verdicts).await;
+        } else if let [take] = batch {
+            verdicts.push(self.exact().decide(take.key, take.quota, kind.of(take.cost), now).await);
         } else {
-            self.all_or_none(batch, |cost| Kind::Hold(cost, max_wait), now, verdicts).await;
+            self.exact().all_or_none(batch, kind, now, verdicts).await;
         }
     }
 
@@ -345,7 +191,7 @@ impl Store for RedisStore {
         {
             return charged;
         }
-        self.decide(key, quota, Kind::Charge(cost), now).await
+        self.exact().decide(key, quota, Kind::Charge(cost), now).await
     }
 
     async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
@@ -354,9 +200,9 @@ impl Store for RedisStore {
         {
             return forgotten;
         }
-        match self.ask(key, quota, Kind::Reset, now).await? {
+        match self.exact().ask(key, quota, Kind::Reset, now).await? {
             Answer::Reset(forgotten) => Ok(forgotten),
-            other => Err(self.odd(&other)),
+            other => Err(self.exact().unexpected(format_args!("{other:?}"))),
         }
     }
 
@@ -366,9 +212,9 @@ impl Store for RedisStore {
         {
             return seen;
         }
-        match self.ask(key, quota, Kind::Inspect, now).await? {
+        match self.exact().ask(key, quota, Kind::Inspect, now).await? {
             Answer::Inspection(inspection) => Ok(inspection),
-            other => Err(self.odd(&other)),
+            other => Err(self.exact().unexpected(format_args!("{other:?}"))),
         }
     }
 
@@ -379,7 +225,7 @@ impl Store for RedisStore {
         holder: Holder,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        Ok(self.slot(key, slots, holder, What::Acquire, now).await?.decision(slots))
+        Ok(self.exact().slot(key, slots, holder, SlotAction::Acquire, now).await?.decision(slots))
     }
 
     async fn release(
@@ -389,6 +235,6 @@ impl Store for RedisStore {
         holder: Holder,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        Ok(self.slot(key, slots, holder, What::Release, now).await?.done)
+        Ok(self.exact().slot(key, slots, holder, SlotAction::Release, now).await?.done)
     }
 }

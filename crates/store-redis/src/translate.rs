@@ -76,7 +76,7 @@ pub(crate) fn read(
 
 /// Runs of equal takes and holds, and everything else one by one.
 fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, Kind)> + 'a {
-    let alike = |a: &&Ask, b: &&Ask| a.kind == b.kind && matches!(a.kind, Kind::Take(_) | Kind::Hold(..));
+    let alike = |a: &&Ask, b: &&Ask| a.kind == b.kind && matches!(a.kind, Kind::Take(_) | Kind::Reserve(..));
     asks.chunk_by(alike).map(|run| (run.len() as u64, run[0].kind))
 }
 
@@ -86,7 +86,7 @@ fn push_counts(packed: &mut Packed, asks: &[&Ask], third: impl Fn(Cost, bool) ->
         let most = |cost: Cost, most: u64| cost.permits().min(most);
         let (code, cost, third) = match kind {
             Kind::Take(cost) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, false)),
-            Kind::Hold(cost, _) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, true)),
+            Kind::Reserve(cost, _) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, true)),
             Kind::Charge(cost) => (0.0, most(cost, tollgate_core::MAX_COUNT), 0.0),
             Kind::GiveBack(cost) => (-1.0, most(cost, ALL), 0.0),
             Kind::Reset => (-2.0, 0, 0.0),
@@ -134,7 +134,7 @@ impl Packed<'_> {
 }
 
 /// The instant that counts, as `time.lua` reads it.
-pub(crate) fn instant(now: Timestamp) -> Vec<u8> {
+pub fn instant(now: Timestamp) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(16);
     Packed(&mut bytes).nanos(now.as_nanos());
     bytes

@@ -1,13 +1,14 @@
-//! Fixed window: one counter a window, counting every hit, also refused ones.
+//! Fixed window: one counter per window, which counts every hit, also denied ones.
 //!
-//! A hit passes while the counter, after adding it, is not above the limit. Around an edge between two windows up to
-//! twice the limit can pass. Existing users of this window rely on refused hits being counted, so they are.
+//! A hit passes while the counter, after adding it, is not above the limit. Around an edge between two
+//! windows up to twice the limit can pass. Existing users of this window rely on denied hits being counted,
+//! so they are.
 //!
-//! A window that has begun keeps its end, also when the clock steps back before its beginning or the rule's period is
-//! changed: neither gives anything away.
+//! A window that has begun keeps its end, also when the clock steps back before its beginning or the rule's
+//! period is changed: neither gives anything away.
 //!
-//! The word: 34 bits of count, saturating, and 30 bits of the nanosecond within its second at which the window ends;
-//! the second itself is the word's expiry.
+//! The word: 34 bits of count, saturating, and 30 bits of the nanosecond within its second at which the
+//! window ends; the second itself is the word's expiry.
 
 mod calendar;
 

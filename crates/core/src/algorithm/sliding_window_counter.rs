@@ -1,11 +1,11 @@
 //! Sliding window counter: two windows on the grid, the older weighted by its overlap and rounded down.
 //!
-//! `floor(previous × (window - elapsed) / window) + current + cost ≤ limit`. Three numbers a key whatever the limit; it
-//! assumes that the previous window was even, so an adversary gets just under twice the limit in a window, and an even
-//! client is sometimes refused early. A denied take changes nothing.
+//! `floor(previous × (window - elapsed) / window) + current + cost ≤ limit`. Three numbers a key whatever the
+//! limit; it assumes that the previous window was even, so an adversary gets just under twice the limit in a
+//! window, and an even client is sometimes denied early. A denied take changes nothing.
 //!
-//! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the count of the
-//! window before it.
+//! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the
+//! count of the window before it.
 
 use crate::bounds::MAX_COUNT;
 use crate::cost::Cost;
@@ -85,7 +85,7 @@ impl SlidingWindowCounter {
             return none; // its estimate is zero by now; a store may have dropped it
         }
         if window_ns != self.window_ns {
-            // The rule had another window: what it estimated goes on as counted in this one.
+            // The rule had another window: its estimate counts as taken in this one.
             let current = Self { limit: self.limit, window_ns }.estimate_of(state, now);
             return Counts { window, current, previous: 0, elapsed_ns };
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Outcome, Timestamp};
+use tollgate_observe::{LimitRef, Observer};
 use tollgate_policy::{Domain, Override};
 use tollgate_store::{Key, Store, Take};
 
@@ -11,14 +12,11 @@ use super::{ReservationId, ReserveError, ReserveTerms, Reserved};
 use crate::charge::Batch;
 use crate::keys::Share;
 use crate::limiter::Limiter;
-use crate::observe::Global;
-use crate::observe::lanes::Seat;
 use crate::outage::Operation;
 use crate::plan::plan;
 use crate::request::Request;
 use crate::scratch::{Item, Scratch};
 use crate::settle::{self, ItemResult};
-use crate::status::LimitRef;
 
 /// What a request holds.
 #[derive(Default)]
@@ -28,7 +26,7 @@ struct Holding {
     delay: Duration,
 }
 
-impl<S: Store> Limiter<S> {
+impl<S: Store, O: Observer> Limiter<S, O> {
     /// Holds the permits that `request` asks for, of every limit of every descriptor or of none, for the first instant at which all
     /// of them are there, if that is at most `terms.max_wait` away.
     ///
@@ -65,13 +63,13 @@ impl<S: Store> Limiter<S> {
         terms: ReserveTerms,
         now: Timestamp,
         scratch: &'s mut Scratch,
-    ) -> Result<Reserved<'s>, ReserveError> {
+    ) -> Result<Reserved<'s, O>, ReserveError> {
         let longest = self.settings.longest_reservation;
         if terms.ttl.is_zero() || terms.ttl > longest {
             return Err(ReserveError::BadTtl { ttl: terms.ttl, longest });
         }
         if let Err(error) = request.check() {
-            self.metrics.count(Seat::here(), Global::BadRequest, 1);
+            self.observer.request_rejected();
             return Err(error.into());
         }
         let (most, (_, most_bytes)) = (self.reservations.most(), self.reservations.bytes());

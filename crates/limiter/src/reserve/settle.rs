@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate_core::{Cost, Quota, Timestamp};
+use tollgate_observe::Observer;
 use tollgate_policy::{Override, Policy};
 use tollgate_store::{Key, Store, StoreError};
 
@@ -16,7 +17,7 @@ use crate::rules::Rules;
 /// The first number of permits that is refused.
 const HUGE: u64 = 1 << 63;
 
-impl<S: Store> Limiter<S> {
+impl<S: Store, O: Observer> Limiter<S, O> {
     /// Says what the call did use: `actual` permits, or as many as were reserved. What is left goes back; what was used beyond the
     /// reservation is charged, whether it is there or not, and later permits repay it.
     ///
@@ -90,7 +91,7 @@ impl<S: Store> Limiter<S> {
 
     async fn settle_item(
         &self,
-        rules: &Rules,
+        rules: &Rules<O>,
         held: &Held,
         item: &HeldItem,
         used: Cost,
@@ -119,7 +120,7 @@ impl<S: Store> Limiter<S> {
 }
 
 /// The quota that the item's counter goes with now.
-fn quota_of<'a>(rules: &'a Rules, held: &Held, item: &HeldItem) -> Option<Cow<'a, Quota>> {
+fn quota_of<'a, O: Observer>(rules: &'a Rules<O>, held: &Held, item: &HeldItem) -> Option<Cow<'a, Quota>> {
     match item.quota {
         QuotaRef::Override { requests_per_unit, unit, sharing } => {
             let given = Override::new(requests_per_unit, unit).ok()?;

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Sharing, Timestamp};
+use tollgate_observe::ReservationStats;
 use tollgate_policy::Unit;
 
 use super::{ReservationId, Settled};
@@ -151,6 +152,23 @@ impl Table {
     /// Bytes that the open ones take, and may take.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.bytes.load(Relaxed), BYTES_EACH.saturating_mul(self.most as u64))
+    }
+
+    /// For an observer.
+    pub(crate) fn stats(&self) -> ReservationStats {
+        let (bytes, max_bytes) = self.bytes();
+        let Figures { made, committed, cancelled, expired, refused } = &self.figures;
+        ReservationStats {
+            open: self.live(),
+            max: self.most() as u64,
+            bytes,
+            max_bytes,
+            made: made.load(Relaxed),
+            committed: committed.load(Relaxed),
+            cancelled: cancelled.load(Relaxed),
+            expired: expired.load(Relaxed),
+            rejected: refused.load(Relaxed),
+        }
     }
 
     /// Keeps a place free; `None` when the table is full.

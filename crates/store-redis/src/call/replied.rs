@@ -12,9 +12,9 @@ use crate::translate::{int, text};
 const PAIR: usize = 16;
 
 /// A reply to a call on one key or more.
-pub(crate) struct Replied<'a> {
+pub struct Replied<'a> {
     /// The instant that counted.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     parts: Parts<'a>,
 }
 
@@ -24,7 +24,7 @@ enum Parts<'a> {
 }
 
 /// What a key held.
-pub(crate) enum Part<'a> {
+pub enum Part<'a> {
     /// The step's status, and its two values.
     Held(i64, Cow<'a, Value>, Cow<'a, Value>),
     /// A command failed; nothing of this key was changed.
@@ -32,7 +32,8 @@ pub(crate) enum Part<'a> {
 }
 
 impl<'a> Replied<'a> {
-    pub(crate) fn read(reply: &'a Value) -> Result<Self, Fault> {
+    /// Reads a reply; it says nothing yet of any key.
+    pub fn read(reply: &'a Value) -> Result<Self, Fault> {
         let odd = || Fault::Reply(format!("{reply:?}"));
         let (head, parts) = match reply {
             Value::BulkString(bytes) => {
@@ -51,7 +52,7 @@ impl<'a> Replied<'a> {
     }
 
     /// Of so many keys.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self.parts {
             Parts::Packed(pairs) => pairs.len() / PAIR,
             Parts::Told(parts) => parts.len(),
@@ -59,7 +60,7 @@ impl<'a> Replied<'a> {
     }
 
     /// What it says of the nth key.
-    pub(crate) fn part(&self, nth: usize) -> Result<Part<'a>, Fault> {
+    pub fn part(&self, nth: usize) -> Result<Part<'a>, Fault> {
         match self.parts {
             Parts::Packed(pairs) => {
                 let from = (nth * PAIR).min(pairs.len());

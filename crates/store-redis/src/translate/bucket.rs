@@ -20,7 +20,7 @@ pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<
     for (n, kind) in groups(asks) {
         let (code, cost, room) = match kind {
             Kind::Take(cost) => (n as f64, cost, bucket.room_to_take(cost)),
-            Kind::Hold(cost, max_wait) => (n as f64, cost, bucket.room_to_reserve(cost, max_wait)),
+            Kind::Reserve(cost, max_wait) => (n as f64, cost, bucket.room_to_reserve(cost, max_wait)),
             Kind::Charge(cost) => (0.0, cost, Some(bucket.most_owed())),
             Kind::GiveBack(cost) => (-1.0, cost, Some(bucket.most_owed())),
             Kind::Reset => (-2.0, Cost::PEEK, None),
