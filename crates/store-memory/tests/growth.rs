@@ -99,11 +99,11 @@ fn a_hundred_a_window_admit_exactly_a_hundred_in_each_as_windows_roll_under_four
                         let mut own = BTreeMap::new();
                         loop {
                             let nth = asked.fetch_add(1, Relaxed);
-                            if nth >= 60 * ASKED_IN_A_STEP {
+                            if nth >= 80 * ASKED_IN_A_STEP {
                                 break;
                             }
                             if nth > 0 && nth % ASKED_IN_A_STEP == 0 {
-                                clock.advance(span / 3); // three steps to a window
+                                clock.advance(span / 4);
                             }
                             let now = clock.now();
                             let decision = store.take_one(Key(b"hot"), &quota, Cost::ONE, now);

@@ -44,14 +44,17 @@ pub trait Store: Send + Sync + 'static {
         1
     }
 
-    /// Whether calls wait for a network, so that several decisions are better made at the same time than one after another.
+    /// Whether calls wait for a network, so that several decisions are better made at the same time than one
+    /// after another.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Whether quotas of [`Sharing::Local`] are counted in this node's memory, beside a store that nodes share.
+    /// Whether quotas of [`Sharing::Local`] are counted in this node's memory, beside a store that nodes
+    /// share.
     ///
-    /// Where such a counter denies a batch that is charged together, the answers to the others may be those of a peek.
+    /// Where such a counter denies a batch that is charged together, the answers to the others may be those
+    /// of a peek.
     fn has_local(&self) -> bool {
         false
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate_core::{Cost, Quota, Timestamp};
 
-use super::{Executor, Failure, Options, quotas};
+use super::quotas;
+use super::setup::{Executor, Failure, Options};
 use crate::{Charge, Key, ModelStore, Store, Take, Verdicts};
 
 /// Rows 8, 23 and 156: n callers on one key admit exactly what one caller after another would.

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use tollgate_core::{Algorithm, Cost, Decision, Quota, RetryAfter, Timestamp};
 
-use super::{Executor, Failure, Options, quotas};
+use super::quotas;
+use super::setup::{Executor, Failure, Options};
 use crate::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
 
 const LAW: &str = "every_store_answers_as_the_model_does";

@@ -67,7 +67,8 @@ impl Outage {
 
 /// A store around another one, the model by default, that fails when a test says so.
 ///
-/// What it charges it charges with its answer; what it is to give back as a batch, it gives back once it has begun.
+/// What it charges it charges with its answer; what it is to give back as a batch, it gives back once it has
+/// begun.
 #[derive(Debug, Default)]
 pub struct OutageStore<S = ModelStore> {
     inner: S,
@@ -90,7 +91,7 @@ impl<S: Store> OutageStore<S> {
         self
     }
 
-    /// It reports so many nodes.
+    /// It reports this many nodes.
     #[must_use]
     pub fn with_nodes(self, nodes: u32) -> Self {
         self.outage.set_nodes(nodes);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
 
-use super::Options;
+use super::setup::Options;
 
 /// Every quota that this build of the core makes and the store does not declare unsupported.
 pub(super) fn all(options: &Options) -> Vec<Quota> {

@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use tollgate_core::{Holder, RetryAfter, Slots, Timestamp};
 
 use super::concurrent::expect;
-use super::{Executor, Failure, Options};
+use super::setup::{Executor, Failure, Options};
 use crate::{Key, ModelStore, Store};
 
 /// Half a minute: longer than any check takes on a server's own clock, too.
