@@ -34,7 +34,8 @@ pub(crate) enum Kind {
 }
 
 impl Ask {
-    /// True when both may ride in one call: they ask the same key, by quotas that count alike. (What is forgotten is forgotten alone.)
+    /// True when both may share a call: they are about the same key, by quotas that count alike. (A reset is
+    /// alone.)
     pub(crate) fn joins(&self, other: &Self) -> bool {
         let resets = self.kind == Kind::Reset || other.kind == Kind::Reset;
         !resets && self.key == other.key && self.quota.is_equivalent_to(&other.quota)
@@ -52,7 +53,7 @@ pub(crate) enum Answer {
     Inspection(Inspection),
 }
 
-/// Why a script's reply is no answer. No permit was taken.
+/// Why there is no answer. No permit was taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     /// The key holds what no store of this kind has written.

@@ -1,5 +1,6 @@
-//! What flights carry: asks of keys. Callers of one key become one step, whose answers are given out in the order of arrival;
-//! steps of one algorithm become one script call. Not here: when a flight is sent (`redis-link`), what a step does (`call`).
+//! What flights carry: asks of keys. Callers of one key become one step, whose answers are given out in the
+//! order of arrival; steps of one algorithm become one script call. Not here: when a flight is sent
+//! (`redis-link`), what a step does (`call`).
 
 mod replies;
 mod request;
@@ -23,7 +24,7 @@ use crate::config::StoreTime;
 use crate::script::{Step, Swap, each};
 use crate::translate::instant;
 
-/// Most keys of one script call: the server serves nobody else meanwhile.
+/// Most keys of one script call: the server serves no other client meanwhile.
 const MOST_KEYS: usize = 64;
 /// Most emptied lists that are kept for the next flight, and the largest capacity of one.
 const MOST_SPARE: usize = 256;

@@ -1,8 +1,10 @@
-//! What counters are called in Redis: `tollgate:{counter key}`, the part in braces deciding the slot in a cluster.
+//! What counters are called in Redis: `tollgate:{counter key}`, the part in braces deciding the slot in a
+//! cluster.
 
 use crate::config::HashTag;
 
-/// The Redis key of a counter. No two counters share one. (A counter key's own braces are escaped by those who make it.)
+/// The Redis key of a counter. No two counters share one. (A counter key's own braces are escaped when it is
+/// made.)
 pub(crate) fn redis_key(prefix: &str, tag: HashTag, counter: &[u8]) -> Vec<u8> {
     let up_to_bar = |nth: usize| {
         let mut bars = counter.iter().enumerate().filter(|(_, byte)| **byte == b'|').map(|(place, _)| place);

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Quota, Sharing, Timestamp};
 use tollgate_lease::{LedgerReply as Reply, Mono, Op, Terms, Timing, Verdict};
 use tollgate_redis_link::{Traffic, Value};
 use tollgate_store::remote::{Counter, duplicate};
@@ -517,6 +517,11 @@ impl Leased {
             other => duplicate(other),
         }
     }
+}
+
+/// Whether permits of `quota` are leased.
+pub(crate) fn is_leased(quota: &Quota) -> bool {
+    quota.sharing() == Sharing::Leased
 }
 
 /// What a peek answers: what the ledger has, and what is held here.

@@ -1,4 +1,5 @@
-//! Counters in Redis or Valkey, shared by a fleet: one atomic script a decision, or permits leased ahead of time.
+//! Counters in Redis or Valkey, shared by a fleet: one atomic script a decision, or permits leased ahead of
+//! time.
 
 mod ask;
 mod call;

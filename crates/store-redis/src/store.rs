@@ -13,7 +13,6 @@ use tollgate_redis_link::{Cause, ServerError, Traffic, Value, Waiter};
 use tollgate_store::remote::{ConfigError, Finisher, StoreState};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
-use self::leased::is_leased;
 use crate::ask::{Answer, Ask, Kind};
 use crate::call::Call;
 use crate::check::{self, Finding, Severity};
@@ -21,14 +20,14 @@ use crate::client::{Asked, RedisClient};
 use crate::config::RedisConfig;
 use crate::counting::CountItem;
 use crate::keys::redis_key;
-use crate::leased::Leased;
+use crate::leased::{Leased, is_leased};
 use crate::slots::{self, Said, What};
 use crate::stats::RedisStats;
 
-/// Counters in Redis or Valkey. Cheap to clone; clones share connections and figures.
+/// Counters in Redis or Valkey. Cheap to clone; clones share connections and counters.
 ///
-/// Its calls must be made from within a tokio runtime: each thread that makes any has connections of its own, driven by that
-/// thread's runtime. A call whose future is dropped before it was sent is never sent.
+/// Its calls must be made from within a tokio runtime: each thread that makes any has connections of its own,
+/// driven by that thread's runtime. A call whose future is dropped before it was sent is never sent.
 ///
 /// # Example
 /// ```
@@ -59,8 +58,8 @@ impl Drop for Inner {
 }
 
 impl RedisStore {
-    /// A store with these settings. Opens no connection: each thread that uses the store makes its own on first use, in the
-    /// background.
+    /// A store with these settings. Opens no connection: each thread that uses the store makes its own on
+    /// first use, in the background.
     ///
     /// # Errors
     /// [`ConfigError`] when settings contradict each other or a certificate cannot be read.
@@ -70,10 +69,10 @@ impl RedisStore {
         Ok(Self { inner: Arc::new(Inner { client, leased, finisher: Finisher::default() }) })
     }
 
-    /// Begins to watch the store from the tokio runtime it is called in: connects, looks whether the server is fit
-    /// ([`RedisStore::check`], warnings are logged), tells the other nodes that this one lives, follows failovers and resharding. Done by
-    /// itself on first use; calling it at start makes [`RedisStore::state`] tell the truth before the first request. Calling it again
-    /// changes nothing.
+    /// Starts to watch the store from the tokio runtime that it is called in: connects, checks whether the
+    /// server is fit ([`RedisStore::check`], warnings are logged), sends heartbeats for the other nodes,
+    /// follows failovers and resharding. The first call to the store does this, too; calling it at start
+    /// makes [`RedisStore::state`] right before the first request. Calling it again changes nothing.
     pub fn start(&self) {
         self.client().watch();
     }
@@ -84,13 +83,14 @@ impl RedisStore {
         self.client().shared().health().state()
     }
 
-    /// What to say of a store that is up and answers more than 1 % of the calls too late; `None` where all is well, or it is down.
+    /// What to say of a store that is up and answers more than 1 % of the calls too late; `None` where it is
+    /// not slow, or down.
     #[must_use]
     pub fn slow(&self) -> Option<Arc<str>> {
         self.client().shared().slow()
     }
 
-    /// Tells every change of [`RedisStore::state`]. The store logs these changes itself, one line each.
+    /// Receives every change of [`RedisStore::state`]. The store logs these changes itself, one line each.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<StoreState> {
         self.client().shared().health().watch()
@@ -107,22 +107,22 @@ impl RedisStore {
         }
     }
 
-    /// For a node that is about to end: waits until batches whose callers have left are charged or given back, then gives all leased
-    /// permits back that were not spent, and waits until the ledgers know. Each takes about as long as a call may. The store goes on
-    /// working: what is asked for afterwards is leased anew.
+    /// For a node that is about to end: waits until batches whose callers have left are charged or given
+    /// back, then gives all leased permits back that were not spent, and waits until the ledgers know. Each
+    /// takes about as long as a call may. The store keeps working: later takes lease again.
     pub async fn close(&self) {
         self.finisher().wait().await;
         self.leased().give_all_back().await;
     }
 
-    /// How many nodes share these counters, this one included, as last heard; at least 1.
+    /// How many nodes share these counters, this one included, by the last heartbeat; at least 1.
     #[must_use]
     pub fn live_nodes(&self) -> u32 {
         u32::try_from(self.client().live_nodes()).unwrap_or(u32::MAX)
     }
 
-    /// Looks whether the servers are fit to keep counters. Takes at most about the time to connect, once a server. A server that is
-    /// down is [`Severity::Unknown`]: it may be fit when it is back.
+    /// Checks whether the servers are fit to keep counters. Takes at most about the time to connect, once a
+    /// server. A server that is down is [`Severity::Unknown`]: it may be fit when it is back.
     pub async fn check(&self) -> Vec<Finding> {
         let (topology, dialer) = (self.client().shared().topology(), self.client().shared().dialer());
         if let Err(error) = topology.learn(dialer).await {
@@ -241,7 +241,7 @@ impl RedisStore {
     ) -> Result<Said, StoreError> {
         let time = self.client().config().time;
         let reply = self.run(slots::call(self.redis_key(key), slots, holder, what, now, time)).await?;
-        slots::said(&reply).ok_or_else(|| self.client().rejected(&format!("an odd answer: {reply:?}")))
+        slots::said(&reply).ok_or_else(|| self.client().rejected(&format!("an unexpected reply: {reply:?}")))
     }
 
     async fn decide(
@@ -263,7 +263,7 @@ impl RedisStore {
     }
 
     fn odd(&self, answer: &Answer) -> StoreError {
-        self.client().rejected(&format!("an answer to another question: {answer:?}"))
+        self.client().rejected(&format!("an answer to another request: {answer:?}"))
     }
 }
 
@@ -293,7 +293,8 @@ impl Store for RedisStore {
             return self.take_with_leases(batch, charge, Kind::Take, now, verdicts).await;
         }
         match batch {
-            // Also of one take: one that is denied leaves no trace, which matters to windows that count every hit.
+            // Also of one take: one that is denied leaves no trace, which matters to windows that count every
+            // hit.
             _ if charge == Charge::Together => {
                 self.all_or_none(batch, Kind::Take, now, verdicts).await;
             }

@@ -63,7 +63,7 @@ fn on_steps(
                 call::answers(asks, *now, time, replied.at, &part, &mut buffers.answers)
             }
             (Err(fault), ..) => Err(fault),
-            _ => Err(Fault::Reply("a step that nobody asked for".to_owned())),
+            _ => Err(Fault::Reply("an answer to another request".to_owned())),
         };
         go_on(planned, next, buffers, replies);
     }

@@ -1,16 +1,18 @@
-//! Batches in which a limit is leased: each take goes where its counter is. All or none across leases and scripts is charged one by one
-//! and given back where one denies: never admitted what a limit denies, but others may for a moment find permits gone that are given
-//! back. What is leased makes no promises ahead to callers, so that holding is taking.
+//! Batches in which a limit is leased: each take goes where its counter is. All or none across leases and
+//! scripts is charged one by one and given back where one denies: never admitted what a limit denies, but
+//! others may for a moment find permits gone that are given back. What is leased makes no promises ahead to
+//! callers, so that holding is taking.
 //!
-//! Where leases pay for all of a batch there is nothing to wait for. Else it runs to its end, whether its caller waits or not.
+//! Where leases pay for all of a batch there is nothing to wait for. Else it runs to its end, whether its
+//! caller waits or not.
 
-use tollgate_core::{Algorithm, Cost, Decision, Quota, Sharing, Timestamp};
+use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
 use tollgate_store::remote::OwnBatch;
 use tollgate_store::{Charge, StoreError, Take, Verdicts};
 
 use super::RedisStore;
 use crate::ask::Kind;
-use crate::leased::{Begun, Hit};
+use crate::leased::{Begun, Hit, is_leased};
 
 /// What a take came to.
 struct Taken {
@@ -28,11 +30,8 @@ impl Taken {
     }
 }
 
-pub(super) fn is_leased(quota: &Quota) -> bool {
-    quota.sharing() == Sharing::Leased
-}
-
-/// What a take answers after a denial of its window in the same batch, which counts for as long as the batch lasts.
+/// What a take answers after a denial of its window in the same batch, which counts for as long as the batch
+/// lasts.
 fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
     let is_window = matches!(take.quota.algorithm(), Algorithm::FixedWindow { .. });
     if denial.is_admitted() || !is_window {
@@ -47,7 +46,8 @@ fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
 }
 
 impl RedisStore {
-    /// Takes a batch of which at least one quota asks to be leased. `kind`: what is asked of those that are not.
+    /// Takes a batch of which at least one quota asks to be leased. `kind`: what is asked of those that are
+    /// not.
     pub(super) async fn take_with_leases(
         &self,
         batch: &[Take<'_>],
@@ -69,28 +69,29 @@ impl RedisStore {
                 return self.finish_together(batch, begun, (hit, kind), now, verdicts).await;
             }
             for begun in begun.into_iter().flatten() {
-                verdicts.push(self.heard(begun).await);
+                verdicts.push(self.receive(begun).await);
             }
             return;
         }
         if let [take] = batch {
             verdicts.push(match self.begin_one(take, hit, now) {
-                Some(begun) => self.heard(begun).await,
+                Some(begun) => self.receive(begun).await,
                 None => self.decide(take.key, take.quota, kind(take.cost), now).await,
             });
             return;
         }
         while let Some(place) = self.begin_on(batch, hit, now, &mut begun) {
-            self.hear_in_place(&mut begun, place).await;
+            self.receive_in_place(&mut begun, place).await;
         }
         let exact = exact(batch, &begun);
         let mut others = Verdicts::with_capacity(exact.len());
         self.each(&exact, now, &mut others).await;
-        let taken = self.heard_all(begun, others).await;
+        let taken = self.receive_all(begun, others).await;
         verdicts.extend(taken.into_iter().map(|taken| taken.result));
     }
 
-    /// Goes on with a batch that is charged together, of which these have begun: to its end, whether its caller waits or not.
+    /// Goes on with a batch that is charged together, of which these have begun: to its end, whether its
+    /// caller waits or not.
     async fn finish_together(
         &self,
         batch: &[Take<'_>],
@@ -104,13 +105,13 @@ impl RedisStore {
             let taken = store.take_together(&own.takes(), begun, (hit, kind), now).await;
             (own, taken)
         };
-        let unheard = move |(own, taken): (OwnBatch, Vec<Taken>)| async move {
-            // Nobody decides the rest any more, so this is no admission.
+        let abandoned = move |(own, taken): (OwnBatch, Vec<Taken>)| async move {
+            // The rest is never decided, so this is not an admission.
             if taken.iter().any(|taken| taken.result.is_err()) && !taken.iter().any(Taken::denies) {
                 backs.undo(&own.takes(), &taken, now).await;
             }
         };
-        let (_, taken) = self.finisher().run(work, unheard).await;
+        let (_, taken) = self.finisher().run(work, abandoned).await;
         verdicts.extend(taken.into_iter().map(|taken| taken.result));
     }
 
@@ -122,14 +123,14 @@ impl RedisStore {
         now: Timestamp,
     ) -> Vec<Taken> {
         while let Some(place) = self.begin_on(batch, hit, now, &mut begun) {
-            self.hear_in_place(&mut begun, place).await;
+            self.receive_in_place(&mut begun, place).await;
         }
         let exact = exact(batch, &begun);
         let mut others = Verdicts::with_capacity(exact.len());
         if !exact.is_empty() {
             self.all_or_none(&exact, kind, now, &mut others).await;
         }
-        let taken = self.heard_all(begun, others).await;
+        let taken = self.receive_all(begun, others).await;
         if taken.iter().any(Taken::denies) {
             self.undo(batch, &taken, now).await;
         }
@@ -144,8 +145,9 @@ impl RedisStore {
         }
     }
 
-    /// Begins those of the batch that have not begun, in order. What is asked of one key twice is asked in turn, since a lease may
-    /// answer before the ledger does: stops at a key that waits already, and says where that is to be heard first.
+    /// Begins those of the batch that have not begun, in order. What is asked of one key twice is asked in
+    /// turn, since a lease may answer before the ledger does: stops at a key that waits already, and returns
+    /// the place that has to be received first.
     fn begin_on(
         &self,
         batch: &[Take<'_>],
@@ -167,13 +169,13 @@ impl RedisStore {
         None
     }
 
-    async fn hear_in_place(&self, begun: &mut [Option<Begun>], place: usize) {
+    async fn receive_in_place(&self, begun: &mut [Option<Begun>], place: usize) {
         if let Some(one) = begun[place].take() {
-            begun[place] = Some(Begun::Done(self.heard(one).await));
+            begun[place] = Some(Begun::Done(self.receive(one).await));
         }
     }
 
-    async fn heard(&self, begun: Begun) -> Result<Decision, StoreError> {
+    async fn receive(&self, begun: Begun) -> Result<Decision, StoreError> {
         match begun {
             Begun::Done(result) => result,
             Begun::Waits(pending) => self.leased().hear(pending).await,
@@ -181,13 +183,13 @@ impl RedisStore {
     }
 
     /// Waits for all that has begun; `others` are the answers to what is not leased.
-    async fn heard_all(&self, begun: Vec<Option<Begun>>, others: Verdicts) -> Vec<Taken> {
+    async fn receive_all(&self, begun: Vec<Option<Begun>>, others: Verdicts) -> Vec<Taken> {
         let mut others = others.into_iter();
         let mut taken = Vec::with_capacity(begun.len());
         for begun in begun {
             let is_leased = begun.is_some();
             let result = match begun {
-                Some(begun) => self.heard(begun).await,
+                Some(begun) => self.receive(begun).await,
                 None => {
                     let missing = || Err(self.client().rejected("a script answered too few callers"));
                     others.next().unwrap_or_else(missing)
@@ -198,8 +200,8 @@ impl RedisStore {
         taken
     }
 
-    /// Gives back what was charged. What cannot be given back, because the store has gone silent, stays taken: that denies too much,
-    /// never admits too much.
+    /// Gives back what was charged. What cannot be given back, because the store stopped answering, stays
+    /// taken: that denies too much, never admits too much.
     async fn undo(&self, batch: &[Take<'_>], taken: &[Taken], now: Timestamp) {
         // Where one of those that are not leased denies, none of them is charged.
         let exact_stands = !taken.iter().any(|taken| !taken.is_leased && taken.denies());

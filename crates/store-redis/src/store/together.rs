@@ -1,10 +1,11 @@
-//! All or none, over any number of keys. Keys of one slot are one script, which is atomic. Across the slots of a Cluster each slot's
-//! share is charged on its own, and given back where another slot denies: never admitted what a limit denies, but others may for a moment
-//! find permits gone that are given back. A slot that gives no answer denies nothing: the others' shares are charged, and whoever asked
-//! decides what becomes of them.
+//! All or none, over any number of keys. Keys of one slot are one script, which is atomic. Across the slots
+//! of a Cluster each slot's share is charged on its own, and given back where another slot denies: never
+//! admitted what a limit denies, but others may for a moment find permits gone that are given back. A slot
+//! that gives no answer denies nothing: the others' shares are charged, and the caller decides what to do
+//! with them.
 //!
-//! What has begun is carried to its end, whether its caller waits or not: else what one slot has charged would stay charged though
-//! another denies.
+//! What has begun is carried to its end, whether its caller waits or not: else what one slot has charged
+//! would stay charged though another denies.
 
 use std::future::ready;
 
@@ -13,9 +14,9 @@ use tollgate_store::remote::{OwnBatch, duplicate};
 use tollgate_store::{StoreError, Take, Verdicts};
 
 use super::RedisStore;
-use super::leased::is_leased;
 use crate::ask::{Answer, Ask, Kind};
 use crate::counting::CountItem;
+use crate::leased::is_leased;
 
 /// The takes of one slot, by their place in the batch.
 struct Share {
@@ -24,16 +25,16 @@ struct Share {
     asks: Vec<Ask>,
 }
 
-/// What a share was answered.
-type Heard = Result<Vec<Answer>, StoreError>;
+/// The answers to a share.
+type Answered = Result<Vec<Answer>, StoreError>;
 
-/// A share of several that was asked for.
+/// A share that was charged, or tried.
 struct Charged {
     slot: u16,
     places: Vec<usize>,
     /// What gives it back.
     backs: Vec<Ask>,
-    heard: Heard,
+    answered: Answered,
 }
 
 impl RedisStore {
@@ -48,22 +49,23 @@ impl RedisStore {
         let mut dealt: Vec<Option<_>> = batch.iter().map(|_| None).collect();
         if let [share] = &mut shares[..] {
             let asks = std::mem::take(&mut share.asks);
-            let heard = match self.send(share.slot, |to| CountItem::Together(asks, now, to)).await {
+            let answered = match self.send(share.slot, |to| CountItem::Together(asks, now, to)).await {
                 Ok(asked) => self.client().receive(asked).await,
                 Err(error) => Err(error),
             };
-            self.deal(&share.places, heard, &mut dealt);
+            self.deal(&share.places, answered, &mut dealt);
         } else {
             let (store, backs) = (self.clone(), self.clone());
             let work = async move { store.charge_apart(shares, now).await };
-            let unheard = move |charged: Vec<Charged>| async move {
-                // Nobody decides the rest any more, so this is no admission.
-                if charged.iter().any(|share| share.heard.is_err()) && !charged.iter().any(Charged::denies) {
+            let abandoned = move |charged: Vec<Charged>| async move {
+                // The rest is never decided, so this is not an admission.
+                if charged.iter().any(|share| share.answered.is_err()) && !charged.iter().any(Charged::denies)
+                {
                     backs.undo_shares(&charged, now).await;
                 }
             };
-            for share in self.finisher().run(work, unheard).await {
-                self.deal(&share.places, share.heard, &mut dealt);
+            for share in self.finisher().run(work, abandoned).await {
+                self.deal(&share.places, share.answered, &mut dealt);
             }
         }
         verdicts.extend(dealt.into_iter().map(|verdict| {
@@ -80,11 +82,11 @@ impl RedisStore {
         }
         let mut charged = Vec::with_capacity(asked.len());
         for (slot, places, backs, asked) in asked {
-            let heard = match asked {
+            let answered = match asked {
                 Ok(asked) => self.client().receive(asked).await,
                 Err(error) => Err(error),
             };
-            charged.push(Charged { slot, places, backs, heard });
+            charged.push(Charged { slot, places, backs, answered });
         }
         if charged.iter().any(Charged::denies) {
             self.undo_shares(&charged, now).await;
@@ -92,7 +94,8 @@ impl RedisStore {
         charged
     }
 
-    /// What cannot be given back, because the store has gone silent, stays taken: that denies too much, never admits too much.
+    /// What cannot be given back, because the store stopped answering, stays taken: that denies too much,
+    /// never admits too much.
     async fn undo_shares(&self, charged: &[Charged], now: Timestamp) {
         let mut asked = Vec::new();
         for share in charged.iter().filter(|share| share.is_charged()) {
@@ -106,7 +109,8 @@ impl RedisStore {
         }
     }
 
-    /// Gives back what the takes have charged, all at the same time; to its end, whether anybody waits or not.
+    /// Gives back what the takes have charged, all at the same time; to its end, whether the caller waits or
+    /// not.
     pub(super) async fn return_all(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
         let (store, own) = (self.clone(), OwnBatch::of(batch));
         let work = async move { store.return_each(&own.takes(), now).await };
@@ -160,10 +164,10 @@ impl RedisStore {
     fn deal(
         &self,
         places: &[usize],
-        heard: Heard,
+        answered: Answered,
         dealt: &mut [Option<Result<tollgate_core::Decision, StoreError>>],
     ) {
-        match heard {
+        match answered {
             Ok(answers) => {
                 for (place, answer) in places.iter().zip(answers) {
                     dealt[*place] = Some(self.as_decision(answer));
@@ -184,11 +188,11 @@ impl Charged {
     fn is_charged(&self) -> bool {
         let admitted =
             |answer: &Answer| matches!(answer, Answer::Decision(decision) if decision.is_admitted());
-        self.heard.as_ref().is_ok_and(|answers| answers.iter().all(admitted))
+        self.answered.as_ref().is_ok_and(|answers| answers.iter().all(admitted))
     }
 
     fn denies(&self) -> bool {
-        self.heard.is_ok() && !self.is_charged()
+        self.answered.is_ok() && !self.is_charged()
     }
 }
 

@@ -16,8 +16,9 @@ use crate::flights::{AHEAD, suite_over};
 #[derive(Debug)]
 struct Leasing {
     store: RedisStore,
-    /// Before each call, what is held is given back and what is under way has ended. A history's time jumps, of which a node that would
-    /// give back what is idle knows nothing; and what is being granted at this moment is told by nobody.
+    /// Before each call, what is held is given back and what is under way has ended. A history's time jumps,
+    /// of which a node that would give back what is idle knows nothing; and what is being granted at this
+    /// moment is told by nobody.
     settles: bool,
 }
 
@@ -119,8 +120,8 @@ fn leases_of_one_node_answer_as_the_model_does() {
         tick: Duration::from_micros(1),
         steps_back: false,
         promises: false,
-        // A hit that its node denies by itself is not counted. And an empty account is none, or a batch that is denied as a whole would
-        // begin a window by what it gives back.
+        // A hit that its node denies by itself is not counted. And an empty account is none, or a batch that
+        // is denied as a whole would begin a window by what it gives back.
         whole_windows: false,
         most: 1_000,
         ..Suite::default()

@@ -1,5 +1,5 @@
-//! Leased keys on a real server: what a lost node, server or message costs, how seldom the store is asked, and what several nodes admit
-//! together.
+//! Leased keys on a real server: what a lost node, server or message costs, how seldom the store is asked,
+//! and what several nodes admit together.
 
 mod together;
 
@@ -88,7 +88,7 @@ fn a_hot_key_asks_the_store_once_in_a_hundred_decisions_at_most() {
         let mut decisions = 0_u64;
         for tick in 0..500 {
             if tick == 100 {
-                (calls_before, decisions) = (store.stats().conn.calls, 0); // the first half second it learns the demand
+                (calls_before, decisions) = (store.stats().conn.calls, 0); // it learns the demand first
             }
             ticks.tick().await;
             for _ in 0..50 {
@@ -217,8 +217,8 @@ fn in_an_outage_the_lease_is_used_up_first_and_then_calls_fail_and_afterwards_al
     });
 }
 
-/// Time is what the callers say, 5 ms a turn, and the runtime has one thread: until this test waits, nothing is sent or heard. So the
-/// server is late by as many turns as this test takes, however fast the machine is.
+/// Time is what the callers say, 5 ms a turn, and the runtime has one thread: until this test waits, nothing
+/// is sent or heard. So the server is late by as many turns as this test takes, however fast the machine is.
 #[test]
 fn a_late_server_is_not_waited_for_as_long_as_the_lease_lasts() {
     const LEARNT: u32 = 5; // turns; until then it learns the demand and how late answers come
@@ -339,8 +339,8 @@ fn a_reset_voids_the_leases_of_others() {
         let quota = bucket(2_000, SECOND, 2_000);
         assert_eq!(drain_n(&other, &quota, 300).await, 300);
         assert!(other.stats().leases.permits_held > 0);
-        // What it holds it may spend for a tau at most; then it hears that the ledger knows nothing of it. Where it had spent all
-        // of it by then, there was nothing to lose, and it is tried again.
+        // What it holds it may spend for a tau at most; then it hears that the ledger knows nothing of it.
+        // Where it had spent all of it by then, there was nothing to lose, and it is tried again.
         let began = Instant::now();
         while other.stats().leases.permits_lost == 0 && began.elapsed() < Duration::from_secs(20) {
             one.reset(KEY, &quota, now()).await.expect("an answer");
