@@ -228,7 +228,7 @@ fn what_answers_like_no_memcached_is_not_believed() {
     Nodes::new(1).block_on(async {
         until_refused(&store).await;
         let StoreState::Down { why, .. } = store.state() else { panic!("{:?}", store.state()) };
-        assert!(why.contains(&address.to_string()) && why.contains("no memcached"), "{why}");
+        assert!(why.contains(&address.to_string()) && why.contains("not the memcached protocol"), "{why}");
     });
 }
 

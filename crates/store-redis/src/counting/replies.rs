@@ -2,7 +2,7 @@
 
 use tollgate_redis_link::{Planned, Replies, Request as _, Value};
 
-use super::Buffers;
+use super::buffers::Buffers;
 use super::request::{Next, Request, Work};
 use crate::ask::Fault;
 use crate::call::{self, MOST_CALLS, Part, Replied};

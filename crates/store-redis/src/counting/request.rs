@@ -7,7 +7,7 @@ use tollgate_core::Timestamp;
 use tollgate_redis_link::{Request as RequestOfLink, Script, Shared, Value, Waiter};
 use tollgate_store::remote::Failure;
 
-use super::Buffers;
+use super::buffers::Buffers;
 use crate::ask::{Answer, Ask, Fault};
 use crate::call::{self, Call};
 use crate::config::StoreTime;

@@ -202,7 +202,7 @@ fn a_cluster_is_found_by_any_node_and_is_no_single_server() {
 }
 
 #[test]
-fn wrong_logins_and_databases_are_told() {
+fn wrong_logins_and_databases_are_reported() {
     let Some(redis) = Redis::start(&Options::new().set("requirepass", "right").set("databases", "4")) else {
         return;
     };
@@ -216,7 +216,7 @@ fn wrong_logins_and_databases_are_told() {
             ["rejects the login of user `default`", "WRONGPASS"],
         ),
         ("a wrong user", url("ann:right@", ""), ["rejects the login of user `ann`", "WRONGPASS"]),
-        ("no such database", url(":right@", "4"), ["no such database", "out of range"]),
+        ("no such database", url(":right@", "4"), ["does not have that database", "out of range"]),
     ] {
         fails(what, config, Severity::Reject, &words);
     }
@@ -285,7 +285,7 @@ fn a_server_too_old_names_its_version_the_command_it_lacks_and_the_way_out() {
     fails("older than 6", patient(&redis.url()), Severity::Reject, &["lacks the command HELLO", "7.0"]);
     let options = Options::new().set("rename-command", "PEXPIRETIME \"\"");
     let Some(redis) = Redis::start(&options) else { return };
-    let words = ["the command PEXPIRETIME is switched off", "rename-command"];
+    let words = ["the command PEXPIRETIME is disabled", "rename-command"];
     fails("switched off", patient(&redis.url()), Severity::Reject, &words);
 }
 
