@@ -142,7 +142,7 @@ mod tests {
         };
         assert_eq!(found(fit, false, None, false), []);
         for (info, saves, missing, allow, severity, words) in [
-            (fit, true, Some("PEXPIRETIME"), false, Severity::Reject, "PEXPIRETIME is switched off there"),
+            (fit, true, Some("PEXPIRETIME"), false, Severity::Reject, "PEXPIRETIME is disabled there"),
             (
                 &fit.replace("7.0.15", "6.2.14"),
                 true,
