@@ -2,7 +2,7 @@
 //!
 //! Not here: the [`Clock`](tollgate_core::Clock) trait and the clock of tests, which are in `core`.
 
-mod line;
+mod segment;
 mod system;
 
 pub use system::SystemClock;

@@ -1,11 +1,12 @@
 //! The machine's clock: the time of day, read from the processor's counter.
 //!
-//! Once a second whoever asks first looks at the wall clock and begins a new [`Line`] there, so that the machine's
-//! corrections are picked up; everyone else pays one reading of the counter and four loads.
+//! Once a second the first caller reads the wall clock and begins a new [`Segment`] there, so that the
+//! machine's corrections are followed; every other call costs one reading of the counter and four loads.
 //!
-//! Lines are handed over under a sequence number that is odd while one is written. A reader that saw it change begins
-//! anew, so no reading of an old line is later than the beginning of the next: time does not go back from one thread to
-//! another either (but for the few ns by which a processor may reorder the counter's reading).
+//! Segments are replaced under a sequence number that is odd while one is written. A reader that sees it
+//! change begins anew, so no reading of an old segment is later than the beginning of the next: time does not
+//! go back from one thread to another either (except by the few ns by which a processor may reorder the
+//! counter's reading).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -13,12 +14,12 @@ use std::time::UNIX_EPOCH;
 
 use tollgate_core::{Clock, Timestamp};
 
-use crate::line::{Line, Rate};
+use crate::segment::{Rate, Segment};
 
 /// The machine's clock. Never goes back; clones show the same time.
 ///
-/// Follows the wall clock within a second where that is ahead; where it was set back, slows down by up to a sixteenth
-/// until the two agree again.
+/// Follows the wall clock within a second where that is ahead; where it was set back, slows down by up to a
+/// sixteenth until the two agree again.
 ///
 /// # Example
 /// ```
@@ -34,45 +35,45 @@ pub struct SystemClock {
     counter: quanta::Clock,
     /// As fast as the counter runs.
     rate: Rate,
-    /// A line is good for so many ticks.
-    ticks_a_line: u64,
-    line: Arc<SharedLine>,
+    /// A segment is valid for this many ticks.
+    ticks_per_segment: u64,
+    segment: Arc<SharedSegment>,
 }
 
-/// A [`Line`] that many read and one at a time replaces.
+/// A [`Segment`] with many readers and one writer at a time.
 #[derive(Debug)]
-struct SharedLine {
+struct SharedSegment {
     /// Odd while the rest is written.
     sequence: AtomicU64,
-    /// The counter when the line began.
+    /// The counter when the segment began.
     counter: AtomicU64,
     starts_ns: AtomicU64,
     rate: AtomicU64,
 }
 
 impl SystemClock {
-    /// A clock that begins at the wall clock's time. The first one of a process takes up to 200 ms to measure how fast
-    /// the counter runs.
+    /// A clock that begins at the wall clock's time. The first one of a process takes up to 200 ms to measure
+    /// how fast the counter runs.
     #[must_use]
     pub fn new() -> Self {
         let counter = quanta::Clock::new();
         let rate = Rate(counter.delta_as_nanos(0, 1 << 32));
-        let line = Line::at_wall(wall_ns(), rate);
-        let line = SharedLine {
+        let segment = Segment::at_wall(wall_ns(), rate);
+        let segment = SharedSegment {
             sequence: AtomicU64::new(0),
             counter: AtomicU64::new(counter.raw()),
-            starts_ns: AtomicU64::new(line.starts_ns),
-            rate: AtomicU64::new(line.rate.0),
+            starts_ns: AtomicU64::new(segment.starts_ns),
+            rate: AtomicU64::new(segment.rate.0),
         };
-        Self { counter, rate, ticks_a_line: rate.ticks_a_line(), line: Arc::new(line) }
+        Self { counter, rate, ticks_per_segment: rate.ticks_per_segment(), segment: Arc::new(segment) }
     }
 
-    /// Begins a new line at the wall clock's time, unless someone else is at it.
+    /// Begins a new segment at the wall clock's time, unless another thread is doing so.
     #[cold]
     #[inline(never)]
-    fn look_at_the_wall(&self, sequence: u64) {
+    fn follow_the_wall_clock(&self, sequence: u64) {
         let wall_ns = wall_ns();
-        let shared = &*self.line;
+        let shared = &*self.segment;
         if shared
             .sequence
             .compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed)
@@ -82,7 +83,8 @@ impl SystemClock {
         }
         fence(Ordering::Release);
         let counter = self.counter.raw();
-        // A counter before the line's beginning was set back (a machine that was moved): time must not stand still.
+        // A counter before the segment's beginning was set back (a machine that was moved): time must not
+        // stand still.
         let ticks = counter.saturating_sub(shared.counter.load(Ordering::Relaxed));
         let next = shared.load().next(ticks, wall_ns, self.rate);
         shared.counter.store(counter, Ordering::Relaxed);
@@ -92,10 +94,10 @@ impl SystemClock {
     }
 }
 
-impl SharedLine {
+impl SharedSegment {
     #[inline]
-    fn load(&self) -> Line {
-        Line {
+    fn load(&self) -> Segment {
+        Segment {
             starts_ns: self.starts_ns.load(Ordering::Relaxed),
             rate: Rate(self.rate.load(Ordering::Relaxed)),
         }
@@ -105,19 +107,19 @@ impl SharedLine {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let shared = &*self.line;
+        let shared = &*self.segment;
         loop {
             let sequence = shared.sequence.load(Ordering::Acquire);
-            let (line, began) = (shared.load(), shared.counter.load(Ordering::Relaxed));
-            // Also too many for a line: ticks since a beginning that is later than now.
+            let (segment, began) = (shared.load(), shared.counter.load(Ordering::Relaxed));
+            // Also too many for a segment: ticks since a beginning that is later than now.
             let ticks = self.counter.raw().wrapping_sub(began);
             fence(Ordering::Acquire);
             let is_whole = shared.sequence.load(Ordering::Relaxed) == sequence & !1;
-            if is_whole && ticks < self.ticks_a_line {
-                return Timestamp::from_nanos(line.after(ticks));
+            if is_whole && ticks < self.ticks_per_segment {
+                return Timestamp::from_nanos(segment.after(ticks));
             }
             if is_whole {
-                self.look_at_the_wall(sequence);
+                self.follow_the_wall_clock(sequence);
             } else {
                 std::hint::spin_loop();
             }
@@ -154,11 +156,12 @@ mod tests {
                     for turn in 0..200_000 {
                         let seen = latest.load(Ordering::Acquire);
                         let now = clock.now().as_nanos();
-                        // The counters of two processors may differ by a little: 1.4 µs were seen on a virtual machine.
+                        // The counters of two processors may differ by a little: 1.4 µs were seen on a
+                        // virtual machine.
                         assert!(now + 10_000 >= seen, "{now} after {seen}");
                         latest.fetch_max(now, Ordering::AcqRel);
                         if turn % 1_000 == 0 {
-                            clock.look_at_the_wall(clock.line.sequence.load(Ordering::Relaxed) & !1);
+                            clock.follow_the_wall_clock(clock.segment.sequence.load(Ordering::Relaxed) & !1);
                         }
                     }
                 });

@@ -1,5 +1,5 @@
-//! One step of each algorithm, on timestamps made by hand so that only the step is timed. What varies: the algorithm,
-//! and whether the take is admitted or denied.
+//! One step of each algorithm, on timestamps made by hand so that only the step is timed. What varies: the
+//! algorithm, and whether the take is admitted or denied.
 #![expect(clippy::expect_used, reason = "a bench that cannot set up its case has failed")]
 
 use std::hint::black_box;

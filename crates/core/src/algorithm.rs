@@ -1,5 +1,5 @@
-//! The algorithms by their names in rule files, one module each. Every one is a pure step: old state, cost and now in;
-//! new state and answer out.
+//! The algorithms by their names in rule files, one module each. Every one is a pure step: old state, cost
+//! and now in; new state and answer out.
 
 pub(crate) mod fixed_window;
 pub(crate) mod interval_bucket;
@@ -10,12 +10,12 @@ pub(crate) mod sliding_window_log;
 pub(crate) mod token_bucket;
 pub(crate) mod total;
 
-/// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at most stand
-/// in the module of the same name.
+/// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at
+/// most stand in the module of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// One counter a window; counts every hit, also refused ones. At most 2L around an edge.
+    /// One counter per window, which counts every hit, also denied ones. At most 2L around an edge.
     FixedWindow {
         /// Where windows begin.
         align: Align,
@@ -29,7 +29,7 @@ pub enum Algorithm {
     SlidingWindowCounter,
     /// Every admitted instant: exactly L in any window.
     SlidingWindowLog {
-        /// Refused takes are logged too, so that a client that does not back off stays refused.
+        /// Denied takes are logged too, so that a client that does not back off stays denied.
         log_denied: bool,
     },
     /// Permits come back at a steady rate up to `burst`. At most burst + L a window.

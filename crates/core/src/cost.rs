@@ -1,6 +1,6 @@
 //! How many permits one request asks for.
 
-/// Permits asked for by one request. Zero is a peek: it is answered, and nothing is charged.
+/// Permits asked for by one request. Zero is a peek: it gets a decision, and nothing is charged.
 ///
 /// # Example
 /// ```
@@ -12,7 +12,7 @@
 pub struct Cost(pub u64);
 
 impl Cost {
-    /// Asks what would be answered, and charges nothing.
+    /// Gets a decision and charges nothing.
     pub const PEEK: Self = Self(0);
     /// What most requests cost.
     pub const ONE: Self = Self(1);

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// May it pass?
+/// Whether the request may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It may pass (after [`Decision::delay`], where that is not zero).
+    /// The request may pass (after [`Decision::delay`], where that is not zero).
     Admit,
-    /// It may not pass now; [`Decision::retry_after`] tells *later* from *never*.
+    /// The request may not pass now; [`Decision::retry_after`] says whether it may later.
     Deny,
 }
 
-/// How long until the same cost would be admitted, if nobody else took anything meanwhile.
+/// How long until the same cost would be admitted, if nothing else is taken meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryAfter {
     /// It was admitted: no need to wait.
@@ -24,13 +24,14 @@ pub enum RetryAfter {
 
 /// The answer to one take: whether it may pass, and what is left.
 ///
-/// All spans are exact to the nanosecond; rounding up to whole seconds is the wire's business.
+/// All spans are exact to the nanosecond; protocols round them up to whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Decision {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    /// In nanoseconds, and [`Self::DENIED`] of a denial: so that whoever only asks for that need not have the wait worked out.
+    /// In nanoseconds; with [`Self::DENIED`] for a denial, so that a caller that needs only the outcome does
+    /// not pay for computing the wait.
     delay: u64,
     /// `0`: admitted; `u64::MAX`: never. A denial always waits.
     pub(crate) retry_ns: u64,
@@ -42,14 +43,15 @@ impl Decision {
     /// The highest bit: no delay is as long as 292 years.
     const DENIED: u64 = 1 << 63;
 
-    /// Admitted at once: `remaining` permits are left, and all are there again after `reset_ns`. For stores that decide by themselves,
-    /// as one that has leased permits; the steps of this crate are the source of all others.
+    /// Admitted at once: `remaining` permits are left, and all are there again after `reset_ns`. For stores
+    /// that decide by themselves, such as one that has leased permits; all other decisions come from this
+    /// crate.
     pub const fn admit(limit: u64, remaining: u64, reset_ns: u64) -> Self {
         Self { limit, remaining, delay: 0, retry_ns: 0, reset_ns }
     }
 
-    /// A denial that ends after `retry_ns`, which is made at least 1: a denied caller never hears 0.
-    #[inline(always)]
+    /// A denial that ends after `retry_ns`, which is made at least 1: a denial never returns 0.
+    #[inline]
     pub fn deny(limit: u64, remaining: u64, retry_ns: u64, reset_ns: u64) -> Self {
         let retry_ns = retry_ns.clamp(1, Self::NEVER - 1);
         Self { limit, remaining, delay: Self::DENIED, retry_ns, reset_ns }
@@ -67,17 +69,17 @@ impl Decision {
         self
     }
 
-    /// A copy, made field by field: 250 instructions per decision in memory, where a plain copy makes them 270 to 273.
-    /// Where one of two answers comes from a call that is not inlined, the compiler keeps the other in registers only if
-    /// they are not copied as blocks of memory.
+    /// A copy, made field by field: 250 instructions per decision in memory, where a plain copy makes them
+    /// 270 to 273. Where one of two answers comes from a call that is not inlined, the compiler keeps the
+    /// other in registers only if they are not copied as blocks of memory.
     #[doc(hidden)]
-    #[inline(always)]
+    #[inline]
     pub const fn by_fields(&self) -> Self {
         let Self { limit, remaining, delay, retry_ns, reset_ns } = *self;
         Self { limit, remaining, delay, retry_ns, reset_ns }
     }
 
-    /// The same denial, where its waits only begin `span_ns` from now.
+    /// The same denial with waits that only begin `span_ns` from now.
     pub(crate) fn later(mut self, span_ns: u64) -> Self {
         if !self.never_fits() {
             self.retry_ns = self.retry_ns.saturating_add(span_ns).min(Self::NEVER - 1);
@@ -110,8 +112,8 @@ impl Decision {
         self.remaining
     }
 
-    /// How much later an admitted request should act (pacing); zero in every algorithm but the queue form. There, a
-    /// denied request hears the delay that it would have had.
+    /// How much later an admitted request should act (pacing); zero in every algorithm but the queue form.
+    /// There, a denial has the delay that the request would have had.
     #[must_use]
     pub const fn delay(&self) -> Duration {
         Duration::from_nanos(self.delay & !Self::DENIED)
@@ -133,8 +135,8 @@ impl Decision {
         self.retry_ns == Self::NEVER
     }
 
-    /// How long until the full quota is there again, if nobody takes anything; [`u64::MAX`] ns (584 years) when that
-    /// is never.
+    /// How long until the full quota is there again, if nobody takes anything; [`u64::MAX`] ns (584 years)
+    /// when that is never.
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.reset_ns)

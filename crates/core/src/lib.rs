@@ -1,7 +1,7 @@
 //! Quota, cost, time, decision, and each algorithm as a pure step.
 //!
-//! `(state, cost, now) -> (state, decision)`: same inputs, same outputs, on every platform. Reads no clock, takes
-//! no lock, does no I/O, uses no float in a decision.
+//! `(state, cost, now) -> (state, decision)`: same inputs, same outputs, on every platform. Reads no clock,
+//! takes no lock, does no I/O, uses no float in a decision.
 //! Not here: where a state is kept (`store`), which quota applies to a request (`policy`).
 
 mod algorithm;

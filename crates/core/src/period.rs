@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Period {
-    /// A length of time; windows stand on its multiples since the Unix epoch.
+    /// A length of time; windows begin at its multiples since the Unix epoch.
     Span(Duration),
     /// A unit of a time zone's calendar: days begin at local midnight, weeks on Monday, months on the first.
     Civil {

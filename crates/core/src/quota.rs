@@ -1,7 +1,7 @@
 //! A quota: how much, over what period, counted how. Checked once when it is made, so that no step can fail.
 //!
-//! A state belongs to the algorithm that wrote it. Reading it by a quota of another algorithm is safe, but what was
-//! counted means nothing there: name the algorithm in the key.
+//! A state belongs to the algorithm that wrote it. Reading it by a quota of another algorithm is safe, but
+//! what was counted means nothing there: name the algorithm in the key.
 
 mod new;
 mod share;
@@ -39,10 +39,11 @@ pub struct Quota {
     step: Step,
 }
 
-/// Where a quota's counters live when several nodes run. The arithmetic is the same; a store that only one node uses need not know.
+/// Where a quota's counters live when several nodes run. The arithmetic is the same; a store that only one
+/// node uses ignores this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// In the store: every decision asks it.
+    /// In the store, with a call per decision.
     #[default]
     Exact,
     /// In the store, which hands out permits ahead of time.
@@ -83,14 +84,15 @@ impl Quota {
         self
     }
 
-    /// Where its counters live when several nodes run; [`Sharing::Exact`] unless [`Quota::shared`] said otherwise.
+    /// Where its counters live when several nodes run; [`Sharing::Exact`] unless [`Quota::shared`] said
+    /// otherwise.
     #[must_use]
     pub const fn sharing(&self) -> Sharing {
         self.sharing
     }
 
-    /// True when both count alike, so that takes by one may be counted as takes by the other: the same numbers, and the
-    /// same rates remembered ([`Quota::migrated_from`]).
+    /// True when both count alike, so that takes by one may be counted as takes by the other: the same
+    /// numbers, and the same rates remembered ([`Quota::migrated_from`]).
     #[must_use]
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let has_its_history = match (&self.step, &other.step) {
@@ -103,7 +105,8 @@ impl Quota {
             && self.algorithm == other.algorithm
     }
 
-    /// This quota as the successor of `old` from `at` on: states that `old` wrote keep their counts, in permits.
+    /// This quota as the successor of `old` from `at` on: states that `old` wrote keep their counts, in
+    /// permits.
     #[must_use]
     pub fn migrated_from(mut self, old: &Self, at: Timestamp) -> Self {
         if let (Step::Word(new), Step::Word(old)) = (&mut self.step, &old.step) {
@@ -137,8 +140,8 @@ impl Quota {
     }
 }
 
-/// Steps on a state of either shape, in place. A state of the other shape was written by another algorithm and counts
-/// nothing: it is replaced by a [fresh](Quota::fresh) one.
+/// Steps on a state of either shape, in place. A state of the other shape was written by another algorithm
+/// and counts nothing: it is replaced by a [fresh](Quota::fresh) one.
 impl Quota {
     /// Takes `cost` permits if they fit; otherwise takes none and returns when they would.
     pub fn take(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
@@ -154,18 +157,18 @@ impl Quota {
         )
     }
 
-    /// Takes `cost` permits whether they fit or not: more was used than was asked for. Later permits repay the debt
-    /// before anything else is admitted.
+    /// Takes `cost` permits whether they fit or not: more was used than was asked for. Later permits repay
+    /// the debt before anything else is admitted.
     pub fn charge(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
         self.step_on(state, |it, word| it.charge(word, cost, now), |it, wide| it.charge(wide, cost, now))
     }
 
-    /// Takes `cost` permits for now, or reserves them for the first instant at which they are there if that is at most
-    /// `max_wait` away: the [`delay`](Decision::delay) says how far. Otherwise denies, with the wait until the same
-    /// reservation would be granted.
+    /// Takes `cost` permits for now, or reserves them for the first instant at which they are there if that
+    /// is at most `max_wait` away: the [`delay`](Decision::delay) says how far. Otherwise denies, with the
+    /// wait until the same reservation would be granted.
     ///
-    /// What [`Quota::take`] would admit without a delay is reserved without one. Only buckets and queues promise
-    /// permits that are not there yet.
+    /// What [`Quota::take`] would admit without a delay is reserved without one. Only buckets and queues
+    /// promise permits that are not there yet.
     ///
     /// # Example
     /// ```
@@ -188,8 +191,8 @@ impl Quota {
         )
     }
 
-    /// What a denial changes that changes nothing else: a bucket that does not start full begins to fill with the first
-    /// request, admitted or not; otherwise it would never fill.
+    /// What a denial changes that changes nothing else: a bucket that does not start full begins to fill with
+    /// the first request, admitted or not; otherwise it would never fill.
     pub fn start_refill(&self, state: &mut State, now: Timestamp) {
         match &self.step {
             Step::Word(step) => *state = State::Word(step.start_refill(state.word(), now)),

@@ -1,14 +1,14 @@
 //! Time in units that make a permit's interval a whole number.
 //!
-//! A rate of L permits per P nanoseconds has the interval T = P/L, which is rarely whole. Counting time in units of
-//! 1/`scale` ns with `scale` = L/gcd(L, P) makes T exactly `interval` = P/gcd(L, P) units, so that GCRA needs only whole
-//! numbers and never drifts. Units are kept modulo 2^62: what matters is the distance between two instants, and
-//! [`Expiry`](crate::Expiry) tells an old state from a young one.
+//! A rate of L permits per P nanoseconds has the interval T = P/L, which is rarely whole. Counting time in
+//! units of 1/`scale` ns with `scale` = L/gcd(L, P) makes T exactly `interval` = P/gcd(L, P) units, so that
+//! GCRA needs only whole numbers and never drifts. Units are kept modulo 2^62: what matters is the distance
+//! between two instants, and [`Expiry`](crate::Expiry) distinguishes old states from young ones.
 
 use crate::time::NANOS_PER_SECOND;
 
-/// The longest span that one quota may have to tell apart, in units: a quarter of the modulus, so that an instant known
-/// to a few seconds is never mistaken for another.
+/// The longest span that one quota has to distinguish, in units: a quarter of the modulus, so that an
+/// instant known to a few seconds is never mistaken for another.
 pub(crate) const MAX_UNITS: u64 = 1 << 60;
 
 /// The most units in a nanosecond: six seconds' worth of them stay below [`MAX_UNITS`].
@@ -29,9 +29,9 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    /// Units for `limit` permits per `period_ns`, where up to `capacity` permits' worth of time must stay below
-    /// [`MAX_UNITS`]. Exact where that fits; else the interval is rounded up by less than 1 ppm, so that the rate is
-    /// never above what was asked for. `None` when neither can be had.
+    /// Units for `limit` permits per `period_ns`, where up to `capacity` permits' worth of time must stay
+    /// below [`MAX_UNITS`]. Exact where that fits; else the interval is rounded up by less than 1 ppm, so
+    /// that the rate is never above what was asked for. `None` when neither can be had.
     pub(crate) fn new(limit: u64, period_ns: u64, capacity: u64) -> Option<Self> {
         let divisor = gcd(limit, period_ns);
         let (scale, interval) = (limit / divisor, period_ns / divisor);
@@ -110,7 +110,8 @@ struct Divisor {
     by: u64,
     /// 2^(63 + shift) / by, rounded up.
     inverse: u64,
-    /// The least with by ≤ 2^(shift + 1): the rounding of the inverse is then too small to be seen in a quotient.
+    /// The least with by ≤ 2^(shift + 1): the rounding of the inverse is then too small to be seen in a
+    /// quotient.
     shift: u32,
 }
 
@@ -160,7 +161,7 @@ mod tests {
         ) {
             prop_assume!(limit <= period_ns); // up to 10^9 a second
             let Some(units) = Units::new(limit, period_ns, burst) else {
-                // Only a bucket that takes decades to fill is refused.
+                // Only a bucket that takes decades to fill is rejected.
                 let fill_ns = u128::from(period_ns) * u128::from(burst) / u128::from(limit);
                 prop_assert!(fill_ns > u128::from(30 * 365 * 86_400 * NANOS_PER_SECOND));
                 return Ok(());

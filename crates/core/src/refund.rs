@@ -1,4 +1,4 @@
-//! What of a take may be given back later without admitting more than if it had never been made.
+//! How much of a take may be given back later without admitting more than if it had never been made.
 //!
 //! Not here: giving back itself ([`Quota::give_back`]).
 
@@ -10,12 +10,13 @@ use crate::quota::Quota;
 use crate::time::{Timestamp, nanos};
 
 impl Quota {
-    /// How many of `unused` permits may be given back at `now`, of those that were taken at `taken_at` with the answer `said`,
-    /// without ever admitting more than if they had never been taken: less than all of them when some have flowed back, or left
-    /// their window, by themselves meanwhile.
+    /// How many of `unused` permits may be given back at `now`, of those that were taken at `taken_at` with
+    /// the decision `said`, without ever admitting more than if they had never been taken. Less than all of
+    /// them if some have flowed back, or left their window, meanwhile.
     ///
-    /// For a bucket: after `said` it was full again at the end of [`reset_after`](Decision::reset_after), had nobody else come; what of that
-    /// time is left is still owed for certain. In a window, permits count until it is over.
+    /// A bucket would have been full again at the end of [`reset_after`](Decision::reset_after) of `said`,
+    /// without any further take; the rest of that time is still owed in any case. In a window, permits count
+    /// until it ends.
     ///
     /// # Example
     /// ```

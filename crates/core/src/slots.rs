@@ -1,8 +1,8 @@
-//! At most so many at a time: slots that are held until they are released, or until their time is over.
+//! A limit on concurrency: slots that are held until they are released, or until their time is over.
 //!
-//! What a holder that dies leaves behind lapses by itself after the time to live, so that nothing leaks; a holder that lives renews
-//! its slot by acquiring it again. A slot is its holder's: a release frees that one and no other, once.
-//! Not here: where the state is kept (a store), who a holder is (its caller draws 128 random bits).
+//! The slot of a holder that crashes expires after the time to live, so that nothing leaks; a running holder
+//! renews its slot by acquiring it again. A release frees the slot of that holder and no other, once. Not
+//! here: where the state is kept (a store), how a holder is named (its caller draws 128 random bits).
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ const TAG: u64 = 5;
 /// Numbers a slot: when it lapses, and its holder in two halves.
 const CELLS: usize = 3;
 
-/// Who holds a slot: 128 bits that nobody else draws.
+/// The holder of a slot: 128 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Holder(pub u128);
 
-/// A limit on what is held at a time.
+/// A limit on the slots that are held at a time.
 ///
 /// # Example
 /// ```
@@ -31,7 +31,8 @@ pub struct Holder(pub u128);
 /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), Wide::default());
 /// let (ann, bob) = (Holder(1), Holder(2));
 /// assert!(slots.acquire(&mut state, ann, noon).is_admitted());
-/// assert_eq!(slots.acquire(&mut state, bob, noon).retry_after(), RetryAfter::After(Duration::from_secs(30)));
+/// let denied = slots.acquire(&mut state, bob, noon);
+/// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_secs(30)));
 /// assert!(slots.release(&mut state, ann, noon));
 /// assert!(!slots.release(&mut state, ann, noon)); // once
 /// assert!(slots.acquire(&mut state, bob, noon).is_admitted());
@@ -47,10 +48,12 @@ impl Slots {
     /// The most slots that a key may have.
     pub const MOST: u64 = MAX_SLOTS;
 
-    /// At most `limit` slots at a time, each held for at most `ttl` unless it is renewed. A limit of 0 admits nobody.
+    /// At most `limit` slots at a time, each held for at most `ttl` unless it is renewed. A limit of 0 admits
+    /// no holder.
     ///
     /// # Errors
-    /// [`QuotaError`]: a limit above [`Slots::MOST`], a time of zero or above [`Quota::LONGEST_PERIOD`](crate::Quota::LONGEST_PERIOD).
+    /// [`QuotaError`]: a limit above [`Slots::MOST`], a time of zero or above
+    /// [`Quota::LONGEST_PERIOD`](crate::Quota::LONGEST_PERIOD).
     pub fn new(limit: u64, ttl: Duration) -> Result<Self, QuotaError> {
         if limit > Self::MOST {
             return Err(QuotaError::ManySlots(limit));
@@ -70,14 +73,14 @@ impl Slots {
         self.limit
     }
 
-    /// How long a slot is held that is neither released nor renewed.
+    /// How long a slot lasts that is neither released nor renewed.
     #[must_use]
     pub const fn ttl(&self) -> Duration {
         Duration::from_nanos(self.ttl_ns)
     }
 
-    /// Takes a slot for `holder`, or renews the one that it has. A denial says when the first slot lapses; one may be released
-    /// earlier.
+    /// Takes a slot for `holder`, or renews the one that it has. A denial says when the first slot lapses;
+    /// one may be released earlier.
     pub fn acquire(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> Decision {
         let held = self.drop_lapsed(state, now);
         let until = now.as_nanos().saturating_add(self.ttl_ns);
@@ -99,11 +102,12 @@ impl Slots {
         self.drop_lapsed(state, now);
         let Some(slot) = find(state, holder) else { return false };
         state.cells.drain(slot..slot + CELLS);
-        self.settle(state);
+        self.set_expiry(state);
         true
     }
 
-    /// What an acquisition answers that leaves `held` slots, of which the first lapses after `first` and the last after `last`.
+    /// The decision of an acquisition that leaves `held` slots, of which the first lapses after `first` and
+    /// the last after `last`.
     pub fn decision(&self, is_admitted: bool, held: u64, first: Duration, last: Duration) -> Decision {
         match (is_admitted, self.limit) {
             (true, limit) => Decision::admit(limit, limit.saturating_sub(held), nanos(last)),
@@ -113,13 +117,13 @@ impl Slots {
     }
 
     fn answer(&self, state: &mut Wide, is_admitted: bool, now: Timestamp) -> Decision {
-        self.settle(state);
+        self.set_expiry(state);
         let lapse = || slots(state).map(|(until, _)| until);
         let after = |until: Option<u64>| Timestamp::from_nanos(until.unwrap_or(0)).since(now);
         self.decision(is_admitted, held(state), after(lapse().min()), after(lapse().max()))
     }
 
-    /// Drops what has lapsed; gives how many are left.
+    /// Drops the slots that have lapsed; returns how many are left.
     fn drop_lapsed(&self, state: &mut Wide, now: Timestamp) -> u64 {
         if state.cells.first().is_some_and(|&tag| tag != TAG) {
             *state = Wide::default(); // another algorithm's
@@ -132,11 +136,11 @@ impl Slots {
             }
         }
         state.cells.truncate(kept);
-        self.settle(state);
+        self.set_expiry(state);
         held(state)
     }
 
-    fn settle(&self, state: &mut Wide) {
+    fn set_expiry(&self, state: &mut Wide) {
         match slots(state).map(|(until, _)| until).max() {
             Some(last) => state.expires = Expiry::at(Timestamp::from_nanos(last)),
             None => *state = Wide::default(),
@@ -148,7 +152,7 @@ fn held(state: &Wide) -> u64 {
     slots(state).count() as u64
 }
 
-/// When each lapses, and whose it is.
+/// When each slot lapses, and its holder.
 fn slots(state: &Wide) -> impl Iterator<Item = (u64, Holder)> {
     state
         .cells
@@ -177,7 +181,7 @@ mod tests {
         assert_eq!(Slots::new(Slots::MOST + 1, second), Err(QuotaError::ManySlots(Slots::MOST + 1)));
         assert_eq!(Slots::new(1, Duration::ZERO), Err(QuotaError::EmptyPeriod));
         assert!(matches!(Slots::new(1, Duration::MAX), Err(QuotaError::LongPeriod(_))));
-        let none = Slots::new(0, second).expect("nobody may");
+        let none = Slots::new(0, second).expect("no holder may");
         assert!(none.acquire(&mut Wide::default(), Holder(1), NOON).never_fits());
     }
 
@@ -196,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain map of who holds until when; the clock may step back.
+        /// Against a plain map from holders to the end of their time; the clock may step back.
         #[test]
         fn never_more_are_held_than_the_limit_and_each_by_its_holder(
             limit in 0_u64..4,

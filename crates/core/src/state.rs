@@ -1,7 +1,7 @@
-//! What is remembered of a key between two takes.
+//! The state of a key between two takes.
 //!
-//! A state is opaque to the store that keeps it: the quota alone reads its bits. What a store may know is when it
-//! [expires](Expiry): from then on it says the same as no state at all, so its place may be reused.
+//! A state is opaque to the store that keeps it: the quota alone reads its bits. What a store may know is
+//! when it [expires](Expiry): from then on it is equivalent to no state, so its place may be reused.
 
 use crate::decision::Decision;
 use crate::time::{NANOS_PER_SECOND, Timestamp};
@@ -15,10 +15,10 @@ pub enum Shape {
     Wide,
 }
 
-/// When a state stops to matter, in whole seconds since the Unix epoch rounded up, good until the year 2072.
+/// When a state expires, in whole seconds since the Unix epoch rounded up, valid until the year 2072.
 ///
-/// A *sticky* state stays meaningful past that instant (a quota that never refills, a bucket that does not start full):
-/// it goes only when the store is at its cap, and then the one with the earliest instant first.
+/// A *sticky* state stays meaningful past that instant (a quota that never refills, a bucket that does not
+/// start full): it goes only when the store is at its cap, and then the one with the earliest instant first.
 ///
 /// # Example
 /// ```
@@ -35,12 +35,12 @@ impl Expiry {
     /// Bits from here on are sticky, counted in steps of [`Self::STICKY_STEP`] seconds; below, seconds.
     const STICKY: u32 = 0xC000_0000;
     const STICKY_STEP: u32 = 4;
-    /// Long gone: what the state of an unseen key says.
+    /// In the past: the expiry of an unseen key's state.
     pub const PAST: Self = Self(0);
     /// Never: kept for as long as there is room.
     pub const NEVER: Self = Self(u32::MAX);
 
-    /// The last instant that an expiry tells: in January 2072.
+    /// The last instant that an expiry can say: in January 2072.
     pub const LATEST: Timestamp = Timestamp::from_unix_seconds(Self::STICKY as u64 - 1);
 
     /// The end of the second in which `instant` lies (exactly `instant` when it is a whole second).
@@ -50,8 +50,8 @@ impl Expiry {
         if seconds >= Self::STICKY as u64 { Self(Self::STICKY - 1) } else { Self(seconds as u32) }
     }
 
-    /// So many seconds since the Unix epoch; `None` where that is too late to be told.
-    #[inline(always)]
+    /// This many seconds since the Unix epoch; `None` where that is later than an expiry can say.
+    #[inline]
     pub(crate) const fn of_seconds(seconds: u64) -> Option<Self> {
         if seconds < Self::STICKY as u64 - 1 { Some(Self(seconds as u32)) } else { None }
     }
@@ -71,13 +71,14 @@ impl Expiry {
         self.0 >= Self::STICKY
     }
 
-    /// True when the state says the same as none at `now`.
+    /// True when the state is equivalent to no state at `now`.
     #[must_use]
     pub const fn is_past(self, now: Timestamp) -> bool {
         !self.is_sticky() && self.0 as u64 <= now.unix_seconds()
     }
 
-    /// The instant, in seconds since the Unix epoch; what to order by when a store at its cap must drop something.
+    /// The instant, in seconds since the Unix epoch; the order of eviction in a store at its
+    /// cap.
     #[must_use]
     pub const fn seconds(self) -> u64 {
         if self.is_sticky() {
@@ -93,7 +94,7 @@ impl Expiry {
         self.0
     }
 
-    /// From bits that [`Expiry::to_bits`] gave.
+    /// From bits that [`Expiry::to_bits`] returned.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -103,10 +104,10 @@ impl Expiry {
 /// A state of one word, and when it expires. The value's meaning belongs to the quota that wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
-    /// The bits of the state. Any value is possible, also 0. Of two words of one fixed window or total that expire together,
-    /// the greater has used more.
+    /// The bits of the state. Any value is possible, also 0. Of two words of one fixed window or total that
+    /// expire together, the greater has used more.
     pub value: u64,
-    /// From when on this word says the same as [`Word::FRESH`].
+    /// From when on this word is equivalent to [`Word::FRESH`].
     pub expires: Expiry,
 }
 
@@ -121,23 +122,23 @@ impl Word {
     }
 }
 
-/// New word and answer of one step.
+/// New word and decision of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct WordStep {
-    /// What to remember; equal to the old word when nothing is to be written.
+    /// The word to keep; equal to the old one when nothing is to be written.
     pub word: Word,
-    /// What to answer.
+    /// The decision.
     pub decision: Decision,
 }
 
-/// New word and answer of [`WordAlgorithm::take_fast`](crate::WordAlgorithm::take_fast).
+/// New word and decision of [`WordAlgorithm::take_fast`](crate::WordAlgorithm::take_fast).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct FastStep {
-    /// What to remember; `None` when nothing is to be written.
+    /// The word to keep; `None` when nothing is to be written.
     pub write: Option<Word>,
-    /// What to answer.
+    /// The decision.
     pub decision: Decision,
 }
 
@@ -146,7 +147,7 @@ pub struct FastStep {
 pub struct Wide {
     /// The numbers; their meaning belongs to the quota that wrote them.
     pub cells: Vec<u64>,
-    /// From when on this state says the same as none.
+    /// From when on this state is equivalent to no state.
     pub expires: Expiry,
 }
 
@@ -169,7 +170,7 @@ impl State {
         }
     }
 
-    /// From when on this state says the same as none.
+    /// From when on this state is equivalent to no state.
     #[must_use]
     pub const fn expires(&self) -> Expiry {
         match self {

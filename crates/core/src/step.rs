@@ -1,7 +1,8 @@
 //! A quota's algorithm with its numbers worked out, by the shape of the state that it keeps.
 //!
-//! A word algorithm is handed words and a wide one wide states, so a state of the wrong shape cannot reach a step.
-//! [`Quota::take`](crate::Quota::take) and its siblings accept a [`State`](crate::State) of either shape.
+//! A word algorithm takes words and a wide algorithm takes wide states, so a state of the wrong shape cannot
+//! reach a step. [`Quota::take`](crate::Quota::take) and its siblings accept a [`State`](crate::State) of
+//! either shape.
 
 mod wide;
 mod word;

@@ -1,9 +1,9 @@
 //! A quota's step as plain numbers, for stores that repeat it elsewhere: in a script, on another machine.
 //!
-//! Such a store keeps states in its own form, changes them by its own arithmetic, and turns a state into a [`Word`] or a [`Wide`]
-//! to have the answers worked out here. What it needs for that, and no more: spans in units, thresholds, and both directions
-//! between its numbers and our states.
-//! Not here: how a store counts (its scripts), or that it does so rightly (the suite of `store`).
+//! Such a store keeps states in its own form, changes them by its own arithmetic, and turns a state into a
+//! [`Word`] or a [`Wide`] to get its decisions from here. It needs spans in units, thresholds, and the
+//! conversions between its numbers and our states.
+//! Not here: how a store counts (its scripts), or that it does so correctly (the suite of `store`).
 
 use std::time::Duration;
 
@@ -23,11 +23,12 @@ use crate::time::{Timestamp, nanos};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum StepParams<'a> {
-    /// One instant, at which the key is full again: token bucket with continuous refill, and both leaky buckets.
+    /// One instant, at which the key is full again: token bucket with continuous refill, and both leaky
+    /// buckets.
     Bucket(BucketParams<'a>),
-    /// Hits, and the end of the window under way.
+    /// Hits, and the end of the current window.
     Window(WindowParams<'a>),
-    /// So many in all, of which none comes back.
+    /// A stock of permits that never come back.
     Total {
         /// How many.
         stock: u64,
@@ -80,8 +81,8 @@ impl Quota {
     }
 }
 
-/// A bucket: spans are in units of 1/[`scale`](Self::scale) ns. `owed` is how far the instant at which the key is full again lies
-/// ahead of now, at least 0.
+/// A bucket: spans are in units of 1/[`scale`](Self::scale) ns. `owed` is how far the instant at which the
+/// key is full again lies ahead of now, at least 0.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketParams<'a> {
     bucket: &'a TokenBucket,
@@ -131,7 +132,8 @@ impl BucketParams<'_> {
         self.bucket.room(cost)
     }
 
-    /// A hold of `cost` fits while no more than this is owed: what is there, or will be within `max_wait`. `None`: it never fits.
+    /// A hold of `cost` fits while no more than this is owed: what is there, or will be within `max_wait`.
+    /// `None`: it never fits.
     #[must_use]
     pub fn room_to_reserve(&self, cost: Cost, max_wait: Duration) -> Option<u64> {
         let now = self.room_to_take(cost);
@@ -172,13 +174,14 @@ impl WindowParams<'_> {
         self.window.first_hit_ns()
     }
 
-    /// Beginning (or an instant after it, not later than `now`) and end of the window of the calendar that `now` lies in, in ns.
+    /// Beginning (or an instant after it, not later than `now`) and end of the window of the calendar that
+    /// `now` lies in, in ns.
     #[must_use]
     pub fn around(&self, now: Timestamp) -> (u64, u64) {
         self.window.around(now.as_nanos())
     }
 
-    /// The state of a key with so many hits in a window that ends at `end_ns`.
+    /// The state of a key with `hits` hits in a window that ends at `end_ns`.
     #[must_use]
     pub fn word(&self, hits: u64, end_ns: u64) -> Word {
         FixedWindow::word(hits, end_ns)
@@ -251,14 +254,16 @@ impl CellParams<'_> {
         self.0.ring()
     }
 
-    /// The state of a key whose latest cell is `newest` (cells are numbered since the Unix epoch) and that took so many permits in each of
-    /// these cells, by cells of `cell_ns`, of which so many count: those of this quota, or those it had before.
+    /// The state of a key whose latest cell is `newest` (cells are numbered since the Unix epoch) and that
+    /// took permits in the cells of `taken`: pairs of number and permits. Cells are `cell_ns` long and
+    /// `counted` of them count: those of this quota, or those it had before.
     #[must_use]
     pub fn state(cell_ns: u64, counted: u64, newest: u64, taken: &[(u64, u64)]) -> Wide {
         SlidingWindow::state(cell_ns, counted, newest, taken)
     }
 
-    /// The state cut into this quota's cells as of `now`: number of the latest cell, and what was taken in each, oldest first.
+    /// The state cut into this quota's cells as of `now`: number of the latest cell, and what was taken in
+    /// each, oldest first.
     #[must_use]
     pub fn taken(&self, state: &Wide, now: Timestamp) -> (u64, Vec<(u64, u64)>) {
         self.0.taken(state.clone(), now)
@@ -282,7 +287,8 @@ impl CounterParams<'_> {
         self.0.window_ns
     }
 
-    /// The state of a key with these counts in window `number` since the Unix epoch and in the one before, by windows of `window_ns`.
+    /// The state of a key with these counts in window `number` since the Unix epoch and in the one before, by
+    /// windows of `window_ns`.
     #[must_use]
     pub fn state(window_ns: u64, number: u64, current: u64, previous: u64) -> Wide {
         SlidingWindowCounter { limit: 0, window_ns }.state(number, current, previous)
@@ -312,13 +318,13 @@ impl LogParams<'_> {
         self.0.window_ns
     }
 
-    /// Refused takes are logged too.
+    /// Denied takes are logged too.
     #[must_use]
     pub const fn logs_denied(&self) -> bool {
         self.0.log_denied
     }
 
-    /// The state of a key that took so many permits at each of these instants, in ns, oldest first.
+    /// The state of a key that took permits at these instants: pairs of ns and permits, oldest first.
     #[must_use]
     pub fn state(taken: &[(u64, u64)]) -> Wide {
         SlidingWindowLog::state(taken)

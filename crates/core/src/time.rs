@@ -81,7 +81,8 @@ impl std::ops::Add<Duration> for Timestamp {
     }
 }
 
-/// Tells the time. Only the binary and the façade make clocks; the rest is handed one, or better a [`Timestamp`].
+/// Tells the time. Only the binary and the façade make clocks; the rest is handed one, or better a
+/// [`Timestamp`].
 pub trait Clock: Send + Sync {
     /// The time now; never earlier than an answer given before.
     fn now(&self) -> Timestamp;

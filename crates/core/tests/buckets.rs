@@ -31,7 +31,8 @@ fn meter(limit: u64, period: Duration, capacity: u64) -> Quota {
     Quota::new(limit, Period::Span(period), algorithm).expect("a meter")
 }
 
-/// Row 15: a hundred at once from a full bucket; nothing from one that starts empty, all of it a second later.
+/// Row 15: a hundred at once from a full bucket; nothing from one that starts empty, all of it a second
+/// later.
 #[test]
 fn what_a_bucket_starts_with_is_a_choice() {
     play(&bucket(100, SECOND, FULL), &[(0, 100, admit(0)), (0, 1, deny(10))]);
@@ -87,7 +88,7 @@ fn a_burst_may_be_the_rate_or_larger() {
 
 /// Row 111: twice the rate within two milliseconds, at 0.999 s and 1.000 s.
 #[test]
-fn a_small_burst_refuses_twice_the_rate_in_two_milliseconds() {
+fn a_small_burst_denies_twice_the_rate_in_two_milliseconds() {
     play(
         &bucket(100, SECOND, Bucket { burst: Some(1), ..FULL }),
         &[(999, 1, admit(0)), (1_000, 1, deny(9)), (1_001, 1, deny(8)), (1_009, 1, admit(0))],
@@ -116,7 +117,8 @@ fn a_bucket_of_four_that_gets_two_a_second() {
     );
 }
 
-/// Row 136, figure of four a minute: 1:00:00 one taken, 1:00:05 three taken, 1:00:20 refused, 1:01:00 full again.
+/// Row 136, figure of four a minute: 1:00:00 one taken, 1:00:05 three taken, 1:00:20 denied, 1:01:00 full
+/// again.
 #[test]
 fn a_bucket_of_four_that_gets_four_a_minute() {
     let of = Bucket { refill: Refill::Interval, ..FULL };
@@ -213,6 +215,25 @@ fn three_a_second_is_three_a_second_for_a_year() {
     assert!((259_199..=259_202).contains(&passed), "{passed}");
 }
 
+/// Row 44: the permits of any idle time are worked out by the next take, from one word that never grows.
+#[test]
+fn a_bucket_is_refilled_by_time_difference_in_a_state_of_constant_size() {
+    assert_eq!(size_of::<Word>(), 16);
+    let quota = bucket(2, SECOND, Bucket { burst: Some(40), ..FULL });
+    let mut state = quota.fresh();
+    for (ms, cost, want) in [
+        (0, 40, admit(0)),
+        (500, 1, admit(0)),
+        (10_500, 20, admit(0)), // twenty of ten seconds
+        (10_500, 1, deny(500)),
+        (365 * 86_400_000, 40, admit(0)), // a year is worth the burst
+        (365 * 86_400_000, 1, deny(500)),
+    ] {
+        play_on(&quota, &mut state, &[(ms, cost, want)]);
+        assert!(matches!(state, State::Word(_)), "{state:?}");
+    }
+}
+
 #[test]
 fn a_bucket_without_a_rate_gives_its_burst_once() {
     play(&bucket(0, SECOND, FULL), &[(0, 1, never()), (0, 0, admit(0))]);
@@ -290,8 +311,9 @@ fn a_step_back_by_the_modulus_of_the_units_is_seen() {
     }
 }
 
-/// Four changes of the rate use up the generations that a word can name. A word of an older one disagrees with its expiry,
-/// and is taken for an empty bucket, not for a full one, nor for one that stays empty for the day it once needed.
+/// Four changes of the rate use up the generations that a word can name. A word of an older one disagrees
+/// with its expiry, and is taken for an empty bucket, not for a full one, nor for one that stays empty for
+/// the day it once needed.
 #[test]
 fn a_word_of_a_forgotten_generation_owes_at_most_all() {
     let day = Duration::from_secs(86_400);

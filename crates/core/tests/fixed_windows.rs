@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Align, CivilUnit, Cost, Period, Quota, QuotaError, Timestamp};
+use tollgate_core::{
+    Algorithm, Align, CivilUnit, Cost, Period, Quota, QuotaError, State, StepParams, Timestamp, Word,
+};
 use tollgate_testkit::table::{MIDNIGHT, admit, at, deny, never, play, play_on};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -35,6 +37,16 @@ fn two_hundred_pass_within_a_second_around_the_minute() {
     play(
         &fixed(100, MINUTE),
         &[(59_500, 100, admit(0)), (59_999, 1, deny(1)), (60_000, 100, admit(0)), (60_000, 1, deny(60_000))],
+    );
+}
+
+/// Row 111: a hundred a second, and two hundred pass within two milliseconds, 999 ms and 1,001 ms into the
+/// second.
+#[test]
+fn a_fixed_window_lets_twice_the_rate_pass_in_two_milliseconds() {
+    play(
+        &fixed(100, SECOND),
+        &[(999, 100, admit(0)), (999, 1, deny(1)), (1_001, 100, admit(0)), (1_001, 1, deny(999))],
     );
 }
 
@@ -79,18 +91,32 @@ fn five_a_minute_lets_ten_pass_between_half_past_and_half_past() {
 
 /// Row 133: 2 a second, and the third hears 429.
 #[test]
-fn two_a_second_and_the_third_is_refused() {
+fn two_a_second_and_the_third_is_denied() {
     play(&fixed(2, SECOND), &[(100, 1, admit(1)), (200, 1, admit(0)), (300, 1, deny(700))]);
 }
 
 /// Existing users of this window rely on it.
 #[test]
-fn a_refused_hit_is_counted() {
+fn a_denied_hit_is_counted() {
     play(&fixed(10, MINUTE), &[(0, 11, never()), (0, 1, deny(60_000)), (1, 0, deny(59_999))]);
     play(&fixed(10, MINUTE), &[(0, 8, admit(2)), (0, 3, deny(60_000)), (0, 1, deny(60_000))]);
 }
 
-/// Row 19: a counter and when it ends, one word.
+/// Row 19: the state is one word, and nothing else goes into it than the hits and the window's end.
+#[test]
+fn the_state_is_a_counter_and_the_end_of_its_window() {
+    assert_eq!(size_of::<Word>(), 16);
+    for (quota, first_ms, end_ms) in
+        [(fixed(10, MINUTE), 59_999, 60_000), (first_hit(10, MINUTE), 59_999, 119_999)]
+    {
+        let StepParams::Window(window) = quota.step_params() else { panic!("a window") };
+        let mut state = play(&quota, &[(first_ms, 3, admit(7))]);
+        assert_eq!(state, State::Word(window.word(3, at(end_ms).as_nanos())));
+        play_on(&quota, &mut state, &[(first_ms, 2, admit(5)), (first_ms, 9, deny(end_ms - first_ms))]);
+        assert_eq!(state, State::Word(window.word(14, at(end_ms).as_nanos())), "denied hits count too");
+    }
+}
+
 #[test]
 fn windows_of_less_than_a_second_end_to_the_nanosecond() {
     play(
@@ -138,7 +164,7 @@ fn a_clock_that_steps_back_gives_nothing_away() {
 fn what_is_given_back_can_be_taken_again() {
     let quota = fixed(3, MINUTE);
     let mut state = play(&quota, &[(0, 3, admit(0)), (0, 1, deny(60_000))]);
-    // The refused hit is counted: two come back, one is free.
+    // The denied hit is counted: two come back, one is free.
     assert_eq!(quota.give_back(&mut state, Cost(2), at(0)).remaining(), 1);
     play_on(&quota, &mut state, &[(1, 1, admit(0)), (1, 1, deny(59_999))]);
 }
@@ -220,7 +246,7 @@ fn only_the_grid_has_a_calendar() {
         Algorithm::SlidingWindowCounter,
         Algorithm::SlidingWindowLog { log_denied: false },
     ] {
-        let refused = Quota::new(1, period(), algorithm.clone());
-        assert!(matches!(refused, Err(QuotaError::Unsupported { .. })), "{algorithm:?}");
+        let rejected = Quota::new(1, period(), algorithm.clone());
+        assert!(matches!(rejected, Err(QuotaError::Unsupported { .. })), "{algorithm:?}");
     }
 }

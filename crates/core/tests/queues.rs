@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, State, Step, Word, WordAlgorithm};
-use tollgate_testkit::table::{admit, at, delay, deny, never, play};
+use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, Refill, State, Step, Word, WordAlgorithm};
+use tollgate_testkit::table::{admit, at, delay, deny, never, play, play_on};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -19,7 +19,7 @@ fn queue(limit: u64, capacity: u64, delay_after: u64) -> Quota {
     Quota::new(limit, Period::Span(SECOND), algorithm).expect("a queue")
 }
 
-/// Rows 11 and 13: one leaves every 10 ms whatever comes; a full bucket refuses, and no burst passes.
+/// Rows 11 and 13: one leaves every 10 ms whatever comes; a full bucket denies, and no burst passes.
 #[test]
 fn one_leaves_every_ten_milliseconds() {
     play(
@@ -59,23 +59,25 @@ fn the_outflow_is_steady_whatever_the_arrivals() {
     }
 }
 
-/// Row 27: the exact wait for the place in the queue; a refusal tells the wait that it would have had, and changes nothing.
+/// Row 27: the exact wait for the place in the queue; a denial says the wait that it would have had, and
+/// changes nothing.
 #[test]
-fn a_refusal_tells_the_wait_that_it_would_have_had() {
+fn a_denial_says_the_wait_that_it_would_have_had() {
     let quota = queue(10, 3, 0);
     let mut state = play(&quota, &[(0, 1, admit(2)), (0, 1, delay(100)), (0, 1, delay(200))]);
     let before = state.clone();
     for ms in [0, 30, 99] {
-        let refused = quota.take(&mut state, Cost::ONE, at(ms));
-        assert!(!refused.is_admitted());
-        assert_eq!(refused.delay(), Duration::from_millis(300 - ms), "at {ms} ms");
+        let denied = quota.take(&mut state, Cost::ONE, at(ms));
+        assert!(!denied.is_admitted());
+        assert_eq!(denied.delay(), Duration::from_millis(300 - ms), "at {ms} ms");
         assert_eq!(state, before);
     }
     assert_eq!(quota.take(&mut state, Cost::ONE, at(100)).delay(), Duration::from_millis(200));
     play(&quota, &[(0, 4, never())]);
 }
 
-/// A16: the first so many pass at once, the rest wait for their turn less those. (`burst=4 delay=2` elsewhere.)
+/// A16: the first few pass at once, the rest wait for their turn less those. (`burst=4 delay=2`
+/// elsewhere.)
 #[test]
 fn so_many_pass_without_a_delay() {
     play(
@@ -94,7 +96,7 @@ fn so_many_pass_without_a_delay() {
     play(&queue(10, 3, 3), &[(0, 1, admit(2)), (0, 1, admit(1)), (0, 1, admit(0)), (0, 1, deny(100))]);
 }
 
-/// Row 25: ok, when to act; refused leaves the state as it was; more than the burst is never granted.
+/// Row 25: ok, when to act; a denial leaves the state as it was; more than the burst is never granted.
 #[test]
 fn a_reservation_is_granted_for_the_first_instant_or_not_at_all() {
     let quota = Quota::token_bucket(10, SECOND).expect("a bucket");
@@ -120,7 +122,7 @@ fn a_reservation_is_granted_for_the_first_instant_or_not_at_all() {
         );
         assert_eq!(reservation.permits, permits);
         if !reservation.granted {
-            assert_eq!(reservation.word, word, "refused leaves the state unchanged");
+            assert_eq!(reservation.word, word, "a denial leaves the state unchanged");
         }
         word = reservation.word;
     }
@@ -146,6 +148,33 @@ fn a_reservation_given_back_was_never_made() {
     *word = word_algorithm(&quota).promise(*word, Cost(7), Duration::MAX, at(0)).word;
     *word = word_algorithm(&quota).give_back(*word, Cost(7), at(0)).word;
     assert_eq!(*word, before);
+}
+
+/// Row 13: a hundred a second and room for a hundred, both. After a pause the bucket passes its stored burst
+/// at once, and the queue one request every 10 ms.
+#[test]
+fn of_the_same_numbers_the_queue_spreads_the_burst_that_the_bucket_passes_at_once() {
+    let numbers = (100, Period::Span(SECOND));
+    let token_bucket =
+        Algorithm::TokenBucket { burst: Some(100), initial: None, overdraft: 0, refill: Refill::Continuous };
+    let bucket = Quota::new(numbers.0, numbers.1.clone(), token_bucket).expect("a bucket");
+    let leaky_bucket =
+        Algorithm::LeakyBucket { capacity: Some(100), form: LeakyForm::Queue { delay_after: 0 } };
+    let queue = Quota::new(numbers.0, numbers.1, leaky_bucket).expect("a queue");
+    let (mut ours, mut theirs) = (bucket.fresh(), queue.fresh());
+    for begins_ms in [0, 3_600_000] {
+        let at_once: Vec<_> = (0..100).map(|nth| (begins_ms, 1, admit(99 - nth))).collect();
+        let one_by_one: Vec<_> =
+            (0..100).map(|nth| (begins_ms, 1, if nth == 0 { admit(99) } else { delay(10 * nth) })).collect();
+        play_on(&bucket, &mut ours, &at_once);
+        play_on(&queue, &mut theirs, &one_by_one);
+        // Both are at their limit now, and both get one back every 10 ms.
+        for (quota, state) in [(&bucket, &mut ours), (&queue, &mut theirs)] {
+            play_on(quota, state, &[(begins_ms, 1, deny(10)), (begins_ms + 9, 1, deny(1))]);
+        }
+        play_on(&bucket, &mut ours, &[(begins_ms + 10, 1, admit(0))]);
+        play_on(&queue, &mut theirs, &[(begins_ms + 10, 1, delay(990))]);
+    }
 }
 
 /// Row 27

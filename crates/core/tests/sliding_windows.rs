@@ -40,11 +40,29 @@ fn never_more_than_a_hundred_pass_around_the_minute() {
             assert!(!quota.take(&mut state, Cost::ONE, at(ms)).is_admitted(), "at {ms} ms");
         }
     }
-    // The counter only estimates, and refuses this all the same.
+    // The counter only estimates, and denies this all the same.
     play(
         &counter(100, MINUTE),
         &[(59_500, 100, admit(0)), (60_000, 1, deny_ns(1)), (60_600, 1, admit(0)), (60_600, 1, deny_ns(1))],
     );
+}
+
+/// Row 111: twice the rate in two milliseconds, which a fixed window lets pass, at every offset from the
+/// edge.
+#[test]
+fn exact_windows_deny_twice_the_rate_in_two_milliseconds() {
+    for quota in [cells(100, SECOND, 10), log(100, SECOND, false)] {
+        for begins_ms in [0, 1, 100, 499, 998, 999, 1_000] {
+            let mut state = play(&quota, &[(begins_ms, 100, admit(0))]);
+            for ms in 0..=2 {
+                let now = at(begins_ms + ms);
+                assert!(
+                    !quota.take(&mut state, Cost::ONE, now).is_admitted(),
+                    "{ms} ms after {begins_ms} ms"
+                );
+            }
+        }
+    }
 }
 
 /// Row 10: six cells of ten seconds; what comes at 0:35 is counted in the cell of 0:30.
@@ -60,9 +78,10 @@ fn a_hit_at_0_35_leaves_with_the_cell_of_0_30() {
     );
 }
 
-/// Rows 39, 10 and 120: six counters of ten seconds, of which at 1:00 that of 0:00 to 0:10 is dropped and that of 1:00 to
-/// 1:10 taken in. That is a window of 50 s to us: five cells and the one that is leaving. A window of 60 s has seven
-/// counters, because dropping the oldest while a part of it is less than a minute old could let more than the limit pass.
+/// Rows 39, 10 and 120: six counters of ten seconds, of which at 1:00 that of 0:00 to 0:10 is dropped and
+/// that of 1:00 to 1:10 taken in. With us that is a window of 50 s: five cells and the one that is leaving. A
+/// window of 60 s has seven counters and drops each ten seconds later than the trace: dropping the oldest
+/// while a part of it is less than a minute old could let more than the limit pass.
 #[test]
 fn at_one_minute_the_cell_of_0_00_is_dropped_and_that_of_1_00_taken_in() {
     let six = cells(100, Duration::from_secs(50), 5);
@@ -83,16 +102,32 @@ fn at_one_minute_the_cell_of_0_00_is_dropped_and_that_of_1_00_taken_in() {
             (80_000, 5, admit(0)),
         ],
     );
-    let seven = cells(100, MINUTE, 6);
-    play(&seven, &[(5_000, 100, admit(0)), (60_000, 1, deny(10_000)), (70_000, 1, admit(99))]);
+    play(
+        &cells(100, MINUTE, 6),
+        &[
+            (5_000, 10, admit(90)),
+            (15_000, 20, admit(70)),
+            (25_000, 5, admit(65)),
+            (35_000, 15, admit(50)),
+            (45_000, 30, admit(20)),
+            (55_000, 20, admit(0)),
+            (60_000, 1, deny(10_000)), // 0:00–0:10 still counts: a part of it is less than a minute old
+            (69_999, 1, deny(1)),
+            (70_000, 10, admit(0)), // 0:00–0:10 is dropped
+            (79_999, 1, deny(1)),
+            (80_000, 20, admit(0)), // 0:10–0:20 is dropped
+            (90_000, 6, deny(10_000)),
+            (90_000, 5, admit(0)),
+        ],
+    );
 }
 
 /// Rows 20 and 21
 #[test]
 fn a_window_that_does_not_divide_into_its_cells_is_a_fault() {
     let window = Duration::from_nanos(1_000_000_001);
-    let refused = Quota::new(1, Period::Span(window), Algorithm::SlidingWindow { cells: 10 });
-    let error = refused.expect_err("uneven");
+    let rejected = Quota::new(1, Period::Span(window), Algorithm::SlidingWindow { cells: 10 });
+    let error = rejected.expect_err("uneven");
     assert_eq!(error, QuotaError::UnevenCells { window, cells: 10 });
     assert_eq!(
         error.to_string(),
@@ -108,9 +143,9 @@ fn a_window_that_does_not_divide_into_its_cells_is_a_fault() {
     ));
 }
 
-/// Row 22: purge, sum, refuse at the limit, else count; a refusal counts nothing.
+/// Row 22: purge, sum, deny at the limit, else count; a denied take counts nothing.
 #[test]
-fn a_refused_take_uses_nothing() {
+fn a_denied_take_uses_nothing() {
     let rows =
         [(0, 2, admit(1)), (0, 2, deny(11_000)), (0, 1, admit(0)), (0, 4, never()), (10_999, 3, deny(1))];
     let mut state = play(&cells(3, Duration::from_secs(10), 10), &rows);
@@ -145,7 +180,7 @@ fn permits_given_back_free_the_oldest_cells_first() {
     play_on(&quota, &mut state, &[(600, 5, admit(0)), (1_100, 1, deny(500)), (1_600, 5, admit(0))]);
 }
 
-/// Row 142: 2 a minute. The take at 1:00:50 is refused; where it is logged, it still counts at 1:01:40.
+/// Row 142: 2 a minute. The take at 1:00:50 is denied; where it is logged, it still counts at 1:01:40.
 #[test]
 fn two_a_minute_by_log() {
     let hour = 3_600_000;
@@ -155,7 +190,7 @@ fn two_a_minute_by_log() {
         &[
             (hour + 1_000, 1, admit(1)),
             (hour + 30_000, 1, admit(0)),
-            (hour + 50_000, 1, deny(40_000)), // refused, but logged: fits at 1:01:30, when 0:30 is out
+            (hour + 50_000, 1, deny(40_000)), // denied, but logged: fits at 1:01:30, when 0:30 is out
             (hour + 100_000, 1, admit(0)),    // 1:01:40 sees 1:00:50 only
         ],
     );
@@ -171,7 +206,7 @@ fn two_a_minute_by_log() {
 }
 
 #[test]
-fn a_client_that_does_not_back_off_stays_refused_where_refusals_are_logged() {
+fn a_client_that_does_not_back_off_stays_denied_where_denials_are_logged() {
     let quota = log(2, SECOND, true);
     let mut state = play(&quota, &[(0, 1, admit(1)), (0, 1, admit(0))]);
     for turn in 1..100 {
@@ -209,7 +244,8 @@ fn a_log_keeps_at_most_as_many_entries_as_the_limit() {
     assert_eq!(wide.cells.len(), 5, "one entry");
 }
 
-/// Row 144: 7 a minute, 5 in the minute before, 3 in this one, 30 % into it: 3 + 5 × 70 % = 6.5, rounded down to 6.
+/// Row 144: 7 a minute, 5 in the minute before, 3 in this one, 30 % into it: 3 + 5 × 70 % = 6.5, rounded down
+/// to 6.
 #[test]
 fn an_estimate_of_six_and_a_half_is_six() {
     let quota = counter(7, MINUTE);

@@ -1,55 +1,34 @@
 //! gRPC messages in HTTP/2 bodies: a flag, a length, the bytes. Not here: what the bytes say.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use h2::RecvStream;
 use prost::Message;
+use tollgate_net::{BudgetShare, OverBudget};
 
 use crate::status::{Code, Status};
 
 /// Bytes before each message: one flag and four of length.
 pub(crate) const PREFIX: usize = 5;
 
-/// Bytes of half-arrived messages over all connections of a service, with their cap.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    used: AtomicUsize,
-    max: usize,
-}
-
-impl Budget {
-    pub(crate) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(0), max })
-    }
-}
-
 /// The messages of one request body.
 pub(crate) struct Incoming {
     stream: RecvStream,
     held: BytesMut,
-    /// The message of a unary call, while the end of the body is waited for.
+    /// The message of a unary call, until the end of the body has arrived.
     first: Option<Bytes>,
-    charged: usize,
-    budget: Arc<Budget>,
+    /// What it holds of the bytes that all connections may hold of half-arrived messages.
+    share: BudgetShare,
     max_message: usize,
 }
 
-impl Drop for Incoming {
-    fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.charged, Ordering::Relaxed);
-    }
-}
-
 impl Incoming {
-    pub(crate) fn new(stream: RecvStream, max_message: usize, budget: Arc<Budget>) -> Self {
-        Self { stream, held: BytesMut::new(), first: None, charged: 0, budget, max_message }
+    pub(crate) fn new(stream: RecvStream, max_message: usize, share: BudgetShare) -> Self {
+        Self { stream, held: BytesMut::new(), first: None, share, max_message }
     }
 
     /// The only message of a unary call, without its prefix. Copies nothing when it came in one piece.
     ///
-    /// May be dropped and called again: what has come stays.
+    /// May be dropped and called again: what has arrived is kept.
     pub(crate) async fn only(&mut self) -> Result<Bytes, Status> {
         if self.first.is_none() && self.held.is_empty() {
             let Some(chunk) = self.chunk().await? else { return Err(nothing()) };
@@ -103,22 +82,21 @@ impl Incoming {
     }
 
     fn hold(&mut self, chunk: &[u8]) -> Result<(), Status> {
-        self.charged += chunk.len();
-        if self.budget.used.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len() > self.budget.max {
-            return Err(Status::new(Code::ResourceExhausted, "too many bytes of unfinished calls"));
-        }
+        self.share.grow(chunk.len()).map_err(|OverBudget| {
+            Status::new(Code::ResourceExhausted, "too many bytes of half-arrived messages")
+        })?;
         self.held.extend_from_slice(chunk);
         Ok(())
     }
 
-    /// What has come next; the peer may send as much again.
+    /// The next bytes. The peer may then send as much again.
     async fn chunk(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
             match self.stream.data().await {
                 None => return Ok(None),
                 Some(Err(_)) => return Err(Status::new(Code::Internal, "the call was cut off")),
                 Some(Ok(chunk)) => {
-                    // Fails only when the stream is gone, which the next read says.
+                    // Fails only when the stream is gone, which the next read reports.
                     let _ = self.stream.flow_control().release_capacity(chunk.len());
                     if !chunk.is_empty() {
                         return Ok(Some(chunk));

@@ -1,9 +1,9 @@
 //! One HTTP/2 connection: takes calls, answers them, goes away in time.
 //!
-//! One task drives a connection. It takes every call that has arrived, then decides them one after the other where they
-//! are, and lets all replies out in one write: no task, no lock and no write for each call. After [`TURN`] calls
-//! it lets the other connections have theirs, so none starves. What cannot be answered at once (a message still on its
-//! way, a store that must be waited for, a watched health) goes on in a task of its own.
+//! One task drives a connection. It accepts every call that has arrived, decides them one after another in place, and
+//! sends all replies in one write: no task, no lock and no write per call. After [`TURN`] calls it yields to other
+//! connections, so that none starves. A call that cannot be answered at once (its message is incomplete, its store is
+//! remote, its health is watched) continues in a task of its own.
 //!
 //! Not here: accepting connections (`tollgate_net`), the answers themselves (`service`, `health`, `reflection`).
 
@@ -22,16 +22,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_core::Timestamp;
-use tollgate_net::{Surface, draining};
+use tollgate_net::{CallBuffers, Surface, draining};
 use tollgate_store::Store;
 
 use crate::body::Incoming;
-use crate::head::{Refusal, admit};
+use crate::head::{Rejection, admit};
 use crate::health::{self, Signs};
-use crate::keep_alive::{Busy, Clocks, Dead, Due};
+use crate::keep_alive::{Activity, Dead, Due, KeepAlive};
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
-use crate::service::{Caller, Desk, RateLimitService};
+use crate::service::{AnswerBuffers, Caller, RateLimitService};
 use crate::status::{Code, Status};
 
 /// Calls answered before the other connections have their turn.
@@ -43,12 +43,12 @@ impl<S: Store> Surface for RateLimitService<S> {
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         if let Err(error) = serve_connection(self, io, drain).await {
-            tracing::debug!(%error, "a connection did not end well");
+            tracing::debug!(%error, "a gRPC connection ended early");
         }
     }
 }
 
-/// Why a connection did not end well. Calls that were answered stay answered.
+/// Why a connection ended early. Calls that were answered stay answered.
 #[derive(Debug, thiserror::Error)]
 enum ConnectionError {
     /// The peer sent no HTTP/2 in time.
@@ -57,8 +57,8 @@ enum ConnectionError {
     /// The peer broke the protocol, or the connection broke.
     #[error(transparent)]
     Http2(#[from] h2::Error),
-    /// A ping had no answer, or replies were not taken, for so long.
-    #[error("the peer gave no sign of life")]
+    /// A ping was not answered, or replies were not read, within their timeout.
+    #[error("the peer did not respond in time")]
     Dead,
 }
 
@@ -87,17 +87,27 @@ where
     let mut leaving = pin!(draining(&mut leave));
     let pings = h2.ping_pong();
     let mut connection = Connection {
-        clocks: Clocks::new(limits, pings),
+        keep_alive: KeepAlive::new(limits, pings),
         h2,
         service,
         drain,
         is_draining: false,
         arrived: Vec::new(),
         answered: 0,
-        desk: None,
         elsewhere: JoinSet::new(),
     };
     std::future::poll_fn(|cx| connection.poll(cx, leaving.as_mut())).await
+}
+
+/// A `ShouldRateLimit` call whose header has been read.
+struct UnaryCall {
+    incoming: Incoming,
+    caller: Caller,
+    respond: SendResponse<Bytes>,
+    /// The time that it may take.
+    within: Duration,
+    /// When it was accepted.
+    now: Timestamp,
 }
 
 struct Connection<IO, S: Store> {
@@ -105,15 +115,13 @@ struct Connection<IO, S: Store> {
     service: Arc<RateLimitService<S>>,
     drain: watch::Receiver<bool>,
     is_draining: bool,
-    /// Calls taken and not yet looked at.
+    /// Calls accepted and not read yet.
     arrived: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
     /// Calls so far.
     answered: u64,
-    /// Buffers of the last call, for the next.
-    desk: Option<Box<Desk>>,
     /// Calls that are answered in tasks of their own.
     elsewhere: JoinSet<()>,
-    clocks: Clocks,
+    keep_alive: KeepAlive,
 }
 
 impl<IO, S> Connection<IO, S>
@@ -152,7 +160,7 @@ where
             self.answer_all(cx);
         }
         while let Poll::Ready(Some(_)) = self.elsewhere.poll_join_next(cx) {}
-        self.poll_clocks(cx)
+        self.poll_keep_alive(cx)
     }
 
     /// Answers all calls that have arrived, at one reading of the clock.
@@ -176,15 +184,15 @@ where
         let (head, body) = request.into_parts();
         let within = match admit(&head.method, &head.headers) {
             Ok(within) => within.unwrap_or(Duration::MAX).min(self.service.limits.request_timeout),
-            Err(Refusal::NotGrpc(code)) => return outgoing::refuse(&mut respond, code),
-            Err(Refusal::Status(status)) => return outgoing::fail(&mut respond, &status),
+            Err(Rejection::NotGrpc(code)) => return outgoing::reject(&mut respond, code),
+            Err(Rejection::Status(status)) => return outgoing::fail(&mut respond, &status),
         };
         let limits = &self.service.limits;
-        let mut incoming = Incoming::new(body, limits.max_message_bytes, Arc::clone(&self.service.budget));
+        let mut incoming = Incoming::new(body, limits.max_message_bytes, self.service.budget.share());
         let method = match head.uri.path() {
             "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => {
                 let caller = self.service.caller(&head.headers);
-                return self.should_rate_limit(cx, (incoming, caller), respond, within, now);
+                return self.should_rate_limit(cx, UnaryCall { incoming, caller, respond, within, now });
             }
             "/grpc.health.v1.Health/Check" => health::Method::Check,
             "/grpc.health.v1.Health/List" => health::Method::List,
@@ -220,10 +228,7 @@ where
     fn should_rate_limit(
         &mut self,
         cx: &mut Context<'_>,
-        (mut incoming, caller): (Incoming, Caller),
-        mut respond: SendResponse<Bytes>,
-        within: Duration,
-        now: Timestamp,
+        UnaryCall { mut incoming, caller, mut respond, within, now }: UnaryCall,
     ) {
         let arrived = {
             let only = pin!(incoming.only());
@@ -237,7 +242,8 @@ where
                 self.elsewhere.spawn(async move {
                     let answer = async {
                         let message = incoming.only().await?;
-                        service.answer(&message, &caller, service.now(), &mut Desk::default()).await
+                        let mut buffers = CallBuffers::<AnswerBuffers>::take();
+                        service.answer(&message, &caller, service.now(), &mut buffers).await
                     };
                     let result = timeout(within, answer).await.unwrap_or_else(|_| Err(late()));
                     outgoing::reply(&mut respond, result);
@@ -245,32 +251,22 @@ where
                 return;
             }
         };
-        let mut desk = self.desk.take().unwrap_or_else(Desk::spare);
         let service = Arc::clone(&self.service);
         let mut answer = Box::pin(async move {
-            let result = service.answer(&message, &caller, now, &mut desk).await;
-            (result, desk)
+            let mut buffers = CallBuffers::<AnswerBuffers>::take();
+            service.answer(&message, &caller, now, &mut buffers).await
         });
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
-            Ok(Poll::Ready((result, desk))) => {
-                self.desk = Some(desk);
-                outgoing::reply(&mut respond, result);
-            }
+            Ok(Poll::Ready(result)) => outgoing::reply(&mut respond, result),
             Ok(Poll::Pending) => {
                 self.elsewhere.spawn(async move {
-                    let result = match timeout(within, answer).await {
-                        Ok((result, desk)) => {
-                            desk.keep();
-                            result
-                        }
-                        Err(_) => Err(late()),
-                    };
+                    let result = timeout(within, answer).await.unwrap_or_else(|_| Err(late()));
                     outgoing::reply(&mut respond, result);
                 });
             }
             Err(_) => {
-                tracing::error!("a decision panicked; its call is answered with INTERNAL");
-                outgoing::fail(&mut respond, &Status::new(Code::Internal, "a fault of this server"));
+                tracing::error!("a decision panicked; its call was answered with INTERNAL");
+                outgoing::fail(&mut respond, &Status::new(Code::Internal, "internal error"));
             }
         }
     }
@@ -278,22 +274,22 @@ where
     /// Asks the peer to go away; calls get `grace` to finish.
     fn leave(&mut self, grace: Duration) {
         self.h2.graceful_shutdown();
-        self.clocks.leave(grace);
+        self.keep_alive.leave(grace);
     }
 
-    fn poll_clocks(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+    fn poll_keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         loop {
-            let busy = Busy {
+            let activity = Activity {
                 calls: self.answered,
                 has_streams: self.h2.has_streams(),
                 has_answers_due: !self.elsewhere.is_empty(),
             };
-            match ready!(self.clocks.poll(cx, &self.service.limits, busy)) {
+            match ready!(self.keep_alive.poll(cx, &self.service.limits, activity)) {
                 Err(Dead) => return Poll::Ready(Err(ConnectionError::Dead)),
                 Ok(Due::Nothing) => {}
                 Ok(Due::Leave) => {
                     self.leave(self.service.limits.max_connection_age_grace);
-                    // Lets the farewell out.
+                    // Sends the GOAWAY.
                     cx.waker().wake_by_ref();
                 }
                 Ok(Due::End) => return Poll::Ready(Ok(())),
@@ -303,5 +299,5 @@ where
 }
 
 fn late() -> Status {
-    Status::new(Code::DeadlineExceeded, "no answer within the deadline; permits may have been taken")
+    Status::new(Code::DeadlineExceeded, "deadline exceeded; permits may have been taken")
 }

@@ -1,5 +1,4 @@
-//! What the header of a call says before its path is looked at: is it gRPC, is it in a form that can be read, how long
-//! may it take.
+//! The header of a call, before its path: is it gRPC, can its messages be read, how long may it take.
 
 use std::time::Duration;
 
@@ -11,31 +10,31 @@ use crate::status::{Code, Status};
 static GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 static GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// Why a call is not looked at any further.
+/// Why a call is not read any further.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Refusal {
-    /// It is no gRPC call; the answer is plain HTTP.
+pub(crate) enum Rejection {
+    /// Not a gRPC call; the reply is plain HTTP.
     NotGrpc(StatusCode),
     Status(Status),
 }
 
-/// How long the call may take, where it says so.
-pub(crate) fn admit(method: &Method, headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
+/// How long the call may take, if it has a timeout.
+pub(crate) fn admit(method: &Method, headers: &HeaderMap) -> Result<Option<Duration>, Rejection> {
     if method != Method::POST {
-        return Err(Refusal::NotGrpc(StatusCode::METHOD_NOT_ALLOWED));
+        return Err(Rejection::NotGrpc(StatusCode::METHOD_NOT_ALLOWED));
     }
     if !headers.get(CONTENT_TYPE).is_some_and(|value| is_grpc(value.as_bytes())) {
-        return Err(Refusal::NotGrpc(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        return Err(Rejection::NotGrpc(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     if headers.get(&GRPC_ENCODING).is_some_and(|value| value != "identity") {
-        let message = "messages are read uncompressed only; send grpc-encoding: identity";
-        return Err(Refusal::Status(Status::new(Code::Unimplemented, message)));
+        let message = "compressed messages are not supported; send grpc-encoding: identity";
+        return Err(Rejection::Status(Status::new(Code::Unimplemented, message)));
     }
     let Some(timeout) = headers.get(&GRPC_TIMEOUT) else { return Ok(None) };
     match parse_timeout(timeout.as_bytes()) {
         Some(timeout) => Ok(Some(timeout)),
-        None => Err(Refusal::Status(Status::invalid(
-            "grpc-timeout is not up to 8 digits and one of H, M, S, m, u, n",
+        None => Err(Rejection::Status(Status::invalid(
+            "invalid grpc-timeout: expected up to 8 digits and one of H, M, S, m, u, n",
         ))),
     }
 }

@@ -2,7 +2,7 @@
 //! `RateLimitResponse`.
 //!
 //! Names may be written as `hitsAddend` or `hits_addend`, 64-bit numbers as numbers or texts, units as names or
-//! numbers. A member that is not known is a fault. Not here: connections and routes of HTTP.
+//! numbers. Unknown members are rejected. Not here: connections and routes of HTTP.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,11 +13,12 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_core::Outcome;
+use tollgate_net::CallBuffers;
 use tollgate_store::Store;
 
 use crate::body::PREFIX;
 use crate::proto::rls;
-use crate::service::{Caller, Desk, RateLimitService};
+use crate::service::{AnswerBuffers, Caller, RateLimitService};
 use crate::status::{Code, Status};
 
 /// What [`RateLimitService::over_http`] answers with.
@@ -60,12 +61,14 @@ impl<S: Store> RateLimitService<S> {
             Status::invalid(format!("the body is not a RateLimitRequest in JSON: {error}"))
         })?;
         let message = rls::RateLimitRequest::from(request).encode_to_vec();
-        let framed = self.answer(&message, &Caller::HTTP, self.now(), &mut Desk::default()).await?;
+        let framed = self
+            .answer(&message, &Caller::HTTP, self.now(), &mut CallBuffers::<AnswerBuffers>::take())
+            .await?;
         let response = rls::RateLimitResponse::decode(framed.slice(PREFIX..))
-            .map_err(|_| Status::new(Code::Internal, "a fault of this server"))?;
+            .map_err(|_| Status::new(Code::Internal, "internal error"))?;
         let is_over = response.overall_code() == rls::Code::OverLimit;
         let body = serde_json::to_string(&Response::from(&response))
-            .map_err(|_| Status::new(Code::Internal, "a fault of this server"))?;
+            .map_err(|_| Status::new(Code::Internal, "internal error"))?;
         Ok((if is_over { Outcome::Deny } else { Outcome::Admit }, body))
     }
 }

@@ -1,4 +1,4 @@
-//! How calls answer: header, messages, trailer with the status. Not here: what they answer.
+//! The reply of a call: header, messages, trailer with the status. Not here: what is in it.
 
 use std::future::poll_fn;
 
@@ -16,7 +16,7 @@ static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 static GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// Sends the one reply of a unary call. What a peer that has gone away does not get is nobody's loss.
+/// Sends the one reply of a unary call. Errors are ignored: the peer has gone away.
 pub(crate) fn reply(respond: &mut SendResponse<Bytes>, result: Result<Bytes, Status>) {
     match result {
         Err(status) => fail(respond, &status),
@@ -35,8 +35,8 @@ pub(crate) fn fail(respond: &mut SendResponse<Bytes>, status: &Status) {
     let _ = respond.send_response(response, true);
 }
 
-/// Refuses what is not gRPC at all.
-pub(crate) fn refuse(respond: &mut SendResponse<Bytes>, code: StatusCode) {
+/// Rejects what is not gRPC at all.
+pub(crate) fn reject(respond: &mut SendResponse<Bytes>, code: StatusCode) {
     let mut response = Response::new(());
     *response.status_mut() = code;
     let _ = respond.send_response(response, true);

@@ -1,25 +1,31 @@
-//! gRPC statuses: how a call ends when it does not end well. Not here: statuses of descriptors, which are answers.
+//! gRPC statuses: how a call fails. Not here: statuses of descriptors, which are part of a reply.
 
 use std::borrow::Cow;
 
 use http::header::HeaderValue;
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+
+/// Bytes that `grpc-message` escapes besides those outside ASCII.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+/// Bytes of a message that are sent.
+const MAX_MESSAGE: usize = 1_000;
 
 /// Status codes of gRPC that this crate sends. The numbers are those of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// The request can never be answered as it is.
+    /// The request is invalid.
     InvalidArgument = 3,
     /// The call took longer than its deadline.
     DeadlineExceeded = 4,
-    /// There is no such thing.
+    /// Unknown name.
     NotFound = 5,
     /// Larger than a limit of this server allows.
     ResourceExhausted = 8,
-    /// No such method, or a feature that is not there.
+    /// Unknown method or unsupported feature.
     Unimplemented = 12,
-    /// A fault of this server.
+    /// A bug of this server.
     Internal = 13,
-    /// Not now: the store is silent, or the server is going away.
+    /// The store is unavailable, or the server is shutting down.
     Unavailable = 14,
 }
 
@@ -30,7 +36,7 @@ impl Code {
     }
 }
 
-/// How a call ends when it does not end well: a code, and a sentence for people.
+/// Why a call failed: a code, and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code:?}: {message}")]
 pub struct Status {
@@ -47,21 +53,15 @@ impl Status {
         Self { code, message: message.into() }
     }
 
-    /// The request can never be answered as it is.
+    /// The request is invalid.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::InvalidArgument, message)
     }
 
     /// The message as `grpc-message` writes it: percent-encoded, at most 1,000 bytes of it.
     pub(crate) fn header_message(&self) -> HeaderValue {
-        let mut text = String::with_capacity(self.message.len());
-        for &byte in self.message.as_bytes().iter().take(1_000) {
-            if matches!(byte, b' '..=b'~') && byte != b'%' {
-                text.push(char::from(byte));
-            } else {
-                text.push_str(&format!("%{byte:02X}"));
-            }
-        }
+        let bytes = self.message.as_bytes();
+        let text = percent_encode(&bytes[..bytes.len().min(MAX_MESSAGE)], ESCAPED).to_string();
         HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
     }
 }

@@ -1,11 +1,12 @@
-//! Reads a `RateLimitRequest` in place: texts stay where the network put them, nothing is copied, and with lent room
-//! nothing is allocated. Accepts and refuses exactly what a general protobuf reader does (a property holds it to one).
+//! Reads a `RateLimitRequest` in place: texts stay where the network put them, nothing is copied, and with lent
+//! lists nothing is allocated. Accepts and rejects exactly what a general protobuf reader does (a property holds it to one).
 //!
 //! Not here: what the request means (`service`), framing of messages (`body`).
 
 use std::ops::Range;
 
 use tollgate_limiter::{Descriptor, Entry, LimitOverride, Request, Unit};
+use tollgate_net::recycle;
 
 /// Why a message cannot be used. Nothing was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,52 +42,60 @@ pub(crate) struct Caps {
     pub(crate) entries: usize,
 }
 
-/// Room for the parts of a request, kept from call to call.
+/// The allocations of a parsed request, kept from call to call.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct Lists {
     entries: Vec<Entry<'static>>,
-    parts: Vec<Part>,
+    parsed: Vec<ParsedDescriptor>,
     descriptors: Vec<Descriptor<'static>>,
 }
 
 /// A request's texts in place; [`Parsed::descriptors`] makes it a [`Request`].
 pub(crate) struct Parsed<'m> {
     pub(crate) domain: &'m str,
-    /// As sent: 0 means that it was not said.
+    /// As sent: 0 means that it was left out.
     pub(crate) hits_addend: u32,
     entries: Vec<Entry<'m>>,
-    parts: Vec<Part>,
+    descriptors: Vec<ParsedDescriptor>,
 }
 
 /// One descriptor.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Part {
+struct ParsedDescriptor {
     entries: Range<usize>,
     hits: Option<u64>,
-    limit: Option<(u32, i32)>,
+    limit: Option<ParsedLimit>,
     is_negative: bool,
+}
+
+/// A limit that came with the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct ParsedLimit {
+    requests_per_unit: u32,
+    /// Number of the unit.
+    unit: i32,
 }
 
 impl<'m> Parsed<'m> {
     /// Reads `message`.
-    pub(crate) fn read(message: &'m [u8], room: &mut Room, caps: Caps) -> Result<Self, WireError> {
+    pub(crate) fn read(message: &'m [u8], lists: &mut Lists, caps: Caps) -> Result<Self, WireError> {
         let mut parsed = Parsed {
             domain: "",
             hits_addend: 0,
-            entries: rehouse_entries(std::mem::take(&mut room.entries)),
-            parts: std::mem::take(&mut room.parts),
+            entries: recycle(std::mem::take(&mut lists.entries)),
+            descriptors: std::mem::take(&mut lists.parsed),
         };
-        parsed.parts.clear();
+        parsed.descriptors.clear();
         let mut reader = Reader(message);
         while let Some((field, wire)) = reader.key()? {
             match field {
                 1 => parsed.domain = reader.text(wire)?,
                 2 => {
-                    if parsed.parts.len() == caps.descriptors {
+                    if parsed.descriptors.len() == caps.descriptors {
                         return Err(WireError::Descriptors(caps.descriptors));
                     }
-                    let part = read_descriptor(reader.nested(wire)?, &mut parsed.entries, caps)?;
-                    parsed.parts.push(part);
+                    let descriptor = read_descriptor(reader.nested(wire)?, &mut parsed.entries, caps)?;
+                    parsed.descriptors.push(descriptor);
                 }
                 3 => parsed.hits_addend = reader.varint_field(wire)? as u32,
                 _ => reader.skip(field, wire)?,
@@ -95,22 +104,22 @@ impl<'m> Parsed<'m> {
         Ok(parsed)
     }
 
-    /// The descriptors, with what they ask for made sense of.
-    pub(crate) fn descriptors<'p>(&'p self, room: &mut Room) -> Result<Vec<Descriptor<'p>>, WireError> {
-        let mut descriptors = rehouse_descriptors(std::mem::take(&mut room.descriptors));
-        for (index, part) in self.parts.iter().enumerate() {
-            if part.is_negative {
+    /// The descriptors as the limiter takes them.
+    pub(crate) fn descriptors<'p>(&'p self, lists: &mut Lists) -> Result<Vec<Descriptor<'p>>, WireError> {
+        let mut descriptors = recycle(std::mem::take(&mut lists.descriptors));
+        for (index, parsed) in self.descriptors.iter().enumerate() {
+            if parsed.is_negative {
                 return Err(WireError::Negative(index));
             }
-            let limit = match part.limit {
+            let limit = match parsed.limit {
                 None => None,
-                Some((requests_per_unit, number)) => {
+                Some(ParsedLimit { requests_per_unit, unit: number }) => {
                     let unit = unit(number).ok_or(WireError::Unit(index))?;
                     Some(LimitOverride { requests_per_unit, unit })
                 }
             };
-            let entries = &self.entries[part.entries.clone()];
-            descriptors.push(Descriptor { entries, hits: part.hits, limit });
+            let entries = &self.entries[parsed.entries.clone()];
+            descriptors.push(Descriptor { entries, hits: parsed.hits, limit });
         }
         Ok(descriptors)
     }
@@ -120,29 +129,18 @@ impl<'m> Parsed<'m> {
         Request { domain: self.domain, descriptors, hits: u64::from(self.hits_addend.max(1)) }
     }
 
-    /// Puts the room back for the next call.
-    pub(crate) fn give_back(self, room: &mut Room) {
-        room.entries = rehouse_entries(self.entries);
-        room.parts = self.parts;
+    /// Puts the allocations back for the next call.
+    pub(crate) fn put_back(self, lists: &mut Lists) {
+        lists.entries = recycle(self.entries);
+        lists.parsed = self.descriptors;
     }
 }
 
-impl Room {
-    /// Puts the room of descriptors back.
-    pub(crate) fn keep(&mut self, descriptors: Vec<Descriptor<'_>>) {
-        self.descriptors = rehouse_descriptors(descriptors);
+impl Lists {
+    /// Puts the allocation of descriptors back.
+    pub(crate) fn put_back_descriptors(&mut self, descriptors: Vec<Descriptor<'_>>) {
+        self.descriptors = recycle(descriptors);
     }
-}
-
-/// The room of an emptied vector for another lifetime: collecting in place moves it without a copy.
-fn rehouse_entries<'a>(mut items: Vec<Entry<'_>>) -> Vec<Entry<'a>> {
-    items.clear();
-    items.into_iter().map(|_| Entry { key: "", value: "" }).collect()
-}
-
-fn rehouse_descriptors<'a>(mut items: Vec<Descriptor<'_>>) -> Vec<Descriptor<'a>> {
-    items.clear();
-    items.into_iter().map(|_| Descriptor::new(&[])).collect()
 }
 
 /// The unit of that number on the wire.
@@ -159,7 +157,7 @@ fn unit(number: i32) -> Option<Unit> {
     })
 }
 
-/// Number of a unit on the wire; 0 for a period that is none.
+/// Number of a unit on the wire; 0 for a period that is not one unit.
 pub(crate) const fn unit_number(unit: Option<Unit>) -> u8 {
     match unit {
         None => 0,
@@ -177,8 +175,9 @@ fn read_descriptor<'m>(
     mut reader: Reader<'m>,
     entries: &mut Vec<Entry<'m>>,
     caps: Caps,
-) -> Result<Part, WireError> {
-    let mut part = Part { entries: entries.len()..entries.len(), ..Part::default() };
+) -> Result<ParsedDescriptor, WireError> {
+    let mut parsed =
+        ParsedDescriptor { entries: entries.len()..entries.len(), ..ParsedDescriptor::default() };
     while let Some((field, wire)) = reader.key()? {
         match field {
             1 => {
@@ -189,18 +188,18 @@ fn read_descriptor<'m>(
             }
             2 => {
                 let mut nested = reader.nested(wire)?;
-                let limit = part.limit.get_or_insert_default();
+                let limit = parsed.limit.get_or_insert_default();
                 while let Some((field, wire)) = nested.key()? {
                     match field {
-                        1 => limit.0 = nested.varint_field(wire)? as u32,
-                        2 => limit.1 = nested.varint_field(wire)? as i32,
+                        1 => limit.requests_per_unit = nested.varint_field(wire)? as u32,
+                        2 => limit.unit = nested.varint_field(wire)? as i32,
                         _ => nested.skip(field, wire)?,
                     }
                 }
             }
             3 => {
                 let mut nested = reader.nested(wire)?;
-                let hits = part.hits.get_or_insert_default();
+                let hits = parsed.hits.get_or_insert_default();
                 while let Some((field, wire)) = nested.key()? {
                     match field {
                         1 => *hits = nested.varint_field(wire)?,
@@ -208,12 +207,12 @@ fn read_descriptor<'m>(
                     }
                 }
             }
-            4 => part.is_negative = reader.varint_field(wire)? != 0,
+            4 => parsed.is_negative = reader.varint_field(wire)? != 0,
             _ => reader.skip(field, wire)?,
         }
     }
-    part.entries.end = entries.len();
-    Ok(part)
+    parsed.entries.end = entries.len();
+    Ok(parsed)
 }
 
 fn read_entry(mut reader: Reader<'_>) -> Result<Entry<'_>, WireError> {
@@ -238,7 +237,7 @@ const GROUP: u8 = 3;
 const GROUP_END: u8 = 4;
 const FIXED32: u8 = 5;
 
-/// Groups within groups that are skipped; more is refused.
+/// Nested groups that are skipped; more are rejected.
 const MAX_GROUPS: usize = 100;
 
 impl<'m> Reader<'m> {

@@ -14,9 +14,9 @@ use crate::{LimitState, detail};
 pub struct Values<'a> {
     /// The domain of the request.
     pub domain: &'a str,
-    /// The path of the rule that refused.
+    /// The path of the rule that denied.
     pub rule: &'a str,
-    /// Its limit that refused, the most restrictive one.
+    /// Its limit that denied, the most restrictive one.
     pub limit: LimitState<'a>,
 }
 
@@ -50,7 +50,7 @@ pub fn fill(template: &Template, content: Content, values: &Values<'_>) -> Strin
     out
 }
 
-/// The value of a header field: control characters fall out, all else goes as UTF-8.
+/// The value of a header field: control characters are removed, everything else is sent as UTF-8.
 #[must_use]
 pub fn fill_header(template: &Template, values: &Values<'_>) -> HeaderValue {
     let mut text = fill(template, Content::Plain, values);

@@ -1,7 +1,7 @@
 //! A decision as HTTP fields and problem+json, and back.
 //!
-//! [`write()`] tells a client in its headers, [`problem`] and [`fill`] in a body; [`read`] is the client's side and knows
-//! every generation of these fields. `docs/headers.md` shows what each setting sends.
+//! [`write()`] makes header fields, [`problem`] and [`fill`] a body; [`read`] is the client's side and knows every
+//! generation of these fields. `docs/headers.md` shows what each setting sends.
 //! Not here: HTTP itself, rules, which limits apply.
 
 mod fill;
@@ -17,7 +17,7 @@ mod write;
 pub use fill::{Values, fill, fill_header};
 pub use limit::{LimitState, most_restrictive};
 pub use problem::{PROBLEM_JSON, detail, problem};
-pub use read::{Generation, Told, read};
+pub use read::{Generation, Reading, read};
 pub use span::MAX_SECONDS;
 pub use style::{Ietf, Style, UnknownStyle};
 pub use template::{Content, Part, Placeholder, Template, TemplateError};

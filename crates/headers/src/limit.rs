@@ -1,14 +1,14 @@
-//! One limit's answer as these fields need it, and which of several is shown.
+//! The state of one limit as these fields need it, and which of several is shown.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use tollgate_core::{Decision, RetryAfter};
 
-/// What one limit answered.
+/// The state of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitState<'a> {
-    /// What clients see the limit called: a `name` of the rule file, or the path of the rule; empty reads `default`.
+    /// The name that clients see: a `name` of the rule file, or the path of the rule; empty reads `default`.
     pub name: &'a str,
     /// Permits per window.
     pub limit: u64,
@@ -16,16 +16,16 @@ pub struct LimitState<'a> {
     pub window: Duration,
     /// Permits that an immediate take could still get.
     pub remaining: u64,
-    /// Until the full quota is there again; [`u64::MAX`] ns and more when that is never.
+    /// Until the quota is fully restored; [`u64::MAX`] ns and more when that is never.
     pub reset_after: Duration,
     /// Until the request would be admitted.
     pub retry_after: RetryAfter,
-    /// It was refused because the store of the counts gave no answer: nobody knows how much is left.
+    /// It denied because the store was unavailable: how much is left is unknown.
     pub is_unknown: bool,
 }
 
 impl<'a> LimitState<'a> {
-    /// The state that `decision` tells of the limit `name` with this window.
+    /// The state of the limit `name` with this window after `decision`.
     #[must_use]
     pub const fn new(name: &'a str, window: Duration, decision: &Decision) -> Self {
         Self {
@@ -40,8 +40,8 @@ impl<'a> LimitState<'a> {
     }
 }
 
-/// The limit that a client should go by: of those that refuse the one with the longest wait, otherwise the one with the
-/// least permits left (in permits, as the IETF drafts ask, not as a share), and among equals the one that is full last.
+/// The limit that a client should respect: of those that deny the one with the longest wait, otherwise the one with the
+/// fewest permits left (in permits, as the IETF drafts ask, not as a share), and among equals the one that is full last.
 ///
 /// `None` only for an empty list.
 #[must_use]

@@ -1,4 +1,4 @@
-//! A refusal as `application/problem+json` (RFC 9457), with the type that the IETF draft registers for it.
+//! A denial as `application/problem+json` (RFC 9457), with the type that the IETF draft registers for it.
 
 use std::fmt;
 
@@ -22,23 +22,24 @@ const UNKNOWN: &str = concat!(
     r#""title":"Request cannot be satisfied due to temporary server capacity constraints","status":"#
 );
 
-/// The body that tells a refused client which limits it ran into, and when to come back.
+/// The body for a denied client: which limits denied, and when to retry.
 ///
-/// `limits` are all that were asked; those that are known to refuse are named. Where the one that tells most could not be asked, the
-/// type is that of a server with reduced capacity. `retry_after` is in whole seconds, rounded up, and `null` where no wait helps.
+/// `limits` are all that were checked; those that are known to deny are named. Where the most restrictive one could not be
+/// checked, the type is that of a server with reduced capacity. `retry_after` is in whole seconds, rounded up, and `null`
+/// where no wait helps.
 #[must_use]
 pub fn problem(limits: &[LimitState<'_>], status: u16) -> String {
     let shown = most_restrictive(limits);
-    let sentence = shown.map_or_else(|| "The request was refused.".to_owned(), detail);
-    // By hand, since a flood of refusals is no time to be slow.
+    let sentence = shown.map_or_else(|| "The request was denied.".to_owned(), detail);
+    // By hand, for speed: denials come in floods.
     let mut body = String::with_capacity(384);
     body.push_str(if shown.is_some_and(|limit| limit.is_unknown) { UNKNOWN } else { USED_UP });
     body.push_str(&status.to_string());
     body.push_str(",\"detail\":");
     quote(&sentence, &mut body);
     body.push_str(",\"violated-policies\":[");
-    let refusing = limits.iter().filter(|limit| limit.retry_after != RetryAfter::Now && !limit.is_unknown);
-    for (index, limit) in refusing.enumerate() {
+    let denying = limits.iter().filter(|limit| limit.retry_after != RetryAfter::Now && !limit.is_unknown);
+    for (index, limit) in denying.enumerate() {
         if index > 0 {
             body.push(',');
         }
@@ -63,7 +64,7 @@ fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A sentence for people: which limit it was, and when to come back.
+/// A sentence for people: which limit denied, and when to retry.
 #[must_use]
 pub fn detail(limit: &LimitState<'_>) -> String {
     let name = shown_name(limit.name);

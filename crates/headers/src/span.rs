@@ -23,7 +23,7 @@ pub(crate) fn millis(span: Duration) -> u64 {
     up.min(MAX_SECONDS * 1_000)
 }
 
-/// The wait of a refused request: never zero; `None` when no wait helps, or none is needed.
+/// The wait of a denied request: never zero; `None` when no wait helps, or none is needed.
 pub(crate) const fn wait(retry_after: RetryAfter) -> Option<Duration> {
     match retry_after {
         RetryAfter::After(span) if span.is_zero() => Some(Duration::from_nanos(1)),

@@ -29,7 +29,7 @@ pub enum Ietf {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Style {
-    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`, and `-Retry-After` on a refusal.
+    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`, and `-Retry-After` on a denial.
     pub legacy: bool,
     /// The IETF fields.
     pub ietf: Ietf,
@@ -48,10 +48,11 @@ impl Default for Style {
     }
 }
 
-/// A text that names no style.
+/// A text that does not name a style.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no style of headers; write off, legacy, draft-03, draft-07, draft-11, or legacy and one draft as in legacy,draft-11"
+    "unknown style of headers {0:?}: expected off, legacy, draft-03, draft-07, draft-11, or legacy and one draft as in \
+     legacy,draft-11"
 )]
 pub struct UnknownStyle(String);
 
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_style_reads_back_as_it_is_shown_and_nonsense_is_refused() {
+    fn every_style_reads_back_as_it_is_shown_and_nonsense_is_rejected() {
         for text in
             ["off", "legacy", "draft-03", "draft-07", "draft-11", "legacy,draft-03", "legacy,draft-11"]
         {

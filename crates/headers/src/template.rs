@@ -1,4 +1,4 @@
-//! A text with holes, such as `back in {{retry_after}} s`: what users write for those who are refused.
+//! A text with placeholders, such as `retry in {{retry_after}} s`: what users write for denied clients.
 //!
 //! Parsed once, where rules are loaded, so that filling it in cannot fail. Not here: what is filled in, and how it is
 //! escaped (`fill`).
@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placeholder {
-    /// Whole seconds until a retry passes, rounded up, at least 1; `never` where no wait helps (`null` in JSON).
+    /// Whole seconds until a retry can succeed, rounded up, at least 1; `never` where no wait helps (`null` in JSON).
     RetryAfter,
     /// The same in milliseconds.
     RetryAfterMs,
@@ -21,13 +21,13 @@ pub enum Placeholder {
     ResetAfterMs,
     /// Seconds in the limit's window, rounded up.
     Window,
-    /// The name of the limit that refused.
+    /// The name of the limit that denied.
     Policy,
     /// The path of its rule, such as `api_key → plan=gold`.
     Rule,
     /// The domain of the request.
     Domain,
-    /// A sentence that says which limit it was and when to come back.
+    /// A sentence: which limit denied, and when to retry.
     Detail,
 }
 
@@ -47,7 +47,7 @@ impl Placeholder {
         Self::Detail,
     ];
 
-    /// What stands between `{{` and `}}`.
+    /// The text between `{{` and `}}`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -81,22 +81,22 @@ pub enum Part {
     Hole(Placeholder),
 }
 
-/// Why a text is no template. Characters are counted from 1.
+/// Why a text is not a template. Characters are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
     /// `{{` without `}}`.
     #[error("character {at}: opens {{{{ without }}}}; close it")]
     Unclosed {
-        /// Where the `{{` stands.
+        /// The place of `{{`.
         at: usize,
     },
-    /// A name that is no placeholder's.
+    /// An unknown placeholder.
     #[error("character {at}: {{{{{name}}}}} is unknown")]
     Unknown {
-        /// Where its `{{` stands.
+        /// The place of its `{{`.
         at: usize,
-        /// What stands there instead of a name.
+        /// The unknown name.
         name: String,
     },
 }
@@ -118,7 +118,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// The pieces in their order; no two texts stand side by side.
+    /// The pieces in their order; no two texts are adjacent.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
@@ -153,10 +153,10 @@ impl std::str::FromStr for Template {
     }
 }
 
-/// What a body is made of, and so what its values must be kept from breaking.
+/// The kind of a body, which decides how values are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
-    /// Anything that is not one of the others: values stand as they are.
+    /// Anything else: values are inserted as they are.
     Plain,
     /// JSON: texts are escaped for a place between quotes, *never* is `null`.
     Json,

@@ -1,4 +1,4 @@
-//! The fields of an answer. Called for every answer, so small numbers come from a table and texts out of one buffer.
+//! The fields of a reply. Called for every reply, so small numbers come from a table and texts out of one buffer.
 
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
@@ -20,14 +20,14 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Tells that an answer was decided while the store gave none, and how: `deny`, `allow` or `local`. Sent whatever the style.
+/// Marks a decision that was made while the store was unavailable: `deny`, `allow` or `local`. Sent whatever the style.
 pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 
-/// Adds what `style` asks for to the fields of an answer, in place of fields of the same names.
+/// Adds what `style` asks for to the fields of a reply, replacing fields of the same names.
 ///
-/// `limits` are all that were asked, in the order of the rules; without one nothing is added. On a denial
-/// (`is_admitted` is false) the wait goes along in whole seconds, rounded up, at least 1; a wait that never ends is not
-/// told in a field.
+/// `limits` are all that were checked, in the order of the rules; without one nothing is added. On a denial
+/// (`is_admitted` is false) the wait is added in whole seconds, rounded up, at least 1; a wait that never ends has no
+/// field.
 ///
 /// # Example
 /// ```
@@ -93,12 +93,12 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
             let with_window = || listed(limits, shown).filter(|limit| !limit.window.is_zero());
             // Two policies of one quota are not allowed there: the longest window binds most.
             let quota = |limit: &LimitState<'_>| limit.limit.min(MAX_INTEGER);
-            let is_said = |limit: &LimitState<'_>| {
+            let is_listed = |limit: &LimitState<'_>| {
                 let same = with_window().filter(|other| quota(other) == quota(limit));
                 same.max_by_key(|other| other.window).is_some_and(|longest| std::ptr::eq(longest, limit))
             };
             let policies = |out: &mut BytesMut| {
-                put_list(with_window().filter(|limit| is_said(limit)), out, put_policy);
+                put_list(with_window().filter(|limit| is_listed(limit)), out, put_policy);
             };
             if with_window().next().is_some() {
                 fields.insert(POLICY, pen.value(policies));
@@ -133,8 +133,8 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     }
 }
 
-/// Seconds within which a client gets no more than what remains: until a refused request would pass, as `Retry-After`
-/// says, otherwise until the quota is full.
+/// Seconds within which a client gets no more than what remains: until a denied request would be admitted, as in
+/// `Retry-After`, otherwise until the quota is full.
 fn effective_window(limit: &LimitState<'_>, is_admitted: bool) -> u64 {
     let wait = if is_admitted { None } else { wait(limit.retry_after) };
     seconds(wait.unwrap_or(limit.reset_after))
@@ -178,28 +178,15 @@ fn put_window(limit: &LimitState<'_>, out: &mut BytesMut) {
     }
 }
 
+/// `number`, or the largest that a structured field can hold.
 fn put_number(number: u64, out: &mut BytesMut) {
-    digits(number, |digits| out.put_slice(digits));
-}
-
-/// Hands over `number` in decimal, at most as much as a structured field can hold.
-fn digits<T>(number: u64, take: impl FnOnce(&[u8]) -> T) -> T {
-    let mut digits = [b'0'; 15];
-    let mut at = digits.len();
-    let mut rest = number.min(MAX_INTEGER);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            return take(&digits[at..]);
-        }
-    }
+    out.put_slice(itoa::Buffer::new().format(number.min(MAX_INTEGER)).as_bytes());
 }
 
 fn number(number: u64) -> HeaderValue {
     if number >= 1_000 {
-        return digits(number, HeaderValue::from_bytes).unwrap_or(EMPTY);
+        let mut digits = itoa::Buffer::new();
+        return HeaderValue::from_str(digits.format(number.min(MAX_INTEGER))).unwrap_or(EMPTY);
     }
     let (at, zeros) = (number as usize * 3, usize::from(number < 10) + usize::from(number < 100));
     HeaderValue::from_static(&SMALL[at + zeros..at + 3])

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName};
 use tollgate_core::Timestamp;
 use tollgate_headers::{
-    Generation, LimitState, MAX_LISTED, RetryAfter, Style, Told, most_restrictive, read, write,
+    Generation, LimitState, MAX_LISTED, Reading, RetryAfter, Style, most_restrictive, read, write,
 };
 
 /// 2025-11-07 23:59:19 GMT.
@@ -25,9 +25,15 @@ fn fields(lines: &str) -> HeaderMap {
 
 type Row = (Generation, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
 
-fn row(told: &Told) -> Row {
+fn row(reading: &Reading) -> Row {
     let millis = |span: Option<Duration>| span.map(|span| span.as_millis() as u64);
-    (told.generation, told.limit, told.remaining, millis(told.reset_after), millis(told.retry_after))
+    (
+        reading.generation,
+        reading.limit,
+        reading.remaining,
+        millis(reading.reset_after),
+        millis(reading.retry_after),
+    )
 }
 
 #[test]
@@ -93,7 +99,8 @@ fn every_generation_and_the_variants_of_the_field_are_read() {
     for (lines, want) in rows {
         assert_eq!(read(&fields(lines), NOW).as_ref().map(row), Some(want), "{lines}");
     }
-    let envoy = read(&fields("x-ratelimit-limit: 10, 10;w=1;name=\"per-ip\", 100;w=60"), NOW).expect("told");
+    let envoy =
+        read(&fields("x-ratelimit-limit: 10, 10;w=1;name=\"per-ip\", 100;w=60"), NOW).expect("limits");
     assert_eq!((envoy.name.as_deref(), envoy.window), (Some("per-ip"), Some(Duration::from_secs(1))));
 }
 
@@ -123,7 +130,11 @@ fn of_what_was_told_the_wait_follows() {
         ("X-RateLimit-Remaining: 1\nX-RateLimit-Reset: 60", 0),
         ("X-RateLimit-Reset: 60", 0),
     ] {
-        assert_eq!(read(&fields(lines), NOW).expect("told").wait(), Duration::from_secs(seconds), "{lines}");
+        assert_eq!(
+            read(&fields(lines), NOW).expect("limits").wait(),
+            Duration::from_secs(seconds),
+            "{lines}"
+        );
     }
 }
 
@@ -156,7 +167,7 @@ fn a_limit_that_binds_is_listed_also_when_it_comes_last() {
     let style: Style = "draft-11".parse().expect("a style");
     let mut sent = HeaderMap::new();
     write(&limits, false, &style, &mut sent);
-    let told = sent["ratelimit"].to_str().expect("ASCII");
-    assert_eq!(told.matches(";r=").count(), MAX_LISTED);
-    assert!(told.ends_with("\"tight\";r=0;t=5"), "{told}");
+    let reading = sent["ratelimit"].to_str().expect("ASCII");
+    assert_eq!(reading.matches(";r=").count(), MAX_LISTED);
+    assert!(reading.ends_with("\"tight\";r=0;t=5"), "{reading}");
 }

@@ -85,40 +85,40 @@ proptest! {
         let is_admitted = limit.retry_after == RetryAfter::Now;
         let mut fields = HeaderMap::new();
         write(&[limit], is_admitted, &style, &mut fields);
-        let told = read(&fields, NOON);
+        let reading = read(&fields, NOON);
         if style == Style::OFF {
-            prop_assert!(fields.is_empty() && told.is_none());
+            prop_assert!(fields.is_empty() && reading.is_none());
             return Ok(());
         }
-        let told = told.expect("it was told");
+        let reading = reading.expect("limits");
         let generation = match style.ietf {
             Ietf::Off => Generation::Legacy,
             Ietf::Draft03 => Generation::Draft03,
             Ietf::Draft07 => Generation::Draft07,
             Ietf::Draft11 => Generation::Draft11,
         };
-        prop_assert_eq!(told.generation, generation);
-        prop_assert_eq!(told.limit, Some(limit.limit.min(MAX_INTEGER)));
-        prop_assert_eq!(told.remaining, Some(limit.remaining.min(MAX_INTEGER)));
+        prop_assert_eq!(reading.generation, generation);
+        prop_assert_eq!(reading.limit, Some(limit.limit.min(MAX_INTEGER)));
+        prop_assert_eq!(reading.remaining, Some(limit.remaining.min(MAX_INTEGER)));
         let wait = match limit.retry_after {
             RetryAfter::After(span) => Some(seconds(span)),
             _ => None,
         };
-        prop_assert_eq!(told.retry_after, wait);
+        prop_assert_eq!(reading.retry_after, wait);
         let reset = match (style.ietf, wait) {
             (Ietf::Off, _) | (_, None) => seconds(limit.reset_after),
             (_, Some(wait)) => wait,
         };
         let is_left_out = style.ietf == Ietf::Draft11 && wait.is_none() && limit.reset_after.as_nanos() >= u128::from(u64::MAX);
-        prop_assert_eq!(told.reset_after, (!is_left_out).then_some(reset));
+        prop_assert_eq!(reading.reset_after, (!is_left_out).then_some(reset));
         if style.ietf == Ietf::Off {
-            prop_assert_eq!((told.window, told.name), (None, None));
+            prop_assert_eq!((reading.window, reading.name), (None, None));
         } else {
             let window = (!limit.window.is_zero()).then(|| seconds(limit.window));
-            prop_assert_eq!(told.window, window);
+            prop_assert_eq!(reading.window, window);
             let name = if raw.name.is_empty() { "default" } else { &raw.name[..raw.name.floor_char_boundary(128)] };
             let name = (style.ietf == Ietf::Draft11).then(|| name.replace('→', ">"));
-            prop_assert_eq!(told.name, name);
+            prop_assert_eq!(reading.name, name);
         }
     }
 
@@ -134,12 +134,12 @@ proptest! {
         if style == Style::OFF {
             return Ok(());
         }
-        let (told, shown) = (read(&fields, NOON).expect("it was told"), most_restrictive(&limits).expect("one"));
+        let (reading, shown) = (read(&fields, NOON).expect("limits"), most_restrictive(&limits).expect("one"));
         if style.ietf == Ietf::Draft11 {
             let least = limits.iter().map(|limit| limit.remaining.min(MAX_INTEGER)).min();
-            prop_assert!(limits.len() > MAX_LISTED || told.remaining == least);
+            prop_assert!(limits.len() > MAX_LISTED || reading.remaining == least);
         } else {
-            prop_assert_eq!(told.remaining, Some(shown.remaining.min(MAX_INTEGER)));
+            prop_assert_eq!(reading.remaining, Some(shown.remaining.min(MAX_INTEGER)));
         }
         if style.ietf == Ietf::Draft07 {
             let policies = fields.get("ratelimit-policy").map_or("", |value| value.to_str().expect("ASCII"));
@@ -147,8 +147,8 @@ proptest! {
             prop_assert_eq!(quotas.iter().collect::<HashSet<_>>().len(), quotas.len(), "{}", policies);
         }
         let waits = !is_admitted && matches!(shown.retry_after, RetryAfter::After(_));
-        prop_assert_eq!(told.retry_after.is_some(), waits);
-        prop_assert!(told.retry_after.is_none_or(|wait| wait >= Duration::from_secs(1)), "a denied caller never hears 0");
+        prop_assert_eq!(reading.retry_after.is_some(), waits);
+        prop_assert!(reading.retry_after.is_none_or(|wait| wait >= Duration::from_secs(1)), "a denied caller never hears 0");
     }
 
     #[test]
@@ -166,8 +166,8 @@ proptest! {
                 fields.append(HeaderName::from_static(NAMES[name]), value);
             }
         }
-        if let Some(told) = read(&fields, Timestamp::from_nanos(now)) {
-            let spans = [told.reset_after, told.retry_after, told.window, Some(told.wait())];
+        if let Some(reading) = read(&fields, Timestamp::from_nanos(now)) {
+            let spans = [reading.reset_after, reading.retry_after, reading.window, Some(reading.wait())];
             prop_assert!(spans.into_iter().flatten().all(|span| span <= Duration::from_secs(MAX_SECONDS)));
         }
     }

@@ -100,7 +100,7 @@ impl<S: Store + 'static> HttpApi<S> {
             Route::PeerJson => Ok(self.peer_json(request.body).await),
             Route::Metrics => {
                 self.slow(|api| {
-                    let content_type = HeaderValue::from_static(tollgate_limiter::observe::CONTENT_TYPE);
+                    let content_type = HeaderValue::from_static(tollgate_limiter::CONTENT_TYPE);
                     reply(StatusCode::OK, content_type, api.limiter.metrics().render())
                 })
                 .await

@@ -1,6 +1,6 @@
-//! Reads `/v1/check`'s JSON into a [`ParsedBody`]: borrowed texts, caps while reading, every fault with line and column.
+//! Reads `/v1/check`'s JSON into a [`ParsedBody`]: borrowed texts, caps while reading, every error with line and column.
 //!
-//! A member that is not known is a fault, and so is one that stands twice. Not here: the query form (`query`).
+//! Unknown and duplicate members are rejected. Not here: the query form (`query`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -111,9 +111,7 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
             let ask = one.finish()?;
             self.parsed.requests.push(ask);
         } else if one.is_begun() {
-            return Err(M::Error::custom(
-                "`requests` stands beside members of a single request; send one of them",
-            ));
+            return Err(M::Error::custom("`requests` cannot be combined with members of a single request"));
         }
         Ok(())
     }

@@ -24,6 +24,6 @@ mod settings;
 mod status;
 
 pub use api::{HttpApi, PeerJson};
-pub use node::{Node, NodeState, StoreView};
+pub use node::{Node, NodeState, StoreStatus, StoreView};
 pub use operations::Route;
 pub use settings::HttpSettings;

@@ -22,21 +22,48 @@ pub struct NodeState {
     pub store: StoreView,
 }
 
-/// How the store is at one moment. By default memory, which always answers.
+/// The store at one moment. By default memory, which is always up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreView {
     /// Its name, never with a password.
     pub name: String,
-    /// `up`, `down`, or `trying` while nothing has been heard of it.
-    pub state: &'static str,
-    /// How long it has given no answer; `None` where it does.
-    pub down_for: Option<Duration>,
-    /// What was the matter when it was last tried, or what makes it too slow while it is up.
-    pub why: Option<Arc<str>>,
+    /// Whether it answers.
+    pub status: StoreStatus,
+}
+
+/// Whether a store answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreStatus {
+    /// It has not replied yet.
+    Trying,
+    /// It answers.
+    Up {
+        /// What makes it too slow, if it is.
+        slow: Option<Arc<str>>,
+    },
+    /// It does not answer.
+    Down {
+        /// For how long.
+        duration: Duration,
+        /// The last error.
+        why: Arc<str>,
+    },
+}
+
+impl StoreStatus {
+    /// As replies have it: `trying`, `up` or `down`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Trying => "trying",
+            Self::Up { .. } => "up",
+            Self::Down { .. } => "down",
+        }
+    }
 }
 
 impl Default for StoreView {
     fn default() -> Self {
-        Self { name: "memory".to_owned(), state: "up", down_for: None, why: None }
+        Self { name: "memory".to_owned(), status: StoreStatus::Up { slow: None } }
     }
 }

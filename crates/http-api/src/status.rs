@@ -10,7 +10,7 @@ use tollgate_store::Store;
 
 use crate::api::HttpApi;
 use crate::bodies::{DomainRules, Readiness, ReadyRules, RuleTotals, Rules, StoreState, TopLimited};
-use crate::node::{NodeState, StoreView};
+use crate::node::{NodeState, StoreStatus, StoreView};
 
 impl<S: Store> HttpApi<S> {
     /// Answers `/v1/rules`. Slow with many rules.
@@ -40,12 +40,14 @@ impl<S: Store> HttpApi<S> {
 
 impl From<StoreView> for StoreState {
     fn from(store: StoreView) -> Self {
-        Self {
-            name: store.name,
-            state: store.state,
-            down_for_ms: store.down_for.map(millis),
-            why: store.why.as_deref().map(str::to_owned),
-        }
+        let state = store.status.name();
+        let (down_for, why) = match store.status {
+            StoreStatus::Trying => (None, None),
+            StoreStatus::Up { slow } => (None, slow),
+            StoreStatus::Down { duration, why } => (Some(duration), Some(why)),
+        };
+        let why = why.as_deref().map(str::to_owned);
+        Self { name: store.name, state, down_for_ms: down_for.map(millis), why }
     }
 }
 
@@ -81,7 +83,7 @@ fn rule(report: RuleReport) -> RuleTotals {
     }
 }
 
-/// RFC 3339, to the millisecond; `None` for the epoch, which nobody means.
+/// RFC 3339, to the millisecond; `None` for the epoch, which means unknown.
 fn shown_time(time: Timestamp) -> Option<String> {
     let nanos = i128::from(time.as_nanos());
     let time = jiff::Timestamp::from_nanosecond(nanos).ok().filter(|_| nanos > 0)?;

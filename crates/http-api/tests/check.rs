@@ -35,8 +35,39 @@ async fn two_pass_a_minute_and_the_third_is_told_when_to_come_back() {
         assert_eq!(reply.header("retry-after"), retry_s);
         assert_eq!(reply.header("x-ratelimit-retry-after"), retry_s);
     }
-    server.clock.advance(Duration::from_secs(40));
-    assert_eq!(client.post("/v1/check", &one("user", "ann")).await.json()["outcome"], "admit");
+    // Waiting for as long as it says is enough, and a nanosecond less is not.
+    for (wait, outcome) in
+        [(Duration::from_secs(40) - Duration::from_nanos(1), "deny"), (Duration::from_nanos(1), "admit")]
+    {
+        server.clock.advance(wait);
+        assert_eq!(client.post("/v1/check", &one("user", "ann")).await.json()["outcome"], outcome);
+    }
+}
+
+#[tokio::test]
+async fn a_response_of_the_rule_comes_before_that_of_its_domain() {
+    let rules = "
+domain: shop
+response: {status: 503, content_type: text/plain, body: 'domain {{domain}}', headers: {X-Of: domain}}
+descriptors:
+  - key: own
+    response: {status: 402, content_type: text/html, body: '<p>rule {{rule}}', headers: {X-Of: rule}}
+    rate_limit: {unit: minute, requests_per_unit: 1}
+  - key: plain
+    rate_limit: {unit: minute, requests_per_unit: 1}
+";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    for (key, status, content_type, of, body) in [
+        ("own", 402, "text/html", "rule", "<p>rule own"),
+        ("plain", 503, "text/plain", "domain", "domain shop"),
+    ] {
+        let target = format!("/v1/check?domain=shop&entry={key}=x&status=rule");
+        assert_eq!(client.get(&target).await.status, 200);
+        let denied = client.get(&target).await;
+        assert_eq!((denied.status, denied.text()), (status, body));
+        assert_eq!((denied.header("content-type"), denied.header("x-of")), (Some(content_type), Some(of)));
+    }
 }
 
 #[tokio::test]
@@ -139,7 +170,10 @@ async fn a_batch_is_answered_in_its_order() {
         .map(|it| (it["outcome"].as_str().unwrap(), it["remaining"].as_u64().unwrap()))
         .collect();
     assert_eq!(outcomes, [("admit", 1), ("admit", 1), ("admit", 0), ("deny", 0)]);
-    assert_eq!(reply.header("x-ratelimit-limit"), None, "a batch has no one limit");
+    for name in ["x-ratelimit-limit", "x-ratelimit-retry-after", "retry-after"] {
+        assert_eq!(reply.header(name), None, "a batch has no single limit");
+    }
+    assert_eq!(json["decisions"][3]["retry_after_ms"], 40_000, "each decision has its own wait");
     assert_eq!(client.post("/v1/check", r#"{"requests":[]}"#).await.json(), json!({"decisions": []}));
 }
 
@@ -325,7 +359,10 @@ async fn every_fault_of_a_body_is_told_with_its_place() {
         ),
         (r#"{"domain":"shop","descriptors":[[{"key":"a","key":"b"}]]}"#.into(), "duplicate field `key`"),
         (r#"{"requests":[],"requests":[]}"#.into(), "duplicate field `requests`"),
-        (r#"{"requests":[],"domain":"shop"}"#.into(), "`requests` stands beside members of a single request"),
+        (
+            r#"{"requests":[],"domain":"shop"}"#.into(),
+            "`requests` cannot be combined with members of a single request",
+        ),
         (r#"{"requests":[{"requests":[]}]}"#.into(), "unknown field `requests`"),
         (ask("{}"), "expected a list of descriptors"),
         (ask("[1]"), "expected a list of entries"),

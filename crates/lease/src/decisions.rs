@@ -1,5 +1,5 @@
 //! What a reply of the ledger means for callers: decisions, waits, and how the account looks a little later
-//! if nobody asks.
+//! without further takes.
 
 use tollgate_core::Decision;
 
@@ -40,7 +40,7 @@ impl Terms {
         self.decision_of(&LedgerReply { taken, ..*reply }, cost, nth, reply.admitted)
     }
 
-    /// Microseconds until the ledger could grant `cost` permits, if nobody else asks and the leases that are
+    /// Microseconds until the ledger could grant `cost` permits, without other takes, if the leases that are
     /// out lapse.
     pub(crate) fn wait_us(&self, reply: &LedgerReply, cost: u64) -> u64 {
         if self.is_window() {
@@ -65,13 +65,13 @@ impl Terms {
         at_us + taken.saturating_sub(wanted).div_ceil(self.per_us)
     }
 
-    /// Nanoseconds until all is there again, if nobody asks for more.
+    /// Nanoseconds until all is there again, without further takes.
     fn reset_ns(&self, reply: &LedgerReply) -> u64 {
         let us = if reply.taken == 0 { 0 } else { self.wait_us(reply, self.burst) };
         us.saturating_mul(1_000)
     }
 
-    /// What is owed `elapsed_us` after a reply, if nobody took anything and nothing that is out was settled.
+    /// What is owed `elapsed_us` after a reply, if nothing was taken and nothing that is out was settled.
     pub(crate) fn taken_after(&self, reply: &LedgerReply, elapsed_us: u64) -> u64 {
         if self.is_window() {
             return reply.taken;

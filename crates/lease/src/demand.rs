@@ -75,7 +75,7 @@ impl Demand {
         certain.max(self.average.takes * horizon_ns as f64)
     }
 
-    /// How long nobody asks between two bursts.
+    /// Time between the beginnings of two bursts, on average.
     pub(super) const fn gap_ns(&self) -> u64 {
         self.gap_ns
     }

@@ -214,7 +214,7 @@ impl Node {
         }
         let here = cost.permits().min(unreported);
         self.spent -= here;
-        self.reported = self.reported.min(self.spent); // changes nothing, but for the mistake
+        self.reported = self.reported.min(self.spent); // changes nothing, except for the mistake above
         self.holding.permits += here;
         if here < cost.permits() {
             return Err(Cost(cost.permits() - here));
@@ -278,7 +278,7 @@ impl Node {
         }
     }
 
-    /// Gives back all that is held, and reports what was spent: at shutdown, or when nobody asks any more. A
+    /// Gives back all that is held, and reports what was spent: at shutdown, or when no takes arrive. A
     /// request in flight is given up: its reply would come too late.
     pub fn give_up(&mut self, terms: &Terms, now: Mono) -> Option<LeaseRequest> {
         if !self.has_news() && self.in_flight.is_none() {

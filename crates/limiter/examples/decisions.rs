@@ -4,10 +4,10 @@
 //! cargo build --release -p tollgate-limiter --example decisions
 //! for n in 10000 110000; do valgrind --tool=callgrind target/release/examples/decisions decide $n; done
 //! ```
-//! A hundred thousandth of the difference is the cost of one. `store` takes from the store alone, by a ready key; `decide` and
-//! `deny` are whole decisions about one descriptor, `two` about two, `together` about two that are charged together; `throttle` and
-//! `throttle-deny` bring their own quota, sixteen at a time; `reserve` holds a permit and commits it;
-//! `outage` decides while a shared store is down.
+//! The difference divided by 100,000 is the cost of one. `store` takes from the store alone, by a ready key;
+//! `decide` and `deny` are whole decisions about one descriptor, `two` about two, `together` about two that
+//! are charged together; `throttle` and `throttle-deny` bring their own quota, sixteen at a time; `reserve`
+//! holds a permit and commits it; `outage` decides while a shared store is down.
 
 use std::hint::black_box;
 use std::time::Duration;

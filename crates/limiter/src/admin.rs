@@ -1,12 +1,12 @@
-//! One counter, looked at or forgotten: by the domain and entries that a request would bring.
+//! Inspects or resets the counters of one descriptor, by its domain and entries.
 
 use tollgate_core::{Decision, Quota, Timestamp};
+use tollgate_observe::{Degraded, Observer};
 use tollgate_policy::{Entry, OnStoreFailure, Rule};
 use tollgate_store::{Inspection, Key, Store, StoreError};
 
 use crate::keys::Share;
 use crate::limiter::Limiter;
-use crate::status::Degraded;
 
 /// What is kept for one limit of the rule that a descriptor falls under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +20,14 @@ pub struct KeyReport {
     pub key: String,
     /// What a peek answers.
     pub decision: Decision,
-    /// Something is kept; else the answer is that of a fresh quota. Of a reset: there was something to forget.
+    /// Whether a state is kept; without one the decision is that of a fresh quota. Of a reset: whether there
+    /// was one to forget.
     pub is_tracked: bool,
-    /// The store gave no answer, and this is what the node would decide by: its own count of its share of the limit.
+    /// Set if the store did not answer: the decision is then by this node's share of the limit.
     pub degraded: Option<Degraded>,
 }
 
-/// Why there is no counter to speak of.
+/// Why there is no counter to report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -44,17 +45,18 @@ pub enum KeyError {
     /// The rule says `unlimited`: nothing is counted.
     #[error("rule {0} is unlimited, so nothing is counted for it")]
     Unlimited(String),
-    /// The store gave no answer, and this node counts nothing itself. Of a reset: some of the counters may have been forgotten.
+    /// The store did not answer, and this node has no count of its own. After a reset some counters may have
+    /// been forgotten.
     #[error("{0}")]
     Store(#[from] StoreError),
 }
 
-impl<S: Store> Limiter<S> {
-    /// What is kept for a descriptor of `entries`: one report for each limit of its rule. Changes nothing. While the store gives no
-    /// answer, a rule that decides by this node's share (`on_store_failure: local`) tells of that one.
+impl<S: Store, O: Observer> Limiter<S, O> {
+    /// Returns one report for each limit of the rule that applies to `entries`. Changes nothing. While the
+    /// store does not answer, a rule with `on_store_failure: local` reports this node's share.
     ///
     /// # Errors
-    /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
+    /// [`KeyError`]: nothing is counted for it, or the store did not answer.
     pub async fn inspect(
         &self,
         domain: &str,
@@ -64,11 +66,11 @@ impl<S: Store> Limiter<S> {
         self.each_counter(domain, entries, false, now).await
     }
 
-    /// Forgets what is kept for a descriptor of `entries`, so that its next request finds fresh quotas: one report for each limit
-    /// of its rule, as it stands afterwards.
+    /// Forgets the counters of the rule that applies to `entries`, so that its next request finds fresh
+    /// quotas. Returns one report for each limit, as it is afterwards.
     ///
     /// # Errors
-    /// [`KeyError`]: nothing is counted for it, or the store gave no answer.
+    /// [`KeyError`]: nothing is counted for it, or the store did not answer.
     pub async fn reset(
         &self,
         domain: &str,
@@ -122,7 +124,7 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// Forgets `key` if asked to, and looks at it: whether there was something to forget, and what is there now.
+/// Forgets `key` if `forget` says so, and inspects it: whether a state was forgotten, and what is there now.
 async fn look<S: Store>(
     store: &S,
     key: Key<'_>,

@@ -1,4 +1,4 @@
-//! What a transport is told.
+//! What a transport gets: the answer to a request.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tollgate_core::{Decision, Outcome, RetryAfter};
 use tollgate_policy::{Domain, Limit, Override, Policy, Rule};
 
 use crate::rules::Rules;
-use crate::status::{Degraded, Kind, LimitRef, RETRY_DEGRADED, Status};
+use tollgate_observe::{Degraded, Kind, LimitRef, Metrics, Observer, RETRY_DEGRADED, Status};
 
-/// The answer to one request. Holds the rules it was decided by, so that a reload meanwhile changes nothing in it.
-pub struct Answer<'s> {
-    pub(crate) rules: Guard<Arc<Rules>>,
+/// The answer to one request. Holds the rules that it was decided by, so that a reload does not change it.
+pub struct Answer<'s, O: Observer = Metrics> {
+    pub(crate) rules: Guard<Arc<Rules<O>>>,
     pub(crate) domain: Option<usize>,
     pub(crate) overall: Outcome,
     pub(crate) is_shadowed: bool,
@@ -26,12 +26,12 @@ pub struct Answer<'s> {
 pub struct DescriptorAnswer<'a> {
     /// The rule it falls under; `None` when nothing limits it.
     pub rule: Option<&'a Rule>,
-    /// The limit that binds: the rule's (or the request's own) that has denied longest, or has the least left. `None` when
-    /// no counter was asked: no rule, an unlimited or a replaced one.
+    /// The limit that binds: the rule's (or the request's own) that has denied longest, or has the least
+    /// left. `None` when no counter was asked: no rule, an unlimited or a replaced one.
     pub limit: Option<&'a Limit>,
-    /// May it pass? A shadow rule always admits.
+    /// Whether it may pass. A shadow rule always admits.
     pub outcome: Outcome,
-    /// What the binding limit's counter said; `None` without one, or when the store gave no answer.
+    /// The decision of the binding limit's counter; `None` without one, or if the store did not answer.
     pub decision: Option<Decision>,
     /// Permits asked for.
     pub hits: u64,
@@ -43,7 +43,7 @@ pub struct DescriptorAnswer<'a> {
     pub is_shadowed: bool,
     /// Its hits were counted. False also when another limit denied and the domain charges all together.
     pub is_charged: bool,
-    /// The store gave no answer, and this is how the rule decides then.
+    /// Set if the store did not answer: how the rule then decided.
     pub degraded: Option<Degraded>,
     remaining: u64,
 }
@@ -61,13 +61,13 @@ impl DescriptorAnswer<'_> {
         self.remaining
     }
 
-    /// How long until the full quota is there again; zero when no counter was asked.
+    /// How long until the full quota is restored; zero if no counter was asked.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.decision.as_ref().map_or(Duration::ZERO, Decision::reset_after)
     }
 
-    /// How long until this cost fits. Says what the counter says, also when a shadow rule lets it pass.
+    /// How long until this cost fits. This is the counter's answer, also if a shadow rule admits the request.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         match (&self.decision, self.outcome) {
@@ -77,15 +77,15 @@ impl DescriptorAnswer<'_> {
         }
     }
 
-    /// How much later an admitted request should act; zero but for pacing rules.
+    /// How much later an admitted request should act; zero except with pacing rules.
     #[must_use]
     pub fn delay(&self) -> Duration {
         self.decision.as_ref().map_or(Duration::ZERO, Decision::delay)
     }
 }
 
-impl Answer<'_> {
-    /// May the request pass?
+impl<O: Observer> Answer<'_, O> {
+    /// Whether the request may pass.
     #[must_use]
     pub const fn overall(&self) -> Outcome {
         self.overall
@@ -103,8 +103,8 @@ impl Answer<'_> {
         self.is_shadowed
     }
 
-    /// How it was decided while the store gave no answer to some of it; `None` when everything was answered. Of several ways the
-    /// one that says most: what denied, then what this node counted, then what was let pass.
+    /// How it was decided without the store; `None` if the store answered everything. Of several descriptors,
+    /// the greatest [`Degraded`] is reported.
     #[must_use]
     pub fn degraded(&self) -> Option<Degraded> {
         self.statuses.iter().filter_map(|status| status.degraded).max()
@@ -116,7 +116,7 @@ impl Answer<'_> {
         self.domain.map(|index| &self.rules.policy().domains()[index])
     }
 
-    /// The rules that it was decided by.
+    /// The rules by which it was decided.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         self.rules.policy()
@@ -155,7 +155,7 @@ impl Answer<'_> {
     }
 }
 
-impl std::fmt::Debug for Answer<'_> {
+impl<O: Observer> std::fmt::Debug for Answer<'_, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Answer")
             .field("overall", &self.overall)

@@ -1,18 +1,18 @@
 //! Charging the items of one request: each alone, or all together or none.
 //!
-//! Items that cannot deny the request (soft ones) are never charged together with others: they are charged alone, and only
-//! when the request is. Not here: what is asked for (`plan`), takes that the store did not answer (`outage`).
+//! Items that cannot deny the request (soft ones) are never charged together with others: they are charged
+//! alone, and only when the request is. Not here: what is asked for (`plan`), takes that the store did not
+//! answer (`outage`).
 
 use tollgate_core::{Cost, Decision, Sharing, Timestamp};
+use tollgate_observe::{Observer, Status};
 use tollgate_policy::Domain;
 use tollgate_store::{Charge, Store, StoreError, Take, Verdicts};
 
 use crate::limiter::Limiter;
-use crate::observe::lanes::Seat;
 use crate::outage::{Failed, FellBack, Mode, Operation};
 use crate::scratch::Item;
 use crate::settle::ItemResult;
-use crate::status::Status;
 
 /// The items of a request, and their takes in the same order.
 pub(crate) struct Batch<'a, 't> {
@@ -46,12 +46,12 @@ impl Charged {
     }
 }
 
-impl<S: Store> Limiter<S> {
+impl<S: Store, O: Observer> Limiter<S, O> {
     /// Takes each item alone.
     #[inline]
     pub(crate) async fn charge_each(&self, batch: Batch<'_, '_>) -> Charged {
         self.store.take(batch.takes, Charge::Each, batch.now, batch.verdicts).await;
-        self.metrics.count_batch(Seat::here(), batch.takes.len());
+        self.observer.store_called(batch.takes.len());
         let mut charged = Charged::ALL_ANSWERED;
         if !batch.verdicts.iter().all(Result::is_ok) {
             Box::pin(self.fall_back_on(batch, Mode::EACH, &mut charged)).await;
@@ -71,7 +71,7 @@ impl<S: Store> Limiter<S> {
                     self.store.reserve(&takes[..hard], max_wait, now, verdicts).await;
                 }
             }
-            self.metrics.count_batch(Seat::here(), hard);
+            self.observer.store_called(hard);
             charged.is_charged = verdicts.iter().flatten().all(Decision::is_admitted);
             if !charged.is_charged {
                 self.note_peeks(items, takes, verdicts);
@@ -93,12 +93,12 @@ impl<S: Store> Limiter<S> {
             match mode.operation {
                 Operation::Take => {
                     self.store.take(soft, Charge::Each, now, verdicts).await;
-                    self.metrics.count_batch(Seat::here(), soft.len());
+                    self.observer.store_called(soft.len());
                 }
                 Operation::Reserve { max_wait } => {
                     for take in &*soft {
                         self.store.reserve(&[*take], max_wait, now, verdicts).await;
-                        self.metrics.count_batch(Seat::here(), 1);
+                        self.observer.store_called(1);
                     }
                 }
             }
@@ -110,7 +110,8 @@ impl<S: Store> Limiter<S> {
         charged
     }
 
-    /// Where memory has denied a batch, the other store was only peeked at: its answers take nothing off what is left.
+    /// Where memory has denied a batch, the other store was only peeked at: its answers take nothing off what
+    /// is left.
     #[cold]
     fn note_peeks(&self, items: &mut [Item], takes: &[Take<'_>], verdicts: &Verdicts) {
         let is_local = |take: &Take<'_>| self.store.has_local() && take.quota.sharing() == Sharing::Local;

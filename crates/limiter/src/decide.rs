@@ -4,41 +4,41 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use tollgate_core::{Outcome, Timestamp};
+use tollgate_observe::{Decided, Observer, Status};
 use tollgate_policy::{Charge, Domain, Override};
 use tollgate_store::{Key, Store, Take};
 
 use crate::answer::Answer;
 use crate::charge::Batch;
 use crate::limiter::Limiter;
-use crate::observe::Global;
-use crate::observe::lanes::Seat;
-use crate::observe::meters::count_details;
 use crate::outage::Operation;
 use crate::plan::plan;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::rules::Rules;
 use crate::scratch::{Item, Scratch, recycle};
 use crate::settle;
-use crate::status::Status;
 
-impl<S: Store> Limiter<S> {
+impl<S: Store, O: Observer> Limiter<S, O> {
     /// Decides `request` at `now`.
     ///
-    /// Allocates nothing once `scratch` has grown to the size of the requests that come. When the future is dropped
-    /// before its end, the permits may or may not have been taken; of limits that are charged together, all or none.
+    /// Allocates nothing once `scratch` has grown to the size of the requests that come. When the future is
+    /// dropped before its end, the permits may or may not have been taken; of limits that are charged
+    /// together, all or none.
     ///
     /// # Errors
-    /// [`RequestError`]: the request makes no sense; no permit was taken. A store that gives no answer is no error: each
-    /// rule says what to do then, and the answer is marked [`degraded`](crate::DescriptorAnswer::degraded).
+    /// [`RequestError`]: the request is invalid; no permit was taken. A store that does not answer is not an
+    /// error: each rule says what to do then, and the answer is marked
+    /// [`degraded`](crate::DescriptorAnswer::degraded).
     ///
     /// # Example
     /// ```
     /// # use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
     /// # use tollgate_core::Timestamp;
     /// # use tollgate_store::{ModelStore, block_on};
-    /// let text = "{domain: shop, descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]}";
+    /// let rate_limit = "{unit: minute, requests_per_unit: 2}";
+    /// let text = format!("{{domain: shop, descriptors: [{{key: user, rate_limit: {rate_limit}}}]}}");
     /// let rules = tollgate_rule_files::parse_text("shop.yaml", text)?;
-    /// let limiter: Limiter<ModelStore> = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
+    /// let limiter = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
     ///
     /// let entries = [Entry { key: "user", value: "ann" }];
     /// let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits: 1 };
@@ -53,9 +53,9 @@ impl<S: Store> Limiter<S> {
         request: &Request<'_>,
         now: Timestamp,
         scratch: &'s mut Scratch,
-    ) -> Result<Answer<'s>, RequestError> {
+    ) -> Result<Answer<'s, O>, RequestError> {
         if let Err(error) = request.check() {
-            self.metrics.count(Seat::here(), Global::BadRequest, 1);
+            self.observer.request_rejected();
             return Err(error);
         }
         scratch.clear();
@@ -72,14 +72,14 @@ impl<S: Store> Limiter<S> {
         Ok(self.conclude(rules, domain, request, overall, now, scratch))
     }
 
-    /// The answer where no file is about the domain: everything passes.
+    /// The answer for a domain without rules: everything passes.
     pub(crate) fn answer_of_no_domain<'s>(
         &self,
-        rules: Guard<Arc<Rules>>,
+        rules: Guard<Arc<Rules<O>>>,
         request: &Request<'_>,
         scratch: &'s mut Scratch,
-    ) -> Answer<'s> {
-        self.metrics.count(Seat::here(), Global::UnknownDomain, 1);
+    ) -> Answer<'s, O> {
+        self.observer.unknown_domain();
         let hits = |it: &Descriptor<'_>| it.hits.unwrap_or(request.hits);
         scratch.statuses.extend(request.descriptors.iter().map(|it| Status::free(hits(it))));
         Answer {
@@ -92,40 +92,24 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// Counts what became of the request, and makes the answer of it.
+    /// Reports what became of the request, and makes the answer of it.
     #[inline(always)]
     pub(crate) fn conclude<'s>(
         &self,
-        rules: Guard<Arc<Rules>>,
+        rules: Guard<Arc<Rules<O>>>,
         domain: usize,
         request: &Request<'_>,
         mut overall: Outcome,
         now: Timestamp,
         scratch: &'s mut Scratch,
-    ) -> Answer<'s> {
-        let seat = Seat::here();
+    ) -> Answer<'s, O> {
         let is_shadowed = self.settings.shadow_mode && overall == Outcome::Deny;
         if is_shadowed {
             overall = Outcome::Admit;
-            self.metrics.count(seat, Global::Shadowed, 1);
-        }
-        let near_ratio = self.settings.near_limit_ratio;
-        let any_denied = rules.meters.count(seat, domain, &scratch.statuses, near_ratio);
-        if any_denied {
-            self.note_denials(
-                &rules,
-                &rules.policy().domains()[domain],
-                request,
-                &scratch.statuses,
-                seat,
-                now,
-            );
-        }
-        if rules.meters.has_details {
-            let (details, domain) = (self.metrics.details(), &rules.policy().domains()[domain]);
-            count_details(details, seat, domain, request, &scratch.statuses, near_ratio);
         }
         let Scratch { statuses, overrides, .. } = scratch;
+        let decided = Decided { domain: &rules.policy().domains()[domain], statuses, is_shadowed, now };
+        self.observer.decided(&rules.observed, decided, |index| request.descriptors[index].entries);
         Answer { rules, domain: Some(domain), overall, is_shadowed, statuses, overrides }
     }
 

@@ -1,4 +1,4 @@
-//! Why a descriptor would be limited or not: what a decision does, told step by step, as data.
+//! Why a descriptor would be limited or not: the steps of a decision, as data.
 //!
 //! Asks no store and charges nothing. [`Explanation`]'s `Display` is the text of `tollgate explain`.
 //! Not here: how an API or a page shows it.
@@ -10,7 +10,7 @@ use tollgate_policy::{
     Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule,
 };
 
-/// Most rules that are told about besides the one that applies, and most names of a list to choose from.
+/// Most other rules that are listed beside the one that applies, and most names of a list to choose from.
 const MOST: usize = 10;
 
 /// What a descriptor meets in the rules.
@@ -21,7 +21,7 @@ pub struct Explanation {
     pub domain: String,
     /// The entries asked about, in order, each as `key=value`.
     pub asked: Vec<String>,
-    /// How the entries were taken, from the first on; shorter than `asked` when one is taken by nothing.
+    /// How the entries were matched, from the first on; shorter than `asked` if one matches nothing.
     pub steps: Vec<Matched>,
     /// What applies, or why nothing does.
     pub verdict: Verdict,
@@ -29,7 +29,7 @@ pub struct Explanation {
     pub others: Vec<Other>,
 }
 
-/// What applies in the end.
+/// What applies to a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -39,7 +39,7 @@ pub enum Verdict {
     UnknownDomain(Known),
     /// Nothing limits it: no rule begins as it does. The rules that there are, where none even has the key.
     NoRuleBegins(Known),
-    /// Nothing limits it: the first entry that is not in `steps` is taken by nothing, and there is no way back to another branch.
+    /// Nothing limits it: no rule takes the first entry after `steps`, and matching never backtracks.
     Untaken,
     /// Nothing limits it: all entries are taken, but no rule ends where they do.
     NoRuleEnds,
@@ -51,7 +51,7 @@ pub enum Verdict {
 pub struct Known {
     /// The first ten.
     pub names: Vec<String>,
-    /// How many more there are.
+    /// Number of further names.
     pub more: usize,
 }
 
@@ -77,7 +77,7 @@ pub struct Applied {
     pub charge: Charge,
     /// Where it is counted beside other nodes.
     pub sharing: Sharing,
-    /// What it does when the store gives no answer.
+    /// What it does when the store does not answer.
     pub on_store_failure: OnStoreFailure,
     /// Each of its limits would be charged.
     pub limits: Vec<Charged>,
@@ -108,7 +108,7 @@ pub struct Other {
 /// What a descriptor of `entries` meets in the rules of `domain`.
 #[must_use]
 pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>]) -> Explanation {
-    let mut told = Explanation {
+    let mut explanation = Explanation {
         domain: domain.to_owned(),
         asked: entries.iter().map(spell).collect(),
         steps: Vec::new(),
@@ -116,12 +116,12 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>]) -> Explanat
         others: Vec::new(),
     };
     let Some(rules) = policy.domain(domain) else {
-        told.verdict = Verdict::UnknownDomain(known(policy.domains().iter().map(Domain::name)));
-        return told;
+        explanation.verdict = Verdict::UnknownDomain(known(policy.domains().iter().map(Domain::name)));
+        return explanation;
     };
-    told.steps = rules.trace(entries);
+    explanation.steps = rules.trace(entries);
     let rule = rules.find(entries);
-    told.others = rules
+    explanation.others = rules
         .rules()
         .iter()
         .filter(|other| rule.is_none_or(|rule| rule.index != other.index))
@@ -130,19 +130,19 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>]) -> Explanat
         .map(|other| Other {
             path: other.path.clone(),
             place: other.place.clone(),
-            why: why_not(other, rule, &told.steps, entries),
+            why: why_not(other, rule, &explanation.steps, entries),
         })
         .collect();
-    told.verdict = match rule {
+    explanation.verdict = match rule {
         Some(rule) => Verdict::Rule(Box::new(applied(rules, rule, entries))),
-        None if told.steps.len() == entries.len() => Verdict::NoRuleEnds,
-        None if !told.steps.is_empty() => Verdict::Untaken,
-        None if told.others.is_empty() => {
+        None if explanation.steps.len() == entries.len() => Verdict::NoRuleEnds,
+        None if !explanation.steps.is_empty() => Verdict::Untaken,
+        None if explanation.others.is_empty() => {
             Verdict::NoRuleBegins(known(rules.rules().iter().map(|rule| rule.path.as_str())))
         }
         None => Verdict::NoRuleBegins(Known::default()),
     };
-    told
+    explanation
 }
 
 fn known<'a>(mut names: impl ExactSizeIterator<Item = &'a str>) -> Known {

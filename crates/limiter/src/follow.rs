@@ -70,7 +70,7 @@ pub fn follow<S: Store>(
     limiter: Arc<Limiter<S>>,
     clock: Arc<dyn Clock>,
 ) -> std::io::Result<Follower> {
-    limiter.metrics.note_begin(clock.now());
+    limiter.metrics().note_begin(clock.now());
     let version = limiter.rules().policy().version().to_owned();
     let state = FollowState { version, ..FollowState::default() };
     let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
@@ -102,7 +102,7 @@ fn apply<E: std::error::Error, S: Store>(
         Err(error) => {
             tracing::error!("rule reload failed; keeping the previous rules:\n{error}");
             let error: Arc<str> = error.to_string().into();
-            limiter.refuse_because(Arc::clone(&error), now);
+            limiter.reject_because(&error, now);
             Some(error)
         }
     };

@@ -1,7 +1,8 @@
-//! Keys of counters that belong to no rule alone: this node's share of a quota, and quotas that came with the request.
+//! Keys of counters that belong to no rule alone: this node's share of a quota, and quotas that came with the
+//! request.
 //!
-//! Such a key begins with a control character, with which no rule's key begins, and holds the rate: another rate is another
-//! counter. Not here: keys of rules (`policy`).
+//! Such a key begins with a control character, with which no rule's key begins, and holds the rate: another
+//! rate is another counter. Not here: keys of rules (`policy`).
 
 use tollgate_core::{Cost, Period, Quota};
 use tollgate_store::{Key, Take};

@@ -1,38 +1,32 @@
 //! Policy, store and time together decide.
 //!
-//! A transport makes a [`Request`] of what it was sent, a [`Limiter`] finds the rule of each descriptor, takes from the
-//! store's counters and answers; the transport writes its own reply from the [`Answer`].
-//! Not here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters (stores).
+//! A transport makes a [`Request`] of what it was sent, a [`Limiter`] finds the rule of each descriptor,
+//! takes from the store's counters and answers; the transport writes its own reply from the [`Answer`]. Not
+//! here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters
+//! (stores).
 
 mod admin;
 mod answer;
 mod charge;
 mod decide;
-mod denied;
 pub mod explain;
 pub mod follow;
 mod keys;
 mod limiter;
-pub mod observe;
 mod outage;
 mod plan;
-mod report;
 mod request;
 mod reserve;
 mod rules;
 mod scratch;
 mod settings;
 mod settle;
-mod status;
 mod throttle;
-mod throttled;
 mod trace;
 
 pub use admin::{KeyError, KeyReport};
 pub use answer::{Answer, DescriptorAnswer};
-pub use denied::DENIED;
 pub use limiter::{Limiter, MAX_IN_FLIGHT};
-pub use report::{DomainReport, Report, RuleReport, TopKey, Totals};
 pub use request::{Descriptor, LimitOverride, Request, RequestError};
 pub use reserve::{
     BadReservationId, Ending, ReservationId, ReserveError, ReserveTerms, Reserved, SettleError, Settled,
@@ -40,9 +34,9 @@ pub use reserve::{
 pub use rules::Rules;
 pub use scratch::Scratch;
 pub use settings::LimiterSettings;
-pub use status::{Degraded, Kind};
-pub use throttle::Throttle;
-pub use throttled::Throttled;
 /// What transports need of the crates below, so that they know only `limiter`.
+pub use tollgate_observe::{
+    CALL, CONTENT_TYPE, DENIED, Degraded, DomainReport, Kind, Metrics, ObserveSettings, Observer, Report,
+    RuleReport, StoreStats, Throttle, Throttled, TopKey, Totals,
+};
 pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit};
-pub use trace::CALL;

@@ -5,55 +5,71 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
 use tollgate_core::Timestamp;
+use tollgate_observe::{Metrics, Observer, Report, RulesLoaded};
 use tollgate_policy::Policy;
 use tollgate_store::Store;
 
-use crate::denied::Lines;
-use crate::observe::Metrics;
 use crate::reserve::table::Table;
 use crate::rules::Rules;
 use crate::settings::LimiterSettings;
-use crate::trace::Sampling;
 
 /// Decisions that one caller should have in flight at the same time, at most: each has its own buffers.
 pub const MAX_IN_FLIGHT: usize = 256;
 
 /// Decides requests: policy, store, and time from the caller.
 ///
-/// Where the store is shared, a `RoutedStore` (crate `store-routed`) puts this node's memory beside it: for rules that say
-/// `sharing: local`, and for those that say `on_store_failure: local` while the store does not answer.
-#[derive(Debug)]
-pub struct Limiter<S: Store> {
-    pub(crate) rules: ArcSwap<Rules>,
+/// Where the store is shared, a `RoutedStore` (crate `store-routed`) puts this node's memory beside it: for
+/// rules that say `sharing: local`, and for those that say `on_store_failure: local` while the store does not
+/// answer.
+///
+/// What it does is reported to its observer: [`Metrics`], or `()` for none.
+pub struct Limiter<S: Store, O: Observer = Metrics> {
+    pub(crate) rules: ArcSwap<Rules<O>>,
     pub(crate) store: S,
     pub(crate) settings: LimiterSettings,
-    pub(crate) metrics: Metrics,
-    /// Whether the last call to the store failed; each change is logged once.
+    pub(crate) observer: O,
+    /// Whether the last call to the store failed, so that each change is reported once.
     pub(crate) store_fails: AtomicBool,
     pub(crate) reservations: Arc<Table>,
-    pub(crate) lines: Lines,
-    /// Log lines about what the store refuses.
-    pub(crate) refusals: Lines,
-    pub(crate) sampling: Sampling,
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter by the rules of `policy`, with its counters in `store`.
+    /// A limiter by the rules of `policy`, with its counters in `store`, observed by [`Metrics`].
     #[must_use]
     pub fn new(policy: Policy, store: S, settings: LimiterSettings) -> Self {
+        let metrics = Metrics::new(&settings.observe);
+        Self::with_observer(policy, store, settings, metrics)
+    }
+
+    /// What is observed.
+    #[must_use]
+    pub const fn metrics(&self) -> &Metrics {
+        &self.observer
+    }
+
+    /// What is in force, and what came of it.
+    #[must_use]
+    pub fn report(&self, now: Timestamp) -> Report {
+        let rules = self.rules.load_full();
+        self.observer.report(rules.policy(), &rules.observed, self.reservations.live(), now)
+    }
+}
+
+impl<S: Store, O: Observer> Limiter<S, O> {
+    /// As [`Limiter::new`], observed by `observer`.
+    #[must_use]
+    pub fn with_observer(policy: Policy, store: S, settings: LimiterSettings, observer: O) -> Self {
         let reservations = Arc::new(Table::new(settings.max_reservations));
-        let metrics = Metrics::new(&settings, Arc::clone(&reservations));
-        let rules = Rules { meters: metrics.meters_for(&policy), policy, generation: 0 };
-        metrics.count_load(true, rules.policy.version(), Timestamp::ZERO);
+        let rules = Rules { observed: observer.prepare(&policy), policy, generation: 0 };
+        observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, Timestamp::ZERO);
+        let table = Arc::clone(&reservations);
+        observer.watch_reservations(move || table.stats());
         Self {
             rules: ArcSwap::from_pointee(rules),
             store,
-            metrics,
+            observer,
             store_fails: AtomicBool::new(false),
             reservations,
-            lines: Lines::default(),
-            refusals: Lines::default(),
-            sampling: Sampling::new(settings.trace_ratio),
             settings,
         }
     }
@@ -63,33 +79,36 @@ impl<S: Store> Limiter<S> {
         let old = self.rules.load();
         let policy = policy.migrated_from(old.policy(), now);
         let generation = old.generation + 1;
-        let meters = self.metrics.meters_for(&policy);
-        let rules = Rules { meters, policy, generation };
-        self.metrics.count_load(true, rules.policy.version(), now);
+        let rules = Rules { observed: self.observer.prepare(&policy), policy, generation };
+        self.observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, now);
         self.rules.store(Arc::new(rules));
     }
 
-    /// Takes note that new rules were faulty; those in force stay.
-    pub fn refuse(&self, now: Timestamp) {
-        self.metrics.count_load(false, self.rules.load().policy().version(), now);
+    /// Reports that new rules were faulty; those in force stay.
+    pub fn reject(&self, now: Timestamp) {
+        self.rejected(None, now);
     }
 
-    /// As [`refuse`](Self::refuse), and why, for [`Report::last_error`](crate::Report::last_error).
-    pub fn refuse_because(&self, why: Arc<str>, now: Timestamp) {
-        self.refuse(now);
-        self.metrics.set_last_error(why);
+    /// As [`reject`](Self::reject), and why, for [`Report::last_error`].
+    pub fn reject_because(&self, why: &Arc<str>, now: Timestamp) {
+        self.rejected(Some(why), now);
+    }
+
+    fn rejected(&self, why: Option<&Arc<str>>, now: Timestamp) {
+        let rules = self.rules.load();
+        self.observer.rules_loaded(RulesLoaded::Rejected { version: rules.policy().version(), why }, now);
     }
 
     /// The rules in force.
     #[must_use]
-    pub fn rules(&self) -> Guard<Arc<Rules>> {
+    pub fn rules(&self) -> Guard<Arc<Rules<O>>> {
         self.rules.load()
     }
 
-    /// What is observed.
+    /// Who observes it.
     #[must_use]
-    pub const fn metrics(&self) -> &Metrics {
-        &self.metrics
+    pub const fn observer(&self) -> &O {
+        &self.observer
     }
 
     /// The store.
@@ -100,5 +119,11 @@ impl<S: Store> Limiter<S> {
     /// Whether the last call to the store failed.
     pub fn is_store_failing(&self) -> bool {
         self.store_fails.load(Relaxed)
+    }
+}
+
+impl<S: Store, O: Observer> std::fmt::Debug for Limiter<S, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Limiter").field("store", &self.store.name()).finish_non_exhaustive()
     }
 }

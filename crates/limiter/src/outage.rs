@@ -1,28 +1,23 @@
 //! What becomes of takes that the store did not answer.
 //!
 //! Each rule says it: deny, allow, or `local`, which counts in this node's memory by a share of the quota
-//! ([`Quota::share_of`](tollgate_core::Quota::share_of)) for as many nodes as were alive when the store last answered.
-//! Of takes that are charged together, those that were answered stay charged unless anything denies; then they are given
-//! back, once: what the store does not take back counts as used.
-//! Not here: how the store is tried again (the stores).
+//! ([`Quota::share_of`](tollgate_core::Quota::share_of)) for as many nodes as were alive when the store last
+//! answered. Of takes that are charged together, those that were answered stay charged unless anything
+//! denies; then they are given back, once: what the store does not take back counts as used. Not here: how
+//! the store is tried again (the stores).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Timestamp};
+use tollgate_observe::{LimitRef, Observer, Status};
 use tollgate_policy::{Domain, OnStoreFailure};
 use tollgate_store::{Charge, Store, StoreError, Take, Verdicts};
 
 use crate::keys::Share;
 use crate::limiter::Limiter;
-use crate::observe::Global;
-use crate::observe::lanes::Seat;
 use crate::scratch::Item;
 use crate::settle::ItemResult;
-use crate::status::{LimitRef, Status};
-
-/// Log lines about errors of the store other than silence, per second.
-const ERRORS_A_SECOND: u32 = 1;
 
 /// What a batch was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +60,9 @@ impl Mode {
     pub(crate) const EACH: Self = Self { operation: Operation::Take, is_together: false };
 }
 
-impl<S: Store> Limiter<S> {
-    /// Decides the takes of `failed` that have no answer, by `rule` (what the rule of a take says about its error), and
-    /// gives back what must not stay charged.
+impl<S: Store, O: Observer> Limiter<S, O> {
+    /// Decides the takes of `failed` that have no answer, by `rule` (what the rule of a take says about its
+    /// error), and gives back what must not stay charged.
     #[cold]
     pub(crate) async fn fall_back(
         &self,
@@ -154,33 +149,23 @@ impl<S: Store> Limiter<S> {
 
     /// Counts a take that the store did not answer, and notes why.
     pub(crate) fn count_store_error(&self, error: &StoreError, now: Timestamp) {
-        self.metrics.count(Seat::here(), Global::StoreErrors, 1);
+        self.observer.take_unanswered();
         self.note_store_error(error, now);
     }
 
-    /// Notes an error. That the store is down is logged by whoever watches it, once; other errors are logged here.
+    /// Reports that a call to the store failed.
     pub(crate) fn note_store_error(&self, error: &StoreError, now: Timestamp) {
-        match error {
-            StoreError::Unreachable { .. } | StoreError::Silent { .. } => {
-                if !self.store_fails.swap(true, Relaxed) {
-                    tracing::debug!(%error, "a rule decides as its on_store_failure says");
-                }
-            }
-            _ => {
-                if let Some(left_out) = self.refusals.next(Seat::here(), ERRORS_A_SECOND, now) {
-                    let left_out = (left_out > 0).then_some(left_out);
-                    tracing::warn!(%error, left_out, "a rule decides as its on_store_failure says");
-                }
-            }
-        }
+        let is_down = matches!(error, StoreError::Unreachable { .. } | StoreError::Silent { .. });
+        let is_first = is_down && !self.store_fails.swap(true, Relaxed);
+        self.observer.store_failed(error, is_first, now);
     }
 
-    /// Notes that the store answers again, where it failed before and has answered all of `verdicts`.
+    /// Reports that the store answers again, where it failed before and has answered all of `verdicts`.
     #[inline]
     pub(crate) fn note_store_answers(&self, verdicts: &Verdicts) {
         if self.store_fails.load(Relaxed) && verdicts.iter().all(Result::is_ok) {
             self.store_fails.store(false, Relaxed);
-            tracing::debug!(store = %self.store.name(), "the store answers again");
+            self.observer.store_recovered(&self.store.name());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a request to the takes that it asks for: which rule, which limits, whose counters.
+//! From a request to the takes that it needs: which rules, which limits, which counters.
 
 use tollgate_core::{Cost, Outcome};
 use tollgate_policy::{Domain, Override, Rule};
@@ -6,10 +6,10 @@ use tollgate_policy::{Domain, Override, Rule};
 use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, Scratch};
 use crate::settings::LimiterSettings;
-use crate::status::{Kind, LimitRef, Status};
+use tollgate_observe::{Kind, LimitRef, Status};
 
-/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those that cannot deny
-/// the request last where all others are charged together.
+/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those
+/// that cannot deny the request last where all others are charged together.
 #[inline(always)]
 pub(crate) fn plan(
     domain: &Domain,
@@ -57,7 +57,7 @@ pub(crate) fn plan(
 fn put_soft_last(scratch: &mut Scratch) {
     let Scratch { items, statuses, .. } = scratch;
     if statuses.iter().filter(|status| status.is_quota).count() == 1 {
-        // The only soft limit of a request denies it as a hard one does; one in shadow mode still does not.
+        // A request's only soft limit denies it like a hard one, unless it is in shadow mode.
         let only = statuses.iter().position(|status| status.is_quota && !status.is_shadow_rule);
         items
             .iter_mut()
@@ -99,7 +99,7 @@ fn status(
     }
 }
 
-/// Drops the rules whose name another rule of the request replaces; one that is dropped itself still replaces.
+/// Drops rules whose name another rule of the request replaces. A dropped rule still replaces others.
 #[cold]
 fn replace(domain: &Domain, settings: &LimiterSettings, scratch: &mut Scratch) {
     let Scratch { items, statuses, .. } = scratch;
@@ -153,7 +153,7 @@ fn override_limit(
     let Some(given) = descriptor.limit else { return Ok(()) };
     let mut given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
     if let Some(rule) = rule {
-        // It may share the rule's counter, which is where the rule says.
+        // It may share the rule's counter, so it is counted where that one is.
         given.limit.quota = given.limit.quota.shared(rule.sharing);
     }
     next.push(LimitRef::Override(scratch.overrides.len() as u32), scratch, |keys| {

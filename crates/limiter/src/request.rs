@@ -1,9 +1,9 @@
-//! What a transport asks.
+//! What a transport asks of the limiter.
 
 use tollgate_core::QuotaError;
 use tollgate_policy::{Entry, Unit};
 
-/// One question: may this request pass, by the rules of `domain` for each of its descriptors?
+/// A request to decide by the rules of `domain`.
 ///
 /// # Example
 /// ```
@@ -14,16 +14,16 @@ use tollgate_policy::{Entry, Unit};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Whose rules; not empty.
+    /// The domain whose rules apply; not empty.
     pub domain: &'a str,
-    /// What is said of the request; at least one.
+    /// What is known of the request; at least one descriptor.
     pub descriptors: &'a [Descriptor<'a>],
-    /// Permits that each descriptor asks for, where it does not say itself; zero peeks. (That a missing addend means one
-    /// is the transport's business.)
+    /// Permits for each descriptor without a number of its own; zero peeks. (Transports turn a missing number
+    /// into one.)
     pub hits: u64,
 }
 
-/// One thing said of a request: entries in order, from the general to the special.
+/// One description of a request: entries in order, from the general to the specific.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor<'a> {
     /// The entries.
@@ -44,16 +44,17 @@ impl<'a> Descriptor<'a> {
 
 /// A limit that came with a request: `requests_per_unit` hits a calendar window of `unit`.
 ///
-/// It takes the place of the rule's limits, and shares the counter of the rule's own fixed window of that unit.
+/// It takes the place of the rule's limits, and shares the counter of the rule's own fixed window of that
+/// unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitOverride {
-    /// Hits a window; zero refuses everything.
+    /// Hits per window; zero denies everything.
     pub requests_per_unit: u32,
     /// The window.
     pub unit: Unit,
 }
 
-/// Why a request cannot be decided. No permit was taken; asking again changes nothing.
+/// Why a request is invalid. No permit was taken; a retry fails the same way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -63,27 +64,27 @@ pub enum RequestError {
     /// There is no descriptor.
     #[error("there is no descriptor; send at least one")]
     NoDescriptors,
-    /// A number of hits of 2^63 or more, which no limit can mean.
+    /// The number of hits is 2^63 or more.
     #[error("{hits} hits are more than can be meant; the most is 2^63 - 1")]
     HugeHits {
-        /// Which descriptor says so; the request as a whole where `None`.
+        /// The descriptor with that number; `None` for the request itself.
         descriptor: Option<usize>,
-        /// What it says.
+        /// The number.
         hits: u64,
     },
-    /// A limit that came with the request and cannot be counted.
+    /// The request's own limit cannot be counted.
     #[error("the limit that came with it cannot be counted: {0}")]
     Override(QuotaError),
 }
 
-/// The first number of hits that is refused.
+/// The smallest number of hits that is rejected.
 const HUGE: u64 = 1 << 63;
 
 impl Request<'_> {
-    /// Whether it can be decided at all.
+    /// Checks that it can be decided.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error.
     pub fn check(&self) -> Result<(), RequestError> {
         if self.domain.is_empty() {
             return Err(RequestError::EmptyDomain);

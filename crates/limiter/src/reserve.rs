@@ -1,13 +1,14 @@
-//! Permits held for a while: reserve what a call may cost, then commit what it did cost, or cancel.
+//! Reservations: hold the permits that a call may cost, then commit what it did cost, or cancel.
 //!
-//! A reservation holds the permits of all limits of all its descriptors, or none. Where a bucket will have them within the time that
-//! the caller is willing to wait, they are held for that instant ([`Reserved::delay`]). Until its end a reservation is settled once, by
-//! [`commit`](crate::Limiter::commit) or [`cancel`](crate::Limiter::cancel); whoever says it again hears the first result. One that nobody settles counts
-//! as used.
+//! A reservation holds the permits of all limits of all its descriptors, or none. Where a bucket will have
+//! them within the time that the caller is willing to wait, they are held for that instant
+//! ([`Reserved::delay`]). Until its end a reservation is settled once, by [`commit`](crate::Limiter::commit)
+//! or [`cancel`](crate::Limiter::cancel); a second call returns the first result. A reservation that is not
+//! settled counts as used.
 //!
-//! What is given back never admits more than if it had never been taken: permits that have flowed back by themselves meanwhile
-//! ([`Quota::refundable`](tollgate_core::Quota::refundable)) are not given back twice. Not here: the HTTP calls (`http-api`; `docs/reservations.md`
-//! has them).
+//! Giving back never admits more than if the permits had never been taken: permits that have flowed back by
+//! themselves ([`Quota::refundable`](tollgate_core::Quota::refundable)) are not given back twice. Not here:
+//! the HTTP calls (`http-api`; `docs/reservations.md` has them).
 
 mod hold;
 mod settle;
@@ -18,6 +19,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
+use tollgate_observe::{Metrics, Observer};
 
 use crate::answer::Answer;
 use crate::request::RequestError;
@@ -40,7 +42,8 @@ impl Default for ReserveTerms {
     }
 }
 
-/// The name of a reservation: 128 random bits, shown as 32 hexadecimal digits. Whoever knows it may settle it.
+/// The name of a reservation: 128 random bits, shown as 32 hexadecimal digits. A caller that knows it may
+/// settle it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReservationId(pub(crate) u128);
 
@@ -50,14 +53,14 @@ impl fmt::Display for ReservationId {
     }
 }
 
-/// Not whole: it is as good as a key.
+/// Shows only the beginning, since the whole id is a secret.
 impl fmt::Debug for ReservationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ReservationId({:08x}…)", self.0 >> 96)
     }
 }
 
-/// A text that is no reservation's name: not 32 hexadecimal digits.
+/// Not a reservation id: anything but 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a reservation's id is 32 hexadecimal digits")]
 pub struct BadReservationId;
@@ -75,14 +78,15 @@ impl FromStr for ReservationId {
 /// The answer to a request to reserve.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Reserved<'s> {
-    /// As [`Limiter::decide`](crate::Limiter::decide) would answer, but for what the caller is willing to wait for.
-    pub answer: Answer<'s>,
-    /// What to settle it by; `None` when it is denied, and nothing is held.
+pub struct Reserved<'s, O: Observer = Metrics> {
+    /// As [`Limiter::decide`](crate::Limiter::decide) would answer, except that the caller may wait for
+    /// permits.
+    pub answer: Answer<'s, O>,
+    /// The id to settle it by; `None` if it is denied and nothing is held.
     pub id: Option<ReservationId>,
     /// How long until the permits may be used; zero when they may at once.
     pub delay: Duration,
-    /// From when on it counts as used, if nobody has settled it.
+    /// When it counts as used, unless it is settled before.
     pub expires_at: Timestamp,
 }
 
@@ -90,7 +94,7 @@ pub struct Reserved<'s> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The time to live is zero or too long.
@@ -98,12 +102,12 @@ pub enum ReserveError {
         "a reservation lives for more than nothing and at most {longest:?}, not {ttl:?}; no permit was taken"
     )]
     BadTtl {
-        /// What was asked for.
+        /// The requested time.
         ttl: Duration,
-        /// What may be.
+        /// The longest time.
         longest: Duration,
     },
-    /// As many reservations are open as there may be.
+    /// The table of open reservations is full.
     #[error(
         "there is no room for another open reservation, of at most {most} ({most_bytes} bytes); no permit was taken"
     )]
@@ -123,7 +127,7 @@ pub enum ReserveError {
         /// How many may be.
         most: usize,
     },
-    /// The operating system gave no random numbers to make an id of.
+    /// The operating system returned no random numbers for an id.
     #[error("the system gives no random numbers, so that the reservation has no id; no permit was taken")]
     NoRandomness,
 }
@@ -139,7 +143,7 @@ pub enum Ending {
     CancelledLate,
 }
 
-/// What came of a reservation. The same each time it is asked for.
+/// The result of a reservation; the same for each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settled {
@@ -149,7 +153,8 @@ pub struct Settled {
     pub reserved: u64,
     /// Permits that count as used.
     pub used: u64,
-    /// The store gave no answer for some of its counters: what was to be given back there counts as used, what was to be charged is not.
+    /// The store did not answer for some counters: there, permits to give back count as used, and permits to
+    /// charge are not charged.
     pub is_degraded: bool,
 }
 
@@ -171,15 +176,16 @@ impl Settled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettleError {
-    /// There is no such reservation: there never was, or its time is over and its permits count as used, or it was settled some time ago.
+    /// Unknown reservation: it never existed, or it expired and its permits count as used, or it was settled
+    /// some time ago.
     #[error(
         "there is no such open reservation; if there was one, its time is over and its permits count as used"
     )]
     Unknown,
-    /// A number of permits that can not be meant.
+    /// The number of permits is 2^63 or more.
     #[error("{actual} permits are more than can be meant; the most is 2^63 - 1; the reservation stays open")]
     HugeActual {
-        /// What was said.
+        /// The number.
         actual: u64,
     },
 }

@@ -6,10 +6,11 @@ use tollgate_core::{Cost, Quota};
 use tollgate_policy::{Domain, Override};
 use tollgate_store::{Take, Verdicts};
 
-use crate::status::{LimitRef, Status};
+use tollgate_observe::{LimitRef, Status};
 
-/// Buffers that a caller keeps and lends to [`Limiter::decide`](crate::Limiter::decide); they grow to the largest request
-/// seen. One for each request that is being decided at the same time: a thread's, a connection's or a task's.
+/// Buffers that a caller keeps and lends to [`Limiter::decide`](crate::Limiter::decide); they grow to the
+/// largest request seen. One for each request that is being decided at the same time: a thread's, a
+/// connection's or a task's.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// One for each descriptor of the request, in its order.
@@ -21,7 +22,7 @@ pub struct Scratch {
     /// Limits that came with the request.
     pub(crate) overrides: Vec<Override>,
     pub(crate) verdicts: Verdicts,
-    /// Where each key ends, of quotas that came with the question.
+    /// Where each key ends, of quotas that came with the request.
     pub(crate) ends: Vec<usize>,
     /// Empty between decisions; only its room is kept.
     pub(crate) takes: Vec<Take<'static>>,
@@ -83,7 +84,8 @@ impl Scratch {
     }
 }
 
-/// The buffer of `takes`, emptied, for takes of another lifetime: collecting in place moves it without a copy.
+/// The buffer of `takes`, emptied, for takes of another lifetime: collecting in place moves it without a
+/// copy.
 pub(crate) fn recycle<'a>(mut takes: Vec<Take<'_>>) -> Vec<Take<'a>> {
     takes.clear();
     takes.into_iter().map(|_| unreachable!("it is empty")).collect()

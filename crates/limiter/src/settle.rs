@@ -4,7 +4,7 @@ use tollgate_core::{Decision, Outcome, RetryAfter};
 use tollgate_policy::OnStoreFailure;
 
 use crate::scratch::Item;
-use crate::status::{Degraded, Status};
+use tollgate_observe::{Degraded, Status};
 
 /// What became of one item.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +59,8 @@ fn wait(decision: Option<Decision>) -> RetryAfter {
     decision.map_or(RetryAfter::Now, |decision| decision.retry_after())
 }
 
-/// The overall outcome: denied when a hard limit denies, or when there are soft limits and all of them deny. Shadow
-/// rules stop to deny here.
+/// The overall outcome: denied when a hard limit denies, or when there are soft limits and all of them deny.
+/// Shadow rules stop denying here.
 #[inline(always)]
 pub(crate) fn overall(statuses: &mut [Status]) -> Outcome {
     let (mut hard_denies, mut soft, mut soft_denies) = (false, 0_u32, 0_u32);

@@ -1,43 +1,32 @@
-//! Quotas that come with the question: any caller may bring a key and say how often it may pass.
+//! Quotas that come with the request: a caller brings a key and says how often it may pass.
 //!
-//! Such counters live beside those of rules and never meet them: their keys begin with a control character, which a rule's key
-//! never holds. A key holds the rate, so that another rate is another counter; the burst is not in it, so that another burst goes on with
-//! the count. No rule is about them: what is counted is counted as rule `(throttle)`, and what happens while the store is silent is a
-//! [setting](crate::LimiterSettings::throttle_on_store_failure).
-//! Not here: rules ([`decide`](crate::Limiter::decide)), what a protocol makes of the answer (transports).
+//! Such counters never collide with those of rules: their keys begin with a control character, which a rule's
+//! key never holds. A key holds the rate, so another rate is another counter; the burst is not part of it, so
+//! another burst keeps the count. They belong to no rule: metrics count them as rule `(throttle)`, and a
+//! [setting](crate::LimiterSettings::throttle_on_store_failure) decides while the store does not answer. Not
+//! here: rules ([`decide`](crate::Limiter::decide)), replies of protocols (transports).
 
-use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Quota, Refill, Timestamp};
+use tollgate_core::{Algorithm, Align, LeakyForm, Refill, Timestamp};
+use tollgate_observe::{Degraded, Observer, Throttle, Throttled};
 use tollgate_policy::OnStoreFailure;
 use tollgate_store::{Charge, Key, Store, StoreError, Take, Verdicts};
 
 use crate::keys::write_head;
 use crate::limiter::Limiter;
-use crate::observe::lanes::Seat;
 use crate::outage::{Failed, Mode};
 use crate::scratch::{Scratch, recycle};
 use crate::settle::ItemResult;
-use crate::status::Degraded;
-use crate::throttled::Throttled;
 
-/// One question with its own quota.
-#[derive(Clone, Copy, Debug)]
-pub struct Throttle<'a> {
-    /// Whose counter, in the caller's own words; any bytes.
-    pub key: &'a [u8],
-    /// How often it may pass.
-    pub quota: &'a Quota,
-    /// Permits asked for; zero peeks.
-    pub cost: Cost,
-}
-
-impl<S: Store> Limiter<S> {
-    /// Decides questions that bring their own quotas, each on its own and in order, in one call to the store; pushes one answer
-    /// each onto `out` (what is there already stays).
+impl<S: Store, O: Observer> Limiter<S, O> {
+    /// Decides requests that bring their own quotas, each alone and in order, in one call to the store;
+    /// pushes one answer each onto `out`.
     ///
-    /// A store that cannot count such quotas at all is not asked: this node's own store counts them, by its share among the nodes.
+    /// A store that cannot count such quotas is not asked: this node's memory counts them, by its share among
+    /// the nodes.
     ///
-    /// Two questions share a counter when their keys, their algorithms and their rates (limit and period) are equal. Allocates nothing
-    /// once `scratch` and `out` have grown. When the future is dropped before its end, the permits may or may not have been taken.
+    /// Two requests share a counter if their keys, their algorithms and their rates (limit and period) are
+    /// equal. Allocates nothing once `scratch` and `out` have grown. When the future is dropped before its
+    /// end, the permits may or may not have been taken.
     ///
     /// # Example
     /// ```
@@ -49,7 +38,8 @@ impl<S: Store> Limiter<S> {
     ///     Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default());
     /// let quota = Quota::token_bucket(1, Duration::from_secs(1))?;
     /// let ask = Throttle { key: b"ann", quota: &quota, cost: Cost::ONE };
-    /// let (noon, mut scratch, mut out) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new(), Vec::new());
+    /// let noon = Timestamp::from_unix_seconds(1_700_000_000);
+    /// let (mut scratch, mut out) = (Scratch::new(), Vec::new());
     /// block_on(limiter.throttle(&[ask, ask], noon, &mut scratch, &mut out));
     /// assert!(out[0].is_admitted() && !out[1].is_admitted());
     /// # Ok::<(), tollgate_core::QuotaError>(())
@@ -78,25 +68,21 @@ impl<S: Store> Limiter<S> {
             Take { key, quota: ask.quota, cost: ask.cost }
         }));
         self.store.take(&takes, Charge::Each, now, verdicts).await;
-        let seat = Seat::here();
-        self.metrics.count_batch(seat, takes.len());
+        self.observer.store_called(takes.len());
         self.note_store_answers(verdicts);
         let instead = match verdicts.iter().all(Result::is_ok) {
             true => Vec::new(),
             false => Box::pin(self.throttle_without_store(&takes, verdicts, now)).await,
         };
-        for (at, (ask, verdict)) in asks.iter().zip(verdicts.iter()).enumerate() {
-            let throttled = match (verdict, instead.get(at)) {
+        let first = out.len();
+        for (at, verdict) in verdicts.iter().enumerate() {
+            out.push(match (verdict, instead.get(at)) {
                 (Err(_), Some(throttled)) => *throttled,
                 (Err(_), None) => Throttled::unanswered(self.settings.throttle_on_store_failure),
                 (Ok(decision), _) => Throttled::decided(*decision, None),
-            };
-            self.metrics.count_throttle(seat, ask.cost, &throttled);
-            if !throttled.is_admitted() {
-                self.note_throttled(ask, &throttled, seat, now);
-            }
-            out.push(throttled);
+            });
         }
+        self.observer.throttled(asks, &out[first..], now);
         *kept = recycle(takes);
     }
 
@@ -142,7 +128,7 @@ fn write_key(ask: &Throttle<'_>, keys: &mut Vec<u8>) {
     keys.extend_from_slice(ask.key);
 }
 
-/// What a state of this algorithm means to another: a control character, with which no rule's key begins.
+/// The kind of state that this algorithm keeps: a control character, with which no rule's key begins.
 const fn kind(algorithm: &Algorithm) -> u8 {
     match algorithm {
         Algorithm::TokenBucket { refill: Refill::Continuous, .. } => 1,

@@ -1,4 +1,5 @@
-//! What a request is answered, in rows: matching, modes, overrides, several limits, charging together, errors.
+//! What a request is answered, in rows: matching, modes, overrides, several limits, charging together,
+//! errors.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
@@ -11,7 +12,7 @@ use tollgate_limiter::{
 };
 use tollgate_store::{ModelStore, block_on};
 
-/// Asks each row in order, and compares what is told.
+/// Asks each row in order, and compares the answers.
 fn rows(rules: &str, rows: &[(&[Ask<'_>], &str)]) {
     let limiter = limiter(rules);
     for (index, (asks, want)) in rows.iter().enumerate() {
@@ -67,14 +68,14 @@ fn hits_of_a_descriptor_come_before_those_of_the_request_and_zero_peeks() {
             (&[of("a=1").hits(15)], "OK: ok 5/20"),
             (&[of("a=1").hits(0)], "OK: ok 5/20"),
             (&[of("a=1").hits(10)], "OVER: over 0/20 in 60s"),
-            (&[of("a=1").hits(0)], "OVER: over 0/20 in 60s"), // the refused hits were counted
+            (&[of("a=1").hits(0)], "OVER: over 0/20 in 60s"), // the denied hits were counted
             (&[of("a=1").hits(21)], "OVER: over 0/20 never"),
         ],
     );
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_takes_nothing() {
+fn an_invalid_request_is_rejected_and_takes_nothing() {
     let rules = "{domain: d, descriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 2}}]}";
     let limiter = limiter(rules);
     let huge = |descriptor| RequestError::HugeHits { descriptor, hits: 1 << 63 };
@@ -212,7 +213,7 @@ descriptors:
   - {key: soft2, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 3}}";
 
 #[test]
-fn together_charges_nobody_when_one_denies() {
+fn together_charges_nothing_when_one_denies() {
     rows(
         TOGETHER,
         &[
@@ -225,7 +226,7 @@ fn together_charges_nobody_when_one_denies() {
 }
 
 #[test]
-fn together_a_rule_that_cannot_deny_keeps_nobody_from_being_charged() {
+fn together_a_rule_that_cannot_deny_keeps_no_other_from_being_charged() {
     rows(
         TOGETHER,
         &[
@@ -233,7 +234,8 @@ fn together_a_rule_that_cannot_deny_keeps_nobody_from_being_charged() {
             (&[of("shadow=1"), of("wide=1")], "OK: ok 0/1 shadow in 60s, ok 3/5"),
             (&[of("soft=1"), of("soft2=1"), of("wide=1")], "OK: ok 0/1 quota, ok 2/3 quota, ok 2/5"),
             (&[of("soft=1"), of("soft2=1"), of("wide=1")], "OK: over 0/1 quota in 60s, ok 1/3 quota, ok 1/5"),
-            (&[of("soft=1"), of("wide=1")], "OVER: over 0/1 quota in 60s, ok 1/5"), // the only soft limit is a hard one
+            // The only soft limit is a hard one.
+            (&[of("soft=1"), of("wide=1")], "OVER: over 0/1 quota in 60s, ok 1/5"),
             (
                 &[of("soft2=1"), of("soft=2"), of("wide=1").hits(9)],
                 "OVER: ok 1/3 quota, ok 1/1 quota, over 0/5 never",

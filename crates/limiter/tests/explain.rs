@@ -1,4 +1,4 @@
-//! What is told about a descriptor.
+//! What `explain` says about a descriptor.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
@@ -22,7 +22,7 @@ descriptors:
 ";
 
 #[test]
-fn a_descriptor_is_told_which_rule_applies_and_why_others_do_not() {
+fn explain_names_the_rule_that_applies_and_why_others_do_not() {
     let policy = policy(RULES);
     for (asked, want) in [
         (

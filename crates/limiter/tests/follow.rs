@@ -219,7 +219,7 @@ fn a_file_written_in_pieces_is_believed_only_when_it_is_whole() {
     for piece in rules(7).as_bytes().chunks(9) {
         file.write_all(piece).expect("written");
         file.flush().expect("written");
-        // A piece may be looked at, and be refused; what must not be is that it counts.
+        // A partly written file may be read and rejected; it must not be put in force.
         assert!(
             ["5", "7"]
                 .contains(&following.ask().rsplit('/').next().expect("a limit").split(' ').next().unwrap())

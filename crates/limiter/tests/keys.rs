@@ -4,7 +4,7 @@
 mod common;
 
 use common::{NOON, ask, ask_at, beside_memory, cut, entries, limiter, of, policy, seconds};
-use tollgate_limiter::{Degraded, KeyReport, Limiter, LimiterSettings, Totals};
+use tollgate_limiter::{Degraded, KeyReport, Limiter, LimiterSettings, ObserveSettings, Totals};
 use tollgate_store::suite::{Down, OutageStore};
 use tollgate_store::{ModelStore, block_on};
 
@@ -28,7 +28,7 @@ fn told(reports: &[KeyReport]) -> Vec<String> {
 }
 
 #[test]
-fn each_limit_of_the_rule_is_told_of_and_nothing_changes() {
+fn each_limit_of_the_rule_is_reported_and_nothing_changes() {
     let limiter = limiter(RULES);
     let look = |of: &str| told(&block_on(limiter.inspect("d", &entries(of), NOON)).expect("it is counted"));
     assert_eq!(
@@ -69,7 +69,7 @@ fn a_reset_forgets_every_limit_of_the_rule_and_says_whether_there_was_something(
 }
 
 #[test]
-fn what_nothing_counts_and_a_store_that_is_silent_are_errors_that_say_so() {
+fn uncounted_descriptors_and_an_unavailable_store_are_errors() {
     let limiter: Limiter<OutageStore> =
         Limiter::new(policy(RULES), OutageStore::default(), LimiterSettings::default());
     let error = |domain: &str, of: &str| {
@@ -93,7 +93,7 @@ fn what_nothing_counts_and_a_store_that_is_silent_are_errors_that_say_so() {
 }
 
 #[test]
-fn without_the_store_a_node_tells_of_the_share_that_it_decides_by() {
+fn without_the_store_a_node_reports_the_share_that_it_decides_by() {
     const RULES: &str = "
 domain: d
 descriptors:
@@ -135,7 +135,7 @@ fn rows(limiter: &Limiter<ModelStore>, now: tollgate_core::Timestamp) -> Vec<Str
 }
 
 #[test]
-fn the_report_has_what_is_in_force_its_totals_and_who_is_denied_most() {
+fn the_report_has_the_rules_in_force_their_totals_and_top_keys() {
     let limiter = limiter(RULES);
     let (version, began) = (limiter.report(NOON).version, limiter.report(NOON).loaded_at);
     assert_eq!((version.len(), began), (12, tollgate_core::Timestamp::ZERO));
@@ -162,8 +162,8 @@ fn the_report_has_what_is_in_force_its_totals_and_who_is_denied_most() {
     }
     assert!(!text.contains("tollgate_top_keys_bytes 0"), "two rules have denied: {text}");
 
-    // A faulty reload is told, and changes nothing else; a good one keeps what stays.
-    limiter.refuse_because("rules.yaml:1:1: no".into(), NOON);
+    // A faulty reload is reported and changes nothing else; a good one keeps the counts of rules that stay.
+    limiter.reject_because(&"rules.yaml:1:1: no".into(), NOON);
     assert_eq!(limiter.report(NOON).last_error.as_deref(), Some("rules.yaml:1:1: no"));
     assert_eq!(rows(&limiter, NOON), want);
     limiter.replace(policy("{domain: d, descriptors: [{key: new}, {key: user, rate_limit: {unit: minute, requests_per_unit: 4}}]}"), NOON);
@@ -179,7 +179,10 @@ fn the_report_has_what_is_in_force_its_totals_and_who_is_denied_most() {
 fn rules_above_the_cap_on_series_share_their_totals_and_say_so_and_keep_their_own_top_keys() {
     let text = "{domain: d, descriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 0}},
         {key: b, rate_limit: {unit: minute, requests_per_unit: 0}}, {key: c, rate_limit: {unit: minute, requests_per_unit: 0}}]}";
-    let settings = LimiterSettings { max_rule_series: 1, top_keys: 2, ..LimiterSettings::default() };
+    let settings = LimiterSettings {
+        observe: ObserveSettings { max_rule_series: 1, top_keys: 2, ..ObserveSettings::default() },
+        ..LimiterSettings::default()
+    };
     let limiter = Limiter::new(policy(text), ModelStore::default(), settings);
     for of_ in ["a=1", "b=1", "b=2", "c=3"] {
         ask(&limiter, &[of(of_)]);
@@ -189,7 +192,10 @@ fn rules_above_the_cap_on_series_share_their_totals_and_say_so_and_keep_their_ow
     assert_eq!(shared, [false, true, true]);
     limiter.replace(policy(text), NOON);
     assert_eq!(rows(&limiter, NOON)[1], "d: b 0/3/0 [1 1; 2 1]");
-    let off = LimiterSettings { top_keys: 0, ..LimiterSettings::default() };
+    let off = LimiterSettings {
+        observe: ObserveSettings { top_keys: 0, ..ObserveSettings::default() },
+        ..LimiterSettings::default()
+    };
     let limiter = Limiter::new(policy(text), ModelStore::default(), off);
     ask(&limiter, &[of("a=1")]);
     assert_eq!(rows(&limiter, NOON)[0], "d: a 0/1/0 []");

@@ -1,4 +1,5 @@
-//! Random requests against an oracle that only counts: never too much, never a needless denial, all or nothing.
+//! Random requests against an oracle that only counts: never too much, never a needless denial, all or
+//! nothing.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;

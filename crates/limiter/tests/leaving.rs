@@ -1,4 +1,4 @@
-//! Callers who leave while limits are charged together: whatever was charged for them goes back, at every moment.
+//! Callers who leave while limits are charged together: their charges are given back, at every moment.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
@@ -29,7 +29,7 @@ fn limiter() -> Limiter<Routed> {
     )
 }
 
-/// Polls so often at most, and then drops it.
+/// Polls at most `most` times, and then drops it.
 fn polled<T>(future: impl Future<Output = T>, most: u32) -> Option<T> {
     let mut future = pin!(future);
     (0..most).find_map(|_| match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -38,7 +38,8 @@ fn polled<T>(future: impl Future<Output = T>, most: u32) -> Option<T> {
     })
 }
 
-/// Asks for `asks`, or reserves them, and leaves after so many polls; whether it was admitted, where it stayed.
+/// Asks for `asks`, or reserves them, and leaves after `most` polls; returns whether it was admitted, if it
+/// stayed.
 fn left(limiter: &Limiter<Routed>, asks: &[Ask<'_>], reserves: bool, most: u32) -> Option<bool> {
     let lists: Vec<_> = asks.iter().map(|ask| entries(ask.entries)).collect();
     let descriptors: Vec<_> = asks

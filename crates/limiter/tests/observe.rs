@@ -6,8 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{NOON, ask, ask_at, limiter, of, policy};
-use tollgate_limiter::observe::StoreFigures;
-use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_limiter::{Limiter, LimiterSettings, ObserveSettings, StoreStats};
 use tollgate_store::ModelStore;
 
 const RULES: &str = "
@@ -88,7 +87,10 @@ fn rules_above_the_cap_are_counted_together() {
         {key: a, rate_limit: {unit: minute, requests_per_unit: 1}},
         {key: b, rate_limit: {unit: minute, requests_per_unit: 1}},
         {key: c, rate_limit: {unit: minute, requests_per_unit: 1}}]}";
-    let settings = LimiterSettings { max_rule_series: 1, ..LimiterSettings::default() };
+    let settings = LimiterSettings {
+        observe: ObserveSettings { max_rule_series: 1, ..ObserveSettings::default() },
+        ..LimiterSettings::default()
+    };
     let limiter = Limiter::new(policy(rules), ModelStore::default(), settings);
     for _ in 0..2 {
         ask(&limiter, &[of("a=1"), of("b=1"), of("c=1")]);
@@ -120,7 +122,7 @@ fn what_a_client_sends_makes_no_series() {
 fn stores_latency_and_what_others_register_are_shown() {
     let limiter = limiter(RULES);
     let metrics = limiter.metrics();
-    metrics.watch_store("memory", || StoreFigures::new(7, 1_024, 4_096, 3));
+    metrics.watch_store("memory", || StoreStats::new(7, 1_024, 4_096, 3));
     metrics.observe_latency(Duration::from_nanos(700));
     metrics.observe_latency(Duration::from_secs(7));
     metrics.register(|registry| {
@@ -152,7 +154,10 @@ descriptors:
     value_to_metric: true
     descriptors:
       - {key: c, rate_limit: {unit: minute, requests_per_unit: 9}}";
-    let settings = LimiterSettings { max_value_series: 3, ..LimiterSettings::default() };
+    let settings = LimiterSettings {
+        observe: ObserveSettings { max_value_series: 3, ..ObserveSettings::default() },
+        ..LimiterSettings::default()
+    };
     let limiter = Limiter::new(policy(rules), ModelStore::default(), settings);
     for entries in ["a=1", "a=1", "a=10.0.0.1", "b=x c=y", "a=2", "a=3", "a=1"] {
         ask(&limiter, &[of(entries)]);

@@ -1,4 +1,4 @@
-//! A store that gives no answer: each rule decides as it says, and the answer is marked.
+//! A store that does not answer: each rule decides as it says, and the answer is marked.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;
@@ -300,7 +300,7 @@ descriptors:
 }
 
 #[test]
-fn of_several_ways_the_one_that_says_most_is_told() {
+fn the_greatest_degradation_of_several_is_reported() {
     let limiter =
         Limiter::new(policy(RULES), beside_memory(OutageStore::default().down()), LimiterSettings::default());
     let told = |asks: [&str; 2]| {

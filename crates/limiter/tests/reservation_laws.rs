@@ -52,7 +52,8 @@ enum Fate {
 }
 
 proptest! {
-    /// I8, on a stock, where every permit can be counted: what is left is what was neither used nor is held, at every moment.
+    /// I8, on a stock, where every permit can be counted: what is left is what was neither used nor is held,
+    /// at every moment.
     #[test]
     fn what_is_left_is_what_is_neither_used_nor_held(steps in prop::collection::vec(step(), 1..80)) {
         let text = "{domain: d, descriptors: [{key: k, rate_limit: {requests_per_unit: 100, algorithm: total}}]}";

@@ -109,7 +109,7 @@ fn a_bucket_promises_what_will_have_flowed_back_and_a_queue_a_place() {
 }
 
 #[test]
-fn of_several_waits_the_longest_is_told() {
+fn of_several_waits_the_longest_is_reported() {
     for asks in [["bucket=k", "queue=k"], ["queue=k", "bucket=k"]] {
         let desk = desk();
         let _all = desk.reserve("bucket=k", 10, NOW, NOON);
@@ -164,7 +164,7 @@ fn what_has_flowed_back_by_itself_is_not_given_back_twice() {
 }
 
 #[test]
-fn one_that_nobody_settles_counts_as_used_and_is_gone() {
+fn an_unsettled_reservation_counts_as_used_and_is_removed() {
     let desk = desk();
     let terms = ReserveTerms { ttl: seconds(5), ..NOW };
     let id = desk.reserve("minute=k", 6, terms, NOON).id.expect("it fits");
@@ -259,7 +259,7 @@ fn soft_limits_shadow_rules_and_nothing_at_all_answer_as_a_decision_does() {
 }
 
 #[test]
-fn a_request_that_makes_no_sense_or_finds_no_place_takes_nothing() {
+fn an_invalid_request_and_a_full_table_take_nothing() {
     let settings = LimiterSettings {
         max_reservations: 2,
         longest_reservation: seconds(100),

@@ -1,4 +1,4 @@
-//! Quotas that come with the question.
+//! Quotas that come with the request.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod common;

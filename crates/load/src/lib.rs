@@ -5,6 +5,7 @@
 mod alarm;
 mod bench;
 mod codec;
+mod error;
 mod keys;
 mod lane;
 mod pace;
@@ -17,10 +18,11 @@ mod target;
 mod wire;
 
 pub use bench::{Bench, Outcome};
+pub use error::RunError;
 pub use keys::{BadDistribution, Distribution, Keys};
 pub use plan::{Ask, End, Plan};
 pub use report::{ErrorKind, Percentiles, Report};
-pub use run::{Progress, RunError};
+pub use run::Progress;
 pub use target::{BadTarget, Protocol, Target};
 
 /// Helpers of several modules' tests.

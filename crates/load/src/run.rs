@@ -16,68 +16,17 @@ use tollgate_core::{Clock as _, Timestamp};
 
 use crate::alarm::{Bell, ring_on_time};
 use crate::codec::codec;
+use crate::error::RunError;
 use crate::lane::Lane;
 use crate::pace::{Course, Pace};
 use crate::tally::Tally;
 use crate::wire::{Dialler, Wire};
-use crate::{Keys, Plan, Protocol, Report, Target};
+use crate::{Keys, Plan, Report};
 
 /// How often a thread checks whether it still gets replies.
 const LOOK: Duration = Duration::from_millis(50);
 /// Connections in a row that may end without a single reply.
 const BARREN: u32 = 3;
-
-/// There was no measurement.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The target's protocol has no such request.
-    #[error("{0}")]
-    Ask(&'static str),
-    /// The target does not accept connections.
-    #[error("{target} cannot be reached: {source}{hint}")]
-    Unreachable {
-        /// The target.
-        target: Target,
-        /// The error of the system.
-        source: io::Error,
-        /// How to start such a server.
-        hint: String,
-    },
-    /// TLS cannot be used with the given files.
-    #[error("TLS: {what}")]
-    Tls {
-        /// Why.
-        what: String,
-    },
-    /// A thread cannot be pinned to a core.
-    #[error("core {core}: {source}")]
-    Pin {
-        /// Its number.
-        core: usize,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The system gives no thread, runtime or timer.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
-}
-
-impl RunError {
-    pub(crate) fn unreachable(target: &Target, source: io::Error) -> Self {
-        let flag = match target.protocol {
-            Protocol::Grpc => "--grpc",
-            Protocol::Http => "--http",
-            Protocol::Resp => "--resp",
-        };
-        let hint = if source.kind() == io::ErrorKind::ConnectionRefused {
-            format!("; start a server there: tollgate serve --rules DIR {flag} {}", target.authority())
-        } else {
-            String::new()
-        };
-        Self::Unreachable { target: target.clone(), source, hint }
-    }
-}
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug)]

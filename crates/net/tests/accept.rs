@@ -4,13 +4,14 @@
 mod common;
 
 use std::any::Any;
+use std::process::Command;
 use std::sync::Arc;
 
 use common::{Server, rest, say};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tollgate_net::{AcceptLimits, Surface};
+use tollgate_net::{AcceptLimits, Listeners, Sockets, Surface};
 
 #[tokio::test]
 async fn connections_above_the_cap_are_closed_and_places_come_back() {
@@ -21,9 +22,9 @@ async fn connections_above_the_cap_are_closed_and_places_come_back() {
         assert_eq!(say(&mut stream, "one of three").await, "one of three");
         held.push(stream);
     }
-    for refused in 1..=20 {
+    for closed in 1..=20 {
         assert_eq!(rest(&mut server.connect().await).await, b"");
-        assert_eq!(server.counts(), [3, 3 + refused, refused, 0, 0]);
+        assert_eq!(server.counts(), [3, 3 + closed, closed, 0, 0]);
     }
     for held in &mut held {
         assert_eq!(say(held, "still").await, "still");
@@ -34,6 +35,20 @@ async fn connections_above_the_cap_are_closed_and_places_come_back() {
     assert_eq!(say(&mut next, "a place").await, "a place");
     assert_eq!(rest(&mut server.connect().await).await, b"", "and one only");
     assert_eq!(server.counts(), [3, 25, 21, 1, 0]);
+}
+
+/// The kernel reports a listening socket's backlog as its send queue.
+#[test]
+fn the_backlog_is_that_of_the_setting() {
+    let listeners = Listeners::bind("127.0.0.1:0", Sockets { count: 2, backlog: 16 }).expect("a free port");
+    let port = format!("sport = :{}", listeners.address.port());
+    let Ok(output) = Command::new("ss").args(["-Hltn", &port]).output() else {
+        println!("SKIPPED the backlog of a socket: there is no ss");
+        return;
+    };
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let backlogs: Vec<_> = table.lines().map(|line| line.split_whitespace().nth(2)).collect();
+    assert_eq!(backlogs, [Some("16"), Some("16")], "{table}");
 }
 
 #[tokio::test]

@@ -287,7 +287,7 @@ fn rule_of(
         Limits::Unlimited => (Vec::new(), true),
         Limits::One(limit) => {
             let tail = build.tail(&limit.key_tail);
-            (vec![Limit { name: spec.name.clone(), key_tail: tail, ..limit }], false)
+            (vec![Limit { name: spec.name.clone(), key_tail: tail, ..*limit }], false)
         }
         Limits::Named(limits) => {
             let named = limits.into_iter().map(|limit| {

@@ -1,8 +1,8 @@
 //! A domain: its rules, and the matcher that finds the rule of a descriptor.
 //!
 //! Cost of a match: one or two hash lookups per level, whatever the number of rules, plus one step for each
-//! pattern of that key. Nothing is allocated, except by the first use of a regular expression. Not here: how the
-//! tree is made (`builder`).
+//! pattern of that key. Nothing is allocated, except by the first use of a regular expression. Not here: how
+//! the tree is made (`builder`).
 
 use std::net::IpAddr;
 
@@ -40,10 +40,10 @@ pub enum Charge {
 /// that exists on the level is selected:
 ///
 /// 1. the node with the same key and the same value;
-/// 2. the node with the same key and the narrowest network that contains the value. An IPv4 address written as
-///    IPv6 is IPv4;
-/// 3. the first node, in the order of the rules, whose `*` pattern matches the value, or whose regular expression
-///    matches the whole value. A `*` in a key makes a pattern for `key_value`;
+/// 2. the node with the same key and the narrowest network that contains the value. An IPv4 address written
+///    as IPv6 is IPv4;
+/// 3. the first node, in the order of the rules, whose `*` pattern matches the value, or whose regular
+///    expression matches the whole value. A `*` in a key makes a pattern for `key_value`;
 /// 4. the node with the same key and no value. It also matches an empty value, unless a pattern does.
 ///
 /// If no node matches an entry, the descriptor is not limited. Matching never backtracks: once a node with a

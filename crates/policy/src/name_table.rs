@@ -1,7 +1,8 @@
 //! A map from names to small values, kept close together in memory.
 //!
-//! All names are in one piece of memory, and the table contains only where each begins, so a lookup among many
-//! names touches few cache lines and pages. Names come from rules only, never from clients. Not here: removing.
+//! All names are in one piece of memory, and the table contains only where each begins, so a lookup among
+//! many names touches few cache lines and pages. Names come from rules only, never from clients. Not here:
+//! removing.
 
 use std::hash::BuildHasher as _;
 

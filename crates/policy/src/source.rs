@@ -24,7 +24,8 @@ pub trait RuleSource: Send {
     /// Why the source could not supply rules.
     type Error: Error + Send + Sync;
 
-    /// Waits for the next set of rules, or for news of why there are no rules. `None` once the source has ended.
+    /// Waits for the next set of rules, or for news of why there are no rules. `None` once the source has
+    /// ended.
     fn next(&mut self) -> Option<RuleUpdate<Self::Error>>;
 }
 

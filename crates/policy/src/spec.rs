@@ -169,7 +169,7 @@ pub(crate) enum Limits {
     /// Nothing.
     Unlimited,
     /// One limit.
-    One(Limit),
+    One(Box<Limit>),
     /// Several, each with a name.
     Named(Vec<Limit>),
 }
@@ -221,7 +221,7 @@ impl RuleSpec {
     /// A rule with one limit. The limit's name becomes the rule's.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
-        Self { name: limit.name.clone(), ..Self::of(Limits::One(limit)) }
+        Self { name: limit.name.clone(), ..Self::of(Limits::One(Box::new(limit))) }
     }
 
     /// A rule with several limits, all of which must admit a request. Each needs a name.

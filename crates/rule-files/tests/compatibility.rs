@@ -1,5 +1,5 @@
-//! Rule files of envoyproxy/ratelimit: the same files load, the same files are rejected, and descriptors find the
-//! same limits.
+//! Rule files of envoyproxy/ratelimit: the same files load, the same files are rejected, and descriptors find
+//! the same limits.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "tests say what they expect")]
 

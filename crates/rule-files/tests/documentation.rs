@@ -1,5 +1,5 @@
-//! Every rule file in docs/rules.md, choosing.md, proxies.md and examples/rules loads without a warning, except
-//! those marked as faulty; and every key has an example.
+//! Every rule file in docs/rules.md, choosing.md, proxies.md and examples/rules loads without a warning,
+//! except those marked as faulty; and every key has an example.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 

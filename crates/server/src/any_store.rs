@@ -3,11 +3,12 @@
 //! A call to memory costs nothing extra. A call to a shared store allocates once beside its round trip; in
 //! return the future of a decision is only as large as memory needs it. Not here: what each store does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
-use tollgate_http_api::StoreView;
+use tollgate_http_api::{StoreStatus, StoreView};
 use tollgate_limiter::Limiter;
 use tollgate_store::remote::StoreState;
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
@@ -121,11 +122,20 @@ impl AnyStore {
 
     /// The state of the store for people and programs.
     pub(crate) fn view(&self) -> StoreView {
-        let name = self.name().as_str().to_owned();
-        let state = self.state();
-        let slow = if let Self::Redis(store) = self { store.shared().slow() } else { None };
-        let why = state.why().cloned().or(slow);
-        StoreView { name, state: state.as_str(), down_for: state.down_for(), why }
+        let status = match self.state() {
+            StoreState::Up => StoreStatus::Up { slow: self.slow() },
+            StoreState::Down { since, why } => StoreStatus::Down { duration: since.elapsed(), why },
+            _ => StoreStatus::Trying,
+        };
+        StoreView { name: self.name().as_str().to_owned(), status }
+    }
+
+    /// What makes a store that answers too slow.
+    fn slow(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Redis(store) => store.shared().slow(),
+            Self::Memory(_) | Self::Memcache { .. } => None,
+        }
     }
 }
 

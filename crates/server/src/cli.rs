@@ -3,7 +3,6 @@
 //! Results go to stdout, everything else to stderr. Exit 0 is yes, 1 is no, 2 is "could not decide".
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -11,6 +10,7 @@ use tollgate_load::Bench;
 use tollgate_top::Top;
 
 use crate::command::{Check, Explain, Serve};
+pub use crate::ending::Ending;
 
 /// A distributed rate limiter: one set of rules for Envoy (gRPC), HTTP and the Redis protocol.
 #[derive(Debug, Parser)]
@@ -35,46 +35,6 @@ enum Command {
     Explain(Explain),
     Bench(Box<Bench>),
     Top(Top),
-}
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Yes, or done.
-    Yes,
-    /// No: errors were found, or nothing matched.
-    No,
-    /// Undecided: a file cannot be read, or an argument is invalid.
-    CouldNotTell,
-}
-
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> Self {
-        Self::from(match ending {
-            Ending::Yes => 0,
-            Ending::No => 1,
-            Ending::CouldNotTell => 2,
-        })
-    }
-}
-
-impl From<tollgate_load::Outcome> for Ending {
-    fn from(outcome: tollgate_load::Outcome) -> Self {
-        match outcome {
-            tollgate_load::Outcome::Answered => Self::Yes,
-            tollgate_load::Outcome::Errors => Self::No,
-            tollgate_load::Outcome::CouldNotRun => Self::CouldNotTell,
-        }
-    }
-}
-
-impl From<tollgate_top::Ending> for Ending {
-    fn from(ending: tollgate_top::Ending) -> Self {
-        match ending {
-            tollgate_top::Ending::Done => Self::Yes,
-            tollgate_top::Ending::CouldNotTell => Self::CouldNotTell,
-        }
-    }
 }
 
 impl Cli {

@@ -10,6 +10,7 @@ mod certificates;
 pub mod cli;
 mod command;
 mod counted;
+mod ending;
 mod example;
 mod family;
 mod node;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use tollgate_clock::SystemClock;
 use tollgate_core::Clock;
-use tollgate_limiter::Limiter;
 use tollgate_limiter::follow::follow;
-use tollgate_limiter::observe::StoreFigures;
+use tollgate_limiter::{Limiter, StoreStats};
 use tollgate_policy::Policy;
 use tollgate_rule_files::{FileSource, Options, RuleSet, WatchSettings};
 use tollgate_store_memcache::MemcacheStore;
@@ -84,6 +83,6 @@ fn watch_memory(limiter: &Arc<NodeLimiter>) {
     let watched = Arc::downgrade(limiter);
     limiter.metrics().watch_store("memory", move || {
         let stats = watched.upgrade().map(|limiter| limiter.store().memory().stats()).unwrap_or_default();
-        StoreFigures::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
+        StoreStats::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
     });
 }

@@ -1,8 +1,8 @@
 //! The table beside governor's keyed limiter, in one run; what varies is the number of keys and of threads.
 //!
 //! `cargo bench -p tollgate-store-memory` takes about a minute; `TOLLGATE_BENCH_KEYS=10000000` takes ten
-//! million keys instead, and some minutes. Every decision
-//! reads the clock, but in batches of 16, which read it once. Ratios count: both sides alternate within each repeat.
+//! million keys instead, and some minutes. Every decision reads the clock, but in batches of 16, which read
+//! it once. Ratios count: both sides alternate within each repeat.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
 
 use std::hint::black_box;
@@ -61,8 +61,8 @@ struct Ours {
 }
 
 impl Ours {
-    /// Also says how long the longest decision took while the table grew, and what memory a key takes. The same once more
-    /// without growth shows what of it is the machine's.
+    /// Also says how long the longest decision took while the table grew, and what memory a key takes. The
+    /// same once more without growth shows what of it is the machine's.
     fn full(keys: u64) -> Self {
         let ours = Self {
             store: MemoryStore::default(),
@@ -171,7 +171,7 @@ fn timed_once<T>(once: impl FnOnce() -> T) -> Duration {
     processor_time().saturating_sub(start)
 }
 
-/// As [`each`], for writing to every page of so many bytes that the program never had.
+/// As [`each`], for writing to every page of `bytes` bytes of fresh memory.
 fn fresh_memory(bytes: usize) -> ([Duration; 5], [usize; 2]) {
     const PAGE: usize = 4096;
     let mut memory = vec![0_u8; bytes];
@@ -241,8 +241,8 @@ fn resident_bytes() -> u64 {
     status.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// So many decisions on a thousand keys and nothing else to speak of, for `valgrind --tool=callgrind`: run it with two
-/// counts and divide the difference.
+/// So many decisions on a thousand keys and nothing else to speak of, for `valgrind --tool=callgrind`: run it
+/// with two counts and divide the difference.
 fn instructions(decisions: u64) {
     let ours = Ours {
         store: MemoryStore::default(),

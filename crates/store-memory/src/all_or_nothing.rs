@@ -1,9 +1,10 @@
 //! All or nothing over a batch.
 //!
-//! First every take is tried on copies of the states; only when all pass are they done. Calls of this kind exclude each other where
-//! their keys meet, by locks on stripes of keys taken in ascending order, so that none waits in a circle. Only they pay for it:
-//! takes that stand alone know nothing of the stripes. Such a take on the same key may therefore come between trying and doing; where a
-//! take then fails that was to pass, those done are given back and the denial is what is answered.
+//! First every take is decided on copies of the states; only if all are admitted are they done. Calls of this
+//! kind exclude each other if they share keys, by locks on stripes of keys, taken in ascending order to avoid
+//! deadlock. Takes outside of such batches take no stripe and pay nothing. One of them may therefore come
+//! between deciding and doing; if a take is then denied, those already done are given back and the denial is
+//! returned.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -37,8 +38,8 @@ impl Stripes {
     }
 }
 
-/// Charges the whole batch or nothing of it. With `max_wait` its takes are [held](tollgate_core::Quota::reserve_word): what is
-/// not there yet may be promised.
+/// Charges the whole batch or nothing of it. With `max_wait` its takes are
+/// [reserved](tollgate_core::Quota::reserve).
 pub(crate) fn take(
     states: &States,
     stripes: &Stripes,
@@ -49,15 +50,15 @@ pub(crate) fn take(
 ) {
     let keys: Vec<KeyHash> = batch.iter().map(|take| states.hash(take.key)).collect();
     let _guards = stripes.lock(&keys);
-    let tried = tried(states, batch, max_wait, &keys, now);
-    if !tried.iter().all(Decision::is_admitted) {
+    let decided = decisions_on_copies(states, batch, max_wait, &keys, now);
+    if !decided.iter().all(Decision::is_admitted) {
         for (take, key) in batch.iter().zip(&keys) {
             if take.quota.starts_partial() && !take.cost.is_peek() {
-                // It begins to fill at the first wish, or it never would; see `Quota::start_refill`.
+                // The first request starts its refill, admitted or not; see `Quota::start_refill`.
                 let _never = states.take(*key, take.quota, Cost(u64::MAX), now);
             }
         }
-        verdicts.extend(tried.into_iter().map(Ok));
+        verdicts.extend(decided.into_iter().map(Ok));
         return;
     }
     let begin = verdicts.len();
@@ -72,15 +73,15 @@ pub(crate) fn take(
                 let _peek = states.give_back(*key, take.quota, take.cost, now);
             }
             verdicts.truncate(begin);
-            verdicts.extend(tried.into_iter().map(Ok));
+            verdicts.extend(decided.into_iter().map(Ok));
             verdicts[begin + done] = Ok(decision);
             return;
         }
     }
 }
 
-/// What the takes would be answered one after another; changes nothing.
-fn tried(
+/// The decisions on the takes one after another; changes nothing.
+fn decisions_on_copies(
     states: &States,
     batch: &[Take<'_>],
     max_wait: Option<Duration>,

@@ -1,8 +1,9 @@
-//! The two instructions that safe code does not reach: the 128-bit compare-and-swap in line, and the prefetch.
+//! Two instructions that safe code cannot use: the inlined 128-bit compare-and-swap, and the prefetch.
 //!
-//! Figures (load and swap of a cached word, AMD Zen 4, medians of 200 × 10,000): `portable-atomic` 9.1 ns, since it calls through
-//! a pointer and returns by memory; in line 3.8 ns; a 64-bit swap 2.2 ns. On other processors than x86-64 the crate's own is used.
-//! Prefetching: with plain loads in its place a batch of 16 costs 95 ns a decision at a million keys, with it 77.
+//! Load and swap of a cached word (AMD Zen 4, medians of 200 × 10,000): `portable-atomic` 9.1 ns, since it
+//! calls through a pointer and returns by memory; inlined 3.8 ns; a 64-bit swap 2.2 ns. Processors other than
+//! x86-64 use `portable-atomic`. Prefetching: a batch of 16 takes 77 ns per decision at a million keys, and
+//! 95 with plain loads in its place.
 #![cfg_attr(target_arch = "x86_64", allow(unsafe_code, reason = "both are measured above and argued below"))]
 
 use std::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ impl AtomicU128 {
     #[inline]
     pub(crate) fn load(&self, order: Ordering) -> u128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if is_wide() {
+        if has_wide_atomics() {
             return load_in_line(&self.0);
         }
         self.0.load(order)
@@ -38,27 +39,28 @@ impl AtomicU128 {
         failure: Ordering,
     ) -> Result<u128, u128> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if is_wide() {
+        if has_wide_atomics() {
             return compare_exchange_in_line(&self.0, old, new);
         }
         self.0.compare_exchange(old, new, success, failure)
     }
 }
 
-/// Whether the processor has what the two below need. Asked first by [`look_at_the_processor`], so that it is one load here.
+/// Whether the processor has the instructions below; [`detect_processor`] stores the answer, so this is one
+/// load.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-fn is_wide() -> bool {
-    IS_WIDE.load(Ordering::Relaxed)
+fn has_wide_atomics() -> bool {
+    HAS_WIDE_ATOMICS.load(Ordering::Relaxed)
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-static IS_WIDE: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+static HAS_WIDE_ATOMICS: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// Finds out what the processor has; until then the ways are taken that every processor has.
-pub(crate) fn look_at_the_processor() {
+/// Detects the instructions of the processor; until then only those that every processor has are used.
+pub(crate) fn detect_processor() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    IS_WIDE.store(
+    HAS_WIDE_ATOMICS.store(
         std::is_x86_feature_detected!("cmpxchg16b") && std::is_x86_feature_detected!("avx"),
         Ordering::Relaxed,
     );
@@ -69,8 +71,9 @@ pub(crate) fn look_at_the_processor() {
 #[inline]
 fn load_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     let (low, high): (u64, u64);
-    // SAFETY: `as_ptr` of a live atomic is valid for reads and aligned to 16 bytes, and the makers of processors with AVX, which the
-    // caller made sure of, guarantee that an aligned 16-byte move is atomic. Nothing but the named registers is changed.
+    // SAFETY: `as_ptr` of a live atomic is valid for reads and aligned to 16 bytes, and the makers of
+    // processors with AVX, which the caller made sure of, guarantee that an aligned 16-byte move is atomic.
+    // Nothing but the named registers is changed.
     unsafe {
         std::arch::asm!(
             "vmovdqa {both}, xmmword ptr [{place}]",
@@ -86,22 +89,22 @@ fn load_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// Leave to take the short ways: shows that the processor has what they need. Asked once for all.
+/// Proof that the processor has the instructions of the fast path; checked once per table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InLine(());
 
 impl InLine {
-    /// `None` where only the general ways will do.
+    /// `None` where the processor lacks them.
     pub(crate) fn if_possible() -> Option<Self> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if !is_wide() {
+        if !has_wide_atomics() {
             return None;
         }
         Some(Self(()))
     }
 
-    /// The word in two readings, the lower half first, so that the halves may be of different states. 1.5 ns less than the one
-    /// reading of both, and a decision that swaps the word is told when they were.
+    /// The word in two loads, the lower half first, so that the halves may be of different states. 1.5 ns
+    /// faster than one load of both, and a decision that swaps the word notices when they were.
     #[inline]
     pub(crate) fn glance(self, word: &AtomicU128) -> u128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -142,7 +145,8 @@ impl InLine {
 #[inline]
 fn glance_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     let (low, high): (u64, u64);
-    // SAFETY: `as_ptr` of a live atomic is valid for reads; aligned moves of 8 bytes are atomic and happen in this order.
+    // SAFETY: `as_ptr` of a live atomic is valid for reads; aligned moves of 8 bytes are atomic and happen in
+    // this order.
     unsafe {
         std::arch::asm!(
             "mov {low}, qword ptr [{place}]",
@@ -178,10 +182,11 @@ fn low_half_in_line(word: &portable_atomic::AtomicU128) -> u32 {
 fn compare_exchange_in_line(word: &portable_atomic::AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
     let (low, high): (u64, u64);
     let is_swapped: u8;
-    // SAFETY: `as_ptr` of a live atomic is valid for reads and writes and aligned to 16 bytes. Every other access to it is
-    // atomic and of 16 bytes, by `portable-atomic`, which uses this instruction and 16-byte moves on a processor that has it, as
-    // the caller made sure. rbx belongs to the compiler, so it is put aside and brought
-    // back, and every operand has a register of its own that is not rbx; nothing here touches the stack.
+    // SAFETY: `as_ptr` of a live atomic is valid for reads and writes and aligned to 16 bytes. Every other
+    // access to it is atomic and of 16 bytes, by `portable-atomic`, which uses this instruction and 16-byte
+    // moves on a processor that has it, as the caller made sure. rbx belongs to the compiler, so it is put
+    // aside and brought back, and every operand has a register of its own that is not rbx; nothing here
+    // touches the stack.
     unsafe {
         std::arch::asm!(
             "xchg r8, rbx",

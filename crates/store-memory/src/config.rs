@@ -1,4 +1,4 @@
-//! How large the table may become, and how it hides where a key lies.
+//! How large the table may become, and the secret that its places depend on.
 
 /// Settings of a [`MemoryStore`](crate::MemoryStore).
 ///
@@ -10,8 +10,8 @@
 /// ```
 #[derive(Clone, Debug)]
 pub struct MemoryConfig {
-    /// Bytes that all states together may fill. Three quarters are for states of one word, the rest for wide ones.
-    /// 1 GiB where nothing is said: about 36 million keys of one word.
+    /// Bytes that all states together may fill. Three quarters are for states of one word, the rest for wide
+    /// ones. The default is 1 GiB: about 36 million keys of one word.
     pub max_bytes: u64,
     /// The key of the hash that names counters.
     pub hash_key: HashKey,

@@ -1,25 +1,27 @@
-//! What a counter is called in the table: 67 bits of a keyed hash of its key.
+//! The name of a counter in the table: 67 bits of a keyed hash of its key.
 //!
-//! The table keeps no key, so the hash *is* the identity, and two keys that hash alike would share a counter. The hash
-//! is multilinear: from every seventh byte of the key on a word c₁, c₂, … of 8 bytes is read, the last one so that its lowest 7
-//! bytes are the key's last, and with secret random 128-bit numbers k
+//! The table keeps no key, so the hash *is* the identity, and two keys that hash alike would share a counter.
+//! The hash is multilinear: from every seventh byte of the key on a word c₁, c₂, … of 8 bytes is read, the
+//! last one so that its lowest 7 bytes are the key's last, and with secret random 128-bit numbers k
 //!
 //! ```text
 //! h = k_length + k₁·c₁ + k₂·c₂ + …   modulo 2^128;   used are its highest 67 bits
 //! ```
 //!
-//! Keys of two lengths differ by the k of their lengths, which are uniform and independent. Of two keys of one length some
-//! byte differs, and every byte is among the lowest 7 of some word: the words differ by d = 2^t · odd with t < 56. That word's
-//! k is uniform and independent of the rest, so k·d is uniform over the multiples of 2^t, and the difference of the two hashes is
-//! uniform in bits 56 and above, which takes in those used. Each hash by itself is uniform too. So any two keys, chosen by anyone
-//! who does not know k, agree in n of those bits with probability exactly 2^-n.
+//! Keys of two lengths differ by the k of their lengths, which are uniform and independent. Of two keys of
+//! one length some byte differs, and every byte is among the lowest 7 of some word: the words differ by d =
+//! 2^t · odd with t < 56. That word's k is uniform and independent of the rest, so k·d is uniform over the
+//! multiples of 2^t, and the difference of the two hashes is uniform in bits 56 and above, which takes in
+//! those used. Each hash by itself is uniform too. So any two keys, chosen by anyone who does not know k,
+//! agree in n of those bits with probability exactly 2^-n.
 //!
 //! 64 of the bits are the [tag](KeyHash::tag) that the table stores, and 3 choose the shard, which is known
-//! from where a tag lies: 67 bits. Among 10^7 keys there are 5·10^13 pairs, so that the chance that any two share a counter
-//! is at most 5·10^13 · 2^-67 < 3.5·10^-7. (The tag is mixed further, by a bijection, since a multilinear hash sends
-//! numbered keys to evenly spaced places, which makes for uneven lines. Tags whose low half is 0 have 1 added: that adds 2^-95 per pair.)
-//! Keys above 252 bytes are first brought to 128 bits by SipHash twice, under two secrets, and count as one more length.
-//! For them the chance rests on SipHash, not on the proof above.
+//! from where a tag lies: 67 bits. Among 10^7 keys there are 5·10^13 pairs, so that the chance that any two
+//! share a counter is at most 5·10^13 · 2^-67 < 3.5·10^-7. (The tag is mixed further, by a bijection, since a
+//! multilinear hash sends numbered keys to evenly spaced places, which makes for uneven lines. Tags whose low
+//! half is 0 have 1 added: that adds 2^-95 per pair.) Keys above 252 bytes are first brought to 128 bits by
+//! SipHash twice, under two secrets, and count as one more length. For them the chance rests on SipHash, not
+//! on the proof above.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -30,8 +32,8 @@ const CHARACTER: usize = 7;
 /// Most words of a key that is hashed directly.
 const CHARACTERS: usize = 36;
 const LONGEST_DIRECT: usize = CHARACTER * CHARACTERS;
-/// Longest key that is hashed in line.
-const USUAL: usize = 5 * CHARACTER;
+/// Longest key whose hash is inlined.
+const LONGEST_INLINE: usize = 5 * CHARACTER;
 
 /// The name of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -78,12 +80,12 @@ impl KeyHasher {
     #[inline(always)]
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
         match key.len() {
-            length @ 8..=USUAL => name(self.lengths[length].wrapping_add(self.few_words(key))),
-            _ => self.hash_unusual(key),
+            length @ 8..=LONGEST_INLINE => name(self.lengths[length].wrapping_add(self.few_words(key))),
+            _ => self.hash_other(key),
         }
     }
 
-    /// As [`Self::words`] for 8 to [`USUAL`] bytes, without a loop.
+    /// As [`Self::words`] for 8 to [`LONGEST_INLINE`] bytes, without a loop.
     #[inline]
     fn few_words(&self, key: &[u8]) -> u128 {
         let times = |place: usize, word: u64| self.multipliers[place].wrapping_mul(u128::from(word));
@@ -100,7 +102,7 @@ impl KeyHasher {
     }
 
     #[inline(never)]
-    fn hash_unusual(&self, key: &[u8]) -> KeyHash {
+    fn hash_other(&self, key: &[u8]) -> KeyHash {
         let sum = match key.len() {
             0..8 => {
                 let mut word = [0_u8; 8];
@@ -217,7 +219,7 @@ mod tests {
     fn a_key_of_usual_length_has_the_same_name_with_and_without_the_loop() {
         let hasher = KeyHasher::new(HashKey::Fixed(3));
         let key: Vec<u8> = (0..=255).collect();
-        for length in 8..=USUAL {
+        for length in 8..=LONGEST_INLINE {
             for at in [0, 1, 40, 256 - length] {
                 let key = &key[at..at + length];
                 assert_eq!(hasher.few_words(key), hasher.words(key), "length {length}");

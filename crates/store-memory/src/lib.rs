@@ -1,9 +1,11 @@
 //! Counters in this process: a keyed table of one-word states, and maps for the wider ones.
 //!
-//! What it promises: at most 32 bytes a key of one word once there are many, one cache miss and no lock on a decision about a tracked key, growth without
-//! a pause, and a cap that no flood of new keys passes ([`MemoryStats`] counts what had to go). How, and where a caller
-//! can wait for another after all, is said in the modules `table`, `wide` and `all_or_nothing`; what two keys being one counter would take, in `hash`.
-//! Not here: any algorithm (`core`), rules and keys (`policy`, `limiter`). Nothing is shared with other processes or survives this one.
+//! Guarantees: at most 34 bytes per key of one word from a million keys on, one cache miss and no lock per
+//! decision on a tracked key, growth without a pause, and a cap that no flood of new keys exceeds
+//! ([`MemoryStats`] counts the evictions). The modules `table`, `wide` and `all_or_nothing` say how, and
+//! where a caller may still wait for another; `hash` says how likely two keys share a counter.
+//! Not here: any algorithm (`core`), rules and keys (`policy`, `limiter`). Nothing is shared with other
+//! processes or survives this one.
 
 mod all_or_nothing;
 mod atomic128;

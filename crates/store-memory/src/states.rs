@@ -1,7 +1,7 @@
 //! The states by the hashes of their keys: words in the table, wide states in their maps.
 //!
-//! A key has a state of one shape. One of each is possible where its rule's algorithm changed shape and back: then the
-//! word is the younger, and neither counts.
+//! A key has a state of one shape. One of each is possible where its rule's algorithm changed shape and back:
+//! then the word is the younger, and neither counts.
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
-//! What a store says of itself, for metrics.
+//! The store's statistics, for metrics.
 
-/// A reading of the store's counters. They are read one after another, so that they may differ by what happened meanwhile.
+/// A reading of the store's counters. They are read one after another, so that they may differ by what
+/// happened meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
-    /// Keys that have a place in the store. Includes states that have expired and whose place was not reused yet, so
-    /// this is the most that there can be, not less.
+    /// Keys that have a place in the store. Includes states that have expired and whose place was not reused
+    /// yet, so this is the most that there can be, not less.
     pub tracked_keys: u64,
     /// Bytes held for states.
     pub bytes: u64,

@@ -14,8 +14,8 @@ use crate::table::BATCH;
 
 /// The store of counters in this process.
 ///
-/// The methods that end in `_now`, and [`take_one`](MemoryStore::take_one), are those of [`Store`] without a future. None of them
-/// fails: a store in memory is always there.
+/// The methods that end in `_now`, and [`take_one`](MemoryStore::take_one), are those of [`Store`] without a
+/// future. None of them fails: a store in memory is always there.
 ///
 /// # Example
 /// ```

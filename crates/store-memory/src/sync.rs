@@ -41,8 +41,8 @@ mod modelled {
         }
     }
 
-    /// Every 128-bit value that was ever stored, by number: loom knows atomics of 64 bits only, so it is given the
-    /// number. Equal values have equal numbers, which is all that compare-and-swap asks.
+    /// Every 128-bit value that was ever stored, by number: loom knows atomics of 64 bits only, so it is
+    /// given the number. Equal values have equal numbers, which is all that compare-and-swap asks.
     static VALUES: LazyLock<std::sync::Mutex<(HashMap<u128, u64>, Vec<u128>)>> =
         LazyLock::new(|| std::sync::Mutex::new((HashMap::from([(0, 0)]), vec![0])));
 
@@ -58,7 +58,7 @@ mod modelled {
         VALUES.lock().unwrap_or_else(PoisonError::into_inner).1[number as usize]
     }
 
-    /// The short ways of the machine.
+    /// The instructions of the fast path.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct InLine(());
 
@@ -67,7 +67,7 @@ mod modelled {
             Some(Self(()))
         }
 
-        /// In two readings, as on the machine: the halves may be of different states.
+        /// In two loads, as on a processor: the halves may be of different states.
         pub(crate) fn glance(self, word: &AtomicU128) -> u128 {
             const LOW: u128 = u64::MAX as u128;
             let low = word.load(Ordering::Acquire) & LOW;

@@ -1,21 +1,27 @@
-//! The table of one-word states: a hash table without locks for keys that are in it, bounded, and never rebuilt at once.
+//! The table of one-word states: a hash table without locks for keys that are in it, bounded, and never
+//! rebuilt at once.
 //!
-//! - **A decision on a tracked key** finds the key's slot and swaps its state by one 128-bit compare-and-swap. It takes no
-//!   lock and allocates nothing, and mostly touches one cache line ([`line`]) besides a few that are always in the cache.
-//! - **A new key** takes the lock of its group of lines (48 slots) for some tens of instructions, so that two callers
-//!   that bring the same new key end in one counter. It may wait there for another new key, never for a decision.
-//! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of what one new key in two
-//!   costs. A decision on a key of just that group waits for that microsecond; no other does.
-//! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires first.
+//! - **A decision on a tracked key** finds the key's slot and swaps its state by one 128-bit
+//!   compare-and-swap. It takes no lock and allocates nothing, and mostly touches one cache line ([`line`])
+//!   besides a few that are always in the cache.
+//! - **A new key** takes the lock of its group of lines (48 slots) for some tens of instructions, so that two
+//!   callers that bring the same new key end in one counter. It may wait there for another new key, never for
+//!   a decision.
+//! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of what one new key
+//!   in two costs. A decision on a key of just that group waits for that microsecond; no other does.
+//! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires
+//!   first.
 //!
-//! Where the processor has no 128-bit compare-and-swap (x86-64 before 2006, 32-bit machines) `portable-atomic` puts
-//! a short lock in its place: still right, no longer lock-free.
+//! Where the processor has no 128-bit compare-and-swap (x86-64 before 2006, 32-bit machines)
+//! `portable-atomic` puts a short lock in its place: still right, no longer lock-free.
 //!
-//! Two keys with the same low half of their tags (2^-32) could be taken for each other only if one slot changed hands
-//! between them within the nanoseconds between a reading and its compare-and-swap, and, for a change of state, with the same
-//! value and expiry. That is some orders below the chance that two keys have the same name ([`crate::hash`]).
+//! Two keys with the same low half of their tags (2^-32) could be taken for each other only if one slot
+//! changed hands between them within the nanoseconds between a reading and its compare-and-swap, and, for a
+//! change of state, with the same value and expiry. That is some orders below the chance that two keys have
+//! the same name ([`crate::hash`]).
 //!
-//! The table never reads a state: it calls the step that it is handed, which must be pure, since it may be called again.
+//! The table never interprets a state: it calls the given step, which must be pure, since it may be called
+//! again.
 
 mod chunk;
 mod grow;
@@ -27,16 +33,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate_core::{Decision, FastStep, Timestamp, Word, WordStep};
 
-use crate::atomic128::look_at_the_processor;
+use crate::atomic128::detect_processor;
 use crate::hash::KeyHash;
 use crate::sync::{AtomicU128, InLine};
 use chunk::CHUNK_BYTES;
 pub(crate) use line::Line;
 use line::{EMPTY, Found, low_half, pack, unpack};
-use place::Settled;
+use place::Placed;
 use shard::{Ladder, Shard};
 
-/// 2^3: what they tell apart is part of a key's identity.
+/// 2^3: the shard of a key is part of its identity.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 
 #[derive(Debug)]
@@ -46,7 +52,7 @@ pub(crate) struct Table {
     in_line: Option<InLine>,
 }
 
-/// What a table says of itself.
+/// The part of the store's statistics that is about the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableStats {
     pub(crate) used: u64,
@@ -55,13 +61,14 @@ pub(crate) struct TableStats {
     pub(crate) expired_reuses: u64,
 }
 
-/// The fast path of a step; small enough to be inlined at both call sites, unlike a closure that is called twice.
+/// The fast path of a step; small enough to be inlined at both call sites, unlike a closure that is called
+/// twice.
 pub(crate) trait FastPath {
     /// `None` where only the slow path will do.
     fn step(&self, word: Word) -> Option<FastStep>;
 }
 
-/// The lines of up to this many keys are fetched at once.
+/// The lines of up to this many keys are prefetched together.
 pub(crate) const BATCH: usize = 16;
 
 impl Table {
@@ -69,7 +76,7 @@ impl Table {
     pub(crate) fn new(max_bytes: u64) -> Self {
         let most =
             usize::try_from(max_bytes / SHARDS as u64 / CHUNK_BYTES).unwrap_or(usize::MAX).clamp(1, 1 << 20);
-        look_at_the_processor();
+        detect_processor();
         let ladder = Ladder::new(most);
         let shards = Box::new([(); SHARDS].map(|()| Shard::new(&ladder, most)));
         Self { shards, ladder, in_line: InLine::if_possible() }
@@ -86,11 +93,11 @@ impl Table {
         self.shard(key).home_line(&self.ladder, key.tag)
     }
 
-    /// Runs the fast path on the state of `key` if that lies in `line`, and keeps the new state. `None`: nothing has been
-    /// done; call [`Table::update`].
+    /// Runs the fast path on the state of `key` if that lies in `line`, and keeps the new state. `None`:
+    /// nothing has been done; call [`Table::update`].
     ///
-    /// Any line is safe to hand in, since a key's state is in one place only and known by its tag; best is the one that
-    /// [`Table::line`] has just returned.
+    /// Any line is safe to hand in, since a key's state is in one place only and known by its tag; best is
+    /// the one that [`Table::line`] has just returned.
     #[inline(always)]
     pub(crate) fn update_fast(
         &self,
@@ -138,7 +145,7 @@ impl Table {
         shard.find(shard.home(&self.ladder, key.tag), key.tag).is_some()
     }
 
-    /// The state of `key`; the fresh one where there is none.
+    /// The state of `key`; a fresh one if it has no state.
     pub(crate) fn get(&self, key: KeyHash) -> Word {
         let shard = self.shard(key);
         let home = shard.home(&self.ladder, key.tag);
@@ -194,19 +201,19 @@ impl Table {
             return decision;
         }
         let is_at_the_cap = self.ladder.is_last(shard.stage().generation);
-        let settled = place::settle(shard, home, tag, word, is_at_the_cap, now);
-        if settled == Settled::InEmpty {
+        let placed = place::place(shard, home, tag, word, is_at_the_cap, now);
+        if placed == Placed::InEmpty {
             shard.used.fetch_add(1, Relaxed);
         }
         drop(guard);
-        if settled == Settled::InEmpty {
-            grow::keep_up(shard, &self.ladder, tag, now);
+        if placed == Placed::InEmpty {
+            grow::do_upkeep(shard, &self.ladder, tag, now);
         }
         decision
     }
 }
 
-/// A swap was lost: goes on with what is there instead, while that is of the same key.
+/// A swap was lost: tries again with the new state, as long as it is of the same key.
 #[cold]
 #[inline(never)]
 fn update_again(

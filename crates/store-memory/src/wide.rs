@@ -1,8 +1,8 @@
 //! States of several numbers: maps behind locks, bounded by bytes.
 //!
-//! They are few against those of one word and dearer by themselves, so a lock around each part of them is good enough: here a decision
-//! does wait for another one on a key of the same part. Expired states are dropped a few at a time as new keys
-//! come, and first of all where room must be made.
+//! There are few of them compared with one-word states, and each costs more, so a lock around each part of
+//! them is enough: here a decision waits for another one on a key of the same part. Expired states are
+//! dropped a few at a time as new keys come, and first where room must be made.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,11 +14,11 @@ use tollgate_core::{Timestamp, Wide};
 use crate::hash::KeyHash;
 use crate::sync::{AtomicU64, Mutex};
 
-/// States that a new key looks at for expired ones, and among which one is chosen to go at the cap.
-const LOOKED_AT: usize = 4;
+/// States that a new key checks for expiry, and from which one is chosen for eviction at the cap.
+const SAMPLE: usize = 4;
 /// How long an expired state is kept while less than half of the room is used.
 const GRACE: Duration = Duration::from_secs(60);
-/// What a state takes besides its numbers: its entry, its place in the index, the allocation.
+/// Bytes of a state besides its numbers: its entry, its place in the index, the allocation.
 const OVERHEAD_BYTES: u64 = 128;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ struct Part {
     hand: usize,
 }
 
-/// What the store's statistics need to know.
+/// The part of the store's statistics that is about wide states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WideStats {
     pub(crate) tracked: u64,
@@ -92,7 +92,7 @@ impl WideStates {
         decision
     }
 
-    /// A copy of the state of `key`; the fresh one where there is none.
+    /// A copy of the state of `key`; a fresh one if it has no state.
     pub(crate) fn get(&self, key: KeyHash) -> Wide {
         let part = self.part(key).lock();
         part.index.get(&key).map(|&at| part.entries[at].1.clone()).unwrap_or_default()
@@ -136,7 +136,7 @@ impl WideStates {
         let is_roomy = self.bytes.load(Relaxed) < self.max_bytes / 2;
         let grace = if is_roomy { GRACE } else { Duration::ZERO };
         let now = Timestamp::ZERO + now.since(Timestamp::ZERO + grace);
-        for _ in 0..LOOKED_AT.min(part.entries.len()) {
+        for _ in 0..SAMPLE.min(part.entries.len()) {
             part.hand = if part.hand < part.entries.len() { part.hand } else { 0 };
             if part.entries.get(part.hand).is_some_and(|(_, state)| state.expires.is_past(now)) {
                 self.remove_at(part, part.hand);
@@ -151,7 +151,7 @@ impl WideStates {
     fn keep_within_cap(&self, part: &mut Part, kept: KeyHash) {
         while self.bytes.load(Relaxed) > self.max_bytes {
             let count = part.entries.len();
-            let first_to_go = (part.hand..part.hand + LOOKED_AT.max(2))
+            let first_to_go = (part.hand..part.hand + SAMPLE.max(2))
                 .map(|at| at % count.max(1))
                 .filter_map(|at| {
                     let (key, state) = part.entries.get(at)?;

@@ -1,4 +1,5 @@
-//! The memory store is held to the suite of all stores: compared with the reference model on random histories.
+//! The memory store is held to the suite of all stores: compared with the reference model on random
+//! histories.
 #![cfg(not(loom))]
 
 use tollgate_store::suite::{Options, Parked, run};

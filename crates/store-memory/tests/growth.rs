@@ -1,11 +1,13 @@
 //! Growth, the cap, and many callers at once.
 #![cfg(not(loom))]
 
+use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Quota, Timestamp};
+use parking_lot::Mutex;
+use tollgate_core::{Algorithm, Align, Clock as _, Cost, ManualClock, Period, Quota, Timestamp};
 use tollgate_store::{Charge, Key, Take, Verdicts};
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
@@ -76,6 +78,50 @@ fn four_callers_bring_the_same_new_keys_and_each_key_admits_exactly_its_limit() 
         });
         assert_eq!(admitted.load(Relaxed), 3 * KEYS, "{:?}", quota.algorithm());
         assert_eq!(store.stats().tracked_keys, KEYS);
+    }
+}
+
+/// Row 8: a hundred per window, of a second and of a minute, while time passes and four callers ask for
+/// more. A decision is of the window at whose end the quota is full again.
+#[test]
+fn a_hundred_a_window_admit_exactly_a_hundred_in_each_as_windows_roll_under_four_callers() {
+    const LIMIT: u64 = 100;
+    const ASKED_IN_A_STEP: u64 = 400;
+    let first_hit =
+        |span| Quota::new(LIMIT, Period::Span(span), Algorithm::FixedWindow { align: Align::FirstHit });
+    for span in [Duration::from_secs(1), Duration::from_secs(60)] {
+        for quota in [Quota::fixed_window(LIMIT, span), first_hit(span)] {
+            let (store, quota, clock) = (store(1 << 20), quota.expect("a quota"), ManualClock::at(NOON));
+            let (asked, admitted) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let mut own = BTreeMap::new();
+                        loop {
+                            let nth = asked.fetch_add(1, Relaxed);
+                            if nth >= 60 * ASKED_IN_A_STEP {
+                                break;
+                            }
+                            if nth > 0 && nth % ASKED_IN_A_STEP == 0 {
+                                clock.advance(span / 3); // three steps to a window
+                            }
+                            let now = clock.now();
+                            let decision = store.take_one(Key(b"hot"), &quota, Cost::ONE, now);
+                            if decision.is_admitted() {
+                                *own.entry(now + decision.reset_after()).or_insert(0) += 1;
+                            }
+                        }
+                        for (ends, count) in own {
+                            *admitted.lock().entry(ends).or_insert(0) += count;
+                        }
+                    });
+                }
+            });
+            let admitted = admitted.into_inner();
+            let wrong: Vec<_> = admitted.iter().filter(|(_, count)| **count != LIMIT).collect();
+            assert!(wrong.is_empty(), "{:?} over {span:?}: {wrong:?}", quota.algorithm());
+            assert!((20..=21).contains(&admitted.len()), "{} windows over {span:?}", admitted.len());
+        }
     }
 }
 

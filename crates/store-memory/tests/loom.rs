@@ -1,7 +1,7 @@
 //! Every order in which two threads can meet in the table, tried one after another.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p tollgate-store-memory --release --test loom`. The table is made small then: one shard, groups
-//! of two lines, a chunk of one group, upkeep with every new key.
+//! `RUSTFLAGS="--cfg loom" cargo test -p tollgate-store-memory --release --test loom`. The table is made
+//! small then: one shard, groups of two lines, a chunk of one group, upkeep with every new key.
 #![cfg(loom)]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is asked of one key, and what is answered: the words of the seam between scripts and connections.
+//! Questions to one key and their answers. Not here: how they become script calls ([`call`](crate::call)).
 
 use std::time::Duration;
 
@@ -7,22 +7,39 @@ use tollgate_store::Inspection;
 
 /// One thing asked of one key.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub struct Ask {
     /// The whole Redis key, prefix and braces too: see [`redis_key`](crate::keys::redis_key).
-    pub(crate) key: Vec<u8>,
-    /// By which quota.
-    pub(crate) quota: Quota,
+    pub key: Vec<u8>,
+    /// The quota that counts it.
+    pub quota: Quota,
     /// What is asked.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
+}
+
+/// What is asked of all keys of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchKind {
+    Take,
+    Reserve { max_wait: Duration },
+}
+
+impl BatchKind {
+    /// What is asked of one of the keys.
+    pub(crate) const fn of(self, cost: Cost) -> Kind {
+        match self {
+            Self::Take => Kind::Take(cost),
+            Self::Reserve { max_wait } => Kind::Reserve(cost, max_wait),
+        }
+    }
 }
 
 /// What is asked of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// As [`Store::take`](tollgate_store::Store::take).
     Take(Cost),
-    /// As [`Store::hold`](tollgate_store::Store::hold), with the longest wait.
-    Hold(Cost, Duration),
+    /// As [`Store::reserve`](tollgate_store::Store::reserve), with the longest wait.
+    Reserve(Cost, Duration),
     /// As [`Store::give_back`](tollgate_store::Store::give_back).
     GiveBack(Cost),
     /// As [`Store::charge`](tollgate_store::Store::charge).
@@ -34,9 +51,9 @@ pub(crate) enum Kind {
 }
 
 impl Ask {
-    /// True when both may share a call: they are about the same key, by quotas that count alike. (A reset is
-    /// alone.)
-    pub(crate) fn joins(&self, other: &Self) -> bool {
+    /// True when both may share a call: they ask the same key, by equivalent quotas. (A reset has a call of
+    /// its own.)
+    pub fn joins(&self, other: &Self) -> bool {
         let resets = self.kind == Kind::Reset || other.kind == Kind::Reset;
         !resets && self.key == other.key && self.quota.is_equivalent_to(&other.quota)
     }
@@ -44,27 +61,37 @@ impl Ask {
 
 /// The answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// To a take, a hold, a charge, and permits given back.
+pub enum Answer {
+    /// To a take, a reservation, a charge, and a return.
     Decision(Decision),
-    /// To a reset: was there something to forget?
+    /// To a reset: true when the key was tracked.
     Reset(bool),
     /// To an inspection.
     Inspection(Inspection),
 }
 
-/// Why there is no answer. No permit was taken.
+/// Why an ask has no answer. No permit was taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
-    /// The key holds what no store of this kind has written.
+pub enum Fault {
+    /// The key holds something that is not a counter of this store.
     #[error(
         "key {key} holds {found}, which is not a counter of Tollgate; delete it or choose another prefix"
     )]
-    Foreign { key: String, found: String },
+    Foreign {
+        /// The Redis key.
+        key: String,
+        /// What it looks like.
+        found: String,
+    },
     /// The numbers of this quota are beyond what a script can count.
     #[error("{algorithm} with {what} is beyond what a script counts exactly")]
-    Unsupported { algorithm: &'static str, what: &'static str },
-    /// What came back is not what a script of ours answers.
+    Unsupported {
+        /// Name of the algorithm.
+        algorithm: &'static str,
+        /// Which number is too large or too small.
+        what: &'static str,
+    },
+    /// The reply is not one of the script's.
     #[error("an unexpected reply: {0}")]
     Reply(String),
 }

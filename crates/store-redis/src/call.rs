@@ -1,16 +1,18 @@
-//! Asks become one script call, and its reply becomes their answers: "state back, replay here".
+//! Asks become one script call, and its reply becomes their answers.
 //!
-//! A script changes the state atomically and answers what it was before and when that was; the answers are then worked out by
-//! `core`, from that state, in the order of the asks. So a script holds the transition and nothing that people see.
-//! Not here: how a call reaches a server (`wire`), who waits for the answers.
+//! A script changes the state atomically and returns the state before the change and the instant. The answers
+//! are then computed by `core`, from that state, in the order of the asks. So a script has the transition
+//! only, and nothing that callers see. Not here: how a call reaches a server, and how callers wait
+//! ([`counting`](crate::counting)).
 //!
-//! Use: [`first`] (or [`together`]) says what to run or, where no server is needed, gives the answers; what comes back goes to
-//! [`answers`] (or [`together_answers`]) with the same asks, until it is `Done`. More than two calls are only needed
-//! while others change the same key's rule at the same time: give up after [`MOST_CALLS`].
+//! Use: [`first`] (or [`together`]) returns what to run or, where no server is needed, the answers. The reply
+//! goes to [`answers`] (or [`together_answers`]) with the same asks, until that returns `Done`. More than two
+//! calls are needed only while other nodes change the same key's rule at the same time: give up after
+//! [`MOST_CALLS`].
 
 mod replied;
 
-pub(crate) use replied::{Part, Replied};
+pub use replied::{Part, Replied};
 
 use tollgate_core::{Cost, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
@@ -19,37 +21,42 @@ use tollgate_store::Inspection;
 use crate::ask::{Answer, Ask, Fault, Kind};
 use crate::config::StoreTime;
 use crate::script::{Script, Step, Swap, all, each};
-use crate::translate::{self, Read, instant, int, read, step_of};
+use crate::translate::{self, Read, StepReply, instant, int, read, step_of};
 
 /// How often to ask again for one group of asks before giving up; nothing was taken by then.
-pub(crate) const MOST_CALLS: u32 = 5;
+pub const MOST_CALLS: u32 = 5;
 
-/// The key holds what the step cannot read; nothing was changed.
+/// The step cannot read the key's value; nothing was changed.
 const ODD: i64 = -1;
 /// The server's clock is outside the window that the caller named; nothing was changed.
 const OUTSIDE: i64 = -2;
 
 /// One `EVALSHA`: `sha numkeys keys… args…`.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) args: Vec<Vec<u8>>,
+pub struct ScriptCall {
+    /// What runs.
+    pub script: &'static Script,
+    /// Its `KEYS`.
+    pub keys: Vec<Vec<u8>>,
+    /// Its `ARGV`.
+    pub args: Vec<Vec<u8>>,
 }
 
 /// What comes next.
 #[derive(Clone, Debug)]
-pub(crate) enum Next {
-    /// All is answered, one answer an ask, in their order.
+pub enum Next {
+    /// Everything is answered: one answer per ask, in their order.
     Done,
-    /// Run this step on the key, with the [`argument`] for this instant; other keys may ride in the same script call.
+    /// Run this step on the key, with the [`argument`] for this instant; other keys may share the script
+    /// call.
     Step(Step, Timestamp),
-    /// Run this, and hand its reply to `answers`.
-    Again(Call),
+    /// Run this, and pass its reply to `answers`.
+    Again(ScriptCall),
 }
 
-/// What comes first for `asks`, which are of one key and by quotas that [join](Ask::joins), in order of arrival. `out` takes the answers.
-pub(crate) fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next {
+/// What comes first for `asks`, which are of one key and by quotas that [join](Ask::joins), in order of
+/// arrival. `out` takes the answers.
+pub fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next {
     match asks.first().and_then(|ask| step_of(&ask.quota)) {
         Some(step) => Next::Step(step, now),
         None => {
@@ -60,15 +67,16 @@ pub(crate) fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next
 }
 
 /// Appends the argument of a step on the key of `asks`; half of it where it fails.
-pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Result<(), Fault> {
+pub fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Result<(), Fault> {
     match asks {
         [only] => translate::argument(bytes, &[only], hint),
         _ => translate::argument(bytes, &asks.iter().collect::<Vec<_>>(), hint),
     }
 }
 
-/// What a step said of the key of `asks`, `at` being the instant that counted. `now`: as in [`first`].
-pub(crate) fn answers(
+/// The answers that follow from a step's reply about the key of `asks`, or the next call. `at`: the instant
+/// that counted. `now`: as in [`first`].
+pub fn answers(
     asks: &[Ask],
     now: Timestamp,
     time: StoreTime,
@@ -77,12 +85,15 @@ pub(crate) fn answers(
     out: &mut Vec<Answer>,
 ) -> Result<Next, Fault> {
     let Some(first) = asks.first() else { return Ok(Next::Done) };
-    let Part::Held(status, a, b) = part else { return Err(Fault::Reply("an error".to_owned())) };
+    let Part::Held { status, first: expiry, second: value } = part else {
+        return Err(Fault::Reply("an error".to_owned()));
+    };
     let Some(step) = step_of(&first.quota) else { return Err(Fault::Reply("a step".to_owned())) };
     if *status == OUTSIDE {
         return Ok(Next::Step(step, at));
     }
-    match read(&first.quota, (*status, a, b), at)? {
+    let reply = StepReply { status: *status, first: expiry, second: value };
+    match read(&first.quota, reply, at)? {
         Read::State(mut state, mut existed) if *status != ODD => {
             out.extend(asks.iter().map(|ask| replay(ask, &mut state, &mut existed, at)));
             Ok(Next::Done)
@@ -91,7 +102,7 @@ pub(crate) fn answers(
         Read::Odd(swap, words) => {
             let mut args = alone(asks, now, time)?;
             push_groups(&mut args, [vec![b"1".to_vec()], words].concat());
-            Ok(Next::Again(Call { script: each(step, swap), keys: vec![first.key.clone()], args }))
+            Ok(Next::Again(ScriptCall { script: each(step, swap), keys: vec![first.key.clone()], args }))
         }
         Read::Foreign(found) => Err(foreign(&first.key, found)),
     }
@@ -104,14 +115,9 @@ fn alone(asks: &[Ask], now: Timestamp, time: StoreTime) -> Result<Vec<Vec<u8>>, 
     Ok(vec![bytes, if time == StoreTime::Node { instant(now) } else { Vec::new() }])
 }
 
-/// The first call for takes or holds (nothing else) that are charged together: all or none. Keys of one slot, in any order, also several
-/// of one key.
-pub(crate) fn together(
-    asks: &[Ask],
-    now: Timestamp,
-    time: StoreTime,
-    out: &mut Vec<Answer>,
-) -> Result<Next, Fault> {
+/// The first call for takes or reservations (nothing else) that are charged together: all or none. The keys
+/// share a hash slot; their order does not matter, and a key may occur several times.
+pub fn together(asks: &[Ask], now: Timestamp, time: StoreTime, out: &mut Vec<Answer>) -> Result<Next, Fault> {
     let keys = by_key(asks);
     if keys.is_empty() {
         uncounted(asks, now, out);
@@ -120,8 +126,8 @@ pub(crate) fn together(
     all_call(&keys, now, time, Swap::None, Vec::new())
 }
 
-/// What the reply to a call of [`together`] says.
-pub(crate) fn together_answers(
+/// The answers that follow from the reply to a call of [`together`], or the next call.
+pub fn together_answers(
     asks: &[Ask],
     now: Timestamp,
     time: StoreTime,
@@ -138,9 +144,9 @@ pub(crate) fn together_answers(
     let (mut strings, mut lists) = (Vec::new(), Vec::new());
     for (nth, (key, part)) in keys.iter().zip(parts).enumerate() {
         let Value::Array(part) = part else { return Err(Fault::Reply(format!("{part:?}"))) };
-        let [a, b] = [part.get(1).unwrap_or(&Value::Nil), part.get(2).unwrap_or(&Value::Nil)];
-        let own = int(part.first().unwrap_or(&Value::Nil))?;
-        match read(key.quota(), (own, a, b), at)? {
+        let [status, first, second] = [0, 1, 2].map(|nth| part.get(nth).unwrap_or(&Value::Nil));
+        let reply = StepReply { status: int(status)?, first, second };
+        match read(key.quota(), reply, at)? {
             Read::State(state, existed) => states.push((state, existed)),
             Read::Odd(swap, words) => {
                 let groups = if swap == Swap::Lists { &mut lists } else { &mut strings };
@@ -189,10 +195,10 @@ fn all_call(
     args.push(steps.iter().map(|step| step.letter()).collect::<String>().into_bytes());
     push_groups(&mut args, groups);
     let keys = keys.iter().map(|key| key.key().to_vec()).collect();
-    Ok(Next::Again(Call { script: all(&steps, swap), keys, args }))
+    Ok(Next::Again(ScriptCall { script: all(&steps, swap), keys, args }))
 }
 
-/// What is to be swapped before the step, and last of all where that begins.
+/// Appends the states to swap before the step, and the place where they begin.
 fn push_groups(args: &mut Vec<Vec<u8>>, groups: Vec<Vec<u8>>) {
     if !groups.is_empty() {
         let from = args.len() + 1;
@@ -201,7 +207,7 @@ fn push_groups(args: &mut Vec<Vec<u8>>, groups: Vec<Vec<u8>>) {
     }
 }
 
-/// The asks of one key, and where they stand in the batch.
+/// The asks of one key, and their places in the batch.
 struct OfKey<'a> {
     step: Step,
     asks: Vec<&'a Ask>,
@@ -218,7 +224,7 @@ impl OfKey<'_> {
     }
 }
 
-/// The asks that count anything, by key. Batches are small: no map is worth its while.
+/// The asks that count anything, by key. Batches are small, so a map would cost more than it saves.
 fn by_key(asks: &[Ask]) -> Vec<OfKey<'_>> {
     let mut keys: Vec<OfKey<'_>> = Vec::with_capacity(asks.len());
     for (place, ask) in asks.iter().enumerate() {
@@ -250,7 +256,7 @@ fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> An
     let quota = &ask.quota;
     let decision = match ask.kind {
         Kind::Take(cost) => quota.take(state, cost, at),
-        Kind::Hold(cost, max_wait) => quota.reserve(state, cost, max_wait, at),
+        Kind::Reserve(cost, max_wait) => quota.reserve(state, cost, max_wait, at),
         Kind::GiveBack(cost) => quota.give_back(state, cost, at),
         Kind::Charge(cost) => quota.charge(state, cost, at),
         Kind::Reset => {
@@ -264,7 +270,7 @@ fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> An
     Answer::Decision(decision)
 }
 
-/// What a peek would answer. A state that says the same as none does not count as kept.
+/// What a peek would answer. A state that equals that of an unseen key does not count as tracked.
 fn inspected(quota: &Quota, state: &State, existed: bool, at: Timestamp) -> Inspection {
     let decision = quota.take(&mut state.clone(), Cost::PEEK, at);
     let says_something = quota.starts_partial() || !decision.reset_after().is_zero();

@@ -1,28 +1,38 @@
-//! Whether a server is fit to keep counters: checked when the program starts, and reported with what to do
-//! about it.
+//! Whether a server is fit to keep counters: checked at startup, and reported with what to do about it.
 
-use tollgate_redis_link::{Connection, Reply, ServerError, Value, explain};
+use tokio::time::timeout;
+use tollgate_redis_link::{Cause, Connection, Node, Reply, ServerError, Shared, Value, explain};
 
 use crate::config::RedisConfig;
 
-/// What follows from a finding.
+/// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Counters may be lost where the operator may not expect it; logged once.
     Warn,
     /// The store must not be used so.
     Reject,
-    /// It could not be checked: the store is down, or the login failed. It may be fit later.
+    /// The server could not be checked: it is down, or the login failed. It may be checked later.
     Unknown,
 }
 
-/// Something about the store that the operator must know.
+/// Something about a server that the operator must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
     /// What was found, why it matters and what to do; names the server, never a password.
     pub message: String,
+}
+
+impl Finding {
+    fn of(error: &ServerError) -> Self {
+        let severity = match error.cause {
+            Cause::Misconfigured => Severity::Reject,
+            _ => Severity::Unknown,
+        };
+        Self { severity, message: error.why.to_string() }
+    }
 }
 
 impl std::fmt::Display for Finding {
@@ -34,7 +44,35 @@ impl std::fmt::Display for Finding {
 /// Commands that the scripts use and older servers lack.
 const NEEDED: [&str; 3] = ["PEXPIRETIME", "EVALSHA", "SCRIPT"];
 
-/// Looks at one server that is connected and logged in.
+/// Checks all servers that keep counters, whether they are up or not.
+pub(crate) async fn all_servers(shared: &Shared, config: &RedisConfig) -> Vec<Finding> {
+    let (topology, dialer) = (shared.topology(), shared.dialer());
+    if let Err(error) = topology.learn(dialer).await {
+        return vec![Finding::of(&error)];
+    }
+    let mut findings = Vec::new();
+    for node in topology.masters() {
+        match one_server(shared, config, node).await {
+            Ok(found) => findings.extend(found),
+            Err(error) => findings.push(Finding::of(&error)),
+        }
+    }
+    findings
+}
+
+async fn one_server(shared: &Shared, config: &RedisConfig, node: Node) -> Result<Vec<Finding>, ServerError> {
+    let (topology, dialer) = (shared.topology(), shared.dialer());
+    let address = topology.find(node, dialer).await?;
+    let mut connection = dialer.open_master(&address).await?;
+    // Also a server that is too slow now must be fit.
+    let limit = dialer.patience();
+    let late = |_| ServerError::new(Cause::Silent, format!("{address}: no answer within {limit:?}"));
+    let mut found = timeout(limit, look(&mut connection, config)).await.map_err(late)??;
+    found.extend(dialer.probe(&mut connection).await.err().as_ref().map(Finding::of));
+    Ok(found)
+}
+
+/// Checks one server that is connected and logged in.
 pub(crate) async fn look(
     connection: &mut Connection,
     config: &RedisConfig,

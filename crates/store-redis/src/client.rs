@@ -7,11 +7,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
 use tollgate_redis_link::{Cause, Client, ServerError, Shared, Traffic, Waiter, watch};
 use tollgate_store::remote::{ConfigError, ConnCounters, Counter, Failure};
-use tollgate_store::{StoreError, StoreName};
+use tollgate_store::{Key, StoreError, StoreName};
 
 use crate::config::RedisConfig;
 use crate::counting::{CountItem, Counting};
 use crate::heartbeat::Heartbeat;
+use crate::keys::redis_key;
 
 /// The store's client of Redis.
 #[derive(Debug)]
@@ -61,9 +62,14 @@ impl RedisClient {
         self.shared().patience()
     }
 
-    /// In which slot of a Cluster a key is.
-    pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
-        self.shared().topology().slot(key)
+    /// What a counter is called in Redis.
+    pub(crate) fn redis_key(&self, key: Key<'_>) -> Vec<u8> {
+        redis_key(&self.config.prefix, self.config.hash_tag, key.0)
+    }
+
+    /// In which hash slot of a Cluster a Redis key is.
+    pub(crate) fn hash_slot(&self, redis_key: &[u8]) -> u16 {
+        self.shared().topology().slot(redis_key)
     }
 
     /// Closes all connections; what waits fails.
@@ -80,13 +86,13 @@ impl RedisClient {
     pub(crate) async fn send<T>(
         &self,
         traffic: Traffic,
-        slot: u16,
+        hash_slot: u16,
         by: Instant,
         item: impl FnOnce(Waiter<T>) -> CountItem,
     ) -> Result<Asked<T>, StoreError> {
         self.watch();
         let (to, answer) = oneshot::channel();
-        match self.link.send(traffic, slot, item(Waiter::new(to, by)), by).await {
+        match self.link.send(traffic, hash_slot, item(Waiter::new(to, by)), by).await {
             Ok(()) => Ok(Asked(answer)),
             Err(failure) => Err(self.error(failure)),
         }

@@ -19,13 +19,14 @@ use tollgate_store::remote::Failure;
 use self::buffers::Buffers;
 use self::request::{Next, Request, Work};
 use crate::ask::{Answer, Ask};
-use crate::call::Call;
+use crate::call::ScriptCall;
 use crate::config::StoreTime;
 use crate::script::{Step, Swap, each};
 use crate::translate::instant;
 
 /// Most keys of one script call: the server serves no other client meanwhile.
 const MOST_KEYS: usize = 64;
+
 /// How counting uses a client of Redis.
 #[derive(Clone, Debug)]
 pub(crate) struct Counting {
@@ -41,7 +42,7 @@ pub(crate) enum CountItem {
     /// Takes or holds, all or none.
     Together(Vec<Ask>, Timestamp, Waiter<Vec<Answer>>),
     /// A call whose reply only the caller can read.
-    Call(Call, Waiter<Value>),
+    Call(ScriptCall, Waiter<Value>),
 }
 
 impl Item for CountItem {
@@ -209,7 +210,7 @@ fn write_steps(
     }
 }
 
-fn write_call(bytes: &mut Vec<u8>, call: &Call) {
+fn write_call(bytes: &mut Vec<u8>, call: &ScriptCall) {
     begin_call(bytes, call.script, call.keys.len(), call.args.len());
     call.keys.iter().chain(&call.args).for_each(|word| bulk(bytes, word));
 }

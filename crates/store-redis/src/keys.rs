@@ -1,11 +1,11 @@
-//! What counters are called in Redis: `tollgate:{counter key}`, the part in braces deciding the slot in a
-//! cluster.
+//! Names of counters in Redis: `tollgate:{counter key}`. The part in braces decides the hash slot in a
+//! Cluster.
 
 use crate::config::HashTag;
 
-/// The Redis key of a counter. No two counters share one. (A counter key's own braces are escaped when it is
+/// The Redis key of a counter. No two counters share one. (Braces in a counter key are escaped where it is
 /// made.)
-pub(crate) fn redis_key(prefix: &str, tag: HashTag, counter: &[u8]) -> Vec<u8> {
+pub fn redis_key(prefix: &str, tag: HashTag, counter: &[u8]) -> Vec<u8> {
     let up_to_bar = |nth: usize| {
         let mut bars = counter.iter().enumerate().filter(|(_, byte)| **byte == b'|').map(|(place, _)| place);
         bars.nth(nth).unwrap_or(counter.len())

@@ -7,13 +7,11 @@ mod check;
 mod client;
 mod config;
 mod counting;
-#[cfg(test)]
-mod direct;
-#[cfg(test)]
-mod exact_tests;
+mod exact;
 mod heartbeat;
 mod keys;
 mod leased;
+mod mixed;
 mod script;
 mod slots;
 mod stats;
@@ -28,3 +26,18 @@ pub use tollgate_redis_link::{
     FLIGHT_EDGES, FlightStats, LinkSettings, Login, Secret, Servers, TlsClientFiles,
 };
 pub use tollgate_store::remote::{BreakerSettings, ConfigError, ConnStats, HostPort, StoreState};
+
+/// Script calls and their replies without connections, for the tests of the scripts. Not part of the API: it
+/// may change at any time.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::ask::{Answer, Ask, Fault, Kind};
+    pub use crate::call::{
+        MOST_CALLS, Next, Part, Replied, ScriptCall, answers, argument, first, together, together_answers,
+    };
+    pub use crate::keys::redis_key;
+    pub use crate::leased::ledger_script::{LedgerJob, LedgerReplyError, decode, encode, pack};
+    pub use crate::script::{Step, Swap, each};
+    pub use crate::slots::{SlotAction, SlotReply, call as slot_call, read as slot_reply};
+    pub use crate::translate::instant;
+}

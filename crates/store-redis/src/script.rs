@@ -1,21 +1,27 @@
-//! Lua scripts, put together from small files, and their SHA-1 by which a server knows them.
+//! Lua scripts, assembled from small files.
 //!
-//! A call on keys that are counted by one algorithm carries the clock, its step and [`each.lua`](../src/lua/each.lua), and nothing else;
-//! keys that are charged together, the steps of their algorithms and `all.lua`. Quotas are arguments, so there are as many scripts as
-//! algorithms, however many rules there are.
+//! The script for keys of one algorithm consists of the clock, the algorithm's step and `each.lua`; the
+//! script for keys that are charged together, of the steps of their algorithms and `all.lua`. Quotas are
+//! arguments, so there are as many scripts as algorithms, however many rules there are.
 
 use std::sync::{LazyLock, OnceLock};
 
 pub(crate) use tollgate_redis_link::Script;
 
-/// The steps, one a Lua file.
+/// The steps, one Lua file each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub enum Step {
+    /// One number that falls with time: buckets.
     Bucket,
+    /// Hits of one window.
     Window,
+    /// A count that never falls.
     Total,
+    /// Permits that come back at the end of each period.
     Interval,
+    /// Hits of two windows, the older weighted.
     Counter,
+    /// A list with one entry for each instant.
     Entries,
 }
 
@@ -24,17 +30,17 @@ const STEPS: [Step; 6] =
 
 /// What happens before the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Swap {
+pub enum Swap {
     /// Nothing.
     None,
-    /// Strings that another rate has written go on as the caller has worked out.
+    /// Strings that another rate has written are replaced by what the caller has computed.
     Strings,
     /// The same for lists.
     Lists,
 }
 
 impl Step {
-    /// How `all.lua` is told which step a key takes.
+    /// The name of the step for `all.lua`.
     pub(crate) const fn letter(self) -> char {
         match self {
             Self::Bucket => 'b',
@@ -85,7 +91,7 @@ const fn swap_source(swap: Swap) -> &'static str {
 }
 
 /// The script for keys that take this step, each by itself.
-pub(crate) fn each(step: Step, swap: Swap) -> &'static Script {
+pub fn each(step: Step, swap: Swap) -> &'static Script {
     static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
         let by_step = |swap: Swap| {
             STEPS.map(|step| {

@@ -1,5 +1,5 @@
-//! Slots in Redis: acquired and released by one script each, on the server's clock. A sorted set of holders under the counter's key and
-//! `|slots`. Not here: what a slot is ([`Slots`]).
+//! Slots of concurrency in Redis: acquired and released by one script, on the server's clock. A sorted set of
+//! holders under the counter's key and `|slots`. Not here: what a slot is ([`Slots`]).
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -7,70 +7,73 @@ use std::time::Duration;
 use tollgate_core::{Decision, Holder, Slots, Timestamp};
 use tollgate_redis_link::Value;
 
-use crate::call::Call;
+use crate::call::ScriptCall;
 use crate::config::StoreTime;
 use crate::script::Script;
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::of(&[include_str!("lua/slots.lua")]));
 
-/// The end of the names of keys of slots: no counter's key ends so.
+/// Suffix of the keys of slots. No counter's key ends with it.
 const SUFFIX: &[u8] = b"|slots";
 
 /// What to do with a holder's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub enum SlotAction {
+    /// Takes a slot, or renews it.
     Acquire,
+    /// Frees it.
     Release,
 }
 
-/// What the script answered.
+/// The script's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
-    pub(crate) done: bool,
+pub struct SlotReply {
+    /// The holder has a slot now, or had one until now.
+    pub done: bool,
     held: u64,
     first: Duration,
     last: Duration,
 }
 
-impl Said {
+impl SlotReply {
     pub(crate) fn decision(&self, slots: &Slots) -> Decision {
         slots.decision(self.done, self.held, self.first, self.last)
     }
 }
 
 /// The script call for `key`, a counter's.
-pub(crate) fn call(
+pub fn call(
     mut key: Vec<u8>,
     slots: &Slots,
     holder: Holder,
-    what: What,
+    action: SlotAction,
     now: Timestamp,
     time: StoreTime,
-) -> Call {
+) -> ScriptCall {
     key.extend_from_slice(SUFFIX);
-    // Up: a slot never lapses before its time.
+    // Rounded up: a slot never lapses before its time.
     let ttl_us = slots.ttl().as_nanos().div_ceil(1_000);
-    let what = if what == What::Acquire { "a" } else { "r" };
+    let action = if action == SlotAction::Acquire { "a" } else { "r" };
     let mut args = vec![
         slots.limit().to_string().into_bytes(),
         ttl_us.to_string().into_bytes(),
         format!("{:032x}", holder.0).into_bytes(),
-        what.into(),
+        action.into(),
     ];
     if time == StoreTime::Node {
         args.push((now.as_nanos() / 1_000).to_string().into_bytes());
     }
-    Call { script: &SCRIPT, keys: vec![key], args }
+    ScriptCall { script: &SCRIPT, keys: vec![key], args }
 }
 
-/// Reads the reply; `None` when it is none of this script's.
-pub(crate) fn said(reply: &Value) -> Option<Said> {
+/// Reads the reply; `None` when it is not one of this script's.
+pub fn read(reply: &Value) -> Option<SlotReply> {
     let Value::Array(items) = reply else { return None };
     let [Value::Int(done), Value::Int(held), Value::Int(first), Value::Int(last)] = items[..] else {
         return None;
     };
     let micros = |us: i64| u64::try_from(us).ok().map(Duration::from_micros);
-    Some(Said {
+    Some(SlotReply {
         done: done == 1,
         held: u64::try_from(held).ok()?,
         first: micros(first)?,

@@ -1,12 +1,13 @@
 //! All or none of a batch over two stores.
 //!
-//! Memory is charged first, since it can be given back for certain. If it denies, the shared store is only peeked at. If
-//! the shared store denies, what memory has charged is given back. Between the two another request of this node may find
-//! permits missing that come back: it may be denied needlessly, never admitted wrongly.
+//! Memory is charged first, since it can be given back for certain. If it denies, the shared store is only
+//! peeked at. If the shared store denies, what memory has charged is given back. Between the two another
+//! request of this node may find permits missing that come back: it may be denied needlessly, never admitted
+//! wrongly.
 //!
-//! A future that is dropped leaves nothing half charged: what memory has charged goes back with it ([`LocalCharge`]),
-//! and the shared store settles its own part ([`Store::take`]). Nothing is awaited between the shared store's answer and
-//! that. Not here: all or none within one store, which that store does itself.
+//! A future that is dropped leaves nothing half charged: what memory has charged goes back with it
+//! ([`LocalCharge`]), and the shared store settles its own part ([`Store::take`]). Nothing is awaited between
+//! the shared store's answer and that. Not here: all or none within one store, which that store does itself.
 
 use std::time::Duration;
 
@@ -14,7 +15,6 @@ use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_store::{Charge, Store, Take, Verdicts, at_once};
 
 use crate::parts::{Parts, merge, split};
-use crate::store::RoutedStore;
 
 /// How a batch is charged.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +36,11 @@ impl Operation {
 
 /// Charges every take of `batch`, which has some of both stores, or none of them.
 ///
-/// Takes that the shared store does not answer are errors; the others are then charged unless any of them is denied.
-pub(crate) async fn take_all_or_none<S: Store, L: Store>(
-    store: &RoutedStore<S, L>,
+/// Takes that the shared store does not answer are errors; the others are then charged unless any of them is
+/// denied.
+pub(crate) async fn take_all_or_none(
+    shared_store: &impl Store,
+    local_store: &impl Store,
     batch: &[Take<'_>],
     operation: Operation,
     now: Timestamp,
@@ -46,14 +48,14 @@ pub(crate) async fn take_all_or_none<S: Store, L: Store>(
 ) {
     let Parts { local, mut shared } = split(batch);
     let (mut of_local, mut of_shared) = (Verdicts::new(), Verdicts::new());
-    operation.run(store.local(), &local, now, &mut of_local).await;
+    operation.run(local_store, &local, now, &mut of_local).await;
     if of_local.iter().flatten().all(Decision::is_admitted) {
-        let charge = LocalCharge { store: store.local(), takes: &local, now, is_kept: false };
-        operation.run(store.shared(), &shared, now, &mut of_shared).await;
+        let charge = LocalCharge { store: local_store, takes: &local, now, is_kept: false };
+        operation.run(shared_store, &shared, now, &mut of_shared).await;
         charge.keep_if(of_shared.iter().flatten().all(Decision::is_admitted));
     } else {
         shared.iter_mut().for_each(|take| take.cost = Cost::PEEK);
-        store.shared().take(&shared, Charge::Each, now, &mut of_shared).await;
+        shared_store.take(&shared, Charge::Each, now, &mut of_shared).await;
     }
     merge(batch, of_local, of_shared, verdicts);
 }

@@ -1,8 +1,12 @@
 //! A batch in two parts, and the answers in one again.
 
+use tollgate_core::{Quota, Sharing};
 use tollgate_store::{Take, Verdicts};
 
-use crate::store::is_local;
+/// Whether this quota is counted in this node's memory.
+pub(crate) fn is_local(quota: &Quota) -> bool {
+    quota.sharing() == Sharing::Local
+}
 
 /// The takes of a batch by where they are counted, each part in the batch's order.
 pub(crate) struct Parts<'a> {

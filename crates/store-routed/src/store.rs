@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Quota, Sharing, Slots, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::all_or_none::{Operation, take_all_or_none};
-use crate::parts::{merge, split};
+use crate::parts::{is_local, merge, split};
 
-/// Two stores as one: quotas of [`Sharing::Local`] are counted in `L`, this node's memory, and all others in `S`.
+/// Two stores as one: quotas of [`Sharing::Local`](tollgate_core::Sharing::Local) are counted in `L`, this
+/// node's memory, and all others in `S`.
 ///
 /// # Example
 /// ```
@@ -33,8 +34,8 @@ pub struct RoutedStore<S, L> {
 }
 
 impl<S: Store, L: Store> RoutedStore<S, L> {
-    /// Counts in `shared`, and in `local` what is local. `local` must be memory: its futures must be ready when they are
-    /// first polled, since giving back must not wait.
+    /// Counts in `shared`, and in `local` what is local. `local` must be memory: its futures must be ready
+    /// when they are first polled, since giving back must not wait.
     #[must_use]
     pub const fn new(shared: S, local: L) -> Self {
         Self { shared, local }
@@ -49,11 +50,6 @@ impl<S: Store, L: Store> RoutedStore<S, L> {
     pub const fn local(&self) -> &L {
         &self.local
     }
-}
-
-/// Whether this quota is counted in this node's memory.
-pub(crate) fn is_local(quota: &Quota) -> bool {
-    quota.sharing() == Sharing::Local
 }
 
 /// `$call` on the store that counts `$quota`.
@@ -100,7 +96,9 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
                 self.shared.take(&parts.shared, charge, now, &mut of_shared).await;
                 merge(batch, of_local, of_shared, verdicts);
             }
-            Charge::Together => take_all_or_none(self, batch, Operation::Take, now, verdicts).await,
+            Charge::Together => {
+                take_all_or_none(&self.shared, &self.local, batch, Operation::Take, now, verdicts).await
+            }
         }
     }
 
@@ -130,7 +128,15 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
         } else if local == batch.len() {
             self.local.reserve(batch, max_wait, now, verdicts).await;
         } else {
-            take_all_or_none(self, batch, Operation::Reserve { max_wait }, now, verdicts).await;
+            take_all_or_none(
+                &self.shared,
+                &self.local,
+                batch,
+                Operation::Reserve { max_wait },
+                now,
+                verdicts,
+            )
+            .await;
         }
     }
 

@@ -1,4 +1,5 @@
-//! The routed store is held to the suite of all stores: with all counters shared, all local, and both in one batch.
+//! The routed store is held to the suite of all stores: with all counters shared, all local, and both in one
+//! batch.
 
 use std::time::Duration;
 
@@ -118,5 +119,9 @@ fn with_all_counters_local_it_answers_as_the_model_does() {
 #[test]
 fn with_both_in_one_batch_it_answers_as_the_model_does() {
     let by_length: Route = |key| if key.0.len() % 2 == 0 { Sharing::Exact } else { Sharing::Local };
-    run(&Parked, || ByKey::new(by_length), &Options { peeks: true, ..Options::default() });
+    // What memory gives back, since the other store has denied, leaves traces that only these show: a window
+    // that began with that hit stays begun, and after a step back of the clock the refill counts from then.
+    let options =
+        Options { is_split: true, unsupported: &["first_hit"], steps_back: false, ..Options::default() };
+    run(&Parked, || ByKey::new(by_length), &options);
 }

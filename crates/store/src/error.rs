@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How messages and metrics call a store, such as `memory` or `redis at 127.0.0.1:6379`. Never holds a password.
+/// How messages and metrics call a store, such as `memory` or `redis at 127.0.0.1:6379`. Never holds a
+/// password.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoreName(Arc<str>);
 
@@ -31,7 +32,7 @@ impl std::fmt::Display for StoreName {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Refused before anything was sent: no permit was taken. Asking again is safe.
+    /// Failed before anything was sent: no permit was taken. A retry is safe.
     #[error("store {store} is unreachable; no permit was taken")]
     Unreachable {
         /// Which store.
@@ -48,8 +49,8 @@ pub enum StoreError {
         waited: Duration,
     },
     /// The store answered with an error: no permit was taken.
-    #[error("store {store} refused: {reason}; no permit was taken")]
-    Refused {
+    #[error("store {store} answered with an error: {reason}; no permit was taken")]
+    Failed {
         /// Which store.
         store: StoreName,
         /// What it said.

@@ -1,7 +1,7 @@
 //! What a store of counters must do; the suite and the reference model that every store is held to.
 //!
-//! A store keeps one state per key and decides atomically: batch in, decisions out. It knows nothing of rules; it is
-//! handed the [`Quota`] with every take and never reads a state's bits itself.
+//! A store keeps one state per key and decides atomically: batch in, decisions out. It knows nothing of
+//! rules; it is handed the [`Quota`] with every take and never reads a state's bits itself.
 //! Not here: any store for production. `store-memory` and its siblings each implement [`Store`].
 
 mod error;
@@ -29,17 +29,17 @@ use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 ///
 /// What holds for every store, and is tested by the suite (feature `suite`) against [`ModelStore`]:
 /// - an unseen key, a forgotten one and an expired one answer alike: a fresh quota;
-/// - a key goes with one quota at a time (or its successors, [`Quota::migrated_from`]); handing in a quota of another
-///   shape starts afresh;
+/// - a key goes with one quota at a time (or its successors, [`Quota::migrated_from`]); handing in a quota of
+///   another shape starts afresh;
 /// - concurrent calls are as if made one after another: no two callers ever share a permit;
-/// - time is an argument and may step back: nothing is minted, nothing freezes for longer than the step. A shared store may
-///   prefer its own server's clock.
+/// - time is an argument and may step back: nothing is minted, nothing freezes for longer than the step. A
+///   shared store may prefer its own server's clock.
 pub trait Store: Send + Sync + 'static {
     /// How messages and metrics call this store.
     fn name(&self) -> StoreName;
 
-    /// How many nodes count here together, this one included, as far as is known; at least 1. What a node may admit by itself
-    /// while this store gives no answer is worked out from it.
+    /// How many nodes count here together, this one included, as far as is known; at least 1. What a node may
+    /// admit by itself while this store gives no answer is worked out from it.
     fn live_nodes(&self) -> u32 {
         1
     }
@@ -56,18 +56,19 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Decides every take of the batch, in order, and pushes one answer each onto `verdicts` (what is there already
-    /// stays).
+    /// Decides every take of the batch, in order, and pushes one answer each onto `verdicts` (what is there
+    /// already stays).
     ///
-    /// Takes of one key within a batch see each other, in order. With [`Charge::Each`] every take stands alone. With
-    /// [`Charge::Together`] either all are charged or none is: the answers are those that the takes would get one after
-    /// another, and if any of them is a denial, everything is left as it was before the batch (also the hits that a fixed
-    /// window counts when it denies). Other callers never see the batch half done.
+    /// Takes of one key within a batch see each other, in order. With [`Charge::Each`] every take stands
+    /// alone. With [`Charge::Together`] either all are charged or none is: the answers are those that the
+    /// takes would get one after another, and if any of them is a denial, everything is left as it was before
+    /// the batch (also the hits that a fixed window counts when it denies). Other callers never see the batch
+    /// half done.
     ///
-    /// A store of several servers may lack the answers of one: those takes are errors. With [`Charge::Together`] the others then
-    /// are charged, or none of them is where any denies. Whoever asked decides the rest, and gives back with
-    /// [`Store::give_all_back`] what must not stand. When the future is dropped before its end, no part of such a batch stays
-    /// charged: at most all of it.
+    /// A store of several servers may lack the answers of one: those takes are errors. With
+    /// [`Charge::Together`] the others then are charged, or none of them is where any denies. Whoever asked
+    /// decides the rest, and gives back with [`Store::give_all_back`] what must not stand. When the future is
+    /// dropped before its end, no part of such a batch stays charged: at most all of it.
     ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.
@@ -91,8 +92,8 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
 
-    /// Gives back what the takes of `batch` have charged. Stores that must be waited for carry it to its end once it has begun, also
-    /// when the future is dropped.
+    /// Gives back what the takes of `batch` have charged. Stores that must be waited for carry it to its end
+    /// once it has begun, also when the future is dropped.
     ///
     /// # Errors
     /// [`StoreError`] when some was not given back, or may not have been: it counts as used.
@@ -109,9 +110,10 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Holds the permits of every take of the batch, or none: as [`Store::take`] with [`Charge::Together`], but where a quota can
-    /// promise permits that are not there yet, a take is admitted too when they will be within `max_wait`; the decision's
-    /// [`delay`](Decision::delay) says when ([`Quota::reserve`]). Pushes one answer each onto `verdicts`.
+    /// Holds the permits of every take of the batch, or none: as [`Store::take`] with [`Charge::Together`],
+    /// but where a quota can promise permits that are not there yet, a take is admitted too when they will be
+    /// within `max_wait`; the decision's [`delay`](Decision::delay) says when ([`Quota::reserve`]). Pushes
+    /// one answer each onto `verdicts`.
     ///
     /// What is held is given back with [`Store::give_back`].
     ///
@@ -125,8 +127,8 @@ pub trait Store: Send + Sync + 'static {
         verdicts: &mut Verdicts,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Takes `cost` permits of `key` whether they are there or not: what was used turned out to be more than what was held.
-    /// Later permits repay the debt. Answers what is there afterwards.
+    /// Takes `cost` permits of `key` whether they are there or not: what was used turned out to be more than
+    /// what was held. Later permits repay the debt. Answers what is there afterwards.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the permits may have been taken.
@@ -138,8 +140,8 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
 
-    /// Forgets `key`, so that its next take finds a fresh quota. True when there was something to forget: a state that has
-    /// not expired.
+    /// Forgets `key`, so that its next take finds a fresh quota. True when there was something to forget: a
+    /// state that has not expired.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the key may have been forgotten.
@@ -161,11 +163,12 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<Inspection, StoreError>> + Send;
 
-    /// Takes one of the `slots` of `key` for `holder`, or renews the one that it has ([`Slots::acquire`]). Keys of slots are apart from
-    /// those of counters. Asking again after silence is safe.
+    /// Takes one of the `slots` of `key` for `holder`, or renews the one that it has ([`Slots::acquire`]).
+    /// Keys of slots are apart from those of counters. Asking again after silence is safe.
     ///
     /// # Errors
-    /// [`StoreError`], which says whether the slot may have been taken; [`StoreError::Unsupported`] unless the store says otherwise.
+    /// [`StoreError`], which says whether the slot may have been taken; [`StoreError::Unsupported`] unless
+    /// the store says otherwise.
     fn acquire(
         &self,
         key: Key<'_>,
@@ -180,7 +183,8 @@ pub trait Store: Send + Sync + 'static {
     /// Frees the slot of `holder`; false when it has none (any more). Once, whoever asks how often.
     ///
     /// # Errors
-    /// [`StoreError`], which says whether the slot may have been freed; [`StoreError::Unsupported`] unless the store says otherwise.
+    /// [`StoreError`], which says whether the slot may have been freed; [`StoreError::Unsupported`] unless
+    /// the store says otherwise.
     fn release(
         &self,
         key: Key<'_>,

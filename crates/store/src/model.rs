@@ -1,12 +1,13 @@
 //! The reference model: a map behind one lock, so plain that it is believed by reading it.
 //!
-//! Every store must answer as this one does; the suite (feature `suite`) compares them. It forgets nothing, so that a state that a
-//! store drops too early shows. Not here: speed, a cap, or anything for production.
+//! Every store must answer as this one does; the suite (feature `suite`) compares them. It forgets nothing,
+//! so that a state that a store drops too early shows.
+//! Not here: speed, a cap, or anything for production.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::{Cost, Decision, Expiry, Holder, Quota, Slots, State, Timestamp, Wide};
 
 use crate::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
@@ -47,7 +48,7 @@ impl ModelStore {
         self.lock().is_empty()
     }
 
-    /// When the state of `key` stops to matter; `None` when there is none.
+    /// When the state of `key` expires; `None` if it has no state.
     #[must_use]
     pub fn expiry(&self, key: Key<'_>) -> Option<Expiry> {
         self.lock().get(key.0).map(State::expires)
@@ -59,7 +60,7 @@ impl ModelStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, States> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        self.states.lock()
     }
 }
 
@@ -182,7 +183,7 @@ fn step(
     decision
 }
 
-/// After a refusal that leaves everything as it was: what does not start full begins to fill all the same.
+/// After a denial that changes nothing else: a bucket that does not start full begins to fill.
 fn begin(states: &mut States, batch: &[Take<'_>], now: Timestamp) {
     for take in batch.iter().filter(|take| take.quota.starts_partial() && !take.cost.is_peek()) {
         let _peek = step(states, take.key, take.quota, |state| {

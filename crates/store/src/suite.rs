@@ -1,8 +1,9 @@
-//! The suite that every store is held to: random histories compared answer by answer with [`ModelStore`](crate::ModelStore), shrunk
-//! when they differ, and checks with many callers at once.
+//! The suite that every store is held to: random histories compared answer by answer with
+//! [`ModelStore`](crate::ModelStore), shrunk when they differ, and checks with many callers at once.
 //!
-//! For tests of store crates (feature `suite`). Not here: what the right arithmetic is (`core` and its oracle say that) and
-//! speed. That the suite would notice is itself tested: `tests/mutations.rs` breaks the model in known ways, and each must turn it red.
+//! For tests of store crates (feature `suite`).
+//! Not here: what the right arithmetic is (`core` and its oracle say that) and speed. That the suite would
+//! notice is itself tested: `tests/mutations.rs` breaks the model in known ways, and each must turn it red.
 //!
 //! ```
 //! use tollgate_store::{ModelStore, suite};
@@ -26,7 +27,8 @@ use tollgate_core::Timestamp;
 
 use crate::Store;
 
-/// Runs a store's futures to their end: [`Parked`] for stores that need no runtime, the store's own test's runtime else.
+/// Runs a store's futures to their end: [`Parked`] for stores that need no runtime, the store's own test's
+/// runtime else.
 pub trait Executor: Sync {
     /// Runs `future` to its end, on any thread of the suite.
     fn block_on<F: Future>(&self, future: F) -> F::Output;
@@ -53,22 +55,28 @@ pub struct Options {
     pub threads: usize,
     /// Takes of each of them.
     pub takes: u32,
-    /// Where virtual time begins. A store whose server drops keys by its own clock needs a beginning far ahead of that.
+    /// Where virtual time begins. A store whose server drops keys by its own clock needs a beginning far
+    /// ahead of that.
     pub begins: Timestamp,
-    /// Names of algorithms, as in rule files, that the store cannot count; `first_hit` for windows that begin with their first hit.
+    /// Names of algorithms, as in rule files, that the store cannot count; `first_hit` for windows that begin
+    /// with their first hit.
     pub unsupported: &'static [&'static str],
-    /// What the store counts time in: histories move by whole ticks, and only quotas are tried whose permits come at whole ticks.
+    /// What the store counts time in: histories move by whole ticks, and only quotas are tried whose permits
+    /// come at whole ticks.
     pub tick: Duration,
     /// Time may step back in histories, as it does where the caller's clock counts.
     pub steps_back: bool,
-    /// A hold is promised permits that are not there yet, where the quota can; else all holds of histories are for now.
+    /// A hold is promised permits that are not there yet, where the quota can; else all holds of histories
+    /// are for now.
     pub promises: bool,
-    /// A fixed window counts each hit that it refuses, and goes on to its end when all of its hits were given back. Else histories give
-    /// nothing back to a window that is past its limit, and one that is empty again is forgotten by the store and by the model.
+    /// A fixed window counts each hit that it denies, and keeps its end when all of its hits were given
+    /// back. Else histories give nothing back to a window that is past its limit, and one that is empty again
+    /// is forgotten by the store and by the model.
     pub whole_windows: bool,
-    /// A batch that is charged together and denied may be answered in part as a peek, by a store that keeps its counters in
-    /// two places.
-    pub peeks: bool,
+    /// Counters are in two places. Of a batch that is charged together and denied, some takes may be answered as a peek,
+    /// and what was given back may leave an empty state behind. Quotas that do not start full are left out: a peek does not
+    /// begin their refill.
+    pub is_split: bool,
     /// Quotas with a larger limit are left out, and no history charges more at once.
     pub most: u64,
 }
@@ -76,7 +84,8 @@ pub struct Options {
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
 impl Default for Options {
-    /// 256 histories of up to 60 steps; 4 callers of 500 takes; from November 2023 on; every algorithm, to the nanosecond.
+    /// 256 histories of up to 60 steps; 4 callers of 500 takes; from November 2023 on; every algorithm, to
+    /// the nanosecond.
     fn default() -> Self {
         Self {
             cases: 256,
@@ -89,7 +98,7 @@ impl Default for Options {
             steps_back: true,
             promises: true,
             whole_windows: true,
-            peeks: false,
+            is_split: false,
             most: u64::MAX,
         }
     }
@@ -135,10 +144,23 @@ pub fn check<S: Store>(
     concurrent::together_charges_all_or_nobody(executor, &make, options)?;
     concurrent::together_in_any_order_never_passes_a_limit(executor, &make, options)?;
     concurrent::giving_back_at_once_loses_and_mints_nothing(executor, &make, options)?;
-    concurrent::holding_at_once_promises_no_permit_twice(executor, &make, options)?;
+    concurrent::reserving_at_once_promises_no_permit_twice(executor, &make, options)?;
     if options.unsupported.contains(&"concurrency") {
         return Ok(());
     }
     slots::slots_are_as_the_model_has_them(executor, &make, options)?;
-    slots::holders_at_once_are_never_more_than_the_slots(executor, &make, options)
+    slots::holders_at_once_are_never_more_than_the_slots(executor, &[make()], options)
+}
+
+/// Holds several stores that count together, as nodes of a fleet do, to what callers at once may see of
+/// slots.
+///
+/// # Errors
+/// The first [`Failure`].
+pub fn check_nodes<S: Store>(
+    executor: &impl Executor,
+    nodes: &[S],
+    options: &Options,
+) -> Result<(), Failure> {
+    slots::holders_at_once_are_never_more_than_the_slots(executor, nodes, options)
 }

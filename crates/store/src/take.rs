@@ -4,8 +4,8 @@ use tollgate_core::{Cost, Decision, Quota};
 
 use crate::StoreError;
 
-/// What a state is kept under: bytes that no two counters share. The limiter makes them, escaped, so that no value
-/// chosen by a client can equal another counter's key.
+/// What a state is kept under: bytes that no two counters share. The limiter makes them, escaped, so that no
+/// value chosen by a client can equal another counter's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key<'a>(pub &'a [u8]);
 
@@ -30,7 +30,8 @@ pub enum Charge {
     Together,
 }
 
-/// The answers to a batch, in its order. Kept by the caller and used again, so that a decision allocates nothing.
+/// The answers to a batch, in its order. Kept by the caller and used again, so that a decision allocates
+/// nothing.
 pub type Verdicts = Vec<Result<Decision, StoreError>>;
 
 /// What a store keeps of one key.

@@ -1,4 +1,5 @@
-//! A state that has expired says the same as none: a store that drops such states at once answers as one that keeps them.
+//! A state that has expired says the same as none: a store that drops such states at once answers as one that
+//! keeps them.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The suite itself is tested: the model passes, and each known fault turns it red, by the law that it breaks.
+//! The suite itself is tested: the model passes, and each known fault turns it red, by the law that it
+//! breaks.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod faulty;
@@ -7,6 +8,7 @@ use faulty::{Fault, Faulty};
 use tollgate_store::{ModelStore, suite};
 
 const SLOTS: &str = "slots_are_as_the_model_has_them";
+const SLOTS_AT_ONCE: &str = "holders_at_once_are_never_more_than_the_slots";
 const HISTORIES: &str = "every_store_answers_as_the_model_does";
 
 fn options() -> suite::Options {
@@ -40,21 +42,31 @@ fn each_known_fault_turns_the_suite_red() {
         (Fault::EverythingIsTracked, HISTORIES),
         (Fault::VerdictsAreCleared, HISTORIES),
         (Fault::OneAnswerIsMissing, HISTORIES),
-        (Fault::HoldWaitsForNothing, HISTORIES),
-        (Fault::HoldWaitsForever, HISTORIES),
-        (Fault::HoldKeepsTheFirst, HISTORIES),
+        (Fault::ReserveWaitsForNothing, HISTORIES),
+        (Fault::ReserveWaitsForever, HISTORIES),
+        (Fault::ReserveKeepsTheFirst, HISTORIES),
         (Fault::ChargeAsksFirst, HISTORIES),
         (Fault::SlotsNeverLapse, SLOTS),
         (Fault::ReleaseFreesTheOldest, SLOTS),
         (Fault::RenewalTakesAnother, SLOTS),
+        (Fault::OneSlotTooMany, SLOTS_AT_ONCE),
+        (Fault::AcquireIsNotAtomic, SLOTS_AT_ONCE),
         (Fault::ReadThenWrite, "callers_at_once_admit_exactly_the_limit"),
         (Fault::TogetherIsNotAtomic, "together_charges_all_or_nobody"),
-        (Fault::HoldIsNotAtomic, "holding_at_once_promises_no_permit_twice"),
+        (Fault::ReserveIsNotAtomic, "reserving_at_once_promises_no_permit_twice"),
     ] {
         let found = suite::check(&suite::Parked, || Faulty::new(fault), &options());
         let failure = found.expect_err(&format!("{fault:?} must turn the suite red"));
         assert_eq!(failure.law, law, "{fault:?} is found by {failure}");
     }
+}
+
+#[test]
+fn nodes_that_do_not_count_together_turn_the_suite_red() {
+    let apart = [ModelStore::default(), ModelStore::default()];
+    let failure =
+        suite::check_nodes(&suite::Parked, &apart, &options()).expect_err("each has slots of its own");
+    assert_eq!(failure.law, SLOTS_AT_ONCE, "{failure}");
 }
 
 #[test]

@@ -1,13 +1,14 @@
-//! Fixed window: one counter a window, counting every hit, also refused ones.
+//! Fixed window: one counter per window, which counts every hit, also denied ones.
 //!
-//! A hit passes while the counter, after adding it, is not above the limit. Around an edge between two windows up to
-//! twice the limit can pass. Existing users of this window rely on refused hits being counted, so they are.
+//! A hit passes while the counter, after adding it, is not above the limit. Around an edge between two
+//! windows up to twice the limit can pass. Existing users of this window rely on denied hits being counted,
+//! so they are.
 //!
-//! A window that has begun keeps its end, also when the clock steps back before its beginning or the rule's period is
-//! changed: neither gives anything away.
+//! A window that has begun keeps its end, also when the clock steps back before its beginning or the rule's
+//! period is changed: neither gives anything away.
 //!
-//! The word: 34 bits of count, saturating, and 30 bits of the nanosecond within its second at which the window ends;
-//! the second itself is the word's expiry.
+//! The word: 34 bits of count, saturating, and 30 bits of the nanosecond within its second at which the
+//! window ends; the second itself is the word's expiry.
 
 mod calendar;
 
@@ -100,7 +101,7 @@ impl FixedWindow {
         WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }
     }
 
-    #[inline(always)]
+    #[inline]
     fn count(&self, count: u64, end: u64, cost: Cost, now: Timestamp) -> (u64, Decision) {
         let counted = count.saturating_add(cost.permits()).min(MOST);
         let left_ns = end - now.as_nanos();
@@ -117,15 +118,15 @@ impl FixedWindow {
 
     pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let (count, end) = self.window(word, now);
-        self.settle(word, count, count.saturating_add(cost.permits()).min(MOST), end, now)
+        self.set_count(word, count, count.saturating_add(cost.permits()).min(MOST), end, now)
     }
 
     pub(crate) fn give_back(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let (count, end) = self.window(word, now);
-        self.settle(word, count, count.saturating_sub(cost.permits()), end, now)
+        self.set_count(word, count, count.saturating_sub(cost.permits()), end, now)
     }
 
-    fn settle(&self, word: Word, count: u64, counted: u64, end: u64, now: Timestamp) -> WordStep {
+    fn set_count(&self, word: Word, count: u64, counted: u64, end: u64, now: Timestamp) -> WordStep {
         let reset_ns = if counted == 0 { 0 } else { end - now.as_nanos() };
         WordStep {
             word: if count == counted { word } else { pack(counted, end) },

@@ -1,9 +1,11 @@
 //! Token bucket that gets a period's worth back at the end of each period, counted from the key's first take.
 //!
-//! Over any span t at most burst + overdraft + limit·(whole periods in t, plus one) are admitted. A key that is full
-//! again is as one never seen: its next take begins a new count of periods. So a state may be dropped once it is full.
+//! Over any span t at most burst + overdraft + limit·(whole periods in t, plus one) are admitted. A key that
+//! is full again is as one never seen: its next take begins a new count of periods. So a state may be dropped
+//! once it is full.
 //!
-//! The cells: a tag, the instant at which the period under way began, in ns; permits that are missing from a full bucket.
+//! The cells: a tag, the instant at which the current period began, in ns; permits that are missing from a
+//! full bucket.
 
 use crate::bounds::MAX_COUNT;
 use crate::cost::Cost;
@@ -42,17 +44,17 @@ impl IntervalBucket {
                 self.wait_ns(began, missing, now),
             );
         }
-        self.settle(state, began, missing, missing + cost.permits(), now)
+        self.set_missing(state, began, missing, missing + cost.permits(), now)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let (began, missing) = self.refilled(state, now);
-        self.settle(state, began, missing, missing.saturating_sub(cost.permits()), now)
+        self.set_missing(state, began, missing, missing.saturating_sub(cost.permits()), now)
     }
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let (began, missing) = self.refilled(state, now);
-        self.settle(state, began, missing, missing.saturating_add(cost.permits()).min(MAX_COUNT), now)
+        self.set_missing(state, began, missing, missing.saturating_add(cost.permits()).min(MAX_COUNT), now)
     }
 
     /// The state of a key that lacks `missing` permits in a period that began at `began`.
@@ -66,7 +68,7 @@ impl IntervalBucket {
         self.initial < self.burst
     }
 
-    /// When the period under way began, and what is missing at `now`.
+    /// When the current period began, and what is missing at `now`.
     fn refilled(&self, state: &Wide, now: Timestamp) -> (u64, u64) {
         let [_, began, missing] = state.cells[..] else {
             return (now.as_nanos(), self.burst - self.initial);
@@ -80,7 +82,7 @@ impl IntervalBucket {
         }
     }
 
-    fn settle(&self, state: &mut Wide, began: u64, was: u64, missing: u64, now: Timestamp) -> Decision {
+    fn set_missing(&self, state: &mut Wide, began: u64, was: u64, missing: u64, now: Timestamp) -> Decision {
         let reset_ns = self.wait_ns(began, missing, now);
         if missing != was {
             self.write(state, began, missing);

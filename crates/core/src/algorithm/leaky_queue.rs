@@ -1,8 +1,8 @@
 //! Leaky bucket as a queue: what fits is admitted with a delay, so that the outflow is steady.
 //!
-//! The bucket is a [token bucket](super::token_bucket) seen in a mirror: its debt is what the bucket holds. A take that
-//! finds n permits in it acts n intervals later, less the `delay_after` that pass at once. At most capacity at once
-//! are held; the outflow is the limit's rate exactly, but for those that pass at once.
+//! The bucket is a [token bucket](super::token_bucket) seen in a mirror: its debt is what the bucket holds. A
+//! take that finds n permits in it acts n intervals later, less the `delay_after` that pass at once. At most
+//! capacity at once are held; the outflow is the limit's rate exactly, except for those that pass at once.
 //!
 //! A denied take changes nothing, and hears as its delay the wait that it would have had.
 

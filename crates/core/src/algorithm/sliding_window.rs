@@ -1,12 +1,13 @@
 //! Sliding window of cells, strict: never more than the limit in any window, wherever it begins.
 //!
-//! The window has N cells. Counted are the cell of now, the N - 1 before it and the one that is leaving, whole until all
-//! of it is outside. That is what makes it strict; the price is a sustained throughput of at least N/(N+1) of the limit.
-//! A denied take changes nothing. Giving back empties the oldest cells first: the bound then holds whichever take is
-//! undone.
+//! The window has N cells. Counted are the cell of now, the N - 1 before it and the one that is leaving,
+//! whole until all of it is outside. That is what makes it strict; the price is a sustained throughput of at
+//! least N/(N+1) of the limit. A denied take changes nothing. Giving back empties the oldest cells first: the
+//! bound then holds whichever take is undone.
 //!
-//! The cells of the state: a tag, length of a cell in ns, number of the newest cell since the Unix epoch, sum of the
-//! ring, numbers of the newest cell that is not empty and of one before which all are, then a ring of N + 1 counters.
+//! The cells of the state: a tag, length of a cell in ns, number of the newest cell since the Unix epoch, sum
+//! of the ring, numbers of the newest cell that is not empty and of one before which all are, then a ring of
+//! N + 1 counters.
 
 use std::time::Duration;
 
@@ -155,7 +156,7 @@ impl SlidingWindow {
         state.cells[SUM]
     }
 
-    /// The rule had other cells: each goes on as counted in our cell that holds its last instant.
+    /// The rule had other cells: each counts in our cell that its last instant lies in.
     #[cold]
     fn recut(&self, state: &mut Wide, now: Timestamp) {
         let mut old = std::mem::take(&mut state.cells);

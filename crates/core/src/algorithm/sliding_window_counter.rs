@@ -1,11 +1,11 @@
 //! Sliding window counter: two windows on the grid, the older weighted by its overlap and rounded down.
 //!
-//! `floor(previous × (window - elapsed) / window) + current + cost ≤ limit`. Three numbers a key whatever the limit; it
-//! assumes that the previous window was even, so an adversary gets just under twice the limit in a window, and an even
-//! client is sometimes refused early. A denied take changes nothing.
+//! `floor(previous × (window - elapsed) / window) + current + cost ≤ limit`. Three numbers a key whatever the
+//! limit; it assumes that the previous window was even, so an adversary gets just under twice the limit in a
+//! window, and an even client is sometimes denied early. A denied take changes nothing.
 //!
-//! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the count of the
-//! window before it.
+//! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the
+//! count of the window before it.
 
 use crate::bounds::MAX_COUNT;
 use crate::cost::Cost;
@@ -38,7 +38,7 @@ impl SlidingWindowCounter {
         let estimate = self.estimate(counts);
         if estimate.saturating_add(cost.permits()) <= self.limit {
             let counts = Counts { current: counts.current + cost.permits(), ..counts };
-            return self.settle(state, cost, counts, now);
+            return self.set_counts(state, cost, counts, now);
         }
         let left = self.limit.saturating_sub(estimate);
         let reset_ns = self.reset_ns(counts, now);
@@ -51,7 +51,7 @@ impl SlidingWindowCounter {
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let counts = self.counts(state, now);
         let current = counts.current.saturating_add(cost.permits()).min(MAX_COUNT);
-        self.settle(state, cost, Counts { current, ..counts }, now)
+        self.set_counts(state, cost, Counts { current, ..counts }, now)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
@@ -59,7 +59,7 @@ impl SlidingWindowCounter {
         let from_current = counts.current.min(cost.permits());
         let previous = counts.previous.saturating_sub(cost.permits() - from_current);
         let counts = Counts { current: counts.current - from_current, previous, ..counts };
-        self.settle(state, cost, counts, now)
+        self.set_counts(state, cost, counts, now)
     }
 
     /// The state of a key with these counts.
@@ -85,7 +85,7 @@ impl SlidingWindowCounter {
             return none; // its estimate is zero by now; a store may have dropped it
         }
         if window_ns != self.window_ns {
-            // The rule had another window: what it estimated goes on as counted in this one.
+            // The rule had another window: its estimate counts as taken in this one.
             let current = Self { limit: self.limit, window_ns }.estimate_of(state, now);
             return Counts { window, current, previous: 0, elapsed_ns };
         }
@@ -111,7 +111,7 @@ impl SlidingWindowCounter {
         weighted.saturating_add(counts.current)
     }
 
-    fn settle(&self, state: &mut Wide, cost: Cost, counts: Counts, now: Timestamp) -> Decision {
+    fn set_counts(&self, state: &mut Wide, cost: Cost, counts: Counts, now: Timestamp) -> Decision {
         let reset_ns = self.reset_ns(counts, now);
         if !cost.is_peek() && counts.current == 0 && counts.previous == 0 {
             *state = Wide::default(); // nothing is counted: as an unseen key

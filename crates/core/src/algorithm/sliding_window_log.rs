@@ -1,12 +1,12 @@
 //! Sliding window log: every admitted instant, so exactly the limit in any window (now - window, now].
 //!
-//! A take exactly one window after another no longer sees it. Takes of one instant share an entry; there are never more
-//! entries than the limit (plus one where refused takes are logged too). A denied take changes nothing, but with
-//! `log_denied`, where a client that does not back off stays refused. Giving back empties the oldest entries first: the
-//! bound then holds whichever take is undone.
+//! A take exactly one window after another no longer sees it. Takes of one instant share an entry; there are
+//! never more entries than the limit (plus one where denied takes are logged too). A denied take changes
+//! nothing, except with `log_denied`, where a client that does not back off stays denied. Giving back empties
+//! the oldest entries first: the bound then holds whichever take is undone.
 //!
-//! The cells: a tag, where the first entry stands, the sum of all entries, then pairs of instant in ns and permits, oldest
-//! first.
+//! The cells: a tag, where the first entry stands, the sum of all entries, then pairs of instant in ns and
+//! permits, oldest first.
 
 use crate::cost::Cost;
 use crate::decision::Decision;
@@ -98,7 +98,8 @@ impl SlidingWindowLog {
         state.cells[SUM]
     }
 
-    /// Closes the gap before the first entry once it is as long as the entries: each is moved once on average.
+    /// Closes the gap before the first entry once it is as long as the entries: each is moved once on
+    /// average.
     fn compact(&self, state: &mut Wide, head: usize) {
         let (gap, entries) = (head - FIRST, state.cells.len() - head);
         if gap > 0 && gap >= entries {

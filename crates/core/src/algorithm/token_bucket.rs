@@ -1,12 +1,14 @@
 //! Token bucket with continuous refill, as the generic cell rate algorithm: one number per key.
 //!
-//! The number is the instant at which the key will be full again (its theoretical arrival time, TAT). A key's *debt* is
-//! how far that lies ahead of now. Taking `cost` permits moves it `cost` intervals later; a take fits while the debt
-//! stays within `burst` intervals. Over any span t at most burst + overdraft + limit·t/period are admitted.
+//! The number is the instant at which the key will be full again (its theoretical arrival time, TAT). A key's
+//! *debt* is how far that lies ahead of now. Taking `cost` permits moves it `cost` intervals later; a take
+//! fits while the debt stays within `burst` intervals. Over any span t at most burst + overdraft +
+//! limit·t/period are admitted.
 //!
-//! The word: TAT in the quota's [units](crate::rational) modulo 2^62, then two bits that say which generation of the
-//! rule wrote it, so that counts survive a change of the rate. The word's expiry is the TAT rounded up to a second (a
-//! sticky one to four), which makes the whole of it known; [`history`] reads words that another rate wrote.
+//! The word: TAT in the quota's [units](crate::rational) modulo 2^62, then two bits that say which generation
+//! of the rule wrote it, so that counts survive a change of the rate. The word's expiry is the TAT rounded up
+//! to a second (a sticky one to four), which makes the whole of it known; [`history`] reads words that
+//! another rate wrote.
 //!
 //! Not here: refill by the period ([`interval_bucket`](super::interval_bucket)), delays
 //! ([`leaky_queue`](super::leaky_queue)).
@@ -46,8 +48,8 @@ pub(crate) struct TokenBucket {
     one: Ask,
     /// Units in a second.
     per_second: u64,
-    /// No take makes a word that expires later than this many nanoseconds from now: the span of the bucket, two roundings
-    /// up to a second, and one up to four where words are sticky.
+    /// No take makes a word that expires later than this many nanoseconds from now: the span of the bucket,
+    /// two roundings up to a second, and one up to four where words are sticky.
     horizon_ns: u64,
     history: History,
 }
@@ -61,13 +63,13 @@ struct Ask {
     /// Whole seconds of it, and the units that are left.
     seconds: u64,
     rest: u64,
-    /// It fits while no more units than these are owed. Going into overdraft needs a level of at least zero first;
-    /// without overdraft the span of the bucket is the smaller bound anyway.
+    /// It fits while no more units than these are owed. Going into overdraft needs a level of at least zero
+    /// first; without overdraft the span of the bucket is the smaller bound anyway.
     highest: u64,
 }
 
 impl Ask {
-    #[inline(always)]
+    #[inline]
     fn of(permits: u64, units: &Units, full: u64, bucket_span: u64) -> Self {
         let asked = permits * units.interval();
         let (seconds, rest) = units.seconds_in(asked);
@@ -115,11 +117,12 @@ impl TokenBucket {
         })
     }
 
-    /// For a bucket that starts full, a cost that can fit, and a word that the rate in force wrote: only arithmetic, so
-    /// that a store can inline it. `None` otherwise.
+    /// For a bucket that starts full, a cost that can fit, and a word that the rate in force wrote: only
+    /// arithmetic, so that a store can inline it. `None` otherwise.
     ///
-    /// Where the key owes something, the new word comes from the old one alone: its TAT moves by the units that are
-    /// asked for, its expiry by their whole seconds, and by one more where the rest reaches beyond that second.
+    /// Where the key owes something, the new word comes from the old one alone: its TAT moves by the units
+    /// that are asked for, its expiry by their whole seconds, and by one more where the rest reaches beyond
+    /// that second.
     #[inline(always)]
     pub(crate) fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
         // Also `None`: a peek, and a bucket that does not start full, whose `fast_capacity` is 0.
@@ -130,7 +133,8 @@ impl TokenBucket {
         let expires = word.expires.to_bits();
         let (expires_ns, now_ns) = (u64::from(expires) * NANOS_PER_SECOND, now.as_nanos());
         if expires_ns > now_ns {
-            // A second and more: another rate has written the word. (The bits of a sticky expiry are beyond every horizon.)
+            // A second and more: another rate has written the word. (The bits of a sticky expiry are beyond
+            // every horizon.)
             let behind = self.behind(word.value, u64::from(expires));
             let left_ns = expires_ns - now_ns;
             if left_ns > self.horizon_ns || behind >= self.per_second {
@@ -195,7 +199,7 @@ impl TokenBucket {
     }
 
     /// Admits what is asked for, with the units that are then owed, or denies it.
-    #[inline(always)]
+    #[inline]
     fn decide(&self, debt: u64, ask: Ask) -> Result<(u64, Decision), Decision> {
         if debt > ask.highest {
             let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
@@ -207,19 +211,20 @@ impl TokenBucket {
     }
 
     /// What a cost within the capacity asks for.
-    #[inline(always)]
+    #[inline]
     fn ask(&self, cost: Cost) -> Ask {
         Ask::of(cost.permits(), &self.units, self.full, self.bucket_span)
     }
 
     /// Adds `cost` to the debt whether it fits or not.
     pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        // A TAT beyond what an expiry can say would look like another rate's.
         let latest_ns = Expiry::LATEST.as_nanos().saturating_sub(now.as_nanos());
         let owed = self
             .written_debt(self.debt(word, now))
             .saturating_add(self.units.of_permits(cost.permits()))
             .min(MAX_DEBT)
-            .min(latest_ns.saturating_mul(self.units.scale())); // a later one could not be told from another rate's
+            .min(latest_ns.saturating_mul(self.units.scale()));
         self.owing(owed, now)
     }
 
@@ -278,9 +283,9 @@ impl TokenBucket {
         Debt { units: left.saturating_sub(u128::from(behind)), is_current: true }
     }
 
-    /// How far the TAT of a word is behind its expiry, in units: less than a second, or [`MAX_BEHIND_SECONDS`] where words
-    /// are sticky. More where another rate has written the word.
-    #[inline(always)]
+    /// How far the TAT of a word is behind its expiry, in units: less than a second, or
+    /// [`MAX_BEHIND_SECONDS`] where words are sticky. More where another rate has written the word.
+    #[inline]
     fn behind(&self, value: u64, expires_seconds: u64) -> u64 {
         let value_then =
             expires_seconds.wrapping_mul(self.per_second << GENERATION_BITS) | self.history.generation;
@@ -292,8 +297,8 @@ impl TokenBucket {
         u64::try_from(debt.units).unwrap_or(MAX_DEBT).min(MAX_DEBT)
     }
 
-    /// A key that does not start full begins to fill at its first take, also when that is denied. (A peek is denied only
-    /// in debt, and then is not the first.)
+    /// A key that does not start full begins to fill at its first take, also when that is denied. (A peek is
+    /// denied only in debt, and then is not the first.)
     #[inline(never)]
     fn remember_start(&self, word: Word, debt: u64, now: Timestamp) -> Word {
         let is_first = self.starts_partial() && !word.expires.is_sticky();
@@ -307,12 +312,12 @@ impl TokenBucket {
         WordStep { word: self.word(owed, reset_ns, now), decision }
     }
 
-    #[inline(always)]
+    #[inline]
     fn remaining(&self, debt: u64) -> u64 {
         self.units.permits_in(self.full.saturating_sub(debt))
     }
 
-    #[inline(always)]
+    #[inline]
     fn word(&self, debt: u64, reset_ns: u64, now: Timestamp) -> Word {
         let tat = self.units.of_nanos(now.as_nanos()).wrapping_add(debt);
         self.word_of(tat, now.as_nanos().saturating_add(reset_ns))
@@ -324,7 +329,7 @@ impl TokenBucket {
         self.word_of(tat as u64, full_again_ns)
     }
 
-    #[inline(always)]
+    #[inline]
     fn word_of(&self, tat: u64, full_again_ns: u64) -> Word {
         let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
         Word {

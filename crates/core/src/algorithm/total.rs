@@ -33,20 +33,20 @@ impl Total {
             let decision = Decision::never(self.limit, self.stock.saturating_sub(used), reset_ns(used));
             return WordStep { word, decision };
         }
-        self.settle(word, used, after)
+        self.set_used(word, used, after)
     }
 
     pub(crate) fn give_back(&self, word: Word, cost: Cost) -> WordStep {
         let used = used(word);
-        self.settle(word, used, used.saturating_sub(cost.permits()))
+        self.set_used(word, used, used.saturating_sub(cost.permits()))
     }
 
     pub(crate) fn charge(&self, word: Word, cost: Cost) -> WordStep {
         let used = used(word);
-        self.settle(word, used, used.saturating_add(cost.permits()).min(MAX_COUNT))
+        self.set_used(word, used, used.saturating_add(cost.permits()).min(MAX_COUNT))
     }
 
-    fn settle(&self, word: Word, used: u64, after: u64) -> WordStep {
+    fn set_used(&self, word: Word, used: u64, after: u64) -> WordStep {
         let word = if after == used { word } else { Word { value: after, expires: Expiry::NEVER } };
         let decision = Decision::admit(self.limit, self.stock.saturating_sub(after), reset_ns(after));
         WordStep { word, decision }

@@ -139,7 +139,8 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
         Algorithm::LeakyBucket { capacity, form } => {
             let capacity = at_least_one("capacity", *capacity, limit)?;
             if limit == 0 {
-                return Ok(word(WordKind::Total(Total::new(0, 0)))); // nothing ever leaks out, so nothing is let in
+                // Nothing ever leaks out, so nothing is let in.
+                return Ok(word(WordKind::Total(Total::new(0, 0))));
             }
             let bucket = TokenBucket::new(limit, span()?, capacity, capacity, 0)?;
             match form {

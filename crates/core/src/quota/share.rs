@@ -17,18 +17,22 @@ impl Sharing {
 }
 
 impl Quota {
-    /// What one of `nodes` nodes may admit by itself, so that all of them together admit about what this quota does.
+    /// What one of `nodes` nodes may admit by itself, so that all of them together admit about what this
+    /// quota does.
     ///
-    /// - Where permits flow (token bucket, leaky bucket) the rate is an exact n-th: the same limit over a period `nodes` times as
-    ///   long, or a smaller limit where that period would be too long. What can be had at once (burst, capacity) is divided.
+    /// - Where permits flow (token bucket, leaky bucket) the rate is an exact n-th: the same limit over a
+    ///   period `nodes` times as long, or a smaller limit where that period would be too long. What can be
+    ///   had at once (burst, capacity) is divided.
     /// - Everywhere else the limit is divided.
     ///
-    /// A number that is divided is rounded down, and 1 where that were 0 and it was not: a rule that admits something admits something
-    /// on every node. So n nodes together admit at most what one quota with max(limit, n) for its limit and max(burst, n) for
-    /// its burst would (`sliding_window_counter`: and one permit a node, since each rounds its older window down). An initial fill
-    /// and an overdraft are rounded down also to 0.
+    /// A number that is divided is rounded down, and 1 where that were 0 and it was not: a rule that admits
+    /// something admits something on every node. So n nodes together admit at most what one quota with
+    /// max(limit, n) for its limit and max(burst, n) for its burst would (`sliding_window_counter`: and one
+    /// permit a node, since each rounds its older window down). An initial fill and an overdraft are rounded
+    /// down also to 0.
     ///
-    /// The share is [`Sharing::Local`] and knows nothing of states that another share wrote: keep each under a key of its own.
+    /// The share is [`Sharing::Local`] and knows nothing of states that another share wrote: keep each under
+    /// a key of its own.
     ///
     /// # Example
     /// ```
@@ -39,7 +43,8 @@ impl Quota {
     /// let mut state = share.fresh();
     /// assert_eq!(share.take(&mut state, Cost(2), noon).remaining(), 0); // ten at once, over four nodes
     /// let denied = share.take(&mut state, Cost(1), noon);
-    /// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_millis(400))); // 10 a second, over four nodes
+    /// // Ten a second, over four nodes.
+    /// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_millis(400)));
     /// assert_eq!(Quota::fixed_window(3, Duration::from_secs(60))?.share_of(8).limit(), 1);
     /// # Ok::<(), QuotaError>(())
     /// ```

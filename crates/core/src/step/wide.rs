@@ -9,8 +9,8 @@ use crate::decision::Decision;
 use crate::state::Wide;
 use crate::time::Timestamp;
 
-/// An algorithm whose state is a [`Wide`] one. A state that another wide algorithm wrote is emptied first: it counts
-/// nothing here.
+/// An algorithm whose state is a [`Wide`] one. A state that another wide algorithm wrote is emptied first: it
+/// counts nothing here.
 #[derive(Clone, Debug)]
 pub struct WideAlgorithm(pub(crate) WideKind);
 
@@ -45,7 +45,8 @@ impl WideAlgorithm {
         }
     }
 
-    /// Takes `cost` permits whether they fit or not; see [`WordAlgorithm::charge`](crate::WordAlgorithm::charge).
+    /// Takes `cost` permits whether they fit or not; see
+    /// [`WordAlgorithm::charge`](crate::WordAlgorithm::charge).
     pub fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let state = self.own(state);
         match &self.0 {
@@ -56,8 +57,8 @@ impl WideAlgorithm {
         }
     }
 
-    /// As [`take`](Self::take), except that a denial changes nothing, not even a log of denied takes. None of these
-    /// algorithms promises permits that are not there yet, so there is no longest wait to name.
+    /// As [`take`](Self::take), except that a denial changes nothing, not even a log of denied takes. None of
+    /// these algorithms promises permits that are not there yet, so there is no longest wait to name.
     pub fn reserve(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let before = state.clone();
         let decision = self.take(state, cost, now);
@@ -68,7 +69,8 @@ impl WideAlgorithm {
         decision
     }
 
-    /// What a denial changes that changes nothing else: see [`Quota::start_refill`](crate::Quota::start_refill).
+    /// What a denial changes that changes nothing else: see
+    /// [`Quota::start_refill`](crate::Quota::start_refill).
     pub fn start_refill(&self, state: &mut Wide, now: Timestamp) {
         if let WideKind::IntervalBucket(bucket) = &self.0
             && bucket.starts_partial()

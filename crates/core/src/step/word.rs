@@ -35,8 +35,8 @@ impl WordAlgorithm {
         }
     }
 
-    /// The fast path of [`take`](Self::take): a token bucket or a fixed window, and a word that its rate wrote. Only
-    /// arithmetic and no call, so that a store can inline it. `None` otherwise.
+    /// The fast path of [`take`](Self::take): a token bucket or a fixed window, and a word that its rate
+    /// wrote. Only arithmetic and no call, so that a store can inline it. `None` otherwise.
     #[inline(always)]
     #[must_use]
     pub fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
@@ -47,8 +47,9 @@ impl WordAlgorithm {
         }
     }
 
-    /// The slow path of [`take`](Self::take), which answers for every word and cost: where both answer, alike.
-    #[inline(never)]
+    /// The slow path of [`take`](Self::take), which answers for every word and cost: where both answer,
+    /// alike.
+    #[inline]
     pub fn take_slow(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         match &self.0 {
             WordKind::TokenBucket(bucket) => bucket.take_slow(word, cost, now),
@@ -70,8 +71,8 @@ impl WordAlgorithm {
         }
     }
 
-    /// Takes `cost` permits whether they fit or not: more was used than was asked for. Later permits repay the debt
-    /// before anything else is admitted.
+    /// Takes `cost` permits whether they fit or not: more was used than was asked for. Later permits repay
+    /// the debt before anything else is admitted.
     pub fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         match &self.0 {
             WordKind::TokenBucket(bucket) => bucket.charge(word, cost, now),
@@ -82,9 +83,9 @@ impl WordAlgorithm {
         }
     }
 
-    /// Reserves `cost` permits for the first instant at which they are there, if that is at most `max_wait` away. A
-    /// token bucket promises permits ahead of time, a queue does so in its order; any other algorithm grants what it
-    /// has now. Never granted above the burst; without a limit, always.
+    /// Reserves `cost` permits for the first instant at which they are there, if that is at most `max_wait`
+    /// away. A token bucket promises permits ahead of time, a queue does so in its order; any other algorithm
+    /// grants what it has now. Never granted above the burst; without a limit, always.
     ///
     /// # Example
     /// ```
@@ -115,8 +116,8 @@ impl WordAlgorithm {
         }
     }
 
-    /// [`promise`](Self::promise) as a decision: admitted with a [`delay`](Decision::delay) of at most `max_wait`, or
-    /// denied with the wait until the same reservation would be granted.
+    /// [`promise`](Self::promise) as a decision: admitted with a [`delay`](Decision::delay) of at most
+    /// `max_wait`, or denied with the wait until the same reservation would be granted.
     ///
     /// What [`take`](Self::take) would admit without a delay is reserved without one.
     pub fn reserve(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> WordStep {
@@ -140,7 +141,8 @@ impl WordAlgorithm {
         let decision = match (taken.retry_after(), &self.0) {
             (RetryAfter::Never, _) => taken,
             (RetryAfter::Now, _) => denied(until_near),
-            // A bucket grants what is there as well as what will be near enough; a queue must have room, and its end be near.
+            // A bucket grants what is there as well as what will be near enough; a queue must have room, and
+            // its end be near.
             (RetryAfter::After(until_room), WordKind::TokenBucket(_)) if is_ever => {
                 denied(nanos(until_room).min(until_near))
             }
@@ -152,7 +154,8 @@ impl WordAlgorithm {
         WordStep { word: self.start_refill(word, now), decision }
     }
 
-    /// The word after a denial that changes nothing else: see [`Quota::start_refill`](crate::Quota::start_refill).
+    /// The word after a denial that changes nothing else: see
+    /// [`Quota::start_refill`](crate::Quota::start_refill).
     #[must_use]
     pub fn start_refill(&self, word: Word, now: Timestamp) -> Word {
         match &self.0 {

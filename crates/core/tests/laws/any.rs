@@ -144,7 +144,8 @@ pub(crate) fn any_quota() -> impl Strategy<Value = Plain> {
     ]
 }
 
-/// One take of a history: how long after the one before, in parts of the quota's period, and how many permits.
+/// One take of a history: how long after the one before, in parts of the quota's period, and how many
+/// permits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visit {
     pub(crate) gap: f64,

@@ -8,7 +8,8 @@ use crate::any;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
-    /// At every instant, what was admitted so far is at most what a clock that stands still instead of going back admits.
+    /// At every instant, what was admitted so far is at most what a clock that stands still instead of going
+    /// back admits.
     #[test]
     fn a_clock_that_steps_back_never_admits_more_than_one_that_stands_still(
         plain in any::any_quota(),
@@ -28,7 +29,8 @@ proptest! {
         }
     }
 
-    /// Never frozen longer than the step: once the clock shows the old time again, all is as if it had never stepped.
+    /// Never frozen longer than the step: once the clock shows the old time again, all is as if it had never
+    /// stepped.
     #[test]
     fn a_step_back_is_forgotten_when_it_is_made_up_for(
         plain in prop_oneof![any::token_bucket(), any::leaky(false), any::sliding_window_log(false), any::sliding_window()],

@@ -13,7 +13,8 @@ fn agrees(algorithm: &WordAlgorithm, word: Word, cost: Cost, now: Timestamp) -> 
     Ok(true)
 }
 
-/// Along a history, after a denial, for other costs, at a clock that stepped, and for words that are somewhat off.
+/// Along a history, after a denial, for other costs, at a clock that stepped, and for words that are somewhat
+/// off.
 fn agrees_along(
     plain: &Plain,
     visits: &[Visit],

@@ -107,8 +107,8 @@ proptest! {
         }
     }
 
-    /// But in fixed windows and logs of refused takes, which count them, and but for the birth of a key that does not
-    /// start full.
+    /// But in fixed windows and logs of denied takes, which count them, and except for the first take of a
+    /// key that does not start full.
     #[test]
     fn a_denied_take_changes_nothing(
         plain in prop_oneof![

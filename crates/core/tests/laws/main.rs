@@ -1,4 +1,5 @@
-//! The laws as properties, each named for its law, against oracles that share nothing with the code under test.
+//! The laws as properties, each named for its law, against oracles that share nothing with the code under
+//! test.
 //!
 //! An oracle keeps the whole history and decides by going through it, in 128-bit whole numbers.
 

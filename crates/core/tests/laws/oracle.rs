@@ -39,7 +39,7 @@ impl Oracle {
             }
             Algorithm::FixedWindow { .. } => {
                 let after = before + cost;
-                (after <= limit, limit - after, limit - after) // also what is refused counts
+                (after <= limit, limit - after, limit - after) // denied hits count too
             }
             _ => (before + cost <= limit, limit - before, limit - before - cost),
         };

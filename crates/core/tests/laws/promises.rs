@@ -57,7 +57,7 @@ proptest! {
                 prop_assert_eq!(ours.act_at, any::at(now + wait));
                 model.missing = owed;
             } else {
-                prop_assert_eq!(ours.word, word, "a refused one changes nothing");
+                prop_assert_eq!(ours.word, word, "a denied one changes nothing");
                 let never = Timestamp::from_nanos(u64::MAX);
                 prop_assert_eq!(ours.act_at, if cost > plain.burst() { never } else { any::at(now + wait) });
             }

@@ -32,7 +32,8 @@ impl Missing {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Through any number of reloads: what is missing stays missing in permits, and flows back at the rate in force.
+    /// Through any number of reloads: what is missing stays missing in permits, and flows back at the rate in
+    /// force.
     #[test]
     fn counts_survive_a_change_of_rate_and_burst(
         plains in prop::collection::vec(prop_oneof![any::token_bucket(), any::leaky(false)], 1..9),
@@ -68,7 +69,8 @@ proptest! {
                 let cost = cost.min(plain.burst());
                 let decision = quota.take(&mut state, Cost(cost), any::at(now));
                 let room = i128::from(plain.burst()) * PARTS - model.parts - i128::from(cost) * PARTS;
-                // Within a millionth of a permit of the edge either answer will do; what was rounded up only denies.
+                // Within a millionth of a permit of the edge either answer will do; what was rounded up only
+                // denies.
                 let edge = PARTS / 1_000_000;
                 if cost > 0 && (room < -edge || room > edge + rounded) {
                     prop_assert_eq!(decision.is_admitted(), room > 0, "turn {}: room {} of {}, {:?}", turn, room, PARTS, decision);
@@ -90,7 +92,7 @@ proptest! {
         prop_assert_eq!(decision.is_admitted(), used < lower);
     }
 
-    /// Windows count permits whatever the limit, so the state goes on as it is.
+    /// Windows count permits whatever the limit, so the state stays as it is.
     #[test]
     fn counts_survive_a_change_of_limit_in_windows(
         plain in prop_oneof![

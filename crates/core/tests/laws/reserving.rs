@@ -33,7 +33,7 @@ proptest! {
 
     /// I7
     #[test]
-    fn a_refused_hold_is_granted_after_its_wait_and_one_nanosecond_earlier_is_not(
+    fn a_denied_reservation_is_granted_after_its_wait_and_one_nanosecond_earlier_is_not(
         plain in any::any_quota(), visits in any::visits(30), patience in prop::collection::vec(0.0..2.0, 80),
     ) {
         let (quota, mut state) = (plain.quota(), plain.quota().fresh());
@@ -48,12 +48,13 @@ proptest! {
                 RetryAfter::Now => prop_assert!(decision.delay() <= max_wait),
                 RetryAfter::Never => prop_assert_eq!(&state, &before),
                 RetryAfter::After(wait) => {
-                    prop_assert_eq!(&state, &before, "refused, it changes nothing");
+                    prop_assert_eq!(&state, &before, "denied, it changes nothing");
                     let retry = any::at(now) + wait;
                     let at = |ns| quota.reserve(&mut state.clone(), Cost(cost), max_wait, any::at(ns));
                     prop_assert!(at(retry.as_nanos()).is_admitted(), "{decision:?} after its wait");
                     let early = retry.as_nanos() - 1;
-                    // A log of refusals says what it would after logging this one, which a hold is spared.
+                    // A log of denied takes answers as after logging this one, which a reservation does not
+                    // do.
                     let logs = matches!(plain.algorithm, Algorithm::SlidingWindowLog { log_denied: true });
                     prop_assert!(logs || early < now || !at(early).is_admitted(), "{decision:?} early");
                 }
@@ -62,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_hold_without_patience_grants_what_a_take_admits_at_once_and_no_more(
+    fn a_reservation_without_patience_grants_what_a_take_admits_at_once_and_no_more(
         plain in any_quota(), visits in any::visits(30),
     ) {
         let (quota, mut state) = (plain.quota(), plain.quota().fresh());
@@ -77,15 +78,15 @@ proptest! {
         }
     }
 
-    /// I8 and the bounds of all algorithms: a world in which the call took what it used, and no more, would have let every later
-    /// request pass that passes here.
+    /// I8 and the bounds of all algorithms: a world in which the call took what it used, and no more, would
+    /// have let every later request pass that passes here.
     #[test]
     fn what_is_given_back_never_lets_more_pass_than_if_it_had_never_been_taken(
         plain in any_quota(), visits in any::visits(20), before in any::visits(5),
         (reserved, used, settled_after) in (1_u64..40, 0_u64..40, 0_usize..20),
     ) {
-        // A log of refusals charges the other world for other ones; a grid that begins anew with a full bucket, or with the first hit,
-        // begins at another time there.
+        // A log of denied takes charges the other world for other ones; a grid that begins anew with a full
+        // bucket, or with the first hit, begins at another time there.
         let is_like = !matches!(
             plain.algorithm,
             Algorithm::SlidingWindowLog { log_denied: true }
@@ -122,7 +123,8 @@ proptest! {
         }
     }
 
-    /// And nothing is lost while nobody else comes: a bucket ends where it would have been, but for the part of a permit.
+    /// And nothing is lost while nobody else comes: a bucket ends where it would have been, except for the
+    /// part of a permit.
     #[test]
     fn what_is_given_back_to_a_bucket_that_nobody_else_uses_leaves_it_as_if_it_had_never_been_taken(
         plain in prop_oneof![any::token_bucket(), any::leaky(false), any::leaky(true)].prop_map(full_at_first),

@@ -90,7 +90,8 @@ fn a_share_of_a_rate_is_the_rate_over_the_nodes_and_no_less() {
     };
     for (span, algorithm, limit, period) in [
         (second, bucket(Refill::Continuous), 10, second * 4),
-        (decade, Algorithm::LeakyBucket { capacity: Some(4), form: LeakyForm::Meter }, 2, decade), // four times as long is too long
+        // Four times as long is too long.
+        (decade, Algorithm::LeakyBucket { capacity: Some(4), form: LeakyForm::Meter }, 2, decade),
         (second, bucket(Refill::Interval), 2, second),
         (second, queue(8), 10, second * 4),
         (second, Algorithm::SlidingWindowCounter, 2, second),

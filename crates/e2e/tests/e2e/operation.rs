@@ -1,11 +1,13 @@
 //! What an operator relies on: secrets that stay secret, warnings, the log of denials, capacity, and the pages about it.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::fleet::until;
 use crate::rls::{self, PATIENCE};
 use crate::start::rules;
 use crate::tollgate::{self, Start, Tollgate};
@@ -109,13 +111,15 @@ async fn each_surface_beyond_this_machine_is_warned_of_in_one_line_with_the_way_
     }
 }
 
-/// Denies a client so many times.
-async fn deny(server: &Tollgate, times: usize) {
+/// Denies a client `times` times; returns how long that took.
+async fn deny(server: &Tollgate, times: usize) -> Duration {
     let mut client = rls::Client::connect(server.grpc).await.expect("it listens");
     client.admits(rls::hit("shop", "user", "alice")).await;
+    let began = Instant::now();
     for _ in 0..times {
         assert!(!client.admits(rls::hit("shop", "user", "alice")).await);
     }
+    began.elapsed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,7 +135,7 @@ async fn denials_are_logged_at_the_level_that_is_set_and_no_more_often_than_is_s
             .args(["--drain-delay", "0", "--log-format", "json"])
             .args(flags.iter().copied())
             .go();
-        deny(&server, 200).await;
+        let took = deny(&server, 200).await;
         server.signal("TERM");
         assert!(server.wait().success());
         let said = server.printed();
@@ -140,9 +144,9 @@ async fn denials_are_logged_at_the_level_that_is_set_and_no_more_often_than_is_s
             .filter_map(|line| serde_json::from_str(line).ok())
             .filter(|line: &serde_json::Value| line["message"] == "denied")
             .collect();
-        // All within one second, or a second or two more on a busy machine.
-        assert_eq!(lines.is_empty(), most == 0, "{flags:?}: {said}");
-        assert!(lines.len() < 200 && lines.len() <= most * 30, "{flags:?}: {} lines", lines.len());
+        // `most` at once, and `most` for each second that the denials took, whole or begun.
+        let bound = most * (2 + took.as_secs() as usize);
+        assert!((most..=bound).contains(&lines.len()), "{flags:?}: {} lines in {took:?}", lines.len());
         for line in lines {
             assert_eq!(
                 (&line["level"], &line["domain"], &line["rule"], &line["descriptor"]),
@@ -157,7 +161,7 @@ async fn a_connection_above_the_most_is_closed_on_every_surface_and_counted() {
     let folder = rules(RULES);
     let server =
         Start::new(folder.path()).args(["--workers", "1", "--max-connections", "2", "--backlog", "16"]).go();
-    for (surface, to) in [("grpc", server.grpc), ("resp", server.resp)] {
+    for (surface, to) in [("grpc", server.grpc), ("resp", server.resp), ("http", server.http)] {
         let mut held = Vec::new();
         for _ in 0..2 {
             held.push(TcpStream::connect(to).await.expect("it listens"));
@@ -165,8 +169,40 @@ async fn a_connection_above_the_most_is_closed_on_every_surface_and_counted() {
         let mut third = TcpStream::connect(to).await.expect("the system takes it");
         let ended = timeout(PATIENCE, third.read(&mut [0; 1])).await.expect("in time");
         assert!(matches!(ended, Ok(0) | Err(_)), "{surface}: closed without a word");
-        assert_eq!(server.metric("tollgate_connections_refused_total", surface).await, Some(1.0));
-        assert_eq!(server.metric("tollgate_connections{", surface).await, Some(2.0));
+        // The metrics are read over HTTP as well, so one of its places must be free again.
+        held.truncate(if surface == "http" { 1 } else { 2 });
+        let places = held.len() as f64;
+        let counts = async || {
+            let is_one_rejected = server.metric("tollgate_connections_refused_total", surface).await? >= 1.0;
+            let open = server.metric("tollgate_connections{", surface).await?;
+            let asking = if surface == "http" { 1.0 } else { 0.0 };
+            (is_one_rejected && open == places + asking).then_some(())
+        };
+        until(&format!("{surface}: one connection rejected, the others open"), counts).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_workers_and_the_backlog_are_as_many_as_the_settings_say() {
+    let folder = rules(RULES);
+    let server = Start::new(folder.path()).args(["--workers", "3"]).go();
+    assert_eq!(server.threads("worker-"), 3);
+    let server = Start::new(folder.path()).args(["--workers", "1", "--backlog", "16"]).go();
+    assert_eq!(server.threads("worker-"), 1);
+    server.signal("STOP");
+    let mut waiting = Vec::new();
+    // A connection above the backlog gets no answer from the system; what comes first, the answer or a second, decides.
+    while let Ok(Ok(stream)) = timeout(Duration::from_secs(1), TcpStream::connect(server.resp)).await {
+        waiting.push(stream);
+        assert!(waiting.len() <= 64, "the backlog has no bound");
+    }
+    server.signal("CONT");
+    assert!((16..=17).contains(&waiting.len()), "{} connections waited", waiting.len()); // Linux lets one more in
+    for stream in &mut waiting {
+        stream.write_all(b"PING\r\n").await.expect("sent");
+        let mut answer = [0; 7];
+        timeout(PATIENCE, stream.read_exact(&mut answer)).await.expect("in time").expect("an answer");
+        assert_eq!(&answer, b"+PONG\r\n", "each that waited is served");
     }
 }
 

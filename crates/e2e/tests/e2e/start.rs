@@ -126,16 +126,27 @@ fn explain_names_the_rule_that_matches() {
         rules("domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 7}}\n");
     let rules = folder.path().display().to_string();
     let (status, out, err) = tollgate::run(&["explain", "--rules", &rules, "--domain", "d", "k=v"]);
-    assert!(status.success() && out.contains('7'), "{out}{err}");
+    assert!(status.success(), "{out}{err}");
+    let line =
+        |name: &str| out.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default();
+    assert_eq!(line("rule "), "k (rules.yaml:3:5)", "{out}");
+    assert_eq!(line("limit "), "7 per day, fixed_window", "{out}");
+    assert!(line("counter ").starts_with("d|k=v|"), "{out}");
     let (status, out, err) = tollgate::run(&["check", &rules]);
     assert!(status.success(), "{out}{err}");
 }
 
 #[test]
 fn a_wrong_command_line_is_answered_with_a_way_out() {
-    for args in [&["serve", "--grcp", "127.0.0.1:0"][..], &["serve", "--rules", "/nowhere"], &["sevre"]] {
+    for (args, wrong, way_out) in [
+        (&["serve", "--grcp", "127.0.0.1:0"][..], "--grcp", "--grpc"),
+        (&["serve", "--rules", "/nowhere"], "/nowhere", "--rules"),
+        (&["sevre"], "sevre", "serve"),
+        (&["serve", "--grpc", "8081"], "8081", "host:port"),
+    ] {
         let (status, out, err) = tollgate::run(args);
-        assert!(!status.success() && !err.is_empty(), "{args:?}: {out}{err}");
+        assert_eq!((status.code(), out.as_str()), (Some(2), ""), "{args:?}: {err}");
+        assert!(err.contains(wrong) && err.replace(wrong, "").contains(way_out), "{args:?}: {err}");
         assert!(!err.contains("panicked"), "{args:?}: {err}");
     }
 }

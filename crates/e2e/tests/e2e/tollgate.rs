@@ -38,6 +38,7 @@ pub(crate) struct Ended {
 pub(crate) struct Start {
     command: Command,
     grpc: String,
+    http: String,
 }
 
 impl Start {
@@ -50,7 +51,7 @@ impl Start {
     pub(crate) fn command(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let mut command = Command::new(binary());
         command.env_clear().args(args);
-        Start { command, grpc: "127.0.0.1:0".to_owned() }
+        Start { command, grpc: "127.0.0.1:0".to_owned(), http: "127.0.0.1:0".to_owned() }
     }
 
     /// More flags.
@@ -71,6 +72,12 @@ impl Start {
         self
     }
 
+    /// The HTTP port of a server that went before.
+    pub(crate) fn http(mut self, at: SocketAddr) -> Self {
+        self.http = at.to_string();
+        self
+    }
+
     /// Starts and waits until it says that it is ready.
     pub(crate) fn go(self) -> Tollgate {
         self.try_go().unwrap_or_else(|ended| panic!("the server did not start: {ended:?}"))
@@ -79,7 +86,7 @@ impl Start {
     /// Starts and waits until it says that it is ready, or the process has ended.
     pub(crate) fn try_go(mut self) -> Result<Tollgate, Ended> {
         self.command
-            .args(["--grpc", &self.grpc, "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"])
+            .args(["--grpc", &self.grpc, "--http", &self.http, "--resp", "127.0.0.1:0"])
             .stdin(Stdio::null());
         let mut child = self
             .command
@@ -156,6 +163,14 @@ impl Tollgate {
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().expect("it was started").is_none()
+    }
+
+    /// How many of its threads have a name that begins so.
+    pub(crate) fn threads(&self, prefix: &str) -> usize {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let name =
+            |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        tasks.flatten().map(name).filter(|name| name.starts_with(prefix)).count()
     }
 
     /// Bytes of memory resident now.

@@ -11,7 +11,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::rls::{self, Client, PATIENCE};
 use crate::start::rules;
-use crate::tollgate::{Tollgate, binary, run};
+use crate::tollgate::{Start, Tollgate, binary, run};
 
 const RULES: &str = "
 domain: shop
@@ -139,8 +139,13 @@ async fn top_says_so_when_the_server_goes_and_comes_back_to_it() {
     let mut server = Tollgate::start(rules.path());
     let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
     top.await_all(&["ready"]).await;
+    let at = server.http;
     server.kill();
     top.await_all(&["no response:"]).await;
+    let server = Start::new(rules.path()).http(at).go();
+    knock(&server).await;
+    top.await_all(&["ready", "mallory"]).await;
+    top.await_that("without the error", |screen| !screen.contents().contains("no response:")).await;
     top.press("q");
     assert!(top.wait().success());
 }

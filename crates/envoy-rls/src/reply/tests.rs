@@ -8,7 +8,7 @@ use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 use super::*;
-use crate::service::{Caller, Desk, RateLimitService};
+use crate::service::{AnswerBuffers, Caller, RateLimitService};
 use crate::{Limits, Status};
 
 const RULES: &str = "
@@ -34,10 +34,10 @@ fn service(headers: bool, dynamic_metadata: bool) -> RateLimitService<MemoryStor
 fn ask(
     service: &RateLimitService<MemoryStore>,
     request: &rls::RateLimitRequest,
-    desk: &mut Desk,
+    buffers: &mut AnswerBuffers,
 ) -> Result<Bytes, Status> {
     let message = request.encode_to_vec();
-    let answer = std::pin::pin!(service.answer(&message, &Caller::HTTP, service.now(), desk));
+    let answer = std::pin::pin!(service.answer(&message, &Caller::HTTP, service.now(), buffers));
     match answer.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(result) => result,
         std::task::Poll::Pending => panic!("memory does not wait"),
@@ -64,11 +64,11 @@ proptest! {
         dynamic_metadata in any::<bool>(),
     ) {
         let service = service(headers, dynamic_metadata);
-        let mut desk = Desk::default();
+        let mut buffers = AnswerBuffers::default();
         for (descriptors, hits_addend) in asked {
             let count = descriptors.len();
             let request = rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend };
-            let framed = ask(&service, &request, &mut desk).expect("an answer");
+            let framed = ask(&service, &request, &mut buffers).expect("an answer");
             let (prefix, message) = framed.split_at(PREFIX);
             prop_assert_eq!(prefix, [&[0][..], &(message.len() as u32).to_be_bytes()].concat());
             let response = rls::RateLimitResponse::decode(message).expect("readable");
@@ -85,7 +85,7 @@ fn metadata_of_rules_is_merged_and_the_first_value_stays() {
     let descriptor = |key| rls::RateLimitDescriptor { entries: vec![entry(key)], ..Default::default() };
     let descriptors = vec![descriptor("b"), descriptor("c"), descriptor("e")];
     let request = rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 };
-    let framed = ask(&service(false, true), &request, &mut Desk::default()).expect("an answer");
+    let framed = ask(&service(false, true), &request, &mut AnswerBuffers::default()).expect("an answer");
     let response = rls::RateLimitResponse::decode(framed.slice(PREFIX..)).expect("readable");
     let metadata = &response.dynamic_metadata.expect("asked for").fields["metadata"];
     let want = serde_json::json!({"team": "x", "deep": {"one": 1, "two": [null, true, 2.5]}});

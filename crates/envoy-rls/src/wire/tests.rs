@@ -8,18 +8,21 @@ const WIDE: Caps = Caps { descriptors: usize::MAX, entries: usize::MAX };
 
 /// What the reader in place makes of `bytes`, as the struct that the general reader makes.
 fn read(bytes: &[u8]) -> Result<rls::RateLimitRequest, WireError> {
-    let mut room = Room::default();
-    let parsed = Parsed::read(bytes, &mut room, WIDE)?;
+    let mut lists = Lists::default();
+    let parsed = Parsed::read(bytes, &mut lists, WIDE)?;
     let entry = |entry: &Entry<'_>| rls::Entry { key: entry.key.into(), value: entry.value.into() };
-    let descriptor = |part: &Part| rls::RateLimitDescriptor {
+    let descriptor = |part: &ParsedDescriptor| rls::RateLimitDescriptor {
         entries: parsed.entries[part.entries.clone()].iter().map(entry).collect(),
-        limit: part.limit.map(|(requests_per_unit, unit)| rls::RateLimitOverride { requests_per_unit, unit }),
+        limit: part.limit.map(|limit| rls::RateLimitOverride {
+            requests_per_unit: limit.requests_per_unit,
+            unit: limit.unit,
+        }),
         hits_addend: part.hits,
         is_negative_hits: part.is_negative,
     };
     Ok(rls::RateLimitRequest {
         domain: parsed.domain.into(),
-        descriptors: parsed.parts.iter().map(descriptor).collect(),
+        descriptors: parsed.descriptors.iter().map(descriptor).collect(),
         hits_addend: parsed.hits_addend,
     })
 }
@@ -140,19 +143,19 @@ fn room_is_used_again_and_again() {
         hits_addend: 0,
     };
     let bytes = request.encode_to_vec();
-    let mut room = Room::default();
+    let mut lists = Lists::default();
     let mut places = std::collections::BTreeSet::new();
     for _ in 0..10 {
-        let parsed = Parsed::read(&bytes, &mut room, WIDE).expect("readable");
-        let descriptors = parsed.descriptors(&mut room).expect("sensible");
+        let parsed = Parsed::read(&bytes, &mut lists, WIDE).expect("readable");
+        let descriptors = parsed.descriptors(&mut lists).expect("sensible");
         places.insert((
             parsed.entries.as_ptr().addr(),
-            parsed.parts.as_ptr().addr(),
+            parsed.descriptors.as_ptr().addr(),
             descriptors.as_ptr().addr(),
         ));
         assert_eq!(parsed.request(&descriptors).hits, 1, "a missing addend means one");
-        room.keep(descriptors);
-        parsed.give_back(&mut room);
+        lists.put_back_descriptors(descriptors);
+        parsed.put_back(&mut lists);
     }
     assert_eq!(places.len(), 1, "allocated once");
 }
@@ -173,12 +176,12 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
         let descriptors = vec![plain.clone(), second];
         let bytes =
             rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 1 }.encode_to_vec();
-        let mut room = Room::default();
-        let parsed = Parsed::read(&bytes, &mut room, WIDE).expect("readable");
-        assert_eq!(parsed.descriptors(&mut room).err(), Some(want));
+        let mut lists = Lists::default();
+        let parsed = Parsed::read(&bytes, &mut lists, WIDE).expect("readable");
+        assert_eq!(parsed.descriptors(&mut lists).err(), Some(want));
         let few = Caps { descriptors: 1, entries: 9 };
-        assert_eq!(Parsed::read(&bytes, &mut room, few).err(), Some(WireError::Descriptors(1)));
+        assert_eq!(Parsed::read(&bytes, &mut lists, few).err(), Some(WireError::Descriptors(1)));
         let few = Caps { descriptors: 9, entries: 1 };
-        assert_eq!(Parsed::read(&bytes, &mut room, few).err(), Some(WireError::Entries(1)));
+        assert_eq!(Parsed::read(&bytes, &mut lists, few).err(), Some(WireError::Entries(1)));
     }
 }

@@ -3,8 +3,9 @@
 use http::HeaderMap;
 use tollgate_core::Timestamp;
 
+use super::fields::{first, policies, window_of};
 use super::moment::span_or_moment;
-use super::{Generation, Told, first, policies, window_of};
+use super::reading::{Generation, Reading};
 use crate::structured::{Bare, list};
 
 /// What the names of a family begin with.
@@ -14,12 +15,12 @@ const FAMILIES: [(&str, Generation); 3] = [
     ("x-rate-limit-", Generation::Legacy),
 ];
 
-/// The first family that tells anything.
-pub(super) fn read(fields: &HeaderMap, now: Timestamp) -> Option<Told> {
+/// The first family with a valid field.
+pub(super) fn read(fields: &HeaderMap, now: Timestamp) -> Option<Reading> {
     FAMILIES.into_iter().find_map(|(begin, generation)| {
         let field = |end: &str| first(fields, &format!("{begin}{end}"));
         let remaining = field("remaining").and_then(|text| text.parse().ok());
-        // Discord says both; the span needs no clock.
+        // Discord sends both; the span needs no clock.
         let exact = field("reset-after").and_then(|text| span_or_moment(text, now));
         let reset_after = exact.or_else(|| field("reset").and_then(|text| span_or_moment(text, now)));
         let (limit, window, name) = field("limit").and_then(limit).unwrap_or_default();
@@ -27,7 +28,7 @@ pub(super) fn read(fields: &HeaderMap, now: Timestamp) -> Option<Told> {
             return None;
         }
         let window = window.or_else(|| window_of(limit?, &policies(fields)));
-        Some(Told { name, limit, window, remaining, reset_after, ..Told::nothing(generation) })
+        Some(Reading { name, limit, window, remaining, reset_after, ..Reading::nothing(generation) })
     })
 }
 

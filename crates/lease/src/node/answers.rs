@@ -105,7 +105,7 @@ fn counts_denied(terms: &Terms, reply: &LedgerReply, is_hit: bool) -> bool {
 }
 
 /// Until when it is believed that the ledger has no room for `cost`: as long as time alone brings none,
-/// counted from when it was asked, but for a horizon at most. What others give back is not withheld for
+/// counted from when it was asked, and at most for a horizon. What others give back is not withheld for
 /// longer.
 fn short_until(terms: &Terms, last: &LastReply, cost: u64) -> Mono {
     let LastReply { reply, asked, .. } = last;

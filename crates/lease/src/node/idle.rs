@@ -1,5 +1,5 @@
-//! What a node does while nobody asks: it gives back what it holds, or keeps it where others queue. No safety
-//! rests on this.
+//! What a node does while no take arrives: it gives back what it holds, or keeps it where others queue. No
+//! safety rests on this.
 
 use super::Node;
 use crate::{LeaseRequest, Mono, Terms};
@@ -18,7 +18,7 @@ impl Node {
         if now < self.idle_at(terms) { Some(self.request(terms, now)) } else { self.give_up(terms, now) }
     }
 
-    /// When nobody will have asked for long enough to give back what is held, or when its lease is to be
+    /// When no take will have arrived for long enough to give back what is held, or when its lease is to be
     /// prolonged until then; `None` when nothing is held or unreported.
     #[must_use]
     pub fn wakes_at(&self, terms: &Terms) -> Option<Mono> {
@@ -30,7 +30,7 @@ impl Node {
             return Some(idle_at);
         }
         // Where others queue, the lease is prolonged, and the next turn asked for when the last one has come,
-        // also when nobody asks.
+        // also without a take.
         let asked = self.last_reply.map_or(Mono(0), |last| last.asked.after_us(terms.tau_us / 2));
         let before_end_ns = terms.tau_us * 250 + 2 * self.round_trip_ns; // a quarter of tau, and the way
         let ends_soon = Mono(self.holding.expires.0.saturating_sub(before_end_ns));
@@ -40,9 +40,9 @@ impl Node {
         Some(idle_at.min(ends_soon.min(next_turn).max(asked)))
     }
 
-    /// When held permits are returned because nobody asks: after half of tau. Where all that comes back is
-    /// promised, a node that is seldom asked keeps its permit or two for longer, or none would ever be there
-    /// when somebody asks.
+    /// When held permits are returned because no take arrives: after half of tau. Where all that comes back
+    /// is promised, a node that is seldom asked keeps its permit or two for longer, or it would never
+    /// have one for its next take.
     fn idle_at(&self, terms: &Terms) -> Mono {
         let least_us = terms.tau_us / 2;
         let idle_us = if self.last_take < self.contended_until {

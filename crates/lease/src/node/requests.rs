@@ -87,7 +87,8 @@ impl Node {
         (terms.burst / (2 * active)).max(terms.turn(active)).max(self.demand.typical_cost())
     }
 
-    /// How long the queue for what comes back was at the ledger's last reply; `None` where there is none.
+    /// How long the queue for what comes back was at the ledger's last reply; `None` where nodes do not
+    /// queue.
     fn queue_us(&self, terms: &Terms, now: Mono) -> Option<u64> {
         let last = self.last_reply.as_ref().filter(|_| now < self.contended_until)?;
         last.reply.taken.saturating_sub(terms.full()).checked_div(terms.per_us)

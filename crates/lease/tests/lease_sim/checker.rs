@@ -1,10 +1,10 @@
-//! The laws, checked from what happened. Own arithmetic: nothing here comes from the code under test but the
-//! numbers it shows.
+//! The laws, checked from what happened, by arithmetic of their own: nothing here comes from the code under
+//! test except the numbers it shows.
 //!
 //! Time is the ledger's clock, since that is what a quota counts by. Two lines are drawn: one by how far that
 //! clock runs by itself; one by its highest so far, since a clock that went back must admit no more than one
-//! that stands, but for what was promised ahead before. Where it was set forward, or lost the key, the law's
-//! own allowance is added.
+//! that stands still, except what was promised ahead before. Where it was set forward, or lost the key, the
+//! law's own allowance is added.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ pub(crate) struct Checker {
     held_over: Vec<(u64, i128)>,
     window: (u64, i128),
     windows: Vec<Window>,
-    /// How the ledger stood after each operation of late; for how long a denial without it may rest on that.
+    /// The ledger after each recent operation; for how long a denial without asking may rest on that.
     stood: VecDeque<Stood>,
     believed_ns: u64,
 }
@@ -212,8 +212,8 @@ impl Checker {
     }
 
     /// I6: a step forward may admit min(B + D, r·step) more, D being what was promised ahead. A step back is
-    /// measured from the latest time that the key's account was asked at (`seen_us`): of what the clock
-    /// showed since then, nobody knows.
+    /// measured from the latest time that the key's account was asked at (`seen_us`): what the clock
+    /// showed since then is unknown.
     pub(crate) fn stepped(
         &mut self,
         after_us: u64,
@@ -267,7 +267,7 @@ impl Checker {
     }
 
     /// I1: A(s,t] ≤ B + r(t − s) for every s before now, by the running least of A − r·t. `cost` permits are
-    /// admitted now, on a ledger's clock that [`Checker::clock`] was told.
+    /// admitted now, on the ledger's clock as [`Checker::clock`] last got it.
     pub(crate) fn admit(&mut self, cost: u64, true_ns: u64) -> Result<(), Broken> {
         if self.is_window {
             return self.admit_in_window(cost);
@@ -387,7 +387,7 @@ impl Checker {
         let is_excused = self.held_over.iter().any(|(until, _)| true_ns < *until);
         match truth.iter().find(|(_, held)| *held > 0) {
             Some((node, held)) if !is_excused => {
-                Err(format!("I3: node {node:x} holds {held} permits of a key that nobody knows"))
+                Err(format!("I3: node {node:x} holds {held} permits of an unknown key"))
             }
             _ => Ok(()),
         }

@@ -42,7 +42,7 @@ struct Fleet {
     /// Of a fixed window; 0: a bucket.
     window_ms: u64,
     gaps: Gaps,
-    /// Loads change hands every so often; 0: never.
+    /// How often loads move to other nodes; 0: never.
     turns_ms: u64,
     troubles: Vec<(u64, Trouble)>,
     measured_ns: u64,
@@ -137,7 +137,7 @@ impl Fleet {
         }
     }
 
-    /// Nodes leave and come back as others all the time, in order or not.
+    /// Nodes leave and come back as others all the time, some after giving back and some not.
     fn churn(&mut self, rng: &mut Rng) {
         let until = WARM_NS + self.measured_ns;
         for at in (0..until).step_by(100 * MS as usize) {

@@ -1,5 +1,5 @@
-//! What decisions say is true: a ledger asked call by call answers as `core` does, and what a lease's
-//! decisions promise can be had.
+//! Decisions are true: a ledger asked call by call answers as `core` does, and what a lease's decisions
+//! report can be taken.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Alone {
             }
             step = self.node.retake(&self.terms, Cost(cost), now);
         }
-        panic!("a take waits for ever");
+        panic!("a take waits forever");
     }
 
     fn call(&mut self, op: Op) -> tollgate_lease::LedgerReply {
@@ -144,9 +144,9 @@ fn merged_takes_are_answered_as_if_they_had_come_one_after_another() {
     }
 }
 
-/// I7 and I11, for one node and nobody else: what is told can be had, and not earlier than told.
+/// I7 and I11, for a single node: the reported permits can be taken, and not earlier than reported.
 #[test]
-fn what_a_leasing_node_tells_can_be_had() {
+fn what_a_leasing_node_reports_can_be_taken() {
     let second = Duration::from_secs(1);
     for (at, quota) in [
         bucket(1_000, second, 1_000),
@@ -194,7 +194,7 @@ fn what_a_leasing_node_tells_can_be_had() {
 
 /// A host that stood still, say: what it held is not lost to others for the rest of the window.
 #[test]
-fn what_ran_out_of_time_unspent_is_told_and_is_there_again() {
+fn permits_that_lapse_unspent_are_reported_and_come_back() {
     let mut alone = Alone::new(window(3_000, Duration::from_secs(60), Align::Calendar));
     while alone.node.held() == 0 {
         alone.now_ns += 100_000;
@@ -208,10 +208,10 @@ fn what_ran_out_of_time_unspent_is_told_and_is_there_again() {
     let reply = alone.call(Op::Lease(request));
     assert!(alone.node.on_grant(&alone.terms, &reply, now));
     assert_eq!((reply.out, reply.taken), (0, taken - held));
-    assert_eq!(alone.node.on_time(&alone.terms, now), None, "it is told once");
+    assert_eq!(alone.node.on_time(&alone.terms, now), None, "it is reported once");
 }
 
-/// Those that the ledger has not heard of go back to the lease, and only the others to the ledger, whose book
+/// Those that the ledger does not know of go back to the lease, and only the others to the ledger, whose book
 /// has the first as out.
 #[test]
 fn what_is_given_back_in_part_to_the_lease_is_all_there_again() {
@@ -247,7 +247,7 @@ fn right_before_a_windows_end_takes_go_to_the_ledger() {
     assert!(alone.take(1).is_admitted() && alone.ledger.taken < 500, "the next window");
 }
 
-/// What a window refused meanwhile does not swallow what comes back; what was charged beyond it is forgiven,
+/// What a window denied meanwhile does not swallow what comes back; what was charged beyond it is forgiven,
 /// and no take is admitted too many.
 #[test]
 fn what_comes_back_to_a_full_window_can_be_taken_again() {

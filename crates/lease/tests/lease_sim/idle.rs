@@ -1,4 +1,4 @@
-//! What does not last: permits of nodes that are idle, gone or out of reach, and accounts of another rule.
+//! What does not last: permits of nodes that are idle, dead or unreachable, and accounts of another rule.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn apply(ledger: &mut Ledger, terms: &Terms, op: Op, now_us: u64) -> LedgerReply
     ledger.apply(terms, LedgerCall { op, window_ends_us }, now_us)
 }
 
-/// A rule that becomes a bucket does not wait until the day is over for what a node held that died.
+/// A rule that becomes a bucket does not wait until the end of the day for what a dead node held.
 #[test]
 fn what_a_dead_node_held_of_a_window_is_not_out_for_long_in_a_bucket() {
     let day = Period::Span(Duration::from_secs(86_400));
@@ -107,7 +107,7 @@ fn what_a_dead_node_held_of_a_window_is_not_out_for_long_in_a_bucket() {
     assert_eq!(apply(&mut ledger, &terms, Op::Take { cost: 1_000, times: 1 }, later).admitted, 1);
 }
 
-/// What a request gave back that was lost is given back by the next, also when nobody asks any more.
+/// What a request gave back that was lost is given back by the next, also when no take arrives.
 #[test]
 fn what_was_given_back_in_vain_is_given_back_again() {
     for fault in [None, Some(Fault::ForgetsLostNews)] {
@@ -127,7 +127,7 @@ fn what_was_given_back_in_vain_is_given_back_again() {
             }
         }
         ms += 260;
-        let lost = node.on_time(&terms, Mono(ms * MS)).expect("nobody asks any more");
+        let lost = node.on_time(&terms, Mono(ms * MS)).expect("no takes arrive");
         node.on_lost(&terms, lost.seq);
         ms += 20;
         let again = node.on_time(&terms, Mono(ms * MS));
@@ -137,12 +137,12 @@ fn what_was_given_back_in_vain_is_given_back_again() {
             assert_eq!(reply.out + reply.out_before, 0);
             node.on_grant(&terms, &reply, Mono(ms * MS));
         }
-        // Not for ever: by then the ledger has written it off.
+        // Only until the ledger has written it off.
         assert_eq!(node.on_time(&terms, Mono((ms + 1_100) * MS)), None);
     }
 }
 
-/// Callers of two rates that take turns lose nothing of what comes back by the change alone.
+/// Callers of two rates that take turns lose no refill by the change of the rate alone.
 #[test]
 fn what_is_owed_stays_the_same_when_rates_take_turns() {
     for (a, b) in [(10, 11), (1, 2), (999_983, 1_000_003)] {

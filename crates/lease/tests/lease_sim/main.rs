@@ -7,7 +7,7 @@
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a failed step of a test must say which, and figures are told"
+    reason = "a failed step of a test must say which, and figures are printed"
 )]
 
 mod cap;
@@ -30,7 +30,7 @@ use tollgate_lease::Fault;
 use crate::plan::{Kind, Plan, Trouble};
 use crate::world::{Outcome, World};
 
-/// Seeds that every check runs.
+/// Seeds of every check.
 const SEEDS: u64 = 10_000;
 
 fn run(plan: &Plan, fault: Option<Fault>, keeps_trace: bool) -> Outcome {
@@ -121,7 +121,7 @@ fn shrunk(seed: u64, fault: Option<Fault>) -> (Plan, Outcome) {
     (best, outcome)
 }
 
-/// What to look at when a law is broken.
+/// The message of a broken law.
 fn report(seed: u64, law: &str, fault: Option<Fault>) -> String {
     let (plan, outcome) = shrunk(seed, fault);
     let lines: Vec<_> = outcome.trace.lines().collect();
@@ -216,10 +216,10 @@ fn every_known_fault_is_found() {
 }
 
 #[test]
-fn a_broken_law_is_told_with_a_short_trace() {
+fn a_broken_law_is_reported_with_a_short_trace() {
     let (seed, law) = first_broken(SEEDS, Kind::Usual, Some(Fault::SettlesTwice), &|_, _| {}).expect("found");
-    let told = report(seed, &law, Some(Fault::SettlesTwice));
-    assert!(told.contains("BROKEN") && told.lines().count() < 250, "{told}");
+    let report = report(seed, &law, Some(Fault::SettlesTwice));
+    assert!(report.contains("BROKEN") && report.lines().count() < 250, "{report}");
     let (plan, _) = shrunk(seed, Some(Fault::SettlesTwice));
     assert!(plan.troubles.len() <= Plan::of(seed).troubles.len());
     assert!(!plan.troubles.iter().any(|(_, trouble)| matches!(trouble, Trouble::WallStep { .. })));

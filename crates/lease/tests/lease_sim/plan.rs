@@ -79,9 +79,9 @@ impl Costs {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trouble {
-    /// The host dies with what it holds and comes back as another after so long.
+    /// The host dies with what it holds, and comes back as another after this time.
     Crash { host: usize, down_ns: u64 },
-    /// The host does nothing for so long; its clock goes on.
+    /// The host does nothing for this time; its clock keeps running.
     Pause { host: usize, for_ns: u64 },
     /// The ledger's clock is set.
     LedgerStep { by_us: i64 },
@@ -93,20 +93,20 @@ pub(crate) enum Trouble {
     KeyLoss,
     /// Callers that wait go away, so that what was asked for them is held unspent.
     Cancel { host: usize },
-    /// Everybody takes at once, as much as there is.
+    /// All hosts take at once, as much as there is.
     Dump { takes: u64 },
-    /// Everybody gets hold of its part of the burst, for callers that go away at once; a [`Trouble::Siege`]
+    /// All hosts lease their part of the burst, for callers that go away at once; a [`Trouble::Siege`]
     /// follows.
     Hoard,
-    /// Nothing is heard until all leases are written off; what is hoarded is spent at the last moment, and
+    /// No message arrives until all leases are written off; what is hoarded is spent at the last moment, and
     /// more is asked for at the first.
     Siege,
-    /// Everybody asks for so many permits, one by one.
+    /// All hosts ask for this many permits, one by one.
     Rush { takes: u64 },
-    /// The host asks for more right before the ledger's epoch ends, then stands still until that lease is
-    /// written off.
+    /// The host asks for more right before the ledger's epoch ends, then pauses until that lease is written
+    /// off.
     Edge { host: usize },
-    /// Looks at the ledger's book.
+    /// Checks the ledger's book.
     Look,
     /// The host's process ends in order: it gives back what it holds, then starts again.
     Leave { host: usize },
@@ -126,17 +126,17 @@ pub(crate) struct Plan {
     pub(crate) burst: u64,
     pub(crate) algorithm: Algorithm,
     pub(crate) timing: Timing,
-    /// Delay of a message: from so long to so long.
+    /// Least and greatest delay of a message.
     pub(crate) delay_ns: (u64, u64),
     /// How much longer each message of the first host takes, and how long hosts wait then.
     pub(crate) far_ns: u64,
-    /// Messages that take up to three times tau, of a hundred.
+    /// Of a hundred messages, how many take up to three times tau.
     pub(crate) slow: u64,
     pub(crate) loss: u64,
     pub(crate) twice: u64,
-    /// Clocks are wrong by up to so many millionths.
+    /// Clocks are wrong by up to this many millionths.
     pub(crate) drift_ppm: u64,
-    /// Takes that are given back, and that turn out dearer, of a hundred.
+    /// Of a hundred takes, how many are given back, and how many turn out to cost more.
     pub(crate) refunds: u64,
     /// They are given back only after a while, those taken centrally too; else at once, from the lease.
     pub(crate) late_refunds: bool,
@@ -154,11 +154,10 @@ pub(crate) struct Plan {
     pub(crate) is_fleet: bool,
 }
 
-/// Which plans a seed stands for. Mistakes that need rare things to meet are looked for where these are
-/// frequent.
+/// What a seed draws. Mistakes that need rare events to meet are looked for where these are frequent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Everything, as often as it comes.
+    /// Everything, as often as it is drawn.
     Usual,
     /// Windows only.
     Windows,
@@ -209,7 +208,7 @@ impl Plan {
         };
         let tau_ns = tau_ms * MS;
         let calm_from_ns = tau_ns * rng.range(6, 12);
-        // What was delayed, paused or hoarded is over after so long.
+        // By then everything delayed, paused or hoarded is over.
         let from_ns = calm_from_ns + 8 * tau_ns;
         let measured_for_ns = if is_window { 2 * period_ns + tau_ns } else { 8 * tau_ns };
         let mut plan = Self {

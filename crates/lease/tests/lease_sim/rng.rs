@@ -30,7 +30,7 @@ impl Rng {
         (-uniform.ln() * mean as f64) as u64
     }
 
-    /// True so many times in a hundred.
+    /// True in this many of a hundred draws.
     pub(crate) fn percent(&mut self, of_hundred: u64) -> bool {
         self.next() % 100 < of_hundred
     }

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 pub(crate) struct Served {
     span: (u64, u64),
     pub(crate) hosts: Vec<Host>,
-    /// When, at which host, at which cost; all of the run.
+    /// Instant, host and cost of every take of the run.
     arrivals: Vec<(u64, u32, u64)>,
     records: bool,
     /// Calls to the ledger in the measured span.
@@ -17,7 +17,7 @@ pub(crate) struct Served {
     pub(crate) held: (u64, u64),
 }
 
-/// Of one host, in the measured span.
+/// Counts of one host in the measured span.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Host {
     pub(crate) takes: u64,
@@ -82,7 +82,7 @@ impl Served {
                 if now / plan.period_ns != window {
                     (window, debt) = (now / plan.period_ns, 0);
                 }
-                debt += u128::from(*cost) * permit; // refused hits count
+                debt += u128::from(*cost) * permit; // denied hits count
                 debt <= full
             } else {
                 debt = debt.saturating_sub(u128::from(now - at) * u128::from(limit));
@@ -96,8 +96,8 @@ impl Served {
         admitted
     }
 
-    /// Of each host, its share by max-min fairness: what it asked for, or an equal part of what the others
-    /// leave of `total`.
+    /// Each host's share by max-min fairness: what it asked for, or an equal part of what the others leave of
+    /// `total`.
     pub(crate) fn fair(&self, total: u64) -> Vec<f64> {
         let mut order: Vec<usize> = (0..self.hosts.len()).collect();
         order.sort_by_key(|at| self.hosts[*at].asked);

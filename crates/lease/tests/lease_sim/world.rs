@@ -20,7 +20,7 @@ use crate::served::Served;
 
 /// 2026 in microseconds: where the ledger's clock begins.
 const BEGIN_US: u64 = 1_780_000_000_000_000;
-/// How long it asks nobody after a reply did not come.
+/// How long a host sends nothing after a reply did not come.
 const COOLING_NS: u64 = 10 * MS;
 const TRACE_LINES: usize = 400_000;
 
@@ -129,24 +129,24 @@ struct Host {
     deferred: Vec<Event>,
     node: Node,
     node_id: u64,
-    /// Which of the world's rules it goes by.
+    /// Which of the world's rules it has.
     rule: usize,
-    /// How fast the monotonic clock runs, in millionths off, and what it showed at first.
+    /// Error of the monotonic clock's speed in millionths, and what it showed at first.
     drift_ppm: i64,
     began_ns: u64,
     wall_ns: i64,
     /// How far the ledger's clock is from the wall clock, learnt when a window could not be begun.
     skew_ns: i64,
-    /// Callers that wait for the lease under way.
+    /// Callers that wait for the request in flight.
     waiting: VecDeque<Caller>,
-    /// What those want who wait behind the one who is being answered.
+    /// Permits wanted by the callers behind the one that is being answered.
     behind: u64,
     /// The newest request.
     requested: u64,
-    /// Callers that wait for a central take, and those whose take is under way, with when it was sent.
+    /// Callers that wait for a central take, and those whose take is in flight, with the time it was sent.
     central: VecDeque<Caller>,
     asked: Vec<Asked>,
-    /// Asks nobody until then.
+    /// Sends nothing until then.
     cool_until: u64,
     wake_at: u64,
     share: State,
@@ -265,7 +265,7 @@ impl<'a> World<'a> {
         self.rules.len() - 1
     }
 
-    /// Runs to the end, or to the first law that is broken.
+    /// Runs to the end, or to the first broken law.
     pub(crate) fn run(mut self) -> Outcome {
         let end = self.plan.measured_ns.1;
         let mut broken = None;
@@ -341,7 +341,7 @@ impl<'a> World<'a> {
         Timestamp::from_nanos(nanos as u64)
     }
 
-    /// Tells the checker what the ledger's clock shows, after keys whose time is up are gone.
+    /// Gives the checker the ledger's clock, after removing a key whose time is up.
     fn tick(&mut self) {
         let clock_us = self.clock_us();
         if self.ledger != Ledger::default() && clock_us >= self.forget_at_us {
@@ -351,7 +351,7 @@ impl<'a> World<'a> {
     }
 
     fn happen(&mut self, event: Event) -> Result<(), Broken> {
-        // A host that is paused does nothing until it goes on; then all at once.
+        // A paused host does nothing until it resumes; then everything at once.
         let host = match &event {
             Event::ToHost { host, .. }
             | Event::Patience { host, .. }

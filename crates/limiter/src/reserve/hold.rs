@@ -1,8 +1,9 @@
-//! Making a reservation: the same plan and the same answer as a decision, but all permits are held or none.
+//! Making a reservation: planned and answered like a decision, but all permits are held or none.
 
 use std::time::Duration;
 
 use tollgate_core::{Outcome, Timestamp};
+use tollgate_observe::{LimitRef, Observer};
 use tollgate_policy::{Domain, Override};
 use tollgate_store::{Key, Store, Take};
 
@@ -11,14 +12,11 @@ use super::{ReservationId, ReserveError, ReserveTerms, Reserved};
 use crate::charge::Batch;
 use crate::keys::Share;
 use crate::limiter::Limiter;
-use crate::observe::Global;
-use crate::observe::lanes::Seat;
 use crate::outage::Operation;
 use crate::plan::plan;
 use crate::request::Request;
 use crate::scratch::{Item, Scratch};
 use crate::settle::{self, ItemResult};
-use crate::status::LimitRef;
 
 /// What a request holds.
 #[derive(Default)]
@@ -28,26 +26,29 @@ struct Holding {
     delay: Duration,
 }
 
-impl<S: Store> Limiter<S> {
-    /// Holds the permits that `request` asks for, of every limit of every descriptor or of none, for the first instant at which all
-    /// of them are there, if that is at most `terms.max_wait` away.
+impl<S: Store, O: Observer> Limiter<S, O> {
+    /// Holds the permits that `request` asks for, of every limit of every descriptor or of none, for the
+    /// first instant at which all of them are there, if that is at most `terms.max_wait` away.
     ///
-    /// Answers as [`decide`](Self::decide) does for what is no hard limit: rules in shadow mode and soft limits never keep others
-    /// from being held, and hold what they have; nothing is held where nothing limits. A fixed window does not count what is denied here.
-    /// To settle, see [`commit`](Self::commit) and [`cancel`](Self::cancel). When the future is dropped before its end, the permits
-    /// may have been taken, and then count as used.
+    /// For limits that are not hard it answers as [`decide`](Self::decide) does: rules in shadow mode and
+    /// soft limits hold what they have and never keep others from being held. Nothing is held where nothing
+    /// limits. A fixed window does not count hits that are denied here. To settle, see
+    /// [`commit`](Self::commit) and [`cancel`](Self::cancel). When the future is dropped before its end, the
+    /// permits may have been taken, and then count as used.
     ///
     /// # Errors
-    /// [`ReserveError`]: no permit was taken. A store that gives no answer is no error, as with `decide`.
+    /// [`ReserveError`]: no permit was taken. As with `decide`, a store that does not answer is not an error.
     ///
     /// # Example
     /// ```
-    /// # use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, ReserveTerms, Scratch};
+    /// # use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request};
+    /// # use tollgate_limiter::{ReserveTerms, Scratch};
     /// # use tollgate_core::Timestamp;
     /// # use tollgate_store::{ModelStore, block_on};
-    /// let text = "{domain: llm, descriptors: [{key: team, rate_limit: {unit: minute, requests_per_unit: 1000}}]}";
+    /// let rate_limit = "{unit: minute, requests_per_unit: 1000}";
+    /// let text = format!("{{domain: llm, descriptors: [{{key: team, rate_limit: {rate_limit}}}]}}");
     /// let rules = tollgate_rule_files::parse_text("llm.yaml", text)?;
-    /// let limiter: Limiter<ModelStore> = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
+    /// let limiter = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
     ///
     /// let entries = [Entry { key: "team", value: "search" }];
     /// let request = Request { domain: "llm", descriptors: &[Descriptor::new(&entries)], hits: 800 };
@@ -65,13 +66,13 @@ impl<S: Store> Limiter<S> {
         terms: ReserveTerms,
         now: Timestamp,
         scratch: &'s mut Scratch,
-    ) -> Result<Reserved<'s>, ReserveError> {
+    ) -> Result<Reserved<'s, O>, ReserveError> {
         let longest = self.settings.longest_reservation;
         if terms.ttl.is_zero() || terms.ttl > longest {
             return Err(ReserveError::BadTtl { ttl: terms.ttl, longest });
         }
         if let Err(error) = request.check() {
-            self.metrics.count(Seat::here(), Global::BadRequest, 1);
+            self.observer.request_rejected();
             return Err(error.into());
         }
         let (most, (_, most_bytes)) = (self.reservations.most(), self.reservations.bytes());
@@ -93,7 +94,7 @@ impl<S: Store> Limiter<S> {
                 }
                 let overall = settle::overall(&mut scratch.statuses);
                 if overall == Outcome::Deny && !self.settings.shadow_mode {
-                    // What one counter held before another denied is let go.
+                    // Give back what one counter held before another denied.
                     let held = std::mem::take(&mut holding);
                     self.let_go(domain, &scratch.overrides, &held.items, now).await;
                     scratch.statuses.iter_mut().for_each(|status| status.is_charged = false);
@@ -108,7 +109,7 @@ impl<S: Store> Limiter<S> {
         let id = answer.is_admitted().then_some(id);
         if let Some(id) = id {
             let held = Held {
-                // Where nothing is held, nothing needs to be found again.
+                // Without items, no rule has to be found again.
                 domain: if items.is_empty() { "" } else { request.domain }.into(),
                 generation: answer.rules.generation,
                 items: items.into_boxed_slice(),

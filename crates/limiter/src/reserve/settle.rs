@@ -1,9 +1,10 @@
-//! Settling a reservation: what was not used goes back, what was used beyond it is owed.
+//! Settling a reservation: unused permits go back, permits used beyond it are owed.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate_core::{Cost, Quota, Timestamp};
+use tollgate_observe::Observer;
 use tollgate_policy::{Override, Policy};
 use tollgate_store::{Key, Store, StoreError};
 
@@ -13,16 +14,16 @@ use crate::keys::Share;
 use crate::limiter::Limiter;
 use crate::rules::Rules;
 
-/// The first number of permits that is refused.
+/// The smallest number of permits that is rejected.
 const HUGE: u64 = 1 << 63;
 
-impl<S: Store> Limiter<S> {
-    /// Says what the call did use: `actual` permits, or as many as were reserved. What is left goes back; what was used beyond the
-    /// reservation is charged, whether it is there or not, and later permits repay it.
+impl<S: Store, O: Observer> Limiter<S, O> {
+    /// Reports that the call used `actual` permits, or as many as were reserved. Unused ones go back; those
+    /// used beyond the reservation are charged even if they are not there yet, and later permits repay them.
     ///
-    /// `actual` stands for the request's own number of hits; descriptors that asked for a number of their own keep that.
-    /// A reservation that was settled before answers what came of it then, and nothing changes. When the future is dropped before its end, it
-    /// is settled, and what was to go back may count as used.
+    /// `actual` replaces the request's number of hits; descriptors with a number of their own keep it. For a
+    /// reservation that is settled already, the first result is returned and nothing changes. When the future
+    /// is dropped before its end, the reservation is settled, and permits to give back may count as used.
     ///
     /// # Errors
     /// [`SettleError`]: nothing was settled.
@@ -38,10 +39,11 @@ impl<S: Store> Limiter<S> {
         self.settle(id, Ending::Committed, actual, now).await
     }
 
-    /// Says that the call will not be made: all permits go back. Not so when the reservation had to wait for its instant and that is
-    /// past: then they count as used, as nobody else could have them. (Whoever knows better commits 0.)
+    /// Reports that the call will not be made: all permits go back. But if the reservation was for a later
+    /// instant and that is past, they count as used, since no other caller could have them. (A caller that
+    /// knows better commits 0.)
     ///
-    /// A reservation that was settled before answers what came of it then, and nothing changes.
+    /// For a reservation that is settled already, the first result is returned and nothing changes.
     ///
     /// # Errors
     /// [`SettleError`]: nothing was settled.
@@ -68,8 +70,8 @@ impl<S: Store> Limiter<S> {
             Found::Settled(settled) => return Ok(settled),
             Found::Open(held, settled) => (held, settled),
         };
-        let figures = &self.reservations.figures;
-        let counter = if ending == Ending::Committed { &figures.committed } else { &figures.cancelled };
+        let events = &self.reservations.events;
+        let counter = if ending == Ending::Committed { &events.committed } else { &events.cancelled };
         counter.fetch_add(1, Relaxed);
         let rules = self.rules.load_full();
         for item in &held.items {
@@ -90,13 +92,13 @@ impl<S: Store> Limiter<S> {
 
     async fn settle_item(
         &self,
-        rules: &Rules,
+        rules: &Rules<O>,
         held: &Held,
         item: &HeldItem,
         used: Cost,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // A rule that is gone counts nothing any more.
+        // A rule that was removed counts nothing.
         let Some(quota) = quota_of(rules, held, item) else { return Ok(()) };
         let share = item.share_of.map(|nodes| Share::new(Key(&item.key), &quota, nodes));
         let (key, quota) = match &share {
@@ -119,7 +121,7 @@ impl<S: Store> Limiter<S> {
 }
 
 /// The quota that the item's counter goes with now.
-fn quota_of<'a>(rules: &'a Rules, held: &Held, item: &HeldItem) -> Option<Cow<'a, Quota>> {
+fn quota_of<'a, O: Observer>(rules: &'a Rules<O>, held: &Held, item: &HeldItem) -> Option<Cow<'a, Quota>> {
     match item.quota {
         QuotaRef::Override { requests_per_unit, unit, sharing } => {
             let given = Override::new(requests_per_unit, unit).ok()?;
@@ -137,7 +139,8 @@ fn quota_of<'a>(rules: &'a Rules, held: &Held, item: &HeldItem) -> Option<Cow<'a
     }
 }
 
-/// The limit with this counter key, after a reload: of the rule at the same path, the one that is counted in the same way.
+/// The limit with this counter key, after a reload: of the rule at the same path, the one that is counted in
+/// the same way.
 fn find_again<'a>(policy: &'a Policy, domain: &str, identity: u64, key: &[u8]) -> Option<&'a Quota> {
     let rule = policy.domain(domain)?.rules().iter().find(|rule| rule.identity() == identity)?;
     let tail = key.rsplit(|&byte| byte == b'|').next()?;

@@ -1,8 +1,9 @@
-//! The open reservations of a limiter: bounded, and cleared of those whose time is over as others come.
+//! The open reservations of a limiter: bounded; expired ones are removed by later calls.
 //!
-//! Sixteen parts, each behind its own lock, which is held for a few dozen instructions. Each call drops at most a few expired ones
-//! of its part; a table that is full drops as many as it takes to make one place. Settled ones are remembered for a
-//! while, so that saying it twice is answered alike; of those, too, there are never more than the cap.
+//! Sixteen parts, each behind its own lock, which is held for a few dozen instructions. Each call drops at
+//! most a few expired ones of its part; a table that is full drops as many as it takes to make one place.
+//! Settled ones are remembered for a while, so that a repeated call gets the same result; they are capped as
+//! well.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -11,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Sharing, Timestamp};
+use tollgate_observe::ReservationStats;
 use tollgate_policy::Unit;
 
 use super::{ReservationId, Settled};
@@ -34,11 +36,12 @@ pub(crate) struct HeldItem {
     pub(crate) quota: QuotaRef,
     /// Permits held.
     pub(crate) cost: Cost,
-    /// It asked for as many as the request as a whole did, so that what the request used is what it used.
+    /// It has no number of hits of its own, so the permits that the request used are those that it used.
     pub(crate) is_scaled: bool,
-    /// Of how many nodes this one held its share, since the store did not answer; `None` where the store answered.
+    /// Of how many nodes this one held its share, since the store did not answer; `None` where the store
+    /// answered.
     pub(crate) share_of: Option<u32>,
-    /// What the counter said when they were taken.
+    /// The counter's decision when they were taken.
     pub(crate) said: Decision,
 }
 
@@ -74,11 +77,11 @@ impl Held {
 
 /// What a look-up finds.
 pub(crate) enum Found {
-    /// It was open, and now is settled: whoever asked carries it out.
+    /// It was open and is settled now; the caller carries it out.
     Open(Box<Held>, Settled),
     /// It was settled before.
     Settled(Settled),
-    /// It is not there.
+    /// It does not exist.
     Unknown,
 }
 
@@ -92,7 +95,7 @@ enum Entry {
 struct Part {
     entries: HashMap<u128, Entry>,
     open: usize,
-    /// When each open one ends. Those of settled ones are passed over, and thrown out when they are the larger part.
+    /// When each open one ends. Entries of settled ones are skipped, and removed once they are the majority.
     ends: BinaryHeap<Reverse<(Timestamp, u128)>>,
     /// Settled ones, oldest first, and until when they are remembered.
     settled: VecDeque<(Timestamp, u128)>,
@@ -105,17 +108,17 @@ pub(crate) struct Table {
     most: usize,
     live: AtomicUsize,
     bytes: AtomicU64,
-    pub(crate) figures: Figures,
+    pub(crate) events: Events,
 }
 
-/// What became of reservations, for metrics.
+/// Events of reservations, for metrics.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct Events {
     pub(crate) made: AtomicU64,
     pub(crate) committed: AtomicU64,
     pub(crate) cancelled: AtomicU64,
     pub(crate) expired: AtomicU64,
-    pub(crate) refused: AtomicU64,
+    pub(crate) rejected: AtomicU64,
 }
 
 /// A place that is kept free for one reservation; given up when it is dropped.
@@ -135,7 +138,7 @@ impl Table {
             most,
             live: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
-            figures: Figures::default(),
+            events: Events::default(),
         }
     }
 
@@ -143,7 +146,7 @@ impl Table {
         self.most
     }
 
-    /// How many are open, those whose time is over and which nobody has looked at included.
+    /// How many are open, including expired ones that no call has removed yet.
     pub(crate) fn live(&self) -> u64 {
         self.live.load(Relaxed) as u64
     }
@@ -151,6 +154,23 @@ impl Table {
     /// Bytes that the open ones take, and may take.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.bytes.load(Relaxed), BYTES_EACH.saturating_mul(self.most as u64))
+    }
+
+    /// For an observer.
+    pub(crate) fn stats(&self) -> ReservationStats {
+        let (bytes, max_bytes) = self.bytes();
+        let Events { made, committed, cancelled, expired, rejected } = &self.events;
+        ReservationStats {
+            open: self.live(),
+            max: self.most() as u64,
+            bytes,
+            max_bytes,
+            made: made.load(Relaxed),
+            committed: committed.load(Relaxed),
+            cancelled: cancelled.load(Relaxed),
+            expired: expired.load(Relaxed),
+            rejected: rejected.load(Relaxed),
+        }
     }
 
     /// Keeps a place free; `None` when the table is full.
@@ -164,13 +184,13 @@ impl Table {
             return Some(Place(self));
         }
         for part in &self.parts {
-            // One that is over makes a place; the rest of them wait for the next.
+            // One expired reservation frees a place; the others are removed by later calls.
             self.drop_expired(&mut lock(part), now, DROPPED_A_CALL);
             if has_room() {
                 return Some(Place(self));
             }
         }
-        self.figures.refused.fetch_add(1, Relaxed);
+        self.events.rejected.fetch_add(1, Relaxed);
         None
     }
 
@@ -178,7 +198,7 @@ impl Table {
     pub(crate) fn insert(&self, place: Place<'_>, id: ReservationId, held: Held) {
         std::mem::forget(place);
         self.bytes.fetch_add(held.bytes(), Relaxed);
-        self.figures.made.fetch_add(1, Relaxed);
+        self.events.made.fetch_add(1, Relaxed);
         let mut part = self.part(id);
         self.drop_expired(&mut part, held.made_at, DROPPED_A_CALL);
         part.ends.push(Reverse((held.expires_at, id.0)));
@@ -186,7 +206,7 @@ impl Table {
         part.open += 1;
     }
 
-    /// Settles an open one as `settle` says of it, once; answers what an earlier call has settled.
+    /// Settles an open one by `settle`, once; returns what an earlier call has settled.
     pub(crate) fn settle(
         &self,
         id: ReservationId,
@@ -212,7 +232,7 @@ impl Table {
         Found::Open(held, settled)
     }
 
-    /// Writes down that what `settled` says could not be carried out everywhere.
+    /// Marks a settled one as not carried out everywhere.
     pub(crate) fn degrade(&self, id: ReservationId) {
         if let Some(Entry::Settled(settled)) = self.part(id).entries.get_mut(&id.0) {
             settled.is_degraded = true;
@@ -234,14 +254,14 @@ impl Table {
             part.ends.pop();
             if let Some(Entry::Open(held)) = part.entries.get(&id) {
                 let bytes = held.bytes();
-                self.figures.expired.fetch_add(1, Relaxed);
+                self.events.expired.fetch_add(1, Relaxed);
                 self.close(part, bytes);
                 part.entries.remove(&id);
             }
         }
     }
 
-    /// One that takes so many bytes is no longer open.
+    /// One that takes `bytes` is no longer open.
     fn close(&self, part: &mut Part, bytes: u64) {
         self.live.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(bytes, Relaxed);

@@ -65,7 +65,7 @@ pub(crate) fn entries(text: &str) -> Vec<Entry<'_>> {
     pairs.map(|(key, value)| Entry { key, value }).collect()
 }
 
-/// Asks once, and tells the answer as one line: overall, then each descriptor.
+/// Asks once, and returns the answer as one line: overall, then each descriptor.
 pub(crate) fn ask_at<S: Store>(
     limiter: &Limiter<S>,
     domain: &str,

@@ -1,6 +1,6 @@
 //! Replies of HTTP/1.1 with a length.
 
-use super::Broken;
+use super::connection::Broken;
 use super::in_order::Reply;
 use crate::tally::Verdict;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tollgate_core::Timestamp;
 
-use super::{Broken, Codec};
+use super::connection::{Broken, Codec};
 use crate::Plan;
 use crate::request::Request;
 use crate::tally::{Sent, Tally, Verdict};

@@ -1,6 +1,6 @@
 //! Replies of the Redis protocol: RESP2, and replies of RESP3 of the same shape.
 
-use super::Broken;
+use super::connection::Broken;
 use super::in_order::Reply;
 use crate::tally::Verdict;
 

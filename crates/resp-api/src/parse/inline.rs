@@ -1,6 +1,9 @@
 //! A command as a person types it: words between spaces, in quotes where a word contains spaces.
 
-use super::{Caps, MAX_INLINE, Parsed, ProtocolError, Span};
+use super::parsed::{Caps, Parsed, ProtocolError, Span};
+
+/// Bytes of the longest typed line.
+const MAX_INLINE: usize = 16 * 1024;
 
 /// Parses the line at `start` and unquotes it in place: the result is never longer than the line.
 pub(super) fn line(

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use tollgate_rule_files::{LoadError, Options, RuleSet, load};
 
 use super::fault_count;
-use crate::cli::Ending;
 use crate::counted::{count, summary};
+use crate::ending::Ending;
 use crate::settings::StoreKind;
 
 /// Report every error in rule files.

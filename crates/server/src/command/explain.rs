@@ -10,8 +10,8 @@ use tollgate_policy::Entry;
 use tollgate_rule_files::{Options, load};
 
 use super::fault_count;
-use crate::cli::Ending;
 use crate::counted::count;
+use crate::ending::Ending;
 
 /// Show which rule a descriptor matches, why, and what would be charged.
 ///

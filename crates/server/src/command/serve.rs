@@ -11,8 +11,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tollgate_rule_files::{Options, RuleSet};
 
 use crate::banner::Banner;
-use crate::cli::Ending;
 use crate::counted::count;
+use crate::ending::Ending;
 use crate::node::Node;
 use crate::server::{BindError, Server};
 use crate::settings::{Fault, Kind, SETTINGS, Settings, Sources};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
-use tollgate_limiter::{LimiterSettings, OnStoreFailure};
+use tollgate_limiter::{LimiterSettings, ObserveSettings, OnStoreFailure};
 use tracing::level_filters::LevelFilter;
 
 use super::layers::Layers;
@@ -79,16 +79,18 @@ impl Decisions {
         let limiter = LimiterSettings {
             shadow_mode,
             quota_mode: layers.one(&QUOTA_MODE),
-            near_limit_ratio: layers.one(&NEAR_LIMIT_RATIO),
             throttle_on_store_failure: layers.one(&THROTTLE_ON_STORE_FAILURE),
             max_reservations: layers.one(&MAX_RESERVATIONS),
             longest_reservation: layers.one(&LONGEST_RESERVATION),
-            top_keys: layers.one(&TOP_KEYS),
-            // In shadow mode nothing is denied.
-            denial_log: denial_log.filter(|_| !shadow_mode),
-            denial_log_lines: layers.one(&DENIAL_LOG_RATE),
-            trace_ratio,
-            ..LimiterSettings::default()
+            observe: ObserveSettings {
+                near_limit_ratio: layers.one(&NEAR_LIMIT_RATIO),
+                top_keys: layers.one(&TOP_KEYS),
+                // In shadow mode nothing is denied.
+                denial_log: denial_log.filter(|_| !shadow_mode),
+                denial_log_lines: layers.one(&DENIAL_LOG_RATE),
+                trace_ratio,
+                ..ObserveSettings::default()
+            },
         };
         let replies = ReplyOptions {
             headers: layers.one(&RESPONSE_HEADERS).then_some(headers),

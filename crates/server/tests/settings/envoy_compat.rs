@@ -39,7 +39,7 @@ fn the_environment_of_envoyproxy_ratelimit_is_read() {
     );
     let headers = settings.decisions.replies.headers.as_ref().expect("wanted");
     assert_eq!((headers.limit.as_str(), headers.reset.as_str()), ("RateLimit-Limit", "X-Reset"));
-    assert!((settings.decisions.limiter.near_limit_ratio - 0.9).abs() < 1e-9);
+    assert!((settings.decisions.limiter.observe.near_limit_ratio - 0.9).abs() < 1e-9);
     assert_eq!(of::<GrpcSettings>(&settings, "grpc").max_connection_age, Some(Duration::from_secs(3600)));
     assert_eq!(settings.telemetry.log_level, tracing::level_filters::LevelFilter::WARN);
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);
@@ -182,5 +182,5 @@ fn traces_of_envoyproxy_ratelimit_go_to_a_collector_over_grpc() {
         assert_eq!(settings.notes.len(), usize::from(env == [on, endpoint]), "{:?}", settings.notes);
     }
     let settings = read_with_rules(&[], &[on, grpc, ("TRACING_SAMPLING_RATE", "0.25")], None);
-    assert!((settings.decisions.limiter.trace_ratio - 0.25).abs() < 1e-9);
+    assert!((settings.decisions.limiter.observe.trace_ratio - 0.25).abs() < 1e-9);
 }

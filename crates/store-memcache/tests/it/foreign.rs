@@ -55,7 +55,7 @@ fn a_foreign_value_is_refused_by_its_name_and_left_as_it_is() {
             ];
             for (at, outcome) in errors.into_iter().enumerate() {
                 let error = outcome.expect_err("it is not ours");
-                let named = matches!(&error, StoreError::Refused { reason, .. } if reason.contains(&item));
+                let named = matches!(&error, StoreError::Failed { reason, .. } if reason.contains(&item));
                 assert!(named, "{value:?}, call {at}: {error}");
             }
         });

@@ -1,8 +1,9 @@
-//! Where lines lie: chunks of a few groups, made one by one as they are needed and given back only with the whole table.
+//! Where lines lie: chunks of a few groups, made one by one as they are needed and given back only with the
+//! whole table.
 //!
-//! Chunks that a growth has emptied are used again by the next. That a chunk is never freed is what lets a reader that was
-//! held up look into any line without a lock: what it finds there may belong elsewhere by now, but it is always a
-//! line, and a key's tag tells whose slot it is.
+//! Chunks that a growth has emptied are used again by the next. That a chunk is never freed is what lets a
+//! reader that was held up look into any line without a lock: what it finds there may belong elsewhere by
+//! now, but it is always a line, and a key's tag tells whose slot it is.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -10,23 +11,24 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::line::Line;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex};
 
-/// Lines that share a lock, that move together, and in which a key that finds its home full looks first for a place.
+/// Lines that share a lock, that move together, and in which a key that finds its home full looks first for a
+/// place.
 pub(crate) const GROUP_LINES: usize = if cfg!(loom) { 2 } else { 16 };
 pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 pub(crate) const CHUNK_LINES: usize = GROUP_LINES * CHUNK_GROUPS;
 pub(crate) const CHUNK_BYTES: u64 = (CHUNK_LINES * LINE_BYTES) as u64;
 
-/// What a line takes, also where a model checker makes it larger.
+/// Bytes of a line, also where a model checker makes it larger.
 const LINE_BYTES: usize = 64;
 
 pub(crate) type Chunk = [Line; CHUNK_LINES];
 
-/// The chunks of a shard, and which of them stand in the table of which generation.
+/// The chunks of a shard, and which of them belong to which generation.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     /// Owns them; one that is made stays where it is until the end.
     all: Box<[OnceLock<Box<Chunk>>]>,
-    /// The chunk by place, for even and odd generations; null where there is none. Always one of `all`.
+    /// The chunk by place, for even and odd generations; null where there is no chunk. Always one of `all`.
     maps: [Box<[AtomicPtr<Chunk>]>; 2],
     stock: Mutex<Stock>,
     made: AtomicU64,
@@ -36,14 +38,15 @@ pub(crate) struct Chunks {
 struct Stock {
     made: u32,
     free: Vec<u32>,
-    /// What is in the maps, as the chunk's number in `all` plus one; 0 where there is none.
+    /// What is in the maps, as the chunk's number in `all` plus one; 0 where there is no chunk.
     numbers: [Box<[u32]>; 2],
 }
 
 impl Chunks {
     /// Room for a table of up to `most` chunks.
     pub(crate) fn new(most: usize) -> Self {
-        // One place more for what the last group cannot hold; while growing two tables overlap by a few chunks.
+        // One place more for what the last group cannot hold; while growing two tables overlap by a few
+        // chunks.
         let map = || (0..=most).map(|_| AtomicPtr::default()).collect();
         let numbers = || (0..=most).map(|_| 0).collect();
         Self {
@@ -67,14 +70,15 @@ impl Chunks {
     )]
     pub(crate) fn line(&self, generation: usize, line: usize) -> Option<&Line> {
         let chunk = self.maps[generation & 1].get(line / CHUNK_LINES)?.load(Acquire);
-        // SAFETY: a pointer in a map is null or that of a chunk in `all`, which was made before the pointer was stored (Acquire
-        // here, Release there), and which is neither moved nor freed before `self` is; all that is in a chunk is atomic.
+        // SAFETY: a pointer in a map is null or that of a chunk in `all`, which was made before the pointer
+        // was stored (Acquire here, Release there), and which is neither moved nor freed before `self` is;
+        // all that is in a chunk is atomic.
         let chunk = unsafe { chunk.as_ref() }?;
         Some(&chunk[line % CHUNK_LINES])
     }
 
-    /// As [`Chunks::line`]; makes the chunk where there is none yet, unless `is_wanted`, asked while nobody else can
-    /// make or release one, says that the place is out of use.
+    /// As [`Chunks::line`]; makes the chunk where it is missing, unless `is_wanted`, which is
+    /// called while no chunk can be made or released, returns that the place is out of use.
     pub(crate) fn line_or_make(
         &self,
         generation: usize,
@@ -101,8 +105,8 @@ impl Chunks {
         self.line(generation, line)
     }
 
-    /// Takes the emptied chunk in which `line` lies out of a generation, for use by another; then runs `after`, before
-    /// anybody else can make or release one.
+    /// Takes the emptied chunk in which `line` lies out of a generation, for use by another; then runs
+    /// `after`, before another chunk can be made or released.
     pub(crate) fn release(&self, generation: usize, line: usize, after: impl FnOnce()) {
         let mut stock = self.stock.lock();
         let (parity, at) = (generation & 1, line / CHUNK_LINES);

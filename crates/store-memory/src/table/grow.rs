@@ -1,8 +1,9 @@
-//! Making room, a group of lines at a time: clearing expired states away, and moving to a larger table.
+//! Making room, a group of lines at a time: dropping expired states, and moving to a larger table.
 //!
-//! One new key in two looks whether its shard is above three quarters and a bit. If so it clears the expired states of one group; only
-//! where that frees less than a quarter of the group does the shard begin to grow, so that a stream of short-lived keys
-//! is answered by tidying up. From then on one new key in two moves one group, which is five times faster than the keys come in.
+//! Every second new key checks whether more than 25 of 32 slots of its shard are in use. If so, it drops the
+//! expired states of one group; only where that frees less than a quarter of the group does the shard begin
+//! to grow, so that a stream of short-lived keys does not grow the table. From then on every second new key
+//! moves one group, five times faster than new keys arrive.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,16 +11,16 @@ use tollgate_core::Timestamp;
 
 use super::chunk::{CHUNK_GROUPS, GROUP_LINES};
 use super::line::{EMPTY, SLOTS, unpack};
-use super::place::{Settled, settle};
+use super::place::{Placed, place};
 use super::shard::{Home, Ladder, SPILL_GROUPS, Shard, Stage, home_in, threshold};
 use crate::sync::MutexGuard;
 
-/// One new key in this many does some upkeep.
-const KEYS_A_STEP: u64 = if cfg!(loom) { 1 } else { 2 };
+/// One new key in this many does a step of upkeep.
+const KEYS_PER_STEP: u64 = if cfg!(loom) { 1 } else { 2 };
 
-/// Does a step of what is due. Called after a new key has taken an empty slot, with no lock held.
-pub(super) fn keep_up(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp) {
-    if !tag.is_multiple_of(KEYS_A_STEP) {
+/// Does a step of upkeep if one is due. Called after a new key has taken an empty slot, with no lock held.
+pub(super) fn do_upkeep(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp) {
+    if !tag.is_multiple_of(KEYS_PER_STEP) {
         return;
     }
     let is_due = |Stage { generation, moved }| {
@@ -29,16 +30,16 @@ pub(super) fn keep_up(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp) 
     if !is_due(shard.stage()) {
         return;
     }
-    let Some(mut next_to_tidy) = shard.upkeep.try_lock() else { return };
+    let Some(mut next_group) = shard.upkeep.try_lock() else { return };
     let stage = shard.stage();
     if !is_due(stage) {
         return;
     }
     if stage.moved == 0 {
         let groups = ladder.lines(stage.generation).unwrap_or(GROUP_LINES) / GROUP_LINES;
-        let group = *next_to_tidy % groups;
-        *next_to_tidy = group + 1;
-        if tidy_up(shard, stage.generation, group, now) {
+        let group = *next_group % groups;
+        *next_group = group + 1;
+        if drop_expired_of(shard, stage.generation, group, now) {
             return;
         }
     }
@@ -46,7 +47,7 @@ pub(super) fn keep_up(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp) 
 }
 
 /// Drops the expired states of a group. True when that was a quarter of it or more.
-fn tidy_up(shard: &Shard, generation: usize, group: usize, now: Timestamp) -> bool {
+fn drop_expired_of(shard: &Shard, generation: usize, group: usize, now: Timestamp) -> bool {
     let Some(_guard) = shard.lock_group(generation, group) else { return false };
     let (mut seen, mut freed) = (0, 0);
     for line in group * GROUP_LINES..(group + 1) * GROUP_LINES {
@@ -95,7 +96,7 @@ fn move_group(shard: &Shard, ladder: &Ladder, stage: Stage, now: Timestamp) {
             while let Err(actual) = line.replace(slot, packed, EMPTY) {
                 packed = actual;
             }
-            mover.settle(tag, packed);
+            mover.insert(tag, packed);
         }
     }
     drop(mover);
@@ -127,7 +128,7 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
-    fn settle(&mut self, tag: u64, packed: u128) {
+    fn insert(&mut self, tag: u64, packed: u128) {
         let word = unpack(packed);
         if word.expires.is_past(self.now) {
             self.shard.used.fetch_sub(1, Relaxed);
@@ -135,9 +136,9 @@ impl Mover<'_> {
         }
         let home = home_in(self.ladder, self.to, tag);
         self.lock(home);
-        match settle(self.shard, home, tag, word, false, self.now) {
-            Settled::InEmpty => {}
-            Settled::InPlaceOfAnother | Settled::Nowhere => drop(self.shard.used.fetch_sub(1, Relaxed)),
+        match place(self.shard, home, tag, word, false, self.now) {
+            Placed::InEmpty => {}
+            Placed::Replacing | Placed::Nowhere => drop(self.shard.used.fetch_sub(1, Relaxed)),
         }
     }
 

@@ -1,8 +1,8 @@
-//! A cache line of the table: three slots, and what else must be known of them.
+//! A cache line of the table: three slots, and the rest of their tags.
 //!
-//! A slot is one 128-bit word: the state's value, its expiry and the low half of its key's tag, so that one compare-and-swap
-//! changes a state only while it is still the state of that key. The high half of the tag stands beside it. Zero is an
-//! empty slot (a tag's low half is never 0).
+//! A slot is one 128-bit word: the state's value, its expiry and the low half of its key's tag, so that one
+//! compare-and-swap changes a state only while it is still the state of that key. The high half of the tag
+//! is stored beside it. Zero is an empty slot (a tag's low half is never 0).
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -19,9 +19,9 @@ pub(crate) struct Line {
     slots: [AtomicU128; SLOTS],
     /// High halves of the slots' tags. One is changed only while its slot is empty and the group is locked.
     tags: [AtomicU32; SLOTS],
-    /// How many lines further on the farthest key lies that has its home here.
+    /// Distance, in lines, of the farthest key that has its home here.
     reach: AtomicU8,
-    /// Of a group's lines only the first one's lock is used.
+    /// Only the lock of a group's first line is used.
     pub(super) lock: Mutex<()>,
 }
 
@@ -34,11 +34,12 @@ pub(crate) struct Found<'a> {
 }
 
 impl Line {
-    /// The slot of `tag` and what is in it, if a first look finds it in this line. Its two halves may have been read one after the
-    /// other, so what was found must be confirmed: by swapping it, or by another look at it.
+    /// The slot of `tag` and what is in it, if a first look finds it in this line. Its two halves may have
+    /// been read one after the other, so what was found must be confirmed: by swapping it, or by another look
+    /// at it.
     #[inline(always)]
     pub(crate) fn glance(&self, in_line: InLine, tag: u64) -> Option<(&AtomicU128, u128)> {
-        // A guess at the slot without a branch: which slot a key has is not to be foretold, and a wrong guess of the processor's
+        // Selects the slot without a branch: which slot a key has cannot be predicted, and a misprediction
         // costs more than all the rest of this.
         let is_at = |slot: usize| in_line.low_half(&self.slots[slot]) == tag as u32;
         let (is_at_1, is_at_2) = (is_at(1), is_at(2));
@@ -77,8 +78,8 @@ impl Line {
         self.slots[slot].compare_exchange(old, new, AcqRel, Acquire).map(|_| ())
     }
 
-    /// Puts a key into an empty slot. Only while the group is locked.
-    pub(crate) fn settle(&self, slot: usize, tag: u64, word: Word) {
+    /// Inserts a key into an empty slot. Only while the group is locked.
+    pub(crate) fn insert(&self, slot: usize, tag: u64, word: Word) {
         self.tags[slot].store((tag >> 32) as u32, Relaxed);
         self.slots[slot].store(pack(word, tag as u32), Release);
     }

@@ -1,4 +1,4 @@
-//! Which slot a new key gets, and whose it was before.
+//! Which slot a new key gets, and which key is evicted for it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,58 +9,59 @@ use super::line::{EMPTY, Line, SLOTS, unpack};
 use super::shard::{Home, SPILL_GROUPS, Shard};
 use crate::sync::MutexGuard;
 
-/// Lines that are searched for a place once the table may not grow.
+/// Lines that are searched once the table may not grow.
 const LINES_AT_THE_CAP: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// What a key got.
+/// Where a new key was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum Placed {
     InEmpty,
-    InPlaceOfAnother,
-    /// Not one line was there. Its state is lost, and counted as evicted.
+    Replacing,
+    /// There was no line. The state is lost, and counted as evicted.
     Nowhere,
 }
 
-/// Puts a key that is nowhere else into the table. The group of its home is locked by the caller.
-pub(super) fn settle(
+/// Inserts a key that is not in the table. The caller has locked the group of its home.
+pub(super) fn place(
     shard: &Shard,
     home: Home,
     tag: u64,
     word: Word,
     is_at_the_cap: bool,
     now: Timestamp,
-) -> Settled {
+) -> Placed {
     loop {
         let Some(place) = Place::search(shard, home, is_at_the_cap, now) else {
             shard.evictions.fetch_add(1, Relaxed);
-            return Settled::Nowhere;
+            return Placed::Nowhere;
         };
         let Place { line, slot, packed, distance, rank, .. } = place;
         if packed != EMPTY && line.replace(slot, packed, EMPTY).is_err() {
-            continue; // a decision on that key came between: look again
+            continue; // a decision on that key came between: search again
         }
         if let Some(home_line) = shard.line(home.generation, home.line)
             && home_line.reach() < distance
         {
             home_line.set_reach(distance);
         }
-        line.settle(slot, tag, word);
+        line.insert(slot, tag, word);
         return match rank {
-            Rank::Empty => Settled::InEmpty,
+            Rank::Empty => Placed::InEmpty,
             Rank::Expired => {
                 shard.expired_reuses.fetch_add(1, Relaxed);
-                Settled::InPlaceOfAnother
+                Placed::Replacing
             }
             Rank::Live { .. } => {
                 shard.evictions.fetch_add(1, Relaxed);
-                Settled::InPlaceOfAnother
+                Placed::Replacing
             }
         };
     }
 }
 
-/// How gladly a slot is given away; the least goes first. All counts of one window end together: there the value tells who
-/// has used least, so that a flood of keys that come once drops its own and not the count of one who has used up his limit.
+/// Eviction priority; the lowest is evicted first. All counts of one window end together: there the value
+/// orders by use, so that a flood of new keys evicts its own counts and not that of a key that has used up
+/// its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Empty,
@@ -79,7 +80,7 @@ impl Rank {
     }
 }
 
-/// A slot, as it was read, and what must stay locked until it is taken.
+/// A slot, as it was read, and the locks to hold until it is taken.
 struct Place<'a> {
     line: &'a Line,
     slot: usize,
@@ -90,7 +91,8 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The best slot of the nearest line that has an empty or an expired one; of all lines where none has.
+    /// The best slot of the nearest line with an empty or an expired one; if there is no such line, of all
+    /// lines.
     fn search(shard: &'a Shard, home: Home, is_at_the_cap: bool, now: Timestamp) -> Option<Self> {
         let most = if is_at_the_cap { LINES_AT_THE_CAP } else { SPILL_GROUPS * GROUP_LINES };
         let mut guards = [const { None }; SPILL_GROUPS - 1];

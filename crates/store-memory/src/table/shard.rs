@@ -1,10 +1,12 @@
-//! One of the tables of the table: its size, where a tag has its home, and who may put keys where.
+//! One shard of the table: its size, the home of a tag, and the locks for inserting.
 //!
-//! Lines are in the order of the tags that have their home in them, so a shard grows by moving one group of lines after
-//! another from the table of one [generation](Ladder) to that of the next, which is a quarter larger. Which groups have been
-//! moved is one number beside the generation; both are one atomic word, and a tag's home follows from it.
+//! Lines are in the order of the tags that have their home in them, so a shard grows by moving one group of
+//! lines after another from the table of one [generation](Ladder) to that of the next, which is a quarter
+//! larger. Which groups have been moved is one number beside the generation; both are one atomic word, and a
+//! tag's home follows from it.
 //!
-//! A key lies in its home or in one of the next lines around its group; a group that is full spills over into the next ones.
+//! A key lies in its home or in one of the next lines around its group; a group that is full spills over into
+//! the next ones.
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -12,8 +14,9 @@ use super::chunk::{CHUNK_GROUPS, CHUNK_LINES, Chunks, GROUP_LINES};
 use super::line::{Found, Line, SLOTS};
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
-/// Groups that a key may lie in: that of its home, and those into which it spills over. 768 slots: where growth ends, at 82 of a
-/// hundred slots in use, that so many are all full is five and a half standard deviations away.
+/// Groups that a key may lie in: that of its home, and those into which it spills over. 768 slots: where
+/// growth ends, at 82 of a hundred slots in use, a run of that many full slots is five and a half standard
+/// deviations away.
 pub(crate) const SPILL_GROUPS: usize = if cfg!(loom) { 4 } else { 16 };
 
 /// Lines of a shard, by generation.
@@ -82,7 +85,7 @@ pub(crate) struct Shard {
     pub(super) used: AtomicU64,
     pub(super) evictions: AtomicU64,
     pub(super) expired_reuses: AtomicU64,
-    /// Held by whoever tidies up or moves a group: the next group to tidy up.
+    /// Held while expired states are dropped or a group is moved: the next group to drop expired states of.
     pub(super) upkeep: Mutex<usize>,
 }
 
@@ -123,8 +126,8 @@ impl Shard {
         self.chunks.line(home.generation, home.line)
     }
 
-    /// The slot of `tag`. `None` is certain only while the home's group is locked and the home still right; else the key
-    /// may be on its way to another place.
+    /// The slot of `tag`. `None` is certain only while the home's group is locked and the home still right;
+    /// else the key may be on its way to another place.
     pub(crate) fn find(&self, home: Home, tag: u64) -> Option<Found<'_>> {
         let line = self.chunks.line(home.generation, home.line)?;
         if let Some(found) = line.find(tag) {
@@ -176,13 +179,14 @@ pub(super) fn home_in(ladder: &Ladder, generation: usize, tag: u64) -> Home {
     Home { generation, line: part(tag, ladder.lines(generation).unwrap_or(1)) }
 }
 
-/// The line of `tag` among so many: lines are in the order of their tags.
+/// The line of `tag` among `lines`: lines are in the order of their tags.
 #[inline]
 fn part(tag: u64, lines: usize) -> usize {
     ((u128::from(tag) * lines as u128) >> 64) as usize
 }
 
-/// Bits of a stage's word for its lines, and as many for those that have been moved; the rest is the generation.
+/// Bits of a stage's word for its lines, and as many for those that have been moved; the rest is the
+/// generation.
 const STAGE_BITS: u32 = 28;
 const STAGE_MASK: u64 = (1 << STAGE_BITS) - 1;
 
@@ -206,7 +210,7 @@ fn pack_stage(ladder: &Ladder, Stage { generation, moved }: Stage) -> u64 {
     (generation as u64) << (2 * STAGE_BITS) | ((moved * GROUP_LINES) as u64) << STAGE_BITS | lines
 }
 
-/// Slots in use above which a table of so many lines must grow: 25 of 32.
+/// Slots in use above which a table of `lines` lines must grow: 25 of 32.
 pub(super) fn threshold(lines: usize) -> u64 {
     (lines * SLOTS * 25 / 32) as u64
 }

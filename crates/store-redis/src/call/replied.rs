@@ -1,4 +1,4 @@
-//! What [`each.lua`](../../src/lua/each.lua) replied, key by key. Not here: what it means.
+//! Replies of `each.lua`, key by key. Not here: what they mean.
 
 use std::borrow::Cow;
 
@@ -12,27 +12,35 @@ use crate::translate::{int, text};
 const PAIR: usize = 16;
 
 /// A reply to a call on one key or more.
-pub(crate) struct Replied<'a> {
+pub struct Replied<'a> {
     /// The instant that counted.
-    pub(crate) at: Timestamp,
+    pub at: Timestamp,
     parts: Parts<'a>,
 }
 
 enum Parts<'a> {
     Packed(&'a [u8]),
-    Told(&'a [Value]),
+    Words(&'a [Value]),
 }
 
-/// What a key held.
-pub(crate) enum Part<'a> {
-    /// The step's status, and its two values.
-    Held(i64, Cow<'a, Value>, Cow<'a, Value>),
+/// What a reply says about one key.
+pub enum Part<'a> {
+    /// The step's reply.
+    Held {
+        /// The step's status.
+        status: i64,
+        /// When the key was to expire, or its list.
+        first: Cow<'a, Value>,
+        /// What it held.
+        second: Cow<'a, Value>,
+    },
     /// A command failed; nothing of this key was changed.
     Failed(String),
 }
 
 impl<'a> Replied<'a> {
-    pub(crate) fn read(reply: &'a Value) -> Result<Self, Fault> {
+    /// Reads the head of a reply.
+    pub fn read(reply: &'a Value) -> Result<Self, Fault> {
         let odd = || Fault::Reply(format!("{reply:?}"));
         let (head, parts) = match reply {
             Value::BulkString(bytes) => {
@@ -40,7 +48,7 @@ impl<'a> Replied<'a> {
                 (head, Parts::Packed(pairs))
             }
             Value::Array(values) => match &values[..] {
-                [Value::BulkString(head), parts @ ..] => (&head[..], Parts::Told(parts)),
+                [Value::BulkString(head), parts @ ..] => (&head[..], Parts::Words(parts)),
                 _ => return Err(odd()),
             },
             _ => return Err(odd()),
@@ -50,24 +58,24 @@ impl<'a> Replied<'a> {
         Ok(Self { at, parts })
     }
 
-    /// Of so many keys.
-    pub(crate) fn len(&self) -> usize {
+    /// Number of keys.
+    pub fn len(&self) -> usize {
         match self.parts {
             Parts::Packed(pairs) => pairs.len() / PAIR,
-            Parts::Told(parts) => parts.len(),
+            Parts::Words(parts) => parts.len(),
         }
     }
 
-    /// What it says of the nth key.
-    pub(crate) fn part(&self, nth: usize) -> Result<Part<'a>, Fault> {
+    /// The part about the nth key.
+    pub fn part(&self, nth: usize) -> Result<Part<'a>, Fault> {
         match self.parts {
             Parts::Packed(pairs) => {
                 let from = (nth * PAIR).min(pairs.len());
                 packed(&pairs[from..pairs.len().min(from + PAIR)])
             }
-            Parts::Told(parts) => match parts.get(nth) {
+            Parts::Words(parts) => match parts.get(nth) {
                 Some(Value::BulkString(bytes)) => packed(bytes),
-                Some(Value::Array(values)) => told(values),
+                Some(Value::Array(values)) => in_words(values),
                 other => Err(Fault::Reply(format!("{other:?}"))),
             },
         }
@@ -85,17 +93,17 @@ fn pair(bytes: &[u8]) -> Option<[f64; 2]> {
 fn packed<'a>(bytes: &[u8]) -> Result<Part<'a>, Fault> {
     let [expires, held] = pair(bytes).ok_or_else(|| Fault::Reply(format!("{bytes:?}")))?;
     let held = if held < 0.0 { Value::Nil } else { Value::Int(held as i64) };
-    Ok(Part::Held(1, Cow::Owned(Value::Int(expires as i64)), Cow::Owned(held)))
+    Ok(Part::Held { status: 1, first: Cow::Owned(Value::Int(expires as i64)), second: Cow::Owned(held) })
 }
 
-fn told(values: &[Value]) -> Result<Part<'_>, Fault> {
+fn in_words(values: &[Value]) -> Result<Part<'_>, Fault> {
     const NIL: &Value = &Value::Nil;
-    let status = int(values.first().unwrap_or(NIL))?;
-    let [a, b] = [values.get(1).unwrap_or(NIL), values.get(2).unwrap_or(NIL)];
+    let [status, first, second] = [0, 1, 2].map(|nth| values.get(nth).unwrap_or(NIL));
+    let status = int(status)?;
     if status == -3 {
-        return Ok(Part::Failed(text(a)?.unwrap_or_default()));
+        return Ok(Part::Failed(text(first)?.unwrap_or_default()));
     }
-    Ok(Part::Held(status, Cow::Borrowed(a), Cow::Borrowed(b)))
+    Ok(Part::Held { status, first: Cow::Borrowed(first), second: Cow::Borrowed(second) })
 }
 
 #[cfg(test)]
@@ -107,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_words_are_told_apart_key_by_key() {
+    fn numbers_and_words_are_distinguished_key_by_key() {
         let reply = Value::BulkString(bytes(&[5.0, 7.0, 30.0, 8.0, -2.0, -1.0]));
         let replied = Replied::read(&reply).expect("a reply");
         assert_eq!((replied.at, replied.len()), (Timestamp::from_nanos(5_000_007), 2));
         let held = |part| match part {
-            Ok(Part::Held(status, a, b)) => (status, a.into_owned(), b.into_owned()),
+            Ok(Part::Held { status, first, second }) => (status, first.into_owned(), second.into_owned()),
             _ => panic!("not held"),
         };
         assert_eq!(held(replied.part(0)), (1, Value::Int(30), Value::Int(8)));

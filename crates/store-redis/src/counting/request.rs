@@ -9,7 +9,7 @@ use tollgate_store::remote::Failure;
 
 use super::buffers::Buffers;
 use crate::ask::{Answer, Ask, Fault};
-use crate::call::{self, Call};
+use crate::call::{self, ScriptCall};
 use crate::config::StoreTime;
 use crate::script::{Step, Swap, each};
 
@@ -30,7 +30,7 @@ pub(super) enum Next {
     /// A step on its key, for this instant; its argument is there in the flight's arguments.
     Step(Step, Timestamp, Range<usize>),
     /// A call of its own.
-    Call(Call),
+    Call(ScriptCall),
 }
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! The leased keys of one node, in shards behind locks that are held for one decision. Bounded: where a shard is full, what was used
-//! longest ago makes room, and what it held goes back to the ledger.
+//! The leased keys of one node, in shards behind locks that are held for one decision. Bounded: where a shard
+//! is full, the keys that were used longest ago make room, and what they held goes back to the ledger.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -7,92 +7,126 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tokio::time::Instant;
+use tollgate_core::{Cost, Decision, Quota};
+use tollgate_lease::{LeaseRequest, Mono, Node, Terms, Timing};
 use tollgate_store::StoreError;
 
-use super::{Hit, script};
-use tollgate_lease::{LeaseRequest as Request, Mono, Node, Terms, Timing};
+use super::clock::Moment;
+use super::ledger_script;
 
 /// Locks, so that threads seldom meet.
 pub(super) const SHARDS: usize = 64;
-/// Numbers of nodes are below this: a double holds them.
-const NODES: u64 = 1 << 53;
+/// Node ids are below this: a double holds them.
+const NODE_IDS: u64 = 1 << 53;
+
+/// One take of a leased key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LeasedTake {
+    pub(crate) cost: Cost,
+    /// What happens to the hit where a window denies the take.
+    pub(crate) hit: DeniedHit,
+}
+
+/// What happens to the hit when a window denies a take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum DeniedHit {
+    /// It is counted.
+    Counts,
+    /// It is answered as if it were counted, and is not: of limits that are charged together.
+    TakenBack,
+    /// A reservation makes no hit.
+    None,
+}
 
 #[derive(Debug)]
 pub(super) struct Table {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
-    most_a_shard: usize,
+    most_per_shard: usize,
     nodes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    pub(super) entries: HashMap<Arc<[u8]>, Box<Entry>>,
-    /// The rule of the newest key, which the next one mostly shares.
-    newest: Option<Arc<Rule>>,
+    pub(super) keys: HashMap<Arc<[u8]>, Box<LeasedKey>>,
+    /// The terms of the newest key, which the next one usually shares.
+    newest: Option<Arc<SharedTerms>>,
     /// Keys that may hold something; each once.
-    pub(super) awake: Vec<Arc<[u8]>>,
+    pub(super) watched: Vec<Arc<[u8]>>,
     /// Decisions made here.
-    pub(super) local: u64,
-    /// What the entries counted that are no more.
-    pub(super) lost: u64,
-    pub(super) returned: u64,
+    pub(super) local_decisions: u64,
+    /// Counts of keys that have left the table.
+    pub(super) lapsed: u64,
+    pub(super) given_back: u64,
     pub(super) evicted: u64,
 }
 
 /// What keys of one quota share.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct SharedTerms {
     pub(super) quota: Quota,
     pub(super) terms: Terms,
-    /// As the script reads them.
+    /// The terms as the script reads them.
     pub(super) packed: Vec<u8>,
 }
 
-/// One key.
+/// One key of the table.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LeasedKey {
     pub(super) key: Arc<[u8]>,
     pub(super) redis_key: Vec<u8>,
-    pub(super) rule: Arc<Rule>,
+    pub(super) shared: Arc<SharedTerms>,
     pub(super) node: Node,
-    /// The request under way: whose, and its number.
-    pub(super) flying: Option<(u64, u64)>,
+    /// The lease request in flight.
+    pub(super) in_flight: Option<RequestId>,
     /// No request ahead of need before this: the last one failed.
-    pub(super) quiet_until: Mono,
-    /// Those who wait for a grant, in order of arrival.
-    pub(super) waiters: VecDeque<Waiter>,
-    /// Those whose take goes to the ledger, in order of arrival.
-    pub(super) central: VecDeque<Waiter>,
-    /// It is among those that may hold something.
-    pub(super) is_awake: bool,
-    /// Number of tasks that send them.
-    pub(super) tellers: usize,
-    /// The time of day as it was last known, and when that was.
-    pub(super) wall: (Timestamp, Mono),
+    pub(super) pause_until: Mono,
+    /// Takes that wait for a grant, in order of arrival.
+    pub(super) waiting: VecDeque<WaitingTake>,
+    /// Takes that the ledger decides, in order of arrival.
+    pub(super) central: VecDeque<WaitingTake>,
+    /// How many tasks send those.
+    pub(super) central_tasks: usize,
+    /// It is in [`Shard::watched`].
+    pub(super) is_watched: bool,
+    /// The time of day as it was last known.
+    pub(super) clock: Moment,
     pub(super) used: Mono,
 }
 
-/// A caller who waits.
+/// A request of a node: request ids count up, and a node that starts anew has another id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RequestId {
+    node: u64,
+    pub(super) seq: u64,
+}
+
+/// A caller that waits for its take.
 #[derive(Debug)]
-pub(super) struct Waiter {
-    pub(super) cost: Cost,
-    pub(super) hit: Hit,
+pub(super) struct WaitingTake {
+    pub(super) take: LeasedTake,
     pub(super) to: oneshot::Sender<Result<Decision, StoreError>>,
     /// Its take was sent to the ledger.
     pub(super) sent: Arc<AtomicBool>,
-    pub(super) by: tokio::time::Instant,
+    pub(super) by: Instant,
+}
+
+impl RequestId {
+    pub(super) const fn of(request: &LeaseRequest) -> Self {
+        Self { node: request.node, seq: request.seq }
+    }
 }
 
 impl Table {
-    /// For at most about so many keys.
+    /// A table of about `most` keys.
     pub(super) fn new(most: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let most_a_shard = most.div_ceil(SHARDS).max(1);
-        Self { shards, hasher: RandomState::new(), most_a_shard, nodes: AtomicU64::new(0) }
+        let most_per_shard = most.div_ceil(SHARDS).max(1);
+        Self { shards, hasher: RandomState::new(), most_per_shard, nodes: AtomicU64::new(0) }
     }
 
+    #[inline]
     pub(super) fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
@@ -106,28 +140,35 @@ impl Table {
     }
 
     pub(super) fn has_room(&self, shard: &Shard) -> bool {
-        shard.entries.len() < self.most_a_shard
+        shard.keys.len() < self.most_per_shard
     }
 
-    /// A new entry for `key`, with a number that no other ever had.
-    pub(super) fn insert(&self, shard: &mut Shard, key: &[u8], redis_key: Vec<u8>, rule: Arc<Rule>) {
+    /// Adds `key`, with a node id that no other ever had.
+    pub(super) fn insert(
+        &self,
+        shard: &mut Shard,
+        key: &[u8],
+        redis_key: Vec<u8>,
+        shared: Arc<SharedTerms>,
+        now: Moment,
+    ) {
         let key: Arc<[u8]> = key.into();
-        let id = self.hasher.hash_one((&key, self.nodes.fetch_add(1, Relaxed))) % NODES;
-        let entry = Entry {
+        let id = self.hasher.hash_one((&key, self.nodes.fetch_add(1, Relaxed))) % NODE_IDS;
+        let entry = LeasedKey {
             key: key.clone(),
             redis_key,
-            rule,
+            shared,
             node: Node::new(id),
-            flying: None,
-            quiet_until: Mono(0),
-            waiters: VecDeque::new(),
+            in_flight: None,
+            pause_until: Mono(0),
+            waiting: VecDeque::new(),
             central: VecDeque::new(),
-            is_awake: false,
-            tellers: 0,
-            wall: (Timestamp::from_nanos(0), Mono(0)),
-            used: Mono(0),
+            central_tasks: 0,
+            is_watched: false,
+            clock: now,
+            used: now.mono,
         };
-        shard.entries.insert(key, Box::new(entry));
+        shard.keys.insert(key, Box::new(entry));
     }
 }
 
@@ -137,62 +178,73 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 
 impl Shard {
     /// What keys of this quota share. `None`: it cannot be leased.
-    pub(super) fn rule(&mut self, quota: &Quota, timing: Timing) -> Option<Arc<Rule>> {
-        if let Some(newest) = self.newest.as_ref().filter(|rule| rule.quota.is_equivalent_to(quota)) {
+    pub(super) fn shared_terms(&mut self, quota: &Quota, timing: Timing) -> Option<Arc<SharedTerms>> {
+        if let Some(newest) = self.newest.as_ref().filter(|shared| shared.quota.is_equivalent_to(quota)) {
             return Some(newest.clone());
         }
         let terms = Terms::with(quota, timing)?;
-        let rule = Arc::new(Rule { quota: quota.clone(), packed: script::pack(&terms), terms });
-        self.newest = Some(rule.clone());
-        Some(rule)
+        let packed = ledger_script::pack(&terms);
+        let shared = Arc::new(SharedTerms { quota: quota.clone(), terms, packed });
+        self.newest = Some(shared.clone());
+        Some(shared)
     }
 
-    /// Takes out a quarter of what can go: what was used longest ago. What they held is to be given back by the requests.
-    pub(super) fn make_room(&mut self, now: Mono) -> Vec<(Entry, Request)> {
+    /// Removes a quarter of the idle keys: those used longest ago. The requests give back what they held.
+    pub(super) fn make_room(&mut self, now: Mono) -> Vec<(LeasedKey, LeaseRequest)> {
         let mut used: Vec<Mono> =
-            self.entries.values().filter(|entry| entry.is_at_rest()).map(|entry| entry.used).collect();
+            self.keys.values().filter(|key| key.is_idle()).map(|key| key.used).collect();
         if used.is_empty() {
             return Vec::new();
         }
         let quarter = used.len().div_ceil(4) - 1;
         let (_, until, _) = used.select_nth_unstable(quarter);
         let until = *until;
-        let before = self.entries.len();
-        let returns = self.take_out(now, |entry| entry.used <= until);
-        self.evicted += (before - self.entries.len()) as u64;
+        let before = self.keys.len();
+        let returns = self.remove_idle(now, |key| key.used <= until);
+        self.evicted += (before - self.keys.len()) as u64;
         returns
     }
 
-    /// Takes out those at rest of which `which` is true; what they held is to be given back by the requests.
-    pub(super) fn take_out(&mut self, now: Mono, which: impl Fn(&Entry) -> bool) -> Vec<(Entry, Request)> {
-        let out: Vec<_> = self.entries.extract_if(|_, entry| entry.is_at_rest() && which(entry)).collect();
+    /// Removes the idle keys of which `which` is true. The requests give back what they held.
+    pub(super) fn remove_idle(
+        &mut self,
+        now: Mono,
+        which: impl Fn(&LeasedKey) -> bool,
+    ) -> Vec<(LeasedKey, LeaseRequest)> {
+        let removed: Vec<_> = self.keys.extract_if(|_, key| key.is_idle() && which(key)).collect();
         let mut returns = Vec::new();
-        for (_, mut entry) in out {
-            let request = entry.node.give_up(&entry.rule.terms, now);
-            self.lost += entry.node.lapsed();
-            self.returned += entry.node.given_back();
-            returns.extend(request.map(|request| (*entry, request)));
+        for (_, mut key) in removed {
+            let request = key.node.give_up(&key.shared.terms, now);
+            self.lapsed += key.node.lapsed();
+            self.given_back += key.node.given_back();
+            returns.extend(request.map(|request| (*key, request)));
         }
         returns
     }
 }
 
-impl Entry {
-    /// Nothing is under way, nobody waits.
-    fn is_at_rest(&self) -> bool {
-        self.flying.is_none() && self.tellers == 0 && self.waiters.is_empty()
+impl LeasedKey {
+    /// Nothing is in flight and no caller waits.
+    fn is_idle(&self) -> bool {
+        self.in_flight.is_none() && self.central_tasks == 0 && self.waiting.is_empty()
     }
 
-    /// The time of day.
-    pub(super) fn wall_at(&self, now: Mono) -> Timestamp {
-        let (then, at) = self.wall;
-        then + std::time::Duration::from_nanos(now.0.saturating_sub(at.0))
+    /// Permits that callers wait for.
+    pub(super) fn permits_waited_for(&self) -> u64 {
+        self.waiting.iter().fold(0, |sum, waiter| sum.saturating_add(waiter.take.cost.permits()))
+    }
+
+    /// Notes a caller at `now`.
+    #[inline]
+    pub(super) fn note_use(&mut self, now: Moment) {
+        self.used = now.mono;
+        self.clock = now;
     }
 
     /// Switches to a quota that counts in another way. The request returns what is held.
-    pub(super) fn change(&mut self, rule: Arc<Rule>, now: Mono) -> Option<Request> {
-        self.rule = rule;
-        self.flying = None;
-        self.node.change(&self.rule.terms, now)
+    pub(super) fn change(&mut self, shared: Arc<SharedTerms>, now: Mono) -> Option<LeaseRequest> {
+        self.shared = shared;
+        self.in_flight = None;
+        self.node.change(&self.shared.terms, now)
     }
 }

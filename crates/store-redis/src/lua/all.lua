@@ -1,5 +1,5 @@
--- All keys or none: try every step; if all are admitted take them, else only let begin to fill what does not start full.
--- ARGV[#KEYS + 2] names the step of each key, one letter each.
+-- All keys or none: try every step. If all are admitted, take them; else only let begin to fill what does not
+-- start full. ARGV[#KEYS + 2] names the step of each key, one letter each.
 local steps, kinds = {}, ARGV[#KEYS + 2]
 local ok, reply = 1, {1, ms, ns}
 for i, key in ipairs(KEYS) do

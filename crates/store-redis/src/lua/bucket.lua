@@ -1,14 +1,22 @@
--- Token bucket with continuous refill, and both leaky buckets: one instant, at which the key is full again.
--- Here that is e ms less b units of the caller's rate, which has `scale` in a ns and M in a ms; spans are two limbs: ms, and units
--- within. The key holds the same instant, and the interval of a permit at which it is counted, as digits: 16, or 19 where parts of
--- a ns are counted too (docs/redis-layout.md); behind a minus where the key outlives the instant by KEPT ms.
--- mark: the digits before the instant that the caller's rate writes, as a number that ends with those of the instant; of 19 digits
--- the last 15. parts: 10^(digits below a ns); 0: this rate has no form of its own, and is counted in whole ns.
--- owe: what an unseen key lacks of a full bucket. n > 0: so many takes of `ask`, each of which fits while not more than
--- `room` is owed. 0: a charge, -1: given back, `room` being the deepest debt that is written. -2: forgotten.
--- go: 0 only try, 1 do, 2 only let it begin to fill.
--- Answers the state that it began with, in the caller's units, whichever rate wrote it.
-local LATEST = 3221225471000 -- in ms; a later instant is none of ours
+-- Token bucket with continuous refill, and both leaky buckets. The state is one instant: when the key is full
+-- again. That is e ms less b units of the caller's rate, which has `scale` units in a ns and M in a ms. Spans
+-- are two limbs: ms, and units within.
+--
+-- The key holds the same instant, and the interval of a permit at which it is counted, as digits: 16, or 19
+-- where parts of a ns are counted too (docs/redis-layout.md). They follow a minus where the key outlives the
+-- instant by KEPT ms.
+--
+-- Arguments:
+-- * mark: the digits before the instant that the caller's rate writes, as a number that ends with those of
+--   the instant; of 19 digits the last 15.
+-- * parts: 10^(digits below a ns); 0: this rate has no form of its own, and is counted in whole ns.
+-- * owe: what an unseen key lacks of a full bucket.
+-- * n > 0: n takes of `ask`, each of which fits while not more than `room` is owed. 0: a charge. -1: given
+--   back, `room` being the deepest debt that is written. -2: forgotten.
+-- * go: 0 only try, 1 do, 2 only let it begin to fill.
+--
+-- Returns the state before the step, in the caller's units, whichever rate wrote it.
+local LATEST = 3221225471000 -- in ms; a later instant is not ours
 local KEPT = 2592000000
 local function bucket(key, arg, go)
   local mark, scale, parts, keep, n, ask_ms, ask, room_ms, room, at = struct.unpack('<ddddddddd', arg, 45)
@@ -48,9 +56,10 @@ local function bucket(key, arg, go)
         e, b = ms, -u
       end
     else
-      -- Another rate has written it, or this one in whole ns: so many permits are owed as by the interval written there. Never fewer:
-      -- what a double cannot hold is rounded up, as far as the state that is gone on from. (A function of its own, as those below are,
-      -- that a call which needs it not is as short as without.)
+      -- Another rate has written it, or this one in whole ns: the permits owed are those by the interval
+      -- written there. Never fewer: what a double cannot hold is rounded up, in the state that this step
+      -- starts from too. (A function of its own, as those below, so that calls without it are as short as
+      -- possible.)
       local function of_another()
         local interval, step, own = struct.unpack('<ddd', arg)
         local owed, is_exact, is_whole, begins = 0, false, parts == 0, false
@@ -69,7 +78,7 @@ local function bucket(key, arg, go)
           if y > 0 and per > 0 then
             owed, is_exact = y / per, y < 2 ^ 53 and per % 1 == 0 and math.fmod(y, per) == 0
             is_whole = step ~= 1
-            -- From a refusal on too, it comes back at the rate of whoever was here last.
+            -- After a denial too, it comes back at the rate of the last caller.
             local behind = math.abs(tonumber(v)) - own
             begins = behind < 0 or behind > 999999
           end
@@ -109,7 +118,7 @@ local function bucket(key, arg, go)
         write = write or short and asks
       elseif asks then
         if n > 1 then
-          -- How often it fits: 2^i at a time, from above. Answers how often, and the state before the last.
+          -- How often it fits: 2^i at a time, from above. Returns how often, and the state before the last.
           local function often()
             local w_ms, w, i, k = {[0] = ask_ms}, {[0] = ask}, 0, 1
             while 2 ^ (i + 1) < n do
@@ -179,10 +188,10 @@ local function bucket(key, arg, go)
     end
     n, ask_ms, ask, room_ms, room, at = struct.unpack('<ddddd', arg, at)
   end
-  -- A debt that this rate cannot tell stays as it is, unless more is taken.
+  -- A debt that this rate cannot express stays as it is, unless more is taken.
   if write and not far and (go == 1 or go == 2 and short) then
     if whole then
-      -- In ns of the interval as it is written; rounded up too.
+      -- In ns of the written interval; rounded up too.
       local function in_whole_ns()
         local _, step, own = struct.unpack('<ddd', arg)
         local y = math.ceil(((e - ms) * M - b - u) * step * (1 + 2 ^ -49)) + ns

@@ -1,8 +1,12 @@
--- Two windows on the grid, the older weighted by its overlap and rounded down. The key holds the length of a window in
--- ns, the number of the later window, its count and that of the one before.
--- number, from: the window that the caller believes now to be in. Groups as in window.lua, but none counts refusals.
--- Answers -2 where that window is too far from now to be counted on from.
+-- Two windows on the grid, the older weighted by its overlap and rounded down. The key holds the length of a
+-- window in ns, the number of the later window, its count, and the count of the window before.
+--
+-- number, from: the window that the caller believes to contain now. Groups as in window.lua, but denials
+-- never count.
+--
 -- go: 0 only try, 1 do, 2 nothing.
+--
+-- Returns -2 where that window is too far from now to be counted from.
 
 -- floor(count * span / whole): exact. Spans are ms, and ns within.
 local function share(count, o_ms, o, w_ms, w)
@@ -14,7 +18,7 @@ local function share(count, o_ms, o, w_ms, w)
   if math.abs(q - near) > 0.001 then
     return math.floor(q)
   end
-  -- Too near to a whole number for a double: is count * span less than near * whole? In limbs of 10^6.
+  -- Too near to a whole number for a double: compare count * span with near * whole, in limbs of 10^6.
   local M = 1000000
   local function add(d, x, y_ms, y, sign)
     local x0, y1 = x % M, y_ms % M
@@ -53,7 +57,7 @@ local function counter(key, arg, go)
       before = tonumber(b)
     end
   end
-  -- What is left of the window; a clock that stepped back stands still at the beginning of the later one.
+  -- What is left of the window; after a step back the clock stands still at the beginning of the later one.
   local rest_ms, rest = w_ms - in_ms, w - into
   if rest < 0 then
     rest_ms, rest = rest_ms - 1, rest + 1000000
@@ -106,7 +110,7 @@ local function counter(key, arg, go)
     n, cost, hold, at = struct.unpack('<ddd', arg, at)
   end
   if go == 1 and write then
-    -- It weighs until the end of the next window at most.
+    -- It counts until the end of the next window at most.
     local windows = ahead + (now > 0 and 2 or 1)
     local till_ms, till = ms - in_ms + windows * w_ms, ns - into + windows * w
     local text = string.format('%s %d %d %d', whole, number + ahead, now, before)

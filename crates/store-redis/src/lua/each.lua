@@ -1,6 +1,11 @@
--- Keys that share an algorithm, each by itself: take the step, and answer what was there before. An empty argument is the one
--- before it. First the instant; then for each key, in few bytes, when it was to expire and the number that it held, or -1. What is
--- no number is told in words: status, expiry, what it held; and -3 with the error where a command failed: then this key is as it was.
+-- Keys that share an algorithm, each by itself: take the step, and return what was there before. An empty
+-- argument is the same as the one before it.
+--
+-- Returns first the instant; then for each key, in few bytes, when it was to expire and the number that it
+-- held, or -1.
+--
+-- What is not a number is returned in words: status, expiry, what it held; and -3 with the error where a
+-- command failed and this key was not changed.
 if #KEYS == 1 then -- its error can be the reply's, which is cheaper
   local status, a, b = step(KEYS[1], ARGV[1], 1)
   if status >= 0 and (not b or type(b) == 'number') and type(a) == 'number' then

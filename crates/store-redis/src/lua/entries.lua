@@ -1,13 +1,19 @@
--- Sliding windows that remember when: the log, and the strict window of cells, which is a log whose instants are those
--- at which cells begin, and which counts a cell longer.
--- The key holds a list. Its head: what wrote it (the log, or the lengths of window and cell), the latest instant (of cells
--- only), and how many permits have left. Then what was taken, oldest first: the instant in ms and ns, and how many permits
--- were taken up to and with it since the list began. So what counts is the last number less that of the head.
--- cell_ms, cell: length of a cell, or 0; from: beginning of the one that the caller believes now to be in.
--- keeps: 1 where refused takes are logged too. Groups as in window.lua.
--- Answers the head as it was, how many entries have left, and those that say when the refused would fit, and the last; or -2 where
--- `from` is too far from now to be counted on from.
--- go: 0 only try, 1 do, 2 nothing.
+-- Sliding windows with one entry per instant: the log, and the strict window of cells, which is a log whose
+-- instants are the beginnings of cells, and which counts a cell longer.
+--
+-- The key holds a list. Its head: what wrote it (the log, or the lengths of window and cell), the latest
+-- instant (of cells only), and how many permits have left. Then what was taken, oldest first: the instant in
+-- ms and ns, and the permits taken since the list began, up to and including that instant. So what counts is
+-- the last number less the head's.
+--
+-- Arguments:
+-- * cell_ms, cell: length of a cell, or 0. from: beginning of the cell that the caller believes to contain
+--   now.
+-- * keeps: 1 where denied takes are logged too. Groups as in window.lua.
+-- * go: 0 only try, 1 do, 2 nothing.
+--
+-- Returns the head as it was, how many entries have left, the entries that say when denied takes would fit,
+-- and the last entry; or -2 where `from` is too far from now to be counted from.
 local function entries(key, arg, go)
   local limit, w_ms, w, cell_ms, cell, from_ms, from, keeps, tag, n, cost, hold, at =
     struct.unpack('<ddddddddsddd', arg)
@@ -21,8 +27,8 @@ local function entries(key, arg, go)
     return known[i]
   end
 
-  -- The first entry, from i and before `last`, of which `is` holds; else `last`. The entries that it does not hold of come
-  -- first, mostly few: strides that double, then halves.
+  -- The first entry, from i and before `last`, for which `is` is true; else `last`. The entries for which it
+  -- is false come first and are usually few: the stride doubles, then halves.
   local function seek(i, last, is)
     local stride = 1
     while i < last do
@@ -48,7 +54,7 @@ local function entries(key, arg, go)
     head_ms, head_ns, base = tonumber(a), tonumber(b), tonumber(c)
   end
 
-  -- The instant that counts: of cells, that at which now's begins. A clock that stepped back stands still.
+  -- The instant that counts: of cells, the beginning of now's. After a step back the clock stands still.
   local here_ms, here_ns = ms, ns
   if cell_ms + cell > 0 then
     if is_far(ms - from_ms, cell_ms, cell) then
@@ -98,7 +104,7 @@ local function entries(key, arg, go)
     end
     grown = true
   end
-  -- While the younger alone are above the limit, nothing fits whatever the oldest says.
+  -- While the younger alone are above the limit, nothing fits, whatever the oldest is.
   local function forget()
     local was, sum = first, first <= size and entry(size)[3]
     first = seek(first, size, function(e)
@@ -163,7 +169,8 @@ local function entries(key, arg, go)
     n, cost, hold, at = struct.unpack('<ddd', arg, at)
   end
 
-  -- Of what was there: the entries at which a refused take would fit, each with the one before it, and the last.
+  -- Of what was there: the entries at which a denied take would fit, each with the one before it, and the
+  -- last.
   local reply = {head, started}
   if had >= since then
     local shown = {}

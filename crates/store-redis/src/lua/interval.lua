@@ -1,6 +1,9 @@
--- Token bucket that gets `limit` back at the end of each period, counted from its first take. The key holds when the
--- period under way began, in ms and ns, and the permits that are missing; it expires when none is, and `keep` ms.
+-- Token bucket that gets `limit` back at the end of each period, counted from its first take. The key holds
+-- when the current period began, in ms and ns, and the permits that are missing. It expires `keep` ms after
+-- none is missing.
+--
 -- Groups: n and cost as in window.lua, and the most that may be missing when it fits.
+--
 -- go: 0 only try, 1 do, 2 only let it begin to fill.
 local INTERVAL_MOST = 549755813887
 local function interval(key, arg, go)

@@ -1,9 +1,13 @@
 -- The account of one leased key: `Ledger` of the crate `lease`, number by number, which explains the names.
+--
 -- The key holds a hash: `ledger` is "interval taken out before at ends window crowded crowd epoch", and each
 -- node that leases has a field named by its number, "seq held spent epoch". It expires when it equals an
--- unseen key, never earlier. ARGV: the terms; the call; the time in us where it is the caller's. All numbers
--- are doubles, and whole. Returns {now, rejected, seq, renewed, granted, admitted, taken, out, before, ends,
--- active, crowd}; {-1}: not our state.
+-- unseen key, never earlier.
+--
+-- ARGV: the terms; the call; the time in us where it is the caller's. All numbers are doubles, and whole.
+--
+-- Returns {now, rejected, seq, renewed, granted, admitted, taken, out, before, ends, active, crowd}; {-1}:
+-- not our state.
 local key = KEYS[1]
 local MAX_TAKEN, MOST_NODES, LONGEST_WAIT, CROWDED = 4503599627370496, 1024, 60000000, 3000000
 local HELD_EPOCHS = 8

@@ -1,4 +1,5 @@
--- Tells that a node lives, and counts those that do. KEYS: their set. ARGV: the node, and seconds after which one that says nothing is dead.
+-- Records that a node is alive, and counts the nodes that are. KEYS: their set. ARGV: the node, and the
+-- seconds after which a node without a heartbeat is dead.
 local now, alive = redis.call('TIME')[1] + 0, ARGV[2] + 0
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - alive - 1)

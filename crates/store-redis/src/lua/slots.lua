@@ -1,6 +1,7 @@
--- Slots: a sorted set of holders by the microsecond in which each lapses. ARGV: limit, time to live in µs, holder, what to do
--- ('a' acquires or renews, else releases), the caller's clock in µs where that one counts.
--- Answers: done or not, how many are held, µs until the first and the last of them lapse.
+-- Slots: a sorted set of holders by the microsecond at which each lapses. ARGV: limit, time to live in µs,
+-- holder, what to do ('a' acquires or renews, else releases), the caller's clock in µs where that one counts.
+--
+-- Returns: done or not, how many are held, µs until the first and the last of them lapse.
 local key, limit, ttl, holder = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local now = tonumber(ARGV[5])
 if not now then

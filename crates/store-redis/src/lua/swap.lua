@@ -1,5 +1,6 @@
--- Before the step: states that the step cannot read (another rate has written them) go on as the caller has worked
--- out, if they are still what it saw. ARGV[from], …: number of the key, value and expiry seen, value and expiry to be.
+-- Before the step: states that the step cannot read, since another rate has written them, are replaced by
+-- what the caller has computed, if they are still what it saw. ARGV[from], …: number of the key, value and
+-- expiry seen, new value and expiry.
 do
   local from = tonumber(ARGV[#ARGV])
   while from + 4 < #ARGV do

@@ -1,4 +1,5 @@
--- As swap.lua, for lists: number of the key, first and last element seen, expiry to be, how many elements, these.
+-- As swap.lua, for lists: number of the key, first and last element seen, new expiry, number of elements, the
+-- elements.
 do
   local from = tonumber(ARGV[#ARGV])
   while from + 4 < #ARGV do

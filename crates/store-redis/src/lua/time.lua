@@ -1,5 +1,5 @@
--- ms, ns: the instant that counts, as milliseconds since the Unix epoch and nanoseconds within. The caller's where
--- it sends one after the keys' arguments, else this server's.
+-- ms, ns: the instant that counts, as milliseconds since the Unix epoch and nanoseconds within: the caller's
+-- where it sends one after the keys' arguments, else this server's.
 local ms, ns
 local given = ARGV[#KEYS + 1]
 if given and given ~= '' then

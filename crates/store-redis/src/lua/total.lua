@@ -1,11 +1,13 @@
 -- A quota that never refills: the key holds what was taken, and does not expire. Groups as in window.lua.
+--
 -- go: 0 only try, 1 do, 2 nothing.
 local TOTAL_MOST = 549755813887
 local function total(key, arg, go)
   local stock, n, cost, hold, at = struct.unpack('<dddd', arg)
   local v = redis.call('GET', key)
   local held, stale = v and tonumber(v), false
-  -- The rule's limit became 0: what its bucket left, which is a large number or a text and expires, counts nothing here.
+  -- The rule's limit became 0: the state of its bucket, which is a large number or a text and expires, counts
+  -- nothing here.
   if v and (not held and string.find(v, '^%d+ %d+ %d+$') or held and math.abs(held) >= 1000000) then
     stale = redis.call('PEXPIRETIME', key) > 0
     if stale then

@@ -1,8 +1,14 @@
--- Fixed window: the hits of the window under way. The key holds (hits + 1) * 10^6 + ns by which the window ends before
--- the key expires. from, to: the window that the caller believes now to be in, two limbs each; or from_ms is -1 and `to`
--- how long a window lasts from its first hit. n > 0: so many takes of `cost`, also counted when they are refused, unless
--- `hold` is 1. 0: a charge, -1: given back, -2: forgotten. Answers -2 where now is outside the caller's window.
--- go: 0 only try, 1 do, 2 nothing.
+-- Fixed window: the hits of the current window. The key holds (hits + 1) * 10^6 + the ns by which the window
+-- ends before the key expires.
+--
+-- Arguments:
+-- * from, to: the window that the caller believes to contain now, two limbs each; or from_ms is -1 and `to`
+--   is how long a window lasts from its first hit.
+-- * n > 0: n takes of `cost`, which count when they are denied too, unless `hold` is 1. 0: a charge. -1:
+--   given back. -2: forgotten.
+-- * go: 0 only try, 1 do, 2 nothing.
+--
+-- Returns -2 where now is outside the caller's window.
 local MOST = 17179869183
 local function window(key, arg, go)
   local from_ms, from, to_ms, to, limit, n, cost, hold, at = struct.unpack('<dddddddd', arg)

@@ -1,9 +1,10 @@
 //! Buckets: one whole number, and the key's expiry.
 //!
-//! The key expires at the ms at or after which it is full again (and 30 days later, where it does not start full). The number
-//! says by how much that ms is later than the instant itself, and at which rate the instant is counted, so that a node of any rate
-//! can read it. A rate writes [its own form](Form), which is exact, until it meets another rate; from then on, and until the key is
-//! full, all rates write whole ns. What a key of another rate owes is worked out by the step; what comes back is in units of ours.
+//! The key expires at the ms at or after which it is full again (and 30 days later, where it does not start
+//! full). The number says by how much that ms is later than the instant itself, and at which rate the instant
+//! is counted, so that a node of any rate can read it. A rate writes [its own form](Form), which is exact,
+//! until it meets another rate; from then on, and until the key is full, all rates write whole ns. What a key
+//! of another rate owes is computed by the step; its reply is in units of the caller's rate.
 
 mod code;
 
@@ -11,7 +12,8 @@ use tollgate_core::{BucketParams, Cost, Quota, State};
 use tollgate_redis_link::Value;
 
 use self::code::Form;
-use super::{Packed, Read, foreign, groups, int, text};
+use super::arguments::{Packed, groups};
+use super::values::{Read, foreign, int, text};
 use crate::ask::{Ask, Fault, Kind};
 
 pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<'_>, asks: &[&Ask]) {
@@ -20,7 +22,7 @@ pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<
     for (n, kind) in groups(asks) {
         let (code, cost, room) = match kind {
             Kind::Take(cost) => (n as f64, cost, bucket.room_to_take(cost)),
-            Kind::Hold(cost, max_wait) => (n as f64, cost, bucket.room_to_reserve(cost, max_wait)),
+            Kind::Reserve(cost, max_wait) => (n as f64, cost, bucket.room_to_reserve(cost, max_wait)),
             Kind::Charge(cost) => (0.0, cost, Some(bucket.most_owed())),
             Kind::GiveBack(cost) => (-1.0, cost, Some(bucket.most_owed())),
             Kind::Reset => (-2.0, Cost::PEEK, None),
@@ -29,12 +31,13 @@ pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<
         packed.number(code).limbs(u128::from(bucket.units(cost)), form.per_ms());
         match room {
             Some(room) => packed.limbs(u128::from(room), form.per_ms()),
-            None => packed.number(-1e15).number(0.0), // never: a room that no key ever has
+            None => packed.number(-1e15).number(0.0), // never fits: no key ever has that room
         };
     }
 }
 
-/// The state that the step began with: the ms at or after which the key is full, and the units by which it is so before that.
+/// The state that the step began with: the ms at or after which the key is full, and the units by which it is
+/// so before that.
 pub(super) fn read(
     quota: &Quota,
     bucket: BucketParams<'_>,

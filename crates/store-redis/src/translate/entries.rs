@@ -1,14 +1,15 @@
-//! Windows that remember when: a list whose head says what wrote it and how much has left, and one entry for each instant.
+//! Windows with one entry per instant: a list whose head says what wrote it and how much has left.
 
 use tollgate_core::{CellParams, LogParams, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 
-use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
+use super::arguments::{Packed, holds, push_counts};
+use super::values::{Read, foreign, numbers, text};
 use crate::ask::{Ask, Fault};
 use crate::script::Swap;
 
 const NANOS_PER_MS: u64 = 1_000_000;
-/// What stands in the head of a log.
+/// The tag in the head of a log.
 const LOG: &str = "log";
 
 pub(super) fn cells_argument(
@@ -48,7 +49,8 @@ struct List {
     taken: Vec<(u64, u64)>,
 }
 
-/// From the elements after the head; `None` when they are not ours. `since` is how many permits had left by the first of them.
+/// From the elements after the head; `None` when another program has written them. `since` is how many
+/// permits had left by the first of them.
 fn list(head: &str, since: Option<u64>, elements: &[Value]) -> Result<Option<List>, Fault> {
     let Some((tag, rest)) = head.split_once(' ') else { return Ok(None) };
     let Some([newest_ms, newest_ns, base]) = numbers(rest) else { return Ok(None) };
@@ -63,7 +65,8 @@ fn list(head: &str, since: Option<u64>, elements: &[Value]) -> Result<Option<Lis
     Ok(Some(List { tag: tag.to_owned(), newest_ns: instant(newest_ms, newest_ns), taken }))
 }
 
-/// The list as the step shows it: head, permits that had left, elements; or, of one that it cannot read, all elements.
+/// The list as the step shows it: head, permits that had left, elements; or, of one that it cannot read, all
+/// elements.
 enum Shown<'a> {
     Nothing,
     Part(String, u64, &'a [Value]),
@@ -108,7 +111,7 @@ pub(super) fn read_cells(
     if !is_odd {
         return Ok(Read::State(State::Wide(state), true));
     }
-    // Other cells, or numbers that have become too large: cut anew.
+    // Other cells, or numbers that have become too large: rewritten.
     let (newest, taken) = cells.taken(&state, at);
     let own_ns = cells.cell_ns();
     let taken: Vec<(u64, u64)> = taken.iter().map(|(number, permits)| (number * own_ns, *permits)).collect();
@@ -130,7 +133,7 @@ pub(super) fn read_log(quota: &Quota, log: LogParams<'_>, reply: &Value) -> Resu
     }
 }
 
-/// The list written afresh, counting from zero.
+/// The rewritten list, counting from zero.
 fn anew(
     head: &str,
     elements: &[Value],

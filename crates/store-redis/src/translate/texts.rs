@@ -1,13 +1,15 @@
-//! States of a few numbers, kept as a short text: buckets that refill by the period, and the two weighted windows.
+//! States of a few numbers, kept as a short text: buckets that refill by the period, and the two weighted
+//! windows.
 
 use tollgate_core::{CounterParams, IntervalParams, MAX_COUNT, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 
-use super::{Packed, Read, foreign, holds, numbers, push_counts, text};
+use super::arguments::{Packed, holds, push_counts};
+use super::values::{Read, foreign, int, numbers, text};
 use crate::ask::{Ask, Fault};
 use crate::script::Swap;
 
-/// How long the key of a bucket that does not start full is kept after it is: 30 days.
+/// How long the key of a bucket that does not start full is kept after it is full: 30 days.
 const KEPT_MS: u64 = 30 * 86_400_000;
 
 pub(super) fn interval_argument(
@@ -37,7 +39,7 @@ pub(super) fn read_interval(
             Read::State(State::Wide(interval.state(began, missing)), true)
         }
         None => match numbers(&text) {
-            // The rule's limit was 0, and what it admitted a total: so many permits are missing.
+            // The rule's limit was 0, and it counted a total: that many permits are missing.
             Some([used]) if used <= MAX_COUNT => {
                 let missing = used.min(interval.most_missing());
                 let to_be = format!("{} {} {missing}", at.as_nanos() / 1_000_000, at.as_nanos() % 1_000_000);
@@ -86,7 +88,7 @@ pub(super) fn read_counter(
     if window_ns == counter.window_ns() {
         return Ok(Read::State(State::Wide(state), true));
     }
-    // The rule had another window: what it estimates goes on as counted in this one.
+    // The rule had another window: its estimate is counted in this one.
     let (own_ns, current) = (counter.window_ns(), counter.carried(&state, at));
     let number = at.as_nanos() / own_ns;
     let to_be = if current == 0 {
@@ -95,6 +97,6 @@ pub(super) fn read_counter(
         let until_ms = ((number + 2) * own_ns).div_ceil(1_000_000);
         [format!("{own_ns} {number} {current} 0").into_bytes(), until_ms.to_string().into_bytes()]
     };
-    let seen = [text.into_bytes(), super::int(expires)?.to_string().into_bytes()];
+    let seen = [text.into_bytes(), int(expires)?.to_string().into_bytes()];
     Ok(Read::Odd(Swap::Strings, seen.into_iter().chain(to_be).collect()))
 }

@@ -3,10 +3,11 @@
 use tollgate_core::{Expiry, Quota, State, Timestamp, WindowParams, Word};
 use tollgate_redis_link::Value;
 
-use super::{Packed, Read, foreign, holds, int, push_counts, whole};
+use super::arguments::{Packed, holds, push_counts};
+use super::values::{Read, foreign, int, whole};
 use crate::ask::{Ask, Fault};
 
-/// A total of more is none of ours.
+/// This store writes no greater total.
 const MOST_HELD: u64 = 1_000_000_000_000_000;
 
 pub(super) fn argument(packed: &mut Packed, window: WindowParams<'_>, asks: &[&Ask], hint: Timestamp) {

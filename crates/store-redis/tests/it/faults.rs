@@ -83,7 +83,7 @@ pub(crate) async fn all_is_well(store: &RedisStore, key: &str, quota: &Quota) ->
 
 async fn refused(store: &RedisStore, key: &str, quota: &Quota) -> String {
     match take(store, key, quota).await {
-        Err(StoreError::Refused { reason, .. }) => reason,
+        Err(StoreError::Failed { reason, .. }) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -321,7 +321,7 @@ fn a_server_that_cannot_save_takes_nothing_and_is_used_again_once_it_can() {
         let error = take(&store, "k", &quota).await.expect_err("it takes no writes");
         let reason = match &error {
             StoreError::Unreachable { source, .. } => source.to_string(),
-            StoreError::Refused { reason, .. } => reason.clone(),
+            StoreError::Failed { reason, .. } => reason.clone(),
             other => panic!("{other:?}"),
         };
         assert!(reason.contains("cannot save to disk") && reason.contains("MISCONF"), "{reason}");
@@ -391,7 +391,7 @@ fn a_server_busy_with_somebodys_script_is_told_and_waited_for() {
                 told.note(&answer);
                 if let Err(error) = answer {
                     reason = match &error {
-                        StoreError::Refused { reason, .. } => reason.clone(),
+                        StoreError::Failed { reason, .. } => reason.clone(),
                         StoreError::Unreachable { source, .. } => source.to_string(),
                         other => panic!("{other:?}"),
                     };

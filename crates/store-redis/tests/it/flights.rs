@@ -75,6 +75,20 @@ fn a_cluster_answers_as_the_model_does() {
     );
 }
 
+/// Row 28: what one node holds, another cannot.
+#[test]
+fn nodes_share_the_slots_of_a_key_and_hold_no_more_than_there_are() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let threads = Threads::new();
+    let node = || {
+        let mut config = patient(&redis.url());
+        config.time = StoreTime::Node;
+        store(config)
+    };
+    let options = Suite { begins: AHEAD, takes: 20, threads: 16, ..Suite::default() };
+    suite::check_nodes(&threads, &[node(), node()], &options).expect("both count together");
+}
+
 #[test]
 fn callers_of_one_key_share_script_calls_and_no_permit() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

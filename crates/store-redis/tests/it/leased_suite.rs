@@ -12,13 +12,13 @@ use tollgate_testkit::redis::{Options, Redis};
 
 use crate::flights::{AHEAD, suite_over};
 
-/// All that it is asked is asked of leased quotas.
+/// Asks everything of leased quotas.
 #[derive(Debug)]
 struct Leasing {
     store: RedisStore,
-    /// Before each call, what is held is given back and what is under way has ended. A history's time jumps,
+    /// Before each call, what is held is given back and what is in flight has ended. A history's time jumps,
     /// of which a node that would give back what is idle knows nothing; and what is being granted at this
-    /// moment is told by nobody.
+    /// moment is not reported.
     settles: bool,
 }
 
@@ -103,7 +103,7 @@ impl Store for Leasing {
     }
 }
 
-/// What is never leased is exact, and told elsewhere.
+/// What is never leased is exact, and tested elsewhere.
 const NOT_LEASED: &[&str] =
     &["sliding_window", "sliding_window_counter", "sliding_window_log", "total", "concurrency"];
 
@@ -120,8 +120,8 @@ fn leases_of_one_node_answer_as_the_model_does() {
         tick: Duration::from_micros(1),
         steps_back: false,
         promises: false,
-        // A hit that its node denies by itself is not counted. And an empty account is none, or a batch that
-        // is denied as a whole would begin a window by what it gives back.
+        // A hit that its node denies by itself is not counted. And an empty account is not kept, or a batch
+        // that is denied as a whole would begin a window by what it gives back.
         whole_windows: false,
         most: 1_000,
         ..Suite::default()

@@ -88,7 +88,7 @@ fn a_hot_key_asks_the_store_once_in_a_hundred_decisions_at_most() {
         let mut decisions = 0_u64;
         for tick in 0..500 {
             if tick == 100 {
-                (calls_before, decisions) = (store.stats().conn.calls, 0); // it learns the demand first
+                (calls_before, decisions) = (store.stats().conn.calls, 0); // in the first half second it learns the demand
             }
             ticks.tick().await;
             for _ in 0..50 {
@@ -123,7 +123,7 @@ fn a_small_quota_stays_central_and_its_callers_are_merged() {
         let mut left: Vec<_> = admitted.map(|(place, decision)| (place, decision.remaining())).collect();
         left.sort_unstable();
         let want: Vec<_> = (0..10).map(|place| (place, 9 - place)).collect();
-        assert_eq!(left, want, "the first ten, and each is told how many are left after it");
+        assert_eq!(left, want, "the first ten, and each gets the number that is left after it");
         let stats = store.stats();
         assert_eq!((stats.leases.central_takes, stats.leases.lease_requests), (64, 0), "{stats:?}");
         assert!(stats.conn.calls - before <= 16, "{stats:?}");
@@ -339,8 +339,8 @@ fn a_reset_voids_the_leases_of_others() {
         let quota = bucket(2_000, SECOND, 2_000);
         assert_eq!(drain_n(&other, &quota, 300).await, 300);
         assert!(other.stats().leases.permits_held > 0);
-        // What it holds it may spend for a tau at most; then it hears that the ledger knows nothing of it.
-        // Where it had spent all of it by then, there was nothing to lose, and it is tried again.
+        // What it holds it may spend for a tau at most; then a reply shows that the ledger knows nothing of
+        // it. Where it had spent all of it by then, there was nothing to lose, and it is tried again.
         let began = Instant::now();
         while other.stats().leases.permits_lost == 0 && began.elapsed() < Duration::from_secs(20) {
             one.reset(KEY, &quota, now()).await.expect("an answer");

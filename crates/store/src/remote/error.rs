@@ -84,7 +84,7 @@ impl Failure {
                 StoreError::Unreachable { store, source: io::Error::new(kind, String::from(&*why)) }
             }
             Self::Silent { waited } => StoreError::Silent { store, waited },
-            Self::Rejected(reason) => StoreError::Refused { store, reason: String::from(&*reason) },
+            Self::Rejected(reason) => StoreError::Failed { store, reason: String::from(&*reason) },
             Self::Unsupported { algorithm } => StoreError::Unsupported { store, algorithm },
         }
     }
@@ -99,8 +99,8 @@ pub fn duplicate(error: &StoreError) -> StoreError {
             source: io::Error::new(source.kind(), source.to_string()),
         },
         StoreError::Silent { store, waited } => StoreError::Silent { store: store.clone(), waited: *waited },
-        StoreError::Refused { store, reason } => {
-            StoreError::Refused { store: store.clone(), reason: reason.clone() }
+        StoreError::Failed { store, reason } => {
+            StoreError::Failed { store: store.clone(), reason: reason.clone() }
         }
         StoreError::Unsupported { store, algorithm } => {
             StoreError::Unsupported { store: store.clone(), algorithm }

@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::{Cost, Quota, Timestamp};
 
 use super::{Executor, Failure, Options, quotas};
@@ -68,8 +69,8 @@ pub(super) fn together_charges_all_or_nobody<S: Store>(
     })
 }
 
-/// Batches over three limits in every order, mixed with takes on their own, never pass any of the limits, and what is
-/// left of each is exactly what was not admitted.
+/// Batches over three limits in every order, mixed with takes on their own, never pass any of the limits, and
+/// what is left of each is exactly what was not admitted.
 pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -143,26 +144,28 @@ pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
     })
 }
 
-/// Callers that reserve ahead, two counters at a time, and let some of it go: each promised instant is one caller's, and what was
-/// refused by one counter is left in the other. Not for stores without buckets, which have nothing to promise.
-pub(super) fn holding_at_once_promises_no_permit_twice<S: Store>(
+/// Callers that reserve ahead, two counters at a time, and let some of it go: each promised instant is one
+/// caller's, and what one counter denied is left in the other. Not for stores without buckets, which
+/// have nothing to promise.
+pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
     options: &Options,
 ) -> Result<(), Failure> {
-    const LAW: &str = "holding_at_once_promises_no_permit_twice";
+    const LAW: &str = "reserving_at_once_promises_no_permit_twice";
     if options.unsupported.contains(&"token_bucket") {
         return Ok(());
     }
     let many = u64::from(options.takes) * options.threads as u64;
     let fail = |error: tollgate_core::QuotaError| Failure { law: LAW, details: error.to_string() };
-    // One permit a second and as many at once as a second brings; within `max_wait` a quarter of all finds a place.
+    // One permit a second and as many at once as a second brings; within `max_wait` a quarter of all finds a
+    // place.
     let narrow = Quota::token_bucket(1, Duration::from_secs(1)).map_err(fail)?;
     let (wide, places) = (slow_quota(LAW, many + 1, options)?, many / 4);
     let max_wait = Duration::from_secs(places - 1);
     let (a, b) = (Key(b"narrow"), Key(b"wide"));
     let store = make();
-    let delays = std::sync::Mutex::new(Vec::new());
+    let delays = Mutex::new(Vec::new());
     let kept = at_once(options, |thread, round| {
         let mut batch = [
             Take { key: a, quota: &narrow, cost: Cost::ONE },
@@ -183,17 +186,17 @@ pub(super) fn holding_at_once_promises_no_permit_twice<S: Store>(
             return 0;
         }
         let delay = verdicts.iter().flatten().map(|it| it.delay()).max();
-        delays.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(delay);
+        delays.lock().extend(delay);
         1
     });
-    let delays = delays.into_inner().unwrap_or_default();
+    let delays = delays.into_inner();
     let latest = delays.iter().max().copied().unwrap_or_default();
     expect(LAW, latest <= max_wait, || format!("a wait of {latest:?}, where {max_wait:?} was the most"))?;
     expect(LAW, kept <= places, || format!("{kept} are promised what {places} can have"))?;
     let rest = left(executor, &store, b, &wide, options.begins);
     let want = wide.limit() - kept;
     expect(LAW, rest == want, || format!("{kept} are kept, yet {rest} instead of {want} are left"))?;
-    // What is owed now is what was kept: so many seconds until it is all there.
+    // What is owed now is what was kept: one second for each until all are there.
     let inspection = executor.block_on(store.inspect(a, &narrow, options.begins));
     let owed = inspection.map_or(u64::MAX, |it| it.decision.reset_after().as_secs());
     expect(LAW, owed == kept, || format!("{kept} are kept, and {owed} are owed"))

@@ -20,9 +20,9 @@ const KEYS: usize = 3;
 const KEY_BYTES: [&[u8]; QUOTAS * KEYS] =
     [b"", b"a", &[b'x'; 300], &[0], b"a\0", &[b'x'; 301], &[0xff; 8], b"client=10.0.0.1", b"client=10.0.0.2"];
 
-/// One step of a history; `key` indexes [`KEY_BYTES`]. `Meet` goes to the instant that the last decision named (when the cost fits, or
-/// `reset`: when all is there again), or a nanosecond before or after it; `Drain` takes what is left, and no more: there a `<` for a
-/// `<=` shows.
+/// One step of a history; `key` indexes [`KEY_BYTES`]. `Meet` goes to the instant that the last decision
+/// named (when the cost fits, or `reset`: when all is there again), or a nanosecond before or after it;
+/// `Drain` takes what is left, and no more: there a `<` for a `<=` shows.
 #[derive(Clone, Debug)]
 enum Step {
     Take { charge: Charge, takes: Vec<(usize, Cost)> },
@@ -122,8 +122,8 @@ fn spans() -> impl Strategy<Value = Duration> {
     ]
 }
 
-/// Every quota at its edges: used up to the last permit, looked at together with another, asked a nanosecond before and at the instant that
-/// it named. What random histories meet too seldom.
+/// Every quota at its edges: used up to the last permit, looked at together with another, asked a nanosecond
+/// before and at the instant that it named. What random histories meet too seldom.
 pub(super) fn each_quota_at_its_edges<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -281,7 +281,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
             .map(|(key, cost)| Take { key: Key(KEY_BYTES[*key]), quota: self.quota(*key), cost: *cost })
             .collect();
         // What a caller already holds must stay.
-        let earlier = || StoreError::Refused { store: StoreName::new("suite"), reason: "earlier".into() };
+        let earlier = || StoreError::Failed { store: StoreName::new("suite"), reason: "earlier".into() };
         let (mut got, mut want): (Verdicts, Verdicts) = (vec![Err(earlier())], vec![Err(earlier())]);
         self.executor.block_on(how.of(self.store, &batch, self.now, &mut got));
         self.executor.block_on(how.of(&self.model, &batch, self.now, &mut want));
@@ -289,10 +289,10 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
             self.remember(last);
         }
         prop_assert_eq!(got.len(), want.len(), "answers to a batch of {}, and one earlier", batch.len());
-        let kept = matches!(&got[0], Err(StoreError::Refused { reason, .. }) if reason == "earlier");
+        let kept = matches!(&got[0], Err(StoreError::Failed { reason, .. }) if reason == "earlier");
         prop_assert!(kept, "what the caller already had is gone");
         let is_denied = want.iter().flatten().any(|decision| !decision.is_admitted());
-        let may_peek = self.options.peeks && is_denied && !matches!(how, Ask::Take(Charge::Each));
+        let may_peek = self.options.is_split && is_denied && !matches!(how, Ask::Take(Charge::Each));
         for (index, (got, want)) in got.iter().zip(&want).enumerate().skip(1) {
             if may_peek && same(got, &self.peek(&batch[index - 1])).is_ok() {
                 continue;
@@ -337,7 +337,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         let got = self.executor.block_on(self.store.reset(bytes, quota, self.now));
         let want = self.executor.block_on(self.model.reset(bytes, quota, self.now));
         match (got, want) {
-            (Ok(got), Ok(_)) if !is_kept => {
+            (Ok(got), Ok(_)) if !is_kept && !self.options.is_split => {
                 prop_assert!(!got, "nothing was ever kept, or it was forgotten before");
                 Ok(())
             }
@@ -365,8 +365,8 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         }
     }
 
-    /// A state that expired at the latest time may be gone or not when the clock steps back before that: both are right,
-    /// so both stores forget it and go on alike.
+    /// A state that expired at the latest time may be gone or not when the clock steps back before that: both
+    /// are right, so both stores forget it and go on alike.
     fn forget_what_a_store_may_have_dropped(&self) {
         for (index, bytes) in KEY_BYTES.iter().enumerate() {
             let key = Key(bytes);
@@ -383,7 +383,7 @@ fn whole(now: Timestamp, tick: Duration) -> Timestamp {
     Timestamp::from_nanos(now.as_nanos().div_ceil(tick).saturating_mul(tick))
 }
 
-/// True for a state that cannot be told from none by asking.
+/// True for a state that answers as a fresh one does.
 fn is_full(inspection: &Inspection) -> bool {
     inspection.decision.reset_after().is_zero()
 }

@@ -30,7 +30,8 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
         (20, minute, Algorithm::SlidingWindow { cells: 3 }),
         (6, second, Algorithm::SlidingWindowCounter),
         (7, minute, Algorithm::SlidingWindowCounter),
-        (4_000_000_000, Duration::from_secs(10), Algorithm::SlidingWindowCounter), // weights that a double rounds
+        // Weights that a double rounds.
+        (4_000_000_000, Duration::from_secs(10), Algorithm::SlidingWindowCounter),
         (7, Duration::from_nanos(1_234_567_891), Algorithm::SlidingWindowCounter),
         (5, second, Algorithm::SlidingWindowLog { log_denied: false }),
         (3, minute, Algorithm::SlidingWindowLog { log_denied: true }),
@@ -51,11 +52,12 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
             && (tick == 1 || comes_at_once || span.as_nanos() % (tick * u128::from(*limit)) == 0)
     })
     .filter_map(|(limit, span, algorithm)| Quota::new(limit, Period::Span(span), algorithm).ok())
+    .filter(|quota| !(options.is_split && quota.starts_partial()))
     .collect()
 }
 
-/// For checks that count: a quota of `limit` that gives nothing back within any test, and counts no refusal. A bucket; a sliding
-/// window counter for stores that cannot count a bucket.
+/// For checks that count: a quota of `limit` that gives nothing back within any test, and counts no denied
+/// take. A bucket; a sliding window counter for stores that cannot count a bucket.
 pub(super) fn slow(limit: u64, options: &Options) -> Result<Quota, tollgate_core::QuotaError> {
     let days = |n: u64| Duration::from_secs(n * 86_400);
     if options.unsupported.contains(&"token_bucket") {

@@ -1,18 +1,24 @@
 //! Slots: random histories beside the model, and holders at once.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use tollgate_core::{Holder, RetryAfter, Slots, Timestamp};
 
-use super::concurrent::{at_once, expect};
+use super::concurrent::expect;
 use super::{Executor, Failure, Options};
 use crate::{Key, ModelStore, Store};
 
 /// Half a minute: longer than any check takes on a server's own clock, too.
 const TTL: Duration = Duration::from_secs(30);
+/// Rounds of callers at once, at most.
+const ROUNDS: u32 = 100;
+/// Who tries for a slot while all are held.
+const ONE_MORE: u128 = u128::MAX;
 const KEYS: [&[u8]; 2] = [b"export", b"import"];
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +32,8 @@ enum Step {
         holder: u128,
     },
     Advance(Duration),
-    /// To the instant at which, by the last decision, a slot lapses (or `all` have), or a microsecond before or after it.
+    /// To the instant at which, by the last decision, a slot lapses (or `all` have), or a microsecond before
+    /// or after it.
     Meet {
         all: bool,
         off_us: i64,
@@ -102,36 +109,59 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
         })
 }
 
-/// Holders that come and go at once: never more of them than there are slots, and all are free in the end.
+/// Callers that acquire at once, on every one of `nodes`, which count together: exactly as many get a slot as
+/// there are. While these hold theirs one more is denied, and once they have released them all slots are free
+/// again.
 pub(super) fn holders_at_once_are_never_more_than_the_slots<S: Store>(
     executor: &impl Executor,
-    make: impl Fn() -> S,
+    nodes: &[S],
     options: &Options,
 ) -> Result<(), Failure> {
     const LAW: &str = "holders_at_once_are_never_more_than_the_slots";
     let limit = (options.threads as u64 / 2).max(1);
     let slots = Slots::new(limit, TTL).map_err(|error| failure(LAW, error))?;
-    let (store, key, now) = (make(), Key(b"busy"), options.begins);
-    let (inside, most) = (AtomicU64::new(0), AtomicU64::new(0));
-    let unreleased = at_once(options, |thread, round| {
-        let holder = Holder((thread as u128) << 64 | u128::from(round));
-        let acquired = executor.block_on(store.acquire(key, &slots, holder, now));
-        if !acquired.is_ok_and(|decision| decision.is_admitted()) {
-            return 0;
+    let (key, now) = (Key(b"busy"), options.begins);
+    let acquires = |node: usize, holder: u128| {
+        let store = &nodes[node % nodes.len()];
+        executor.block_on(store.acquire(key, &slots, Holder(holder), now)).is_ok_and(|it| it.is_admitted())
+    };
+    let releases = |node: usize, holder: u128| {
+        let store = &nodes[node % nodes.len()];
+        executor.block_on(store.release(key, &slots, Holder(holder), now)).unwrap_or(false)
+    };
+    let together = Barrier::new(options.threads);
+    let (holding, unreleased) = (AtomicU64::new(0), AtomicU64::new(0));
+    // By round: how many held a slot while all had tried, and whether one more got one.
+    let seen = Mutex::new(Vec::new());
+    let call = |thread: usize| {
+        for round in 0..options.takes.min(ROUNDS) {
+            let holder = (thread as u128) << 64 | u128::from(round);
+            together.wait();
+            let is_holder = acquires(thread, holder);
+            holding.fetch_add(u64::from(is_holder), SeqCst);
+            together.wait();
+            if thread == 0 {
+                let one_more = acquires(round as usize, ONE_MORE) && releases(round as usize, ONE_MORE);
+                seen.lock().push((holding.swap(0, SeqCst), one_more));
+            }
+            together.wait();
+            if is_holder && !releases(thread + 1, holder) {
+                unreleased.fetch_add(1, SeqCst);
+            }
         }
-        most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
-        inside.fetch_sub(1, SeqCst);
-        u64::from(!executor.block_on(store.release(key, &slots, holder, now)).unwrap_or(false))
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..options.threads {
+            let call = &call;
+            scope.spawn(move || call(thread));
+        }
     });
-    let most = most.into_inner();
-    expect(LAW, most <= limit && most > 0, || format!("{most} at once, {limit} may"))?;
-    expect(LAW, unreleased == 0, || format!("{unreleased} slots could not be released"))?;
-    for nth in 0..limit {
-        let free = executor.block_on(store.acquire(key, &slots, Holder(u128::MAX - u128::from(nth)), now));
-        let is_free = free.as_ref().is_ok_and(|decision| decision.is_admitted());
-        expect(LAW, is_free, || format!("only {nth} of {limit} are free in the end: {free:?}"))?;
+    for (round, (held, one_more)) in seen.into_inner().into_iter().enumerate() {
+        expect(LAW, held == limit, || format!("round {round}: {held} hold a slot, of {limit}"))?;
+        expect(LAW, !one_more, || format!("round {round}: one more got a slot where all {limit} are held"))?;
     }
-    Ok(())
+    let unreleased = unreleased.into_inner();
+    expect(LAW, unreleased == 0, || format!("{unreleased} slots could not be released"))
 }
 
 fn failure(law: &'static str, details: impl std::fmt::Display) -> Failure {

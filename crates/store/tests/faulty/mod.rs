@@ -1,9 +1,9 @@
 //! The model with one fault of the kinds that real stores have had.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
 
@@ -31,14 +31,16 @@ pub(crate) enum Fault {
     OneAnswerIsMissing,
     ReadThenWrite,
     TogetherIsNotAtomic,
-    HoldWaitsForNothing,
-    HoldWaitsForever,
-    HoldKeepsTheFirst,
-    HoldIsNotAtomic,
+    ReserveWaitsForNothing,
+    ReserveWaitsForever,
+    ReserveKeepsTheFirst,
+    ReserveIsNotAtomic,
     ChargeAsksFirst,
     SlotsNeverLapse,
     ReleaseFreesTheOldest,
     RenewalTakesAnother,
+    OneSlotTooMany,
+    AcquireIsNotAtomic,
 }
 
 pub(crate) struct Faulty {
@@ -59,11 +61,11 @@ impl Faulty {
 
     /// The time that it believes in.
     fn time(&self, now: Timestamp) -> Timestamp {
-        let mut memory = self.memory.lock().expect("no panic");
+        let mut memory = self.memory.lock();
         let latest = memory.0;
         memory.0 = latest.max(now);
         if now < latest && self.is(Fault::StepBackForgets) {
-            *self.model.lock().expect("no panic") = ModelStore::default();
+            *self.model.lock() = ModelStore::default();
         }
         if self.is(Fault::TimeNeverGoesBack) { memory.0 } else { now }
     }
@@ -85,7 +87,7 @@ impl Faulty {
     fn take_now(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp) -> Verdicts {
         let mut batch: Vec<Take<'_>> =
             batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
-        let model = self.model.lock().expect("no panic");
+        let model = self.model.lock();
         let mut verdicts = Verdicts::new();
         let mut run = |batch: &[Take<'_>], charge| {
             tollgate_store::block_on(model.take(batch, charge, now, &mut verdicts));
@@ -172,7 +174,7 @@ impl Store for Faulty {
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         let now = self.time(now);
-        // Right while nobody else is there: only the checks with many callers are to find it.
+        // Right for a single caller: only the checks with many callers are to find it.
         let is_checked = |key: Key<'_>| matches!(key.0, b"hot" | b"narrow" | b"wide");
         let races = match self.fault {
             Fault::ReadThenWrite => charge == Charge::Each,
@@ -188,7 +190,7 @@ impl Store for Faulty {
             Fault::VerdictsAreCleared => verdicts.clear(),
             Fault::OneAnswerIsMissing if got.len() > 1 => drop(got.pop()),
             Fault::GivesBackAboveFull => {
-                let mut memory = self.memory.lock().expect("no panic");
+                let mut memory = self.memory.lock();
                 for verdict in &mut got {
                     if memory.1 > 0 && verdict.as_ref().is_ok_and(|it| !it.is_admitted()) {
                         memory.1 -= 1;
@@ -211,13 +213,13 @@ impl Store for Faulty {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         let (key, now) = (self.key(key), self.time(now));
-        let model = self.model.lock().expect("no panic");
+        let model = self.model.lock();
         if self.is(Fault::GivesBackNothing) {
             return tollgate_store::block_on(model.give_back(key, quota, Cost(0), now));
         }
         let decision = tollgate_store::block_on(model.give_back(key, quota, cost, now))?;
         if decision.reset_after().is_zero() {
-            self.memory.lock().expect("no panic").1 += 1;
+            self.memory.lock().1 += 1;
         }
         Ok(decision)
     }
@@ -226,12 +228,12 @@ impl Store for Faulty {
         let now = self.time(now);
         let batch: Vec<Take<'_>> =
             batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
-        let is_atomic = !(self.is(Fault::HoldIsNotAtomic) && batch[0].key == Key(b"wide"));
+        let is_atomic = !(self.is(Fault::ReserveIsNotAtomic) && batch[0].key == Key(b"wide"));
         if !is_atomic {
-            // What is refused late is given back, but what others came to lack meanwhile is not.
+            // What is denied late is given back, but not what others lacked meanwhile.
             let mut seen = Verdicts::new();
             for take in &batch {
-                let model = self.model.lock().expect("no panic");
+                let model = self.model.lock();
                 tollgate_store::block_on(model.reserve(&[*take], max_wait, now, &mut seen));
                 drop(model);
                 std::thread::yield_now();
@@ -240,15 +242,15 @@ impl Store for Faulty {
             return;
         }
         let max_wait = match self.fault {
-            Fault::HoldWaitsForNothing => Duration::ZERO,
-            Fault::HoldWaitsForever => Duration::MAX,
+            Fault::ReserveWaitsForNothing => Duration::ZERO,
+            Fault::ReserveWaitsForever => Duration::MAX,
             _ => max_wait,
         };
-        let model = self.model.lock().expect("no panic");
+        let model = self.model.lock();
         let begin = verdicts.len();
         tollgate_store::block_on(model.reserve(&batch, max_wait, now, verdicts));
         let is_denied = verdicts[begin..].iter().flatten().any(|it| !it.is_admitted());
-        if self.is(Fault::HoldKeepsTheFirst) && is_denied {
+        if self.is(Fault::ReserveKeepsTheFirst) && is_denied {
             let _ = self.one(&model, batch[0], Charge::Each, now);
         }
     }
@@ -261,7 +263,7 @@ impl Store for Faulty {
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         let (key, now) = (self.key(key), self.time(now));
-        let model = self.model.lock().expect("no panic");
+        let model = self.model.lock();
         if self.is(Fault::ChargeAsksFirst) {
             return Ok(self.one(&model, Take { key, quota, cost }, Charge::Each, now));
         }
@@ -270,7 +272,7 @@ impl Store for Faulty {
 
     async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
         let (key, now) = (self.key(key), self.time(now));
-        let mut model = self.model.lock().expect("no panic");
+        let mut model = self.model.lock();
         if self.is(Fault::ResetDoesNothing) {
             return Ok(tollgate_store::block_on(model.inspect(key, quota, now))?.is_tracked);
         }
@@ -283,7 +285,7 @@ impl Store for Faulty {
 
     async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
         let (key, now) = (self.key(key), self.time(now));
-        let model = self.model.lock().expect("no panic");
+        let model = self.model.lock();
         let mut inspection = tollgate_store::block_on(model.inspect(key, quota, now))?;
         if self.is(Fault::InspectIsATake) {
             let _ = self.one(&model, Take { key, quota, cost: Cost::ONE }, Charge::Each, now);
@@ -299,15 +301,31 @@ impl Store for Faulty {
         holder: Holder,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let model = self.model.lock().expect("no panic");
-        let slots = if self.is(Fault::SlotsNeverLapse) {
-            Slots::new(slots.limit(), Quota::LONGEST_PERIOD).expect("slots")
-        } else {
-            *slots
+        let with = |limit, ttl| Slots::new(limit, ttl).expect("slots");
+        // Right for a single caller: only the checks with many callers are to find it.
+        let is_checked = key == Key(b"busy");
+        let mut model = self.model.lock();
+        let slots = match self.fault {
+            Fault::SlotsNeverLapse => with(slots.limit(), Quota::LONGEST_PERIOD),
+            Fault::OneSlotTooMany if is_checked => with(slots.limit() + 1, slots.ttl()),
+            Fault::AcquireIsNotAtomic if is_checked => {
+                // Asks whether a slot is free, and takes one in a second step that another caller may come
+                // before.
+                let free = tollgate_store::block_on(model.acquire(key, slots, holder, now))?;
+                if !free.is_admitted() {
+                    return Ok(free);
+                }
+                tollgate_store::block_on(model.release(key, slots, holder, now))?;
+                drop(model);
+                std::thread::yield_now();
+                model = self.model.lock();
+                with(Slots::MOST, slots.ttl())
+            }
+            _ => *slots,
         };
         let mut holder = holder;
         if self.is(Fault::RenewalTakesAnother) {
-            let mut memory = self.memory.lock().expect("no panic");
+            let mut memory = self.memory.lock();
             memory.1 += 1;
             holder.0 ^= u128::from(memory.1) << 64;
         }
@@ -321,7 +339,7 @@ impl Store for Faulty {
         holder: Holder,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let model = self.model.lock().expect("no panic");
+        let model = self.model.lock();
         let oldest = if self.is(Fault::ReleaseFreesTheOldest) { 0..6 } else { 0..0 };
         for other in oldest.map(Holder) {
             if tollgate_store::block_on(model.release(key, slots, other, now))? {

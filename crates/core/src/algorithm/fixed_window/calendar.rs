@@ -1,7 +1,7 @@
 //! Which window an instant lies in: on the grid of the Unix epoch, or in the units of a time zone.
 //!
-//! A day of a time zone has 23 or 25 hours where its clocks are set. Working that out takes microseconds, so the window
-//! asked for last is kept: a memo of a pure function of the instant.
+//! A day of a time zone has 23 or 25 hours where its clocks are set. Working that out takes microseconds, so
+//! the window asked for last is kept: a memo of a pure function of the instant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ pub(super) struct Calendar {
 
 #[derive(Clone, Debug)]
 enum Windows {
-    /// On the multiples of so many ns; the memo is the end in ns.
+    /// On the multiples of this many ns; the memo is the end in ns.
     Grid(u64),
     /// Units of a time zone; the memo is the end in s, then 32 bits of length in s.
     Civil(CivilUnit, TimeZone),

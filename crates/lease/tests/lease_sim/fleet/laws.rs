@@ -14,7 +14,7 @@ use crate::world::Outcome;
 /// Seeds that every check runs.
 const SEEDS: u64 = 300;
 
-/// What a run came to, as the laws look at it.
+/// Figures of a run that the laws compare.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
     /// Admitted, of what one exact bucket at the lower rate admits; and of the higher.
@@ -70,7 +70,7 @@ impl Fleet {
         }
         if self.is_shared_fairly() {
             for (host, fair) in served.hosts.iter().zip(served.fair(got)) {
-                // Who is asked less than once in a second has nothing there when it is.
+                // A node that is asked less than once in a second holds nothing when it is asked.
                 let is_seldom = host.takes * 1_000_000_000 < self.measured_ns;
                 // Arrivals are random: of few, two deviations may be missing.
                 let lump = (largest * self.gaps.at_once()) as f64;

@@ -1,4 +1,4 @@
-//! The loads that an attack on the leases tried, with what each came to then, and what it must come to.
+//! Loads that once starved nodes of a fleet, and what each must reach.
 
 use tollgate_lease::Fault;
 
@@ -6,7 +6,7 @@ use super::{Fleet, Load, even};
 use crate::rng::Rng;
 use crate::run;
 
-/// What must be reached: of the exact bucket, by the worst node, and calls a take at most.
+/// What must be reached: share of the exact bucket, the worst node's share, and calls per take.
 struct Row {
     fleet: Fleet,
     of_exact: f64,
@@ -120,7 +120,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// The rows that are not served as they must be, with what they came to.
+/// The rows that miss what they must reach, with their figures.
 pub(super) fn short_rows(fault: Option<Fault>) -> Vec<(String, String)> {
     let mut short = Vec::new();
     for Row { fleet, of_exact, worst, calls } in rows() {

@@ -35,7 +35,7 @@ impl World<'_> {
         self.settle_host(host)
     }
 
-    /// A caller who arrives now.
+    /// A caller that arrives now.
     pub(super) fn caller(&mut self, cost: u64) -> Caller {
         self.numbers += 1;
         Caller { number: self.numbers, cost, by: self.now + self.plan.patience_ns() }
@@ -48,7 +48,7 @@ impl World<'_> {
         }
     }
 
-    /// Who waited long enough is decided without the ledger.
+    /// A caller that waited long enough is decided without the ledger.
     pub(super) fn time_is_over(&mut self, host: usize, caller: u64) -> Result<(), Broken> {
         let Host { waiting, central, asked, .. } = &mut self.hosts[host];
         let cost = [waiting, central].into_iter().find_map(|queue| {
@@ -70,7 +70,7 @@ impl World<'_> {
     /// One caller's take; `is_new`: not one that has waited.
     pub(super) fn take(&mut self, host: usize, caller: Caller, is_new: bool) -> Result<bool, Broken> {
         let cost = caller.cost;
-        // A host that stood still could not answer sooner.
+        // A paused host could not answer sooner.
         if self.now > caller.by && self.hosts[host].paused_until < caller.by {
             return Err(format!(
                 "L5: a take is answered {} us after its deadline",
@@ -99,9 +99,9 @@ impl World<'_> {
                 if admitted {
                     self.admitted(host, cost)?;
                 } else if decision.retry_after() == tollgate_core::RetryAfter::Now {
-                    return Err("I7: a denial that says: now".into());
+                    return Err("I7: a denial without a wait".into());
                 } else {
-                    // A host that stood still has not heard what came meanwhile.
+                    // A paused host has not received what came meanwhile.
                     let awake_since = self.hosts[host].paused_until;
                     self.checker.denied_here(cost, self.clock_us(), self.now, awake_since)?;
                 }
@@ -175,8 +175,8 @@ impl World<'_> {
 
     /// After anything happened on a host: central takes go out, and the timer is set.
     pub(super) fn settle_host(&mut self, host: usize) -> Result<(), Broken> {
-        // At most one trip under way, far from the ledger eight; what arrives meanwhile rides the next, equal
-        // takes merged.
+        // At most one central call in flight, eight where the ledger is far; takes that arrive meanwhile wait
+        // for the next, equal ones merged.
         let is_cooling = self.now < self.hosts[host].cool_until;
         let most = if host == 0 && self.plan.far_ns > 0 { 8 } else { 1 };
         if self.hosts[host].asked.len() < most || is_cooling {
@@ -210,7 +210,7 @@ impl World<'_> {
                 self.at(due, Event::Wake { host, life });
             }
         }
-        // Who waits does so for a request that is under way.
+        // Callers wait for a request in flight only.
         let Host { node, waiting, requested, .. } = &self.hosts[host];
         if !waiting.is_empty() && !node.is_waiting_for(*requested) {
             return Err(format!("I5: {} callers of h{host} wait for nothing", waiting.len()));
@@ -221,15 +221,15 @@ impl World<'_> {
     /// I3 on the node: granted = spent + held + lapsed + given back.
     pub(super) fn conserve(&self, host: usize) -> Result<(), Broken> {
         let Host { node, granted, .. } = &self.hosts[host];
-        let told = node.spent() + node.held() + node.lapsed() + node.given_back();
-        if *granted == told {
+        let known = node.spent() + node.held() + node.lapsed() + node.given_back();
+        if *granted == known {
             Ok(())
         } else {
-            Err(format!("I3: h{host} was granted {granted} and accounts for {told}"))
+            Err(format!("I3: h{host} was granted {granted} and accounts for {known}"))
         }
     }
 
-    /// Nobody answers: denied, or decided by this host's share. Flagged either way.
+    /// Without an answer a take is denied, or decided by this host's share. Marked either way.
     pub(super) fn degrade(&mut self, host: usize, cost: u64) -> Result<(), Broken> {
         if !self.plan.local_share {
             return Ok(());

@@ -79,8 +79,8 @@ impl World<'_> {
     fn used_up_within_ns(&self) -> f64 {
         let (horizon, delay) = (self.plan.timing.horizon.as_nanos() as f64, self.plan.delay_ns.1 as f64);
         let a_ns = 2.0 * self.plan.limit as f64 / self.plan.period_ns as f64 / self.plan.hosts as f64;
-        // What a node that is asked for so many a ns, and for one more than that in a horizon, holds at most:
-        // its need in a horizon and two round trips, with the deviations that it covers.
+        // What a node holds at most that is asked for `a_ns`, and for one more in a horizon: its need in a
+        // horizon and two round trips, with the deviations that it covers.
         let need = (a_ns + 1.0 / horizon) * (horizon + 4.0 * delay);
         let held = need + 1.28 * need.sqrt() + 1.0;
         2.0 * held / a_ns + horizon + 6.0 * delay

@@ -8,7 +8,7 @@ use crate::checker::Broken;
 
 impl World<'_> {
     pub(super) fn send_lease(&mut self, host: usize, mut request: LeaseRequest) -> Result<(), Broken> {
-        // Those who wait behind the first have been told to; the ledger need not be asked once for each.
+        // The node knows of the first that waits only; the ledger need not be asked once for each.
         let waits: u64 = self.hosts[host].waiting.iter().map(|caller| caller.cost).sum();
         let waits = waits + self.hosts[host].behind;
         request.need = request.need.max(waits.saturating_sub(request.held).min(self.plan.burst));
@@ -83,7 +83,7 @@ impl World<'_> {
         self.checker.stood(&self.ledger, terms, self.now);
         match message.call.op {
             Op::Take { cost, times } if !reply.rejected => {
-                // I5: what is there and nobody holds is not denied.
+                // I5: what is there and not held is not denied.
                 let room = terms.full().saturating_sub(reply.taken) / terms.interval();
                 if reply.admitted < times && room >= cost && cost > 0 {
                     return Err(format!("I5: denied {cost} with {room} there"));
@@ -112,13 +112,13 @@ impl World<'_> {
             self.hosts[host].skew_ns = (reply.now_us * 1_000).cast_signed() - wall_ns.cast_signed();
         }
         match message.call.op {
-            Op::Lease(_) if self.hears(host, &reply, now) => {
+            Op::Lease(_) if self.receives(host, &reply, now) => {
                 self.hosts[host].granted += reply.granted;
-                self.note(|| format!("h{host} hears #{}: {} granted", message.number, reply.granted));
+                self.note(|| format!("h{host} receives #{}: {} granted", message.number, reply.granted));
                 self.answer_waiting(host, true)?;
             }
             Op::Lease(request) if self.hosts[host].node.is_waiting_for(request.seq) => {
-                return Err(format!("h{host} heard #{}, and waits for it all the same", message.number));
+                return Err(format!("h{host} received #{}, and still waits for it", message.number));
             }
             Op::Take { cost, .. } => {
                 if let Some(Asked { at, callers, .. }) = self.asked(host, message.number) {
@@ -126,7 +126,7 @@ impl World<'_> {
                         self.hosts[host].node.on_central(&self.rules[message.rule].terms, &reply, at, now);
                     }
                     if reply.rejected {
-                        // Once more, with the window of then; the others give up.
+                        // Once more, with the window of that time; the others give up.
                         let first = callers.iter().find(|caller| caller.by >= self.now).copied();
                         self.hosts[host].central.extend(first);
                     } else {
@@ -139,13 +139,12 @@ impl World<'_> {
         self.settle_host(host)
     }
 
-    fn hears(&mut self, host: usize, reply: &LedgerReply, now: Mono) -> bool {
+    fn receives(&mut self, host: usize, reply: &LedgerReply, now: Mono) -> bool {
         let Host { node, rule, .. } = &mut self.hosts[host];
         node.on_grant(&self.rules[*rule].terms, reply, now)
     }
 
-    /// When a merged take that is under way was sent; once, with its reply, or when none is waited for any
-    /// longer.
+    /// A merged take in flight; once, with its reply, or when its time is over.
     pub(super) fn asked(&mut self, host: usize, number: u64) -> Option<Asked> {
         let asked = &mut self.hosts[host].asked;
         let at = asked.iter().position(|asked| asked.number == number)?;
@@ -166,7 +165,7 @@ impl World<'_> {
             self.note(|| format!("h{host} central {cost}: {decision:?}"));
             dealt += u64::from(decision.is_admitted());
             if caller.by < self.now {
-                continue; // heard by nobody: its time was over
+                continue; // its caller has left: its time was over
             }
             if decision.is_admitted() {
                 self.served.admitted(host, cost, self.now);
@@ -211,7 +210,7 @@ impl World<'_> {
         self.settle_host(host)
     }
 
-    /// Those who waited ask again; or hear that nobody answers.
+    /// Callers that waited ask again, or get no answer.
     pub(super) fn answer_waiting(&mut self, host: usize, has_answer: bool) -> Result<(), Broken> {
         let mut waiting = std::mem::take(&mut self.hosts[host].waiting);
         while let Some(caller) = waiting.pop_front() {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::settings::parse;
+use crate::settings::parse::switch;
 
 /// Variables by name.
 #[derive(Debug, Default)]
-pub(in crate::settings) struct Env(pub(in crate::settings) BTreeMap<String, String>);
+pub(crate) struct Env(pub(crate) BTreeMap<String, String>);
 
 impl Env {
     /// The value of `name`, if it is set.
-    pub(in crate::settings) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
@@ -21,6 +21,6 @@ impl Env {
 
     /// Whether `name` is a switch that is on.
     pub(super) fn is_on(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|text| parse::switch(text) == Ok(true))
+        self.get(name).is_some_and(|text| switch(text) == Ok(true))
     }
 }

@@ -1,17 +1,18 @@
-//! How a bucket's number tells a rate: the interval of one permit in ns, in a few decimal digits.
+//! The rate in a bucket's number: the interval of one permit in ns, in a few decimal digits.
 //!
 //! Not here: the instant behind these digits, which the [step](../../../src/lua/bucket.lua) reads and writes.
 
-use super::Packed;
+use crate::translate::arguments::Packed;
 
 const NANOS_PER_MS: u64 = 1_000_000;
-/// How long the key of a bucket that does not start full is kept after it is: 30 days.
+/// How long the key of a bucket that does not start full is kept after it is full: 30 days.
 const KEPT_MS: u64 = 30 * 86_400_000;
 /// Digits of an instant within a ms, in whole ns.
 const WHOLE: u32 = 6;
 /// The most digits of an exact instant. Rates with more units in a ns are counted in whole ns.
 const MOST: u32 = 13;
-/// Digits of the interval, of a number in whole ns: of 16 digits in all, so that a script holds it in one of its own numbers.
+/// Digits of the interval, of a number in whole ns: of 16 digits in all, so that a script holds it in one of
+/// its own numbers.
 const OF_WHOLE: u32 = 8;
 /// Digits for the interval and the instant together, of any other number. It has 19.
 const SHARED: u32 = 16;
@@ -26,7 +27,8 @@ pub(super) struct Form {
     starts_partial: bool,
     /// As this rate alone writes it; `None`: in whole ns too.
     own: Option<Code>,
-    /// In whole ns. The interval is rounded up, and it is that by which such an instant is counted: nobody counts faster than its rate.
+    /// In whole ns. The interval is rounded up, and such an instant is counted by it: never faster
+    /// than the rate.
     whole: Code,
 }
 
@@ -37,7 +39,7 @@ impl Form {
         let own = if digits == WHOLE && whole.is(scale, interval) {
             Some(whole)
         } else {
-            // Rounded down: who reads it never takes what is owed for less.
+            // Rounded down: a reader never takes what is owed for less.
             (digits <= MOST).then(|| Code::new(scale, interval, digits.max(WHOLE + 1), false))
         };
         Self { scale, interval, starts_partial, own, whole }
@@ -48,7 +50,7 @@ impl Form {
         self.scale * NANOS_PER_MS
     }
 
-    /// What the step has to know of it. `owed`: by a key that nobody has seen.
+    /// What the step gets of it. `owed`: by an unseen key.
     pub(super) fn pack(&self, packed: &mut Packed, owed: u64) {
         // A step of 1: whole ns are exact.
         let step = if self.own == Some(self.whole) { 1.0 } else { self.whole.step(self.interval) };
@@ -74,7 +76,7 @@ const fn digits_below(scale: u64) -> u32 {
     if scale == 1 { 0 } else { (scale - 1).ilog10() + 1 }
 }
 
-/// An interval as digits: `mantissa · 10^(exponent + 1 - so many digits)` ns, the mantissa's first digit being none of 0.
+/// An interval as digits: `mantissa · 10^(exponent + 1 - digits)` ns. The mantissa's first digit is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Code {
     exponent: i32,
@@ -84,7 +86,7 @@ struct Code {
 }
 
 impl Code {
-    /// The interval of `interval / scale` ns, before an instant of so many digits.
+    /// The interval of `interval / scale` ns, before an instant with this many digits.
     fn new(scale: u64, interval: u64, digits: u32, up: bool) -> Self {
         let (scale, interval) = (u128::from(scale), u128::from(interval));
         let (top, power) = (10_u128.pow(places(digits)), |of: i32| 10_u128.pow(of.unsigned_abs()));
@@ -117,7 +119,7 @@ impl Code {
         coded == u128::from(interval) * power(self.shift().max(0))
     }
 
-    /// ns of this interval for each unit of an interval of so many.
+    /// The ns of this interval per unit, for an interval of this many units.
     fn step(&self, interval: u64) -> f64 {
         self.mantissa as f64 / 10_f64.powi(self.shift()) / interval as f64
     }
@@ -132,8 +134,9 @@ impl Code {
         (10 + self.exponent - LEAST) as u64
     }
 
-    /// All digits with an instant of 0; or, where that is more than a script's number holds, those behind the head: how many digits the
-    /// instant has, less 5, and the rest of the mantissa. (The first is none of 0, so that these are a number as well.)
+    /// All digits with an instant of 0; or, where that is more than a script's number holds, those behind the
+    /// head: how many digits the instant has, less 5, and the rest of the mantissa. (Its first digit is not
+    /// 0, so these are a number too.)
     const fn mark(&self) -> u64 {
         if self.digits == WHOLE {
             return (self.exponent_digits() * 10_u64.pow(OF_WHOLE) + self.mantissa) * 10_u64.pow(WHOLE);
@@ -143,7 +146,7 @@ impl Code {
     }
 }
 
-/// Digits of the interval before an instant of so many.
+/// Digits of the interval before an instant with this many digits.
 const fn places(digits: u32) -> u32 {
     if digits == WHOLE { OF_WHOLE } else { SHARED - digits }
 }
@@ -155,7 +158,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Law: the digits tell the interval to one part in as many as their mantissa has, on the side that they should.
+        /// Law: the digits give the interval to one part in as many as their mantissa has, rounded to the
+        /// right side.
         #[test]
         fn an_interval_is_told_to_its_digits(
             scale in 1_u64..1 << 27, small in 0_u32..27, interval in 1_u64..1 << 60, short in 0_u32..60, digits in 6_u32..=13,
@@ -233,7 +237,7 @@ mod tests {
             (3, second, 2733, 233_333_330_000_000),            // 3 a second: 333,333,333 ns and a third
             (999_983, 86_400 * second, 2686, 740_000_000_000_000), // 999,983 a day: 86.4 ms
             (1_000_003, second, 2199, 890_000_000_000_000),    // 999.997 ns
-            (1, 12_345_678_901, 2912, 234_567_890_000_000),    // of more digits than whole ns tell
+            (1, 12_345_678_901, 2912, 234_567_890_000_000),    // of more digits than whole ns have
         ] {
             let own = Form::new(scale, interval, false).own.expect("exact");
             assert_eq!((own.head(), own.mark()), (head, mark), "{interval}/{scale}: {own:?}");

@@ -1,4 +1,5 @@
-//! Several nodes at once: what they admit together, against the clock. A node is a store of its own with a thread and a runtime of its own.
+//! Several nodes at once: what they admit together, against the clock. A node is a store of its own with a
+//! thread and a runtime of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +15,11 @@ use tollgate_testkit::redis::{Options, Redis};
 use super::{SECOND, bucket, drain, now, take, window};
 use crate::common::{patient, run, store};
 
-/// An admission: when it was asked for and when it was heard of, in seconds.
+/// An admission: when it was asked for and when it was answered, in seconds.
 type Admission = (f64, f64);
 
-/// Callers of one node, on a thread of its own, as fast as they can until the time is over: when they asked, and what was admitted.
+/// Callers of one node, on a thread of its own, as fast as they can until the time is over: when they asked,
+/// and what was admitted.
 fn callers(
     config: RedisConfig,
     quota: Quota,
@@ -70,12 +72,14 @@ fn ideal(mut asked: Vec<f64>, burst: f64, rate: f64) -> f64 {
     count
 }
 
-/// Tries until all is as it should be: where a rate is measured, a busy machine may hold up whoever asks, though hardly three times.
+/// Tries until all is as it should be: where a rate is measured, a busy machine may hold up whoever asks,
+/// though hardly three times.
 fn one_of_three_tries(mut is_right: impl FnMut() -> bool) {
     assert!((0..3).any(|_| is_right()), "wrong three times");
 }
 
-/// In no span more than the burst and what the span brings. An admission counts in a span that it lies in as a whole.
+/// In no span more than the burst and what the span brings. An admission counts in a span that it lies in as
+/// a whole.
 fn assert_bound(mut admissions: Vec<Admission>, burst: f64, rate: f64) {
     admissions.sort_by(|a, b| a.1.total_cmp(&b.1));
     for &(from, _) in admissions.iter().step_by(7) {
@@ -104,7 +108,8 @@ fn several_nodes_never_admit_more_than_one_would_and_hardly_less() {
         let (burst, rate, many) = (burst as f64, rate as f64, asked.len());
         let (ideal, got) = (ideal(asked, burst, rate), admissions.len() as f64);
         assert_bound(admissions, burst, rate);
-        // All but what `docs/guarantees.md` says: 5 % of r · t, and r · h; and what nodes hold at the end, two permits each.
+        // All but what `docs/guarantees.md` says: 5 % of r · t, and r · h; and what nodes hold at the end,
+        // two permits each.
         let least = ideal - 0.05 * rate * span.as_secs_f64() - 0.1 * rate - 2.0 * 4.0;
         println!("{got} admitted, {ideal} by one bucket, at least {least}, {many} asked for");
         got >= least
@@ -122,8 +127,8 @@ fn exhaustion_is_exact_over_several_nodes() {
             thread::spawn(move || {
                 run(async {
                     let store = store(patient(&url));
-                    // Looked at again and again, with a pause that is part of the matter: what another node holds and does not spend
-                    // comes back when nobody has asked that node for half of a tau.
+                    // Looked at again and again, with a pause that is part of the matter: what another node
+                    // holds and does not spend comes back when that node was not asked for half of a tau.
                     while total.load(SeqCst) < 2_000 && began.elapsed() < Duration::from_secs(10) {
                         total.fetch_add(drain(&store, &quota).await, SeqCst);
                         tokio::time::sleep(Duration::from_millis(300)).await;

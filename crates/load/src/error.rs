@@ -1,0 +1,57 @@
+//! Why there was no measurement.
+
+use std::io;
+
+use crate::{Protocol, Target};
+
+/// There was no measurement.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The target's protocol has no such request.
+    #[error("{0}")]
+    Ask(&'static str),
+    /// The target does not accept connections.
+    #[error("{target} cannot be reached: {source}{hint}")]
+    Unreachable {
+        /// The target.
+        target: Target,
+        /// The error of the system.
+        source: io::Error,
+        /// How to start such a server.
+        hint: String,
+    },
+    /// TLS cannot be used with the given files.
+    #[error("TLS: {what}")]
+    Tls {
+        /// Why.
+        what: String,
+    },
+    /// A thread cannot be pinned to a core.
+    #[error("core {core}: {source}")]
+    Pin {
+        /// Its number.
+        core: usize,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The system gives no thread, runtime or timer.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl RunError {
+    pub(crate) fn unreachable(target: &Target, source: io::Error) -> Self {
+        let flag = match target.protocol {
+            Protocol::Grpc => "--grpc",
+            Protocol::Http => "--http",
+            Protocol::Resp => "--resp",
+        };
+        let hint = if source.kind() == io::ErrorKind::ConnectionRefused {
+            format!("; start a server there: tollgate serve --rules DIR {flag} {}", target.authority())
+        } else {
+            String::new()
+        };
+        Self::Unreachable { target: target.clone(), source, hint }
+    }
+}

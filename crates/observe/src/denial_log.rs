@@ -1,0 +1,250 @@
+//! What is recorded of a denial: its key among the top limited ones, and for some a structured line in the
+//! log.
+//!
+//! The number of lines per second is limited; the first line of the next second says how many were left out.
+//! Off, and over the limit, a denial takes no lock for it and allocates nothing.
+
+use std::fmt::{self, Write as _};
+
+use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
+use tollgate_human_text::show_duration;
+use tollgate_policy::{Domain, Entry};
+use tracing::Level;
+
+use crate::metrics::Metrics;
+use crate::observer::Decided;
+use crate::rule_meters::RuleMeters;
+use crate::sharded_counters::ThreadSlot;
+use crate::status::{LimitRef, Status};
+use crate::throttled::{THROTTLE, Throttle, Throttled};
+use crate::top_keys::{LazyTopKeys, Text};
+
+/// Target of the lines.
+pub const DENIED: &str = "tollgate::denied";
+
+/// Bytes of a request's descriptor in a line; the rest is cut.
+const LONGEST_DESCRIPTOR: usize = 256;
+
+/// Writes an event of a level that is known only now.
+macro_rules! event_at {
+    ($level:expr, $($what:tt)*) => {
+        match $level {
+            Level::ERROR => tracing::error!(target: "tollgate::denied", $($what)*),
+            Level::WARN => tracing::warn!(target: "tollgate::denied", $($what)*),
+            Level::INFO => tracing::info!(target: "tollgate::denied", $($what)*),
+            Level::DEBUG => tracing::debug!(target: "tollgate::denied", $($what)*),
+            _ => tracing::trace!(target: "tollgate::denied", $($what)*),
+        }
+    };
+}
+
+impl Metrics {
+    /// Notes the denials among the descriptors of `decided`. Of a flood, most are only looked at, in line.
+    #[inline(always)]
+    pub(crate) fn note_denials<'e>(
+        &self,
+        rules: &RuleMeters,
+        decided: Decided<'_>,
+        entries: &impl Fn(usize) -> &'e [Entry<'e>],
+        thread: ThreadSlot,
+    ) {
+        let Decided { domain, statuses, now, .. } = decided;
+        for (index, status) in statuses.iter().enumerate() {
+            let is_denied = status.outcome == Outcome::Deny;
+            if !is_denied && !status.is_shadowed {
+                continue;
+            }
+            let top = status.rule.map(|place| &rules.rule(domain.index(), place).top);
+            let weighed = top.and_then(|top| Some((top, self.shared.top_settings.weight(top, now)?)));
+            let line = if is_denied { self.may_log(thread, now) } else { None };
+            if weighed.is_some() || line.is_some() {
+                self.note_denial(domain, entries(index), status, weighed, line, now);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn note_denial(
+        &self,
+        domain: &Domain,
+        entries: &[Entry<'_>],
+        status: &Status,
+        weighed: Option<(&LazyTopKeys, u64)>,
+        line: Option<Line>,
+        now: Timestamp,
+    ) {
+        let top = &self.shared.top_settings;
+        if let Some((lazy, weight)) = weighed
+            && let Some(sketch) = top.sketch(lazy)
+        {
+            let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
+            sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
+        }
+        if let Some(line) = line {
+            write_denial(line, domain, entries, status);
+        }
+    }
+
+    /// As [`Self::note_denials`], for a quota that came with the request.
+    #[inline(always)]
+    pub(crate) fn note_throttled(
+        &self,
+        ask: &Throttle<'_>,
+        throttled: &Throttled,
+        thread: ThreadSlot,
+        now: Timestamp,
+    ) {
+        let weight = self.shared.top_settings.weight(&self.shared.throttle_top, now);
+        let line = self.may_log(thread, now);
+        if weight.is_some() || line.is_some() {
+            self.note_throttled_one(ask, throttled, weight, line, now);
+        }
+    }
+
+    #[inline(never)]
+    fn note_throttled_one(
+        &self,
+        ask: &Throttle<'_>,
+        throttled: &Throttled,
+        weight: Option<u64>,
+        line: Option<Line>,
+        now: Timestamp,
+    ) {
+        let top = &self.shared.top_settings;
+        if let Some(weight) = weight
+            && let Some(sketch) = top.sketch(&self.shared.throttle_top)
+        {
+            let hash = top.hash(std::iter::once(ask.key));
+            sketch.count(hash, weight, now, || Text::of_bytes(ask.key));
+        }
+        if let Some(line) = line {
+            write_throttled(line, ask, throttled);
+        }
+    }
+
+    /// Whether a line may be written now.
+    #[inline]
+    fn may_log(&self, thread: ThreadSlot, now: Timestamp) -> Option<Line> {
+        let level = self.denial_log?;
+        // No subscriber wants this level, so nothing is left out either.
+        if !tracing::level_filters::LevelFilter::current().ge(&level) {
+            return None;
+        }
+        let left_out = self.denial_lines.next(thread, now)?;
+        Some(Line { level, left_out })
+    }
+}
+
+/// A line that may be written: at which level, and how many were left out before it.
+#[derive(Clone, Copy)]
+struct Line {
+    level: Level,
+    left_out: u64,
+}
+
+/// Writes the line about a denial.
+#[cold]
+fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entry<'_>], status: &Status) {
+    let rule = status.rule.map(|place| &domain.rules()[place as usize]);
+    let limit = match (rule, status.limit) {
+        (Some(rule), Some(LimitRef::Rule(index))) => rule.limits.get(index as usize),
+        _ => None,
+    };
+    let is_override = matches!(status.limit, Some(LimitRef::Override(_)));
+    let retry_after = status.decision.map(|decision| Wait(decision.retry_after()));
+    event_at!(
+        level,
+        domain = domain.name(),
+        rule = rule.map(|rule| rule.path.as_str()),
+        limit = limit.map(tracing::field::display),
+        is_override = is_override.then_some(true),
+        descriptor = %Cut(entries),
+        hits = status.hits,
+        retry_after = retry_after.map(tracing::field::display),
+        degraded = status.degraded.map(crate::status::Degraded::name),
+        left_out = (left_out > 0).then_some(left_out),
+        "denied"
+    );
+}
+
+/// As [`write_denial`], for a quota that came with the request.
+#[cold]
+fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled: &Throttled) {
+    event_at!(
+        level,
+        rule = THROTTLE,
+        limit = %Rate(ask.quota),
+        descriptor = %Cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]),
+        hits = ask.cost.permits(),
+        retry_after = %Wait(throttled.retry_after()),
+        degraded = throttled.degraded.map(crate::status::Degraded::name),
+        left_out = (left_out > 0).then_some(left_out),
+        "denied"
+    );
+}
+
+/// A quota that came with the request, as those of rules are shown.
+struct Rate<'a>(&'a Quota);
+
+impl fmt::Display for Rate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.limit())?;
+        if let Period::Span(span) = self.0.period() {
+            write!(f, " per {}", show_duration(*span))?;
+        }
+        write!(f, ", {}", self.0.algorithm().name())
+    }
+}
+
+/// How an entry is shown among the top keys: its value, or its key if the value is empty.
+fn shown<'a>(entry: &Entry<'a>) -> &'a str {
+    if entry.value.is_empty() { entry.key } else { entry.value }
+}
+
+/// Seconds, or `never`.
+struct Wait(RetryAfter);
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            RetryAfter::Now => f.write_str("0"),
+            RetryAfter::After(wait) => write!(f, "{}", wait.as_secs_f64()),
+            RetryAfter::Never => f.write_str("never"),
+        }
+    }
+}
+
+/// Entries as `key=value, key=value`, escaped and cut.
+struct Cut<'a>(&'a [Entry<'a>]);
+
+impl fmt::Display for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = LONGEST_DESCRIPTOR;
+        for (index, entry) in self.0.iter().enumerate() {
+            let marks = [if index > 0 { ", " } else { "" }, entry.key, "=", entry.value];
+            for char in marks.iter().flat_map(|part| part.chars()) {
+                let Some(less) = left.checked_sub(char.len_utf8()) else { return f.write_char('…') };
+                left = less;
+                match char.is_control() {
+                    true => write!(f, "{}", char.escape_debug())?,
+                    false => f.write_char(char)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_escaped_and_cut() {
+        let long = "x".repeat(300);
+        let text = Cut(&[Entry { key: "user", value: "a\nb\u{1b}" }, Entry { key: "path", value: &long }])
+            .to_string();
+        assert!(text.starts_with("user=a\\nb\\u{1b}, path=xxx") && text.ends_with("x…"), "{text}");
+        assert!(text.len() < 300);
+    }
+}

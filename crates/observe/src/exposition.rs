@@ -1,0 +1,302 @@
+//! The counters as Prometheus series: ours (`tollgate_…`), and those that dashboards of envoyproxy/ratelimit
+//! read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+use crate::rule_meters::{OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, stat_keys};
+use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
+use crate::throttled::THROTTLE;
+
+/// Writes one limiter's counters at every scrape.
+pub(crate) struct Exposition(pub(crate) Arc<Shared>);
+
+impl fmt::Debug for Exposition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exposition")
+    }
+}
+
+impl Collector for Exposition {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        self.rules(&mut to)?;
+        self.domains(&mut to)?;
+        self.calls(&mut to)?;
+        self.stores(&mut to)?;
+        self.reservations(&mut to)?;
+        self.top_keys(&mut to)?;
+        self.loads(&mut to)?;
+        self.peer(&mut to)
+    }
+}
+
+impl Exposition {
+    fn rules(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let rules = &meters.rules[..meters.distinct];
+        let outcomes = [
+            (RuleMetric::Admitted, "admit"),
+            (RuleMetric::Denied, "deny"),
+            (RuleMetric::ShadowDenied, "shadow_deny"),
+        ];
+        let help = "Decisions by domain, rule and outcome";
+        let mut family = to.encode_descriptor("tollgate_decisions", help, None, MetricType::Counter)?;
+        for meter in rules {
+            for (of, outcome) in outcomes {
+                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule), ("outcome", outcome)];
+                count(&mut family.encode_family(&labels)?, meter.counters.sum(of as usize))?;
+            }
+        }
+        for (of, outcome) in outcomes.into_iter().take(if self.is_throttle_used() { 2 } else { 0 }) {
+            let labels = [("domain", ""), ("rule", THROTTLE), ("outcome", outcome)];
+            count(&mut family.encode_family(&labels)?, self.0.throttle.sum(of as usize))?;
+        }
+        let hits = [
+            (
+                "tollgate_hits",
+                "Hits asked for, by domain and rule",
+                &[RuleMetric::WithinHits, RuleMetric::OverHits][..],
+            ),
+            ("tollgate_denied_hits", "Hits of requests that were over a limit", &[RuleMetric::OverHits]),
+            (
+                "tollgate_degraded_decisions",
+                "Decisions made while the store gave no answer",
+                &[RuleMetric::Degraded],
+            ),
+        ];
+        for (name, help, of) in hits {
+            let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for meter in rules {
+                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
+                count(&mut family.encode_family(&labels)?, sum(&meter.counters, of))?;
+            }
+            if self.is_throttle_used() {
+                let labels = [("domain", ""), ("rule", THROTTLE)];
+                count(&mut family.encode_family(&labels)?, sum(&self.0.throttle, of))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Quotas that come with the request are no rule of everybody's.
+    fn is_throttle_used(&self) -> bool {
+        sum(&self.0.throttle, &[RuleMetric::Admitted, RuleMetric::Denied]) > 0
+    }
+
+    fn reservations(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let watched = self.0.reservations.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
+        drop(watched);
+        let gauges = [
+            ("tollgate_reservations", "Open reservations", stats.open),
+            ("tollgate_reservations_limit", "Reservations that may be open", stats.max),
+            ("tollgate_reservation_bytes", "Bytes that open reservations take", stats.bytes),
+            ("tollgate_reservation_capacity_bytes", "Bytes that they may take", stats.max_bytes),
+        ];
+        for (name, help, value) in gauges {
+            to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
+        }
+        let ends = [
+            ("made", stats.made),
+            ("committed", stats.committed),
+            ("cancelled", stats.cancelled),
+            ("expired", stats.expired),
+            ("refused", stats.rejected),
+        ];
+        let help = "What became of reservations; refused for want of a place";
+        let mut family =
+            to.encode_descriptor("tollgate_reservation_events", help, None, MetricType::Counter)?;
+        for (event, number) in ends {
+            count(&mut family.encode_family(&[("event", event)])?, number)?;
+        }
+        Ok(())
+    }
+
+    fn top_keys(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (bytes, most) = self.0.top_settings.bytes();
+        let meters = self.0.meters.load();
+        let tops = meters.rules.iter().map(|meter| &meter.top).chain([&self.0.throttle_top]);
+        let missed: u64 = tops.filter_map(|top| top.get()).map(|top| top.missed()).sum();
+        for (name, help, value) in [
+            ("tollgate_top_keys_bytes", "Bytes that the sketches of top limited keys take", bytes),
+            ("tollgate_top_keys_capacity_bytes", "Bytes that they may take", most),
+        ] {
+            to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
+        }
+        let help =
+            "Denials that no sketch counted, since another thread was at work in it; of the rules in force";
+        // Not a counter: rules that go take theirs with them.
+        to.encode_descriptor("tollgate_top_keys_missed", help, None, MetricType::Gauge)?.encode_gauge(&missed)
+    }
+
+    fn domains(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let families = [
+            ("tollgate_unmatched_descriptors", "Descriptors that no rule limits", UNMATCHED),
+            (
+                "tollgate_unmatched_overrides",
+                "Limits that came with a request where no rule matches",
+                OVERRIDDEN,
+            ),
+        ];
+        for (name, help, index) in families {
+            let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for meter in &meters.domains {
+                let labels = [("domain", meter.name.as_str())];
+                count(&mut family.encode_family(&labels)?, meter.counters.sum(index))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn calls(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let globals = [
+            (
+                "tollgate_unknown_domains",
+                "Requests for a domain that no file is about",
+                Global::UnknownDomain,
+            ),
+            ("tollgate_shadowed_requests", "Requests let pass by the server's shadow mode", Global::Shadowed),
+            ("tollgate_bad_requests", "Requests that make no sense", Global::BadRequest),
+            ("tollgate_store_errors", "Takes that the store gave no answer to", Global::StoreErrors),
+        ];
+        for (name, help, which) in globals {
+            let mut counter = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+            count(&mut counter, self.0.globals.sum(which as usize))?;
+        }
+        let seconds = LATENCY_NS.map(|nanos| nanos as f64 / 1e9);
+        let buckets = buckets(&seconds, |index| self.0.latency.sum(index));
+        let sum = self.0.latency.sum(LATENCY_NS.len() + 1) as f64 / 1e9;
+        let help =
+            "From a request taken off its connection to its decision, waiting for those before it included";
+        histogram(to, "tollgate_decision_latency_seconds", help, sum, &buckets)?;
+        let sizes = BATCH_SIZES.map(|size| size as f64);
+        let buckets = self::buckets(&sizes, |index| self.0.globals.sum(Global::Batches as usize + index));
+        let sum = self.0.globals.sum(Global::Takes as usize) as f64;
+        histogram(to, "tollgate_store_batch_takes", "Takes of each call to the store", sum, &buckets)
+    }
+
+    fn stores(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let figures: Vec<_> = stores.iter().map(|(name, figures)| (name.as_str(), figures())).collect();
+        type Pick = fn(&StoreStats) -> u64;
+        let gauges: [(&str, &str, MetricType, Pick); 4] = [
+            ("tollgate_tracked_keys", "Keys that have a counter", MetricType::Gauge, |it| it.tracked_keys),
+            ("tollgate_table_bytes", "Bytes that the counters take", MetricType::Gauge, |it| it.bytes),
+            ("tollgate_table_capacity_bytes", "Bytes that they may take", MetricType::Gauge, |it| {
+                it.capacity_bytes
+            }),
+            ("tollgate_evictions", "Counters dropped for want of room", MetricType::Counter, |it| {
+                it.evictions
+            }),
+        ];
+        for (name, help, kind, pick) in gauges {
+            let mut family = to.encode_descriptor(name, help, None, kind)?;
+            for (store, figures) in &figures {
+                let labels = [("store", *store)];
+                let mut series = family.encode_family(&labels)?;
+                match kind {
+                    MetricType::Counter => count(&mut series, pick(figures))?,
+                    _ => series.encode_gauge(&pick(figures))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn loads(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let help = "Version of the rules in force";
+        to.encode_descriptor("tollgate_rules", help, None, MetricType::Info)?
+            .encode_info(&[("version", loads.version.as_str())])?;
+        let help = "Attempts to load rules, by result";
+        let mut family = to.encode_descriptor("tollgate_rule_loads", help, None, MetricType::Counter)?;
+        for (result, number) in [("ok", loads.successes), ("faulty", loads.failures)] {
+            let labels = [("result", result)];
+            count(&mut family.encode_family(&labels)?, number)?;
+        }
+        let help = "1 when the last attempt to load rules succeeded, else 0";
+        to.encode_descriptor("tollgate_last_rule_load_ok", help, None, MetricType::Gauge)?
+            .encode_gauge(&u64::from(loads.is_last_good))?;
+        let help = "When rules were last loaded or refused, Unix time";
+        to.encode_descriptor("tollgate_last_rule_load_timestamp_seconds", help, None, MetricType::Gauge)?
+            .encode_gauge(&loads.last.unix_seconds())
+    }
+
+    /// The names and labels that the Prometheus exporter of envoyproxy/ratelimit gives; they have no `_total`
+    /// at their end, so their type is unknown to OpenMetrics.
+    fn peer(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let rules = &meters.rules[..meters.distinct];
+        let details = self.0.details.all().into_iter();
+        let details: Vec<_> =
+            details.map(|(domain, stat, counters)| (domain, stat_keys(&stat), counters)).collect();
+        let families = [
+            ("total_hits", &[RuleMetric::WithinHits, RuleMetric::OverHits][..]),
+            ("over_limit", &[RuleMetric::OverHits]),
+            ("near_limit", &[RuleMetric::NearHits]),
+            ("within_limit", &[RuleMetric::WithinHits]),
+            ("shadow_mode", &[RuleMetric::ShadowHits]),
+        ];
+        for (name, of) in families {
+            let name = format!("ratelimit_service_rate_limit_{name}");
+            let help = "Hits, as envoyproxy/ratelimit names them";
+            let mut family = to.encode_descriptor(&name, help, None, MetricType::Unknown)?;
+            // Levels are joined without escaping, so two rules may share a series.
+            let mut series = BTreeMap::<_, u64>::new();
+            for meter in rules.iter().filter(|meter| !meter.is_detailed) {
+                *series.entry((&meter.domain, &meter.keys)).or_default() += sum(&meter.counters, of);
+            }
+            for (domain, keys, counters) in &details {
+                *series.entry((domain, keys)).or_default() += sum(counters, of);
+            }
+            for ((domain, [key1, key2]), value) in series {
+                let labels = [("domain", domain.as_str()), ("key1", key1), ("key2", key2)];
+                // An absent level has no label.
+                let labels = if key2.is_empty() { &labels[..2] } else { &labels[..] };
+                family.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+        }
+        let loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, value) in [
+            ("ratelimit_service_config_load_success", loads.successes),
+            ("ratelimit_service_config_load_error", loads.failures),
+            ("ratelimit_service_global_shadow_mode", self.0.globals.sum(Global::Shadowed as usize)),
+        ] {
+            let help = "As envoyproxy/ratelimit counts it";
+            to.encode_descriptor(name, help, None, MetricType::Unknown)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+}
+
+fn sum(counters: &RuleCounters, of: &[RuleMetric]) -> u64 {
+    of.iter().map(|&of| counters.sum(of as usize)).sum()
+}
+
+fn count(series: &mut prometheus_client::encoding::MetricEncoder<'_>, value: u64) -> fmt::Result {
+    series.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+/// Bounds with their own counts, and the bucket without bound.
+fn buckets(bounds: &[f64], count: impl Fn(usize) -> u64) -> Vec<(f64, u64)> {
+    let bounds = bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
+    bounds.enumerate().map(|(index, bound)| (bound, count(index))).collect()
+}
+
+fn histogram(
+    to: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    sum: f64,
+    buckets: &[(f64, u64)],
+) -> fmt::Result {
+    let number = buckets.iter().map(|(_, count)| count).sum();
+    to.encode_descriptor(name, help, None, MetricType::Histogram)?
+        .encode_histogram::<NoLabelSet>(sum, number, buckets, None)
+}

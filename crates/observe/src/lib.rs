@@ -1,0 +1,33 @@
+//! What is observed of decisions: metrics, top limited keys, the denial log, sampled spans.
+//!
+//! A limiter reports what happens to an [`Observer`]. [`Metrics`] is the usual one; `()` observes nothing,
+//! and its calls vanish at compile time. Not here: deciding (`limiter`), serving the text of
+//! [`Metrics::render`] and exporting spans (the server).
+
+mod denial_log;
+mod exposition;
+mod log_limit;
+mod metrics;
+mod observer;
+mod report;
+mod rule_meters;
+mod sampling;
+mod settings;
+mod sharded_counters;
+mod shared;
+mod status;
+mod throttled;
+mod top_keys;
+mod value_series;
+
+pub use denial_log::DENIED;
+pub use metrics::{CONTENT_TYPE, Metrics};
+pub use observer::{Decided, Observer, ReservationStats, RulesLoaded};
+pub use report::{DomainReport, Report, RuleReport, Totals};
+pub use rule_meters::RuleMeters;
+pub use sampling::CALL;
+pub use settings::ObserveSettings;
+pub use shared::StoreStats;
+pub use status::{Degraded, Kind, LimitRef, RETRY_DEGRADED, Status};
+pub use throttled::{THROTTLE, Throttle, Throttled};
+pub use top_keys::TopKey;

@@ -1,0 +1,282 @@
+//! The usual observer: counters of decisions, hits, the store and reloads, as Prometheus text.
+//!
+//! Handles are resolved when rules are loaded; a decision counts in its own thread's shard, without a locked
+//! instruction. Every set of labels is bounded: by the rules in the files and a cap on them, never by what
+//! clients send. Not here: serving the text (the server), logs and traces.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use tollgate_core::{Cost, Outcome, Timestamp};
+use tollgate_policy::{Entry, Policy};
+use tollgate_store::{StoreError, StoreName};
+use tracing::Span;
+
+use crate::exposition::Exposition;
+use crate::log_limit::LogLimit;
+use crate::observer::{Decided, Observer, ReservationStats, RulesLoaded};
+use crate::report::{self, Report, Totals};
+use crate::rule_meters::{RuleMeters, RuleMetric};
+use crate::sampling::Sampling;
+use crate::settings::ObserveSettings;
+use crate::sharded_counters::ThreadSlot;
+use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
+use crate::throttled::{Throttle, Throttled};
+
+/// Of what [`Metrics::render`] writes: OpenMetrics 1.0 text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Log lines about errors of the store other than silence, per second.
+const STORE_ERRORS_A_SECOND: u32 = 1;
+
+/// The usual observer: counters of one limiter and whatever else its process registers, the denial log,
+/// sampled spans.
+pub struct Metrics {
+    pub(crate) shared: Arc<Shared>,
+    registry: Mutex<Registry>,
+    near_limit_ratio: f32,
+    pub(crate) denial_log: Option<tracing::Level>,
+    pub(crate) denial_lines: LogLimit,
+    store_error_lines: LogLimit,
+    pub(crate) sampling: Sampling,
+}
+
+impl Metrics {
+    /// Nothing is counted yet.
+    #[must_use]
+    pub fn new(settings: &ObserveSettings) -> Self {
+        let shared = Arc::new(Shared::new(settings));
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Exposition(Arc::clone(&shared))));
+        Self {
+            shared,
+            registry: Mutex::new(registry),
+            near_limit_ratio: settings.near_limit_ratio,
+            denial_log: settings.denial_log,
+            denial_lines: LogLimit::per_second(settings.denial_log_lines),
+            store_error_lines: LogLimit::per_second(STORE_ERRORS_A_SECOND),
+            sampling: Sampling::new(settings.trace_ratio),
+        }
+    }
+
+    /// Counts a decision's latency, as its caller measured it: a transport, from a request read to its
+    /// decision.
+    pub fn observe_latency(&self, latency: Duration) {
+        self.observe_latencies(latency, 1);
+    }
+
+    /// The same for `decisions` that were asked for together and answered together.
+    pub fn observe_latencies(&self, latency: Duration, decisions: u64) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = LATENCY_NS.partition_point(|&bound| bound < nanos);
+        let thread = ThreadSlot::here();
+        self.shared.latency.add(thread, bucket, decisions);
+        self.shared.latency.add(thread, LATENCY_NS.len() + 1, nanos.saturating_mul(decisions));
+    }
+
+    /// Takes that the store did not answer to.
+    #[must_use]
+    pub fn store_errors(&self) -> u64 {
+        self.shared.globals.sum(Global::StoreErrors as usize)
+    }
+
+    /// Asks `figures` at every scrape what the store called `name` holds.
+    pub fn watch_store(&self, name: &str, figures: impl Fn() -> StoreStats + Send + Sync + 'static) {
+        let mut stores = self.shared.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.push((name.to_owned(), Box::new(figures)));
+    }
+
+    /// Lets a transport or the server add its own metrics to what [`render`](Self::render) writes.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Everything as text of the type [`CONTENT_TYPE`].
+    #[must_use]
+    pub fn render(&self) -> String {
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::new();
+        if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
+            // Writing to a string does not fail; a collector that does must not take the rest with it.
+            let _ = writeln!(text, "# EOF");
+        }
+        text
+    }
+
+    /// The rules in force were loaded about `now`, where nothing has said when: those that a limiter was made
+    /// with.
+    pub fn note_begin(&self, now: Timestamp) {
+        let mut loads = self.shared.loads();
+        if loads.last_good == Timestamp::ZERO && loads.is_last_good {
+            (loads.last, loads.last_good) = (now, now);
+        }
+    }
+
+    /// Samples this share of the requests from now on, from 0 (none; then `traceparent` counts for nothing
+    /// either) to 1.
+    pub fn set_trace_ratio(&self, ratio: f64) {
+        self.sampling.set(ratio);
+    }
+
+    /// The rules of `policy`, for which `rules` was prepared, and what became of them, beside the open
+    /// `reservations`.
+    #[must_use]
+    pub fn report(&self, policy: &Policy, rules: &RuleMeters, reservations: u64, now: Timestamp) -> Report {
+        let loads = self.shared.loads().clone();
+        Report {
+            version: policy.version().to_owned(),
+            loaded_at: loads.last_good,
+            last_error: loads.last_error,
+            domains: report::domains(policy, rules, self.shared.max_rule_series, now),
+            throttle: Totals::of(&self.shared.throttle),
+            throttle_top_limited: self.shared.throttle_top.get().map_or_else(Vec::new, |top| top.top(now)),
+            reservations,
+        }
+    }
+
+    #[inline]
+    fn count(&self, thread: ThreadSlot, what: Global, more: u64) {
+        self.shared.globals.add(thread, what as usize, more);
+    }
+
+    #[inline]
+    fn count_throttle(&self, thread: ThreadSlot, cost: Cost, throttled: &Throttled) {
+        let add = |metric: RuleMetric, more| self.shared.throttle.add(thread, metric as usize, more);
+        let (decided, hits) = match throttled.outcome {
+            Outcome::Admit => (RuleMetric::Admitted, RuleMetric::WithinHits),
+            Outcome::Deny => (RuleMetric::Denied, RuleMetric::OverHits),
+        };
+        add(decided, 1);
+        add(hits, cost.permits());
+        if throttled.degraded.is_some() {
+            add(RuleMetric::Degraded, 1);
+        }
+    }
+}
+
+impl Observer for Metrics {
+    type Rules = Arc<RuleMeters>;
+
+    /// The counts of rules that stay are kept.
+    fn prepare(&self, policy: &Policy) -> Self::Rules {
+        let old = self.shared.meters.load();
+        let meters = Arc::new(RuleMeters::new(policy, &old, self.shared.max_rule_series));
+        self.shared.meters.store(Arc::clone(&meters));
+        meters
+    }
+
+    fn rules_loaded(&self, loaded: RulesLoaded<'_>, now: Timestamp) {
+        let mut loads = self.shared.loads();
+        loads.last = now;
+        loads.is_last_good = matches!(loaded, RulesLoaded::InForce { .. });
+        match loaded {
+            RulesLoaded::InForce { version } => {
+                loads.successes += 1;
+                (loads.last_good, loads.last_error) = (now, None);
+                loads.version = version.to_owned();
+            }
+            RulesLoaded::Rejected { version, why } => {
+                loads.failures += 1;
+                loads.version = version.to_owned();
+                if let Some(why) = why {
+                    loads.last_error = Some(Arc::clone(why));
+                }
+            }
+        }
+    }
+
+    fn watch_reservations(&self, stats: impl Fn() -> ReservationStats + Send + Sync + 'static) {
+        let mut watched = self.shared.reservations.lock().unwrap_or_else(PoisonError::into_inner);
+        *watched = Some(Box::new(stats));
+    }
+
+    fn request_rejected(&self) {
+        self.count(ThreadSlot::here(), Global::BadRequest, 1);
+    }
+
+    fn unknown_domain(&self) {
+        self.count(ThreadSlot::here(), Global::UnknownDomain, 1);
+    }
+
+    #[inline]
+    fn store_called(&self, takes: usize) {
+        // The bounds are the powers of two.
+        let bucket = (takes.next_power_of_two().trailing_zeros() as usize).min(BATCH_SIZES.len());
+        let thread = ThreadSlot::here();
+        self.shared.globals.add(thread, Global::Batches as usize + bucket, 1);
+        self.shared.globals.add(thread, Global::Takes as usize, takes as u64);
+    }
+
+    fn take_unanswered(&self) {
+        self.count(ThreadSlot::here(), Global::StoreErrors, 1);
+    }
+
+    /// That the store is down is logged by whoever watches it, once; other errors are logged here.
+    fn store_failed(&self, error: &StoreError, is_first: bool, now: Timestamp) {
+        match error {
+            StoreError::Unreachable { .. } | StoreError::Silent { .. } => {
+                if is_first {
+                    tracing::debug!(%error, "a rule decides as its on_store_failure says");
+                }
+            }
+            _ => {
+                if let Some(left_out) = self.store_error_lines.next(ThreadSlot::here(), now) {
+                    let left_out = (left_out > 0).then_some(left_out);
+                    tracing::warn!(%error, left_out, "a rule decides as its on_store_failure says");
+                }
+            }
+        }
+    }
+
+    fn store_recovered(&self, store: &StoreName) {
+        tracing::debug!(%store, "the store answers again");
+    }
+
+    #[inline(always)]
+    fn decided<'e>(
+        &self,
+        rules: &Self::Rules,
+        decided: Decided<'_>,
+        entries: impl Fn(usize) -> &'e [Entry<'e>],
+    ) {
+        let thread = ThreadSlot::here();
+        if decided.is_shadowed {
+            self.count(thread, Global::Shadowed, 1);
+        }
+        if rules.count(thread, decided.domain.index(), decided.statuses, self.near_limit_ratio) {
+            self.note_denials(rules, decided, &entries, thread);
+        }
+        if rules.has_details {
+            self.shared.details.count(thread, decided, &entries, self.near_limit_ratio);
+        }
+    }
+
+    #[inline(always)]
+    fn throttled(&self, asks: &[Throttle<'_>], throttled: &[Throttled], now: Timestamp) {
+        let thread = ThreadSlot::here();
+        for (ask, throttled) in asks.iter().zip(throttled) {
+            self.count_throttle(thread, ask.cost, throttled);
+            if !throttled.is_admitted() {
+                self.note_throttled(ask, throttled, thread, now);
+            }
+        }
+    }
+
+    #[inline]
+    fn is_sampling(&self) -> bool {
+        self.sampling.is_on()
+    }
+
+    #[inline]
+    fn call_span(&self, surface: &'static str, domain: &str, traceparent: Option<&str>) -> Option<Span> {
+        self.sampling.span(surface, domain, traceparent)
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}

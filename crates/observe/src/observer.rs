@@ -1,0 +1,161 @@
+//! The interface between a limiter and what observes it.
+
+use std::sync::Arc;
+
+use tollgate_core::Timestamp;
+use tollgate_policy::{Domain, Entry, Policy};
+use tollgate_store::{StoreError, StoreName};
+use tracing::Span;
+
+use crate::status::Status;
+use crate::throttled::{Throttle, Throttled};
+
+/// Receives what a limiter does. Most calls are made while a request is decided, and must neither block nor
+/// fail.
+///
+/// `()` observes nothing: its calls vanish at compile time.
+pub trait Observer: Send + Sync + 'static {
+    /// What is made ready for a policy when it is loaded, and handed back with each decision by it.
+    type Rules: Send + Sync + 'static;
+
+    /// Makes ready for the rules of `policy`, which are put into force next.
+    fn prepare(&self, policy: &Policy) -> Self::Rules;
+
+    /// Rules were loaded, or rejected.
+    fn rules_loaded(&self, loaded: RulesLoaded<'_>, now: Timestamp);
+
+    /// Reservations can be asked for their numbers from now on.
+    fn watch_reservations(&self, stats: impl Fn() -> ReservationStats + Send + Sync + 'static);
+
+    /// A request was rejected.
+    fn request_rejected(&self);
+
+    /// A request was for a domain without rules.
+    fn unknown_domain(&self);
+
+    /// The store was called with a batch of `takes`.
+    fn store_called(&self, takes: usize);
+
+    /// The store did not answer a take.
+    fn take_unanswered(&self);
+
+    /// A call to the store failed; `is_first` is false while it goes on being unavailable.
+    fn store_failed(&self, error: &StoreError, is_first: bool, now: Timestamp);
+
+    /// The store answers again.
+    fn store_recovered(&self, store: &StoreName);
+
+    /// A request was decided; `entries` has those of its descriptors, by their places.
+    fn decided<'e>(
+        &self,
+        rules: &Self::Rules,
+        decided: Decided<'_>,
+        entries: impl Fn(usize) -> &'e [Entry<'e>],
+    );
+
+    /// Quotas that came with their requests were decided; `throttled` has one answer for each of `asks`.
+    fn throttled(&self, asks: &[Throttle<'_>], throttled: &[Throttled], now: Timestamp);
+
+    /// Whether any request is sampled.
+    fn is_sampling(&self) -> bool;
+
+    /// A span for a request over `surface`, if it is sampled: as its `traceparent` says, else by chance.
+    fn call_span(&self, surface: &'static str, domain: &str, traceparent: Option<&str>) -> Option<Span>;
+}
+
+/// An attempt to load rules.
+#[derive(Clone, Copy, Debug)]
+pub enum RulesLoaded<'a> {
+    /// Those of this version are in force.
+    InForce {
+        /// Twelve hexadecimal digits.
+        version: &'a str,
+    },
+    /// They were faulty, so those before stay in force.
+    Rejected {
+        /// The version that stays.
+        version: &'a str,
+        /// What is wrong with the new ones.
+        why: Option<&'a Arc<str>>,
+    },
+}
+
+/// One decided request.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided<'a> {
+    /// Its domain.
+    pub domain: &'a Domain,
+    /// Its descriptors.
+    pub statuses: &'a [Status],
+    /// It would have been denied as a whole, but the server is in shadow mode.
+    pub is_shadowed: bool,
+    /// When it was decided.
+    pub now: Timestamp,
+}
+
+/// Numbers of reservations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReservationStats {
+    /// Open ones.
+    pub open: u64,
+    /// How many may be open.
+    pub max: u64,
+    /// Bytes that the open ones take.
+    pub bytes: u64,
+    /// Bytes that they may take.
+    pub max_bytes: u64,
+    /// How many were ever made.
+    pub made: u64,
+    /// Committed.
+    pub committed: u64,
+    /// Cancelled.
+    pub cancelled: u64,
+    /// Neither, until their time was over.
+    pub expired: u64,
+    /// Not made, since there was no place.
+    pub rejected: u64,
+}
+
+impl Observer for () {
+    type Rules = ();
+
+    fn prepare(&self, _: &Policy) {}
+
+    fn rules_loaded(&self, _: RulesLoaded<'_>, _: Timestamp) {}
+
+    fn watch_reservations(&self, _: impl Fn() -> ReservationStats + Send + Sync + 'static) {}
+
+    #[inline(always)]
+    fn request_rejected(&self) {}
+
+    #[inline(always)]
+    fn unknown_domain(&self) {}
+
+    #[inline(always)]
+    fn store_called(&self, _: usize) {}
+
+    #[inline(always)]
+    fn take_unanswered(&self) {}
+
+    #[inline(always)]
+    fn store_failed(&self, _: &StoreError, _: bool, _: Timestamp) {}
+
+    #[inline(always)]
+    fn store_recovered(&self, _: &StoreName) {}
+
+    #[inline(always)]
+    fn decided<'e>(&self, (): &(), _: Decided<'_>, _: impl Fn(usize) -> &'e [Entry<'e>]) {}
+
+    #[inline(always)]
+    fn throttled(&self, _: &[Throttle<'_>], _: &[Throttled], _: Timestamp) {}
+
+    #[inline(always)]
+    fn is_sampling(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn call_span(&self, _: &'static str, _: &str, _: Option<&str>) -> Option<Span> {
+        None
+    }
+}

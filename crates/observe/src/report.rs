@@ -1,0 +1,109 @@
+//! What is in force and what came of it, as data: for an API, a terminal, a page.
+
+use std::sync::Arc;
+
+use tollgate_core::Timestamp;
+use tollgate_policy::Policy;
+
+use crate::rule_meters::{RuleCounters, RuleMeters, RuleMetric};
+use crate::top_keys::TopKey;
+
+/// The rules in force, and what came of them since the process began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Version of the rules: twelve hexadecimal digits.
+    pub version: String,
+    /// When they were put into force. Of those that the limiter was made with: the time given to
+    /// [`Metrics::note_begin`](crate::Metrics::note_begin), else [`Timestamp::ZERO`].
+    pub loaded_at: Timestamp,
+    /// Why the files as they are now are not in force; `None` when they are.
+    pub last_error: Option<Arc<str>>,
+    /// Every domain, in the order of the files.
+    pub domains: Vec<DomainReport>,
+    /// Quotas that came with the request.
+    pub throttle: Totals,
+    /// Of these, the keys that were denied most.
+    pub throttle_top_limited: Vec<TopKey>,
+    /// Reservations that are neither settled nor over.
+    pub reservations: u64,
+}
+
+/// One domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DomainReport {
+    /// Its name.
+    pub name: String,
+    /// Its rules, in the order of the files.
+    pub rules: Vec<RuleReport>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuleReport {
+    /// Its path, such as `api_key → plan=gold`.
+    pub rule: String,
+    /// Its name; empty where the file gives none.
+    pub name: String,
+    /// Its limits in words: `5 per minute, fixed_window`.
+    pub limits: Vec<String>,
+    /// What came of it.
+    pub totals: Totals,
+    /// The totals are of all rules above the cap on series together
+    /// ([`max_rule_series`](crate::ObserveSettings::max_rule_series)).
+    pub is_shared: bool,
+    /// The keys that were denied most lately, most first; also those that only shadow mode let pass.
+    pub top_limited: Vec<TopKey>,
+}
+
+/// Decisions by what they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Let pass.
+    pub admitted: u64,
+    /// Denied.
+    pub denied: u64,
+    /// Let pass by a rule in shadow mode alone.
+    pub shadow_denied: u64,
+    /// Made while the store did not answer; of all of them.
+    pub degraded: u64,
+}
+
+impl Totals {
+    pub(crate) fn of(counters: &RuleCounters) -> Self {
+        let sum = |metric: RuleMetric| counters.sum(metric as usize);
+        Self {
+            admitted: sum(RuleMetric::Admitted),
+            denied: sum(RuleMetric::Denied),
+            shadow_denied: sum(RuleMetric::ShadowDenied),
+            degraded: sum(RuleMetric::Degraded),
+        }
+    }
+}
+
+/// What became of each rule of `policy`, of which the first `max_series` have counters of their own.
+pub(crate) fn domains(
+    policy: &Policy,
+    rules: &RuleMeters,
+    max_series: usize,
+    now: Timestamp,
+) -> Vec<DomainReport> {
+    let mut meters = rules.rules.iter().enumerate();
+    let mut domains = Vec::new();
+    for domain in policy.domains() {
+        let of_domain = domain.rules().iter().zip(meters.by_ref()).map(|(rule, (index, meter))| RuleReport {
+            rule: rule.path.clone(),
+            name: rule.name.clone(),
+            limits: rule.limits.iter().map(ToString::to_string).collect(),
+            totals: Totals::of(&meter.counters),
+            is_shared: index >= max_series,
+            top_limited: meter.top.get().map_or_else(Vec::new, |top| top.top(now)),
+        });
+        let of_domain = of_domain.collect();
+        domains.push(DomainReport { name: domain.name().to_owned(), rules: of_domain });
+    }
+    domains
+}

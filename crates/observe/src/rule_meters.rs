@@ -1,0 +1,200 @@
+//! What is counted for each rule and domain, with handles that are resolved when rules are loaded.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tollgate_core::Outcome;
+use tollgate_policy::Policy;
+
+use crate::sharded_counters::{ShardedCounters, ThreadSlot};
+use crate::status::{Kind, Status};
+use crate::top_keys::LazyTopKeys;
+
+/// What is counted of a rule: decisions by outcome, and hits by where they fell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RuleMetric {
+    Admitted,
+    Denied,
+    ShadowDenied,
+    Degraded,
+    WithinHits,
+    NearHits,
+    OverHits,
+    ShadowHits,
+}
+
+/// Counters of one rule.
+pub(crate) type RuleCounters = ShardedCounters<8>;
+/// Counters of one domain: descriptors that no rule limits, and limits that came with a request where no rule
+/// matches.
+pub(crate) type DomainCounters = ShardedCounters<2>;
+
+/// One rule's counters and labels.
+#[derive(Debug)]
+pub(crate) struct RuleMeter {
+    pub(crate) domain: String,
+    pub(crate) rule: String,
+    /// The first level of its path, and the rest of it, as dashboards of envoyproxy/ratelimit label them.
+    pub(crate) keys: [String; 2],
+    /// Its hits are shown by values of requests instead.
+    pub(crate) is_detailed: bool,
+    pub(crate) counters: Arc<RuleCounters>,
+    /// The keys that are denied most; made at the first denial.
+    pub(crate) top: LazyTopKeys,
+    /// By which the rule is found again after a reload.
+    domain_name: Arc<str>,
+    identity: u64,
+}
+
+/// One domain's counters.
+#[derive(Debug)]
+pub(crate) struct DomainMeter {
+    pub(crate) name: String,
+    /// Position of its first rule among all.
+    first_rule: usize,
+    pub(crate) counters: Arc<DomainCounters>,
+}
+
+/// The counters of all rules in force.
+#[derive(Debug, Default)]
+pub struct RuleMeters {
+    pub(crate) domains: Vec<DomainMeter>,
+    /// By rule index; those from `distinct` on share their counters with the last.
+    pub(crate) rules: Vec<RuleMeter>,
+    pub(crate) distinct: usize,
+    /// Whether any rule is shown by values of requests.
+    pub(crate) has_details: bool,
+}
+
+pub(crate) const UNMATCHED: usize = 0;
+pub(crate) const OVERRIDDEN: usize = 1;
+/// The name of all rules above the cap together.
+pub(crate) const OTHERS: &str = "(others)";
+
+impl RuleMeters {
+    /// Meters for `policy`, which keep the counters of `old` for rules that are in both. At most `most` rules
+    /// get series of their own.
+    pub(crate) fn new(policy: &Policy, old: &Self, most: usize) -> Self {
+        let old_rules: HashMap<(&str, &str), &Arc<RuleCounters>> = old.rules[..old.distinct]
+            .iter()
+            .map(|meter| ((meter.domain.as_str(), meter.rule.as_str()), &meter.counters))
+            .collect();
+        let old_domains: HashMap<&str, &Arc<DomainCounters>> =
+            old.domains.iter().map(|meter| (meter.name.as_str(), &meter.counters)).collect();
+        let go_on = |domain: &str, rule: &str| {
+            old_rules.get(&(domain, rule)).map_or_else(Arc::default, |counters| Arc::clone(counters))
+        };
+        // Also of rules above the cap: they share their counters, not their top keys.
+        let old_tops: HashMap<(&str, u64), &LazyTopKeys> = old
+            .rules
+            .iter()
+            .filter(|it| it.top.get().is_some())
+            .map(|it| ((&*it.domain_name, it.identity), &it.top))
+            .collect();
+        let mut meters = Self::default();
+        for domain in policy.domains() {
+            meters.domains.push(DomainMeter {
+                name: domain.name().to_owned(),
+                first_rule: meters.rules.len(),
+                counters: old_domains
+                    .get(domain.name())
+                    .map_or_else(Arc::default, |counters| Arc::clone(counters)),
+            });
+            let domain_name: Arc<str> = domain.name().into();
+            for rule in domain.rules() {
+                let (name, path, counters) = if meters.rules.len() < most {
+                    (domain.name(), rule.path.as_str(), go_on(domain.name(), &rule.path))
+                } else if meters.rules.len() == most {
+                    ("", OTHERS, go_on("", OTHERS))
+                } else {
+                    ("", OTHERS, Arc::clone(&meters.rules[most].counters))
+                };
+                let mut stat = String::new();
+                rule.write_stat(&[], &mut stat);
+                meters.has_details |= rule.stat_varies();
+                meters.rules.push(RuleMeter {
+                    domain: name.to_owned(),
+                    rule: path.to_owned(),
+                    keys: if path == OTHERS { [OTHERS.to_owned(), String::new()] } else { stat_keys(&stat) },
+                    is_detailed: rule.stat_varies(),
+                    counters,
+                    top: old_tops
+                        .get(&(domain.name(), rule.identity()))
+                        .map_or_else(LazyTopKeys::default, |slot| (*slot).clone()),
+                    domain_name: Arc::clone(&domain_name),
+                    identity: rule.identity(),
+                });
+            }
+        }
+        meters.distinct = meters.rules.len().min(most + 1);
+        meters
+    }
+
+    /// The meter of the rule at `place` in its domain.
+    #[inline]
+    pub(crate) fn rule(&self, domain: usize, place: u32) -> &RuleMeter {
+        &self.rules[self.domains[domain].first_rule + place as usize]
+    }
+
+    /// Counts what became of a request's descriptors; true when a rule denied one, or would have.
+    #[inline(always)]
+    pub(crate) fn count(
+        &self,
+        thread: ThreadSlot,
+        domain: usize,
+        statuses: &[Status],
+        near_ratio: f32,
+    ) -> bool {
+        let domain = &self.domains[domain];
+        let mut any_denied = false;
+        for status in statuses {
+            let counters = match (status.kind, status.rule) {
+                (Kind::Replaced, _) => continue,
+                (Kind::Free, _) | (_, None) => {
+                    let index = if status.kind == Kind::Overridden { OVERRIDDEN } else { UNMATCHED };
+                    domain.counters.add(thread, index, 1);
+                    any_denied |= status.outcome == Outcome::Deny;
+                    continue;
+                }
+                (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].counters,
+            };
+            any_denied |= count(counters, thread, status, near_ratio);
+        }
+        any_denied
+    }
+}
+
+/// The first level of a statistics path, and the rest of it.
+pub(crate) fn stat_keys(stat: &str) -> [String; 2] {
+    let (first, rest) = stat.split_once('.').unwrap_or((stat, ""));
+    [first.to_owned(), rest.to_owned()]
+}
+
+/// Counts one descriptor; true when it is denied, or would be without shadow mode.
+#[inline(always)]
+pub(crate) fn count(counters: &RuleCounters, thread: ThreadSlot, status: &Status, near_ratio: f32) -> bool {
+    let add = |of: RuleMetric, more| counters.add(thread, of as usize, more);
+    if status.degraded.is_some() {
+        add(RuleMetric::Degraded, 1);
+    }
+    if status.is_shadowed || status.outcome == Outcome::Deny {
+        add(RuleMetric::OverHits, status.hits);
+        if status.is_shadowed {
+            add(RuleMetric::ShadowDenied, 1);
+            add(RuleMetric::ShadowHits, status.hits);
+        } else {
+            add(RuleMetric::Denied, 1);
+        }
+        return true;
+    }
+    add(RuleMetric::Admitted, 1);
+    add(RuleMetric::WithinHits, status.hits);
+    if let Some(decision) = &status.decision {
+        let after = decision.limit().saturating_sub(status.remaining);
+        let near_from = (decision.limit() as f32 * near_ratio) as u64;
+        if after > near_from {
+            add(RuleMetric::NearHits, status.hits.min(after - near_from));
+        }
+    }
+    false
+}

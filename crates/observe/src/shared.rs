@@ -1,0 +1,124 @@
+//! The counters of one observer, as the exposition reads them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use tollgate_core::Timestamp;
+
+use crate::observer::ReservationStats;
+use crate::rule_meters::{RuleCounters, RuleMeters};
+use crate::settings::ObserveSettings;
+use crate::sharded_counters::ShardedCounters;
+use crate::top_keys::{LazyTopKeys, TopSettings};
+use crate::value_series::ValueSeries;
+
+/// Upper bounds of the latency buckets, in nanoseconds; one more is without bound.
+pub(crate) const LATENCY_NS: [u64; 15] = [
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    5_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+];
+/// Upper bounds of the batch size buckets; one more is without bound.
+pub(crate) const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// Counters that belong to no rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Global {
+    UnknownDomain,
+    Shadowed,
+    BadRequest,
+    StoreErrors,
+    Takes,
+    /// The first batch bucket; those of [`BATCH_SIZES`] and one more follow.
+    Batches,
+}
+pub(crate) const GLOBALS: usize = Global::Batches as usize + BATCH_SIZES.len() + 1;
+
+/// What a store says of itself when it is asked for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreStats {
+    /// Keys that have a counter.
+    pub tracked_keys: u64,
+    /// Bytes that the counters take.
+    pub bytes: u64,
+    /// Bytes that they may take at most.
+    pub capacity_bytes: u64,
+    /// Counters dropped before they expired because there was no room.
+    pub evictions: u64,
+}
+
+impl StoreStats {
+    /// All four figures.
+    #[must_use]
+    pub const fn new(tracked_keys: u64, bytes: u64, capacity_bytes: u64, evictions: u64) -> Self {
+        Self { tracked_keys, bytes, capacity_bytes, evictions }
+    }
+}
+
+/// Asked at every scrape.
+pub(crate) type WatchedStore = Box<dyn Fn() -> StoreStats + Send + Sync>;
+/// Asked at every scrape.
+pub(crate) type WatchedReservations = Box<dyn Fn() -> ReservationStats + Send + Sync>;
+
+/// What came of the last attempts to load rules.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loads {
+    pub(crate) successes: u64,
+    pub(crate) failures: u64,
+    pub(crate) is_last_good: bool,
+    pub(crate) last: Timestamp,
+    pub(crate) last_good: Timestamp,
+    pub(crate) last_error: Option<Arc<str>>,
+    pub(crate) version: String,
+}
+
+/// What is read at a scrape.
+pub(crate) struct Shared {
+    pub(crate) meters: ArcSwap<RuleMeters>,
+    pub(crate) globals: ShardedCounters<GLOBALS>,
+    pub(crate) latency: ShardedCounters<{ LATENCY_NS.len() + 2 }>,
+    pub(crate) loads: Mutex<Loads>,
+    pub(crate) stores: Mutex<Vec<(String, WatchedStore)>>,
+    pub(crate) reservations: Mutex<Option<WatchedReservations>>,
+    pub(crate) max_rule_series: usize,
+    pub(crate) details: ValueSeries,
+    pub(crate) throttle: RuleCounters,
+    pub(crate) throttle_top: LazyTopKeys,
+    pub(crate) top_settings: TopSettings,
+}
+
+impl Shared {
+    /// Nothing is counted yet.
+    pub(crate) fn new(settings: &ObserveSettings) -> Self {
+        Self {
+            meters: ArcSwap::default(),
+            globals: ShardedCounters::default(),
+            latency: ShardedCounters::default(),
+            loads: Mutex::default(),
+            stores: Mutex::default(),
+            reservations: Mutex::default(),
+            max_rule_series: settings.max_rule_series,
+            details: ValueSeries::new(settings.max_value_series),
+            throttle: ShardedCounters::default(),
+            throttle_top: LazyTopKeys::default(),
+            top_settings: TopSettings::new(settings.top_keys, settings.top_keys_max_bytes),
+        }
+    }
+
+    pub(crate) fn loads(&self) -> MutexGuard<'_, Loads> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,107 @@
+//! What is known of one descriptor while it is decided, and afterwards.
+//!
+//! The limiter fills it in, observers and answers read it. Not here: how it comes about (`limiter`).
+
+use std::time::Duration;
+
+use tollgate_core::{Decision, Outcome};
+
+/// `retry_after` of a denial that no counter made, since the store did not answer.
+pub const RETRY_DEGRADED: Duration = Duration::from_secs(1);
+
+/// One descriptor of a request, and its result.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    /// Place of its rule in the domain.
+    pub rule: Option<u32>,
+    /// By what it is limited.
+    pub kind: Kind,
+    /// The limit that is shown.
+    pub limit: Option<LimitRef>,
+    /// What the counter of that limit decided.
+    pub decision: Option<Decision>,
+    /// Permits left.
+    pub remaining: u64,
+    /// Permits asked for.
+    pub hits: u64,
+    /// May it pass?
+    pub outcome: Outcome,
+    /// A soft limit: the request is denied only when all its soft limits deny.
+    pub is_quota: bool,
+    /// It is limited by a rule in shadow mode.
+    pub is_shadow_rule: bool,
+    /// It would have been denied, but its rule is in shadow mode.
+    pub is_shadowed: bool,
+    /// Its hits were counted.
+    pub is_charged: bool,
+    /// How it was decided without the store.
+    pub degraded: Option<Degraded>,
+}
+
+/// By what a descriptor is limited, or why by nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing limits it.
+    Free,
+    /// Its rule says so.
+    Unlimited,
+    /// Another rule of the request took its rule's place.
+    Replaced,
+    /// By its rule's limits.
+    Limited,
+    /// By the limit that came with it.
+    Overridden,
+}
+
+/// How a decision was made without the store. Ordered: an answer reports the greatest of its descriptors'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Degraded {
+    /// Admitted, as the rule says for that case.
+    Allowed,
+    /// Counted in this node's memory.
+    Local,
+    /// Denied, as the rule says for that case.
+    Denied,
+}
+
+impl Degraded {
+    /// The name in metrics and replies.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "deny",
+            Self::Allowed => "allow",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// A limit of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitRef {
+    /// One of the descriptor's rule, by its place.
+    Rule(u32),
+    /// One that came with the request, by its place among these.
+    Override(u32),
+}
+
+impl Status {
+    /// Nothing limits it.
+    #[must_use]
+    pub const fn free(hits: u64) -> Self {
+        Self {
+            rule: None,
+            kind: Kind::Free,
+            limit: None,
+            decision: None,
+            remaining: 0,
+            hits,
+            outcome: Outcome::Admit,
+            is_quota: false,
+            is_shadow_rule: false,
+            is_shadowed: false,
+            is_charged: false,
+            degraded: None,
+        }
+    }
+}

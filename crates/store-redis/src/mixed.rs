@@ -1,0 +1,257 @@
+//! Batches in which a limit is leased: each take goes where its counter is kept.
+//!
+//! All or none across leases and scripts is charged one by one and given back where one denies: no limit
+//! admits more than it has. For a moment, other callers may not find permits that are given back. Leases
+//! promise nothing ahead to callers, so a reservation of a leased limit is a take.
+//!
+//! Where leases pay for a whole batch there is nothing to wait for. Any other batch runs to its end, whether
+//! its caller waits or not.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use tollgate_core::{Algorithm, Decision, Quota, Sharing, Timestamp};
+use tollgate_store::remote::OwnBatch;
+use tollgate_store::{StoreError, Take, Verdicts};
+
+use crate::ask::{BatchKind, Kind};
+use crate::exact::Exact;
+use crate::leased::{Begun, DeniedHit, Leased, LeasedTake};
+
+/// Both ways of counting. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Mixed {
+    pub(crate) exact: Arc<Exact>,
+    pub(crate) leased: Leased,
+}
+
+/// The result of one take of a batch.
+struct Outcome {
+    result: Result<Decision, StoreError>,
+    is_leased: bool,
+}
+
+impl Outcome {
+    fn is_admitted(&self) -> bool {
+        self.result.as_ref().is_ok_and(Decision::is_admitted)
+    }
+
+    fn denies(&self) -> bool {
+        self.result.is_ok() && !self.is_admitted()
+    }
+}
+
+pub(crate) fn is_leased(quota: &Quota) -> bool {
+    quota.sharing() == Sharing::Leased
+}
+
+impl Mixed {
+    /// Decides each take by itself.
+    pub(crate) async fn take_each(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
+        if let [take] = batch {
+            verdicts.push(match self.begin(take, DeniedHit::Counts, now) {
+                Some(begun) => self.leased.result(begun).await,
+                None => self.exact.decide(take.key, take.quota, Kind::Take(take.cost), now).await,
+            });
+            return;
+        }
+        let mut begun = Vec::with_capacity(batch.len());
+        self.begin_all(batch, DeniedHit::Counts, now, &mut begun).await;
+        let exact = exact(batch, &begun);
+        let mut others = Verdicts::with_capacity(exact.len());
+        self.exact.take_each(&exact, now, &mut others).await;
+        let outcomes = self.outcomes(begun, others).await;
+        verdicts.extend(outcomes.into_iter().map(|outcome| outcome.result));
+    }
+
+    /// Takes or reserves all of the batch or none of it.
+    pub(crate) async fn all_or_none(
+        &self,
+        batch: &[Take<'_>],
+        kind: BatchKind,
+        now: Timestamp,
+        verdicts: &mut Verdicts,
+    ) {
+        let mut begun = Vec::with_capacity(batch.len());
+        let waits = self.begin_until_wait(batch, denied_hit(kind), now, &mut begun).is_some();
+        let admitted = |it: &Option<Begun>| matches!(it, Some(Begun::Done(Ok(it))) if it.is_admitted());
+        if !waits && begun.iter().all(admitted) {
+            for begun in begun.into_iter().flatten() {
+                verdicts.push(self.leased.result(begun).await);
+            }
+            return;
+        }
+        let (own, mixed, undoes) = (OwnBatch::of(batch), self.clone(), self.clone());
+        let work = async move {
+            let outcomes = mixed.charge_or_undo(&own.takes(), begun, kind, now).await;
+            (own, outcomes)
+        };
+        let unheard = move |(own, outcomes): (OwnBatch, Vec<Outcome>)| async move {
+            // The caller has left, so nobody decides the takes without an answer: this is no admission.
+            if outcomes.iter().any(|outcome| outcome.result.is_err()) && !outcomes.iter().any(Outcome::denies)
+            {
+                undoes.undo(&own.takes(), &outcomes, now).await;
+            }
+        };
+        let (_, outcomes) = self.exact.finisher().run(work, unheard).await;
+        verdicts.extend(outcomes.into_iter().map(|outcome| outcome.result));
+    }
+
+    /// Gives back what the takes have charged, all at the same time; to its end, whether the caller waits or
+    /// not.
+    pub(crate) async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        let (mixed, own) = (self.clone(), OwnBatch::of(batch));
+        let work = async move { mixed.give_each_back(&own.takes(), now).await };
+        self.exact.finisher().run(work, |_| ready(())).await
+    }
+
+    /// Charges a batch of which `begun` has begun; gives back what was charged where one of it denies.
+    async fn charge_or_undo(
+        &self,
+        batch: &[Take<'_>],
+        mut begun: Vec<Option<Begun>>,
+        kind: BatchKind,
+        now: Timestamp,
+    ) -> Vec<Outcome> {
+        self.begin_all(batch, denied_hit(kind), now, &mut begun).await;
+        let exact = exact(batch, &begun);
+        let mut others = Verdicts::with_capacity(exact.len());
+        if !exact.is_empty() {
+            self.exact.all_or_none(&exact, kind, now, &mut others).await;
+        }
+        let outcomes = self.outcomes(begun, others).await;
+        if outcomes.iter().any(Outcome::denies) {
+            self.undo(batch, &outcomes, now).await;
+        }
+        outcomes
+    }
+
+    fn begin(&self, take: &Take<'_>, hit: DeniedHit, now: Timestamp) -> Option<Begun> {
+        if is_leased(take.quota) {
+            self.leased.begin(take.key, take.quota, LeasedTake { cost: take.cost, hit }, now)
+        } else {
+            None
+        }
+    }
+
+    /// Begins those of the batch that have not begun, in order, and waits where it must.
+    async fn begin_all(
+        &self,
+        batch: &[Take<'_>],
+        hit: DeniedHit,
+        now: Timestamp,
+        begun: &mut Vec<Option<Begun>>,
+    ) {
+        while let Some(place) = self.begin_until_wait(batch, hit, now, begun) {
+            if let Some(one) = begun[place].take() {
+                begun[place] = Some(Begun::Done(self.leased.result(one).await));
+            }
+        }
+    }
+
+    /// Begins those of the batch that have not begun, in order. Takes of the same key are decided in turn,
+    /// since a lease may answer before the ledger does. Stops at a key whose earlier take still waits, and
+    /// returns the place of that take.
+    fn begin_until_wait(
+        &self,
+        batch: &[Take<'_>],
+        hit: DeniedHit,
+        now: Timestamp,
+        begun: &mut Vec<Option<Begun>>,
+    ) -> Option<usize> {
+        for take in &batch[begun.len()..] {
+            let before = batch.iter().zip(&*begun).rposition(|(before, _)| before.key == take.key);
+            let next = match before.and_then(|place| Some((place, begun[place].as_ref()?))) {
+                Some((place, Begun::Waits(_))) => return Some(place),
+                Some((_, Begun::Done(Ok(denial)))) if hit == DeniedHit::TakenBack => {
+                    denied_after(denial, take).map(|denied| Begun::Done(Ok(denied)))
+                }
+                _ => None,
+            };
+            begun.push(next.or_else(|| self.begin(take, hit, now)));
+        }
+        None
+    }
+
+    /// Waits for all that has begun; `others` are the answers to what is not leased.
+    async fn outcomes(&self, begun: Vec<Option<Begun>>, others: Verdicts) -> Vec<Outcome> {
+        let mut others = others.into_iter();
+        let mut outcomes = Vec::with_capacity(begun.len());
+        for begun in begun {
+            let is_leased = begun.is_some();
+            let result = match begun {
+                Some(begun) => self.leased.result(begun).await,
+                None => {
+                    let missing = || Err(self.exact.unexpected("too few answers"));
+                    others.next().unwrap_or_else(missing)
+                }
+            };
+            outcomes.push(Outcome { result, is_leased });
+        }
+        outcomes
+    }
+
+    /// Gives back what was charged. What cannot be given back, because the store has stopped answering, stays
+    /// taken: that denies too much and never admits too much.
+    async fn undo(&self, batch: &[Take<'_>], outcomes: &[Outcome], now: Timestamp) {
+        // Where one of those that are not leased denies, none of them is charged.
+        let exact_charged = !outcomes.iter().any(|outcome| !outcome.is_leased && outcome.denies());
+        let is_charged = |outcome: &Outcome| outcome.is_admitted() && (outcome.is_leased || exact_charged);
+        let charged: Vec<_> = batch
+            .iter()
+            .zip(outcomes)
+            .filter(|(_, outcome)| is_charged(outcome))
+            .map(|(take, _)| *take)
+            .collect();
+        self.give_each_back(&charged, now).await.ok();
+    }
+
+    /// As [`Self::give_all_back`], for work that runs to its end already.
+    async fn give_each_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
+        let mut result = Ok(());
+        let mut asked = Vec::with_capacity(batch.len());
+        for take in batch.iter().filter(|take| !take.cost.is_peek()) {
+            let (key, quota, cost) = (take.key, take.quota, take.cost);
+            let returned = match is_leased(quota) {
+                true => self.leased.give_back(key, quota, cost, now).await,
+                false => None,
+            };
+            match returned {
+                Some(returned) => result = result.and(returned.map(drop)),
+                None => asked.push(self.exact.begin(key, quota, Kind::GiveBack(cost), now).await),
+            }
+        }
+        for asked in asked {
+            result = result.and(self.exact.answer(asked).await.map(drop));
+        }
+        result
+    }
+}
+
+/// What happens to a hit that a window denies, in a batch that is charged together.
+const fn denied_hit(kind: BatchKind) -> DeniedHit {
+    match kind {
+        BatchKind::Take => DeniedHit::TakenBack,
+        BatchKind::Reserve { .. } => DeniedHit::None,
+    }
+}
+
+/// What a take answers after a denial of its window in the same batch: that hit counts for as long as the
+/// batch lasts.
+fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
+    let is_window = matches!(take.quota.algorithm(), Algorithm::FixedWindow { .. });
+    if denial.is_admitted() || !is_window {
+        return None;
+    }
+    let (limit, reset_ns) = (denial.limit(), denial.reset_after().as_nanos() as u64);
+    Some(if take.cost.permits() > limit {
+        Decision::never(limit, 0, reset_ns)
+    } else {
+        Decision::deny(limit, 0, reset_ns, reset_ns)
+    })
+}
+
+/// Those that are not leased.
+fn exact<'a>(batch: &[Take<'a>], begun: &[Option<Begun>]) -> Vec<Take<'a>> {
+    batch.iter().zip(begun).filter(|(_, begun)| begun.is_none()).map(|(take, _)| *take).collect()
+}

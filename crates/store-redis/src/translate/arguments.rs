@@ -1,0 +1,75 @@
+//! Arguments of steps: packed numbers, and groups of equal asks.
+
+use tollgate_core::{Cost, Timestamp};
+
+use crate::ask::{Ask, Kind};
+
+/// How far the numbers of a state may lie beyond a count that is given back: more than any count.
+const ALL: u64 = 1 << 50;
+
+/// Runs of equal takes or reservations, and everything else one by one.
+pub(super) fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, Kind)> + 'a {
+    let alike = |a: &&Ask, b: &&Ask| a.kind == b.kind && matches!(a.kind, Kind::Take(_) | Kind::Reserve(..));
+    asks.chunk_by(alike).map(|run| (run.len() as u64, run[0].kind))
+}
+
+/// The groups of every step except the bucket's: how many (or what else), cost, and whether a denial changes
+/// nothing.
+pub(super) fn push_counts(packed: &mut Packed, asks: &[&Ask], third: impl Fn(Cost, bool) -> f64) {
+    for (n, kind) in groups(asks) {
+        let most = |cost: Cost, most: u64| cost.permits().min(most);
+        let (code, cost, third) = match kind {
+            Kind::Take(cost) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, false)),
+            Kind::Reserve(cost, _) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, true)),
+            Kind::Charge(cost) => (0.0, most(cost, tollgate_core::MAX_COUNT), 0.0),
+            Kind::GiveBack(cost) => (-1.0, most(cost, ALL), 0.0),
+            Kind::Reset => (-2.0, 0, 0.0),
+            Kind::Inspect => (-3.0, 0, 0.0),
+        };
+        packed.number(code).count(cost).number(third);
+    }
+}
+
+pub(super) fn holds(_: Cost, hold: bool) -> f64 {
+    f64::from(u8::from(hold))
+}
+
+/// Numbers as a step unpacks them: doubles, lowest byte first, each a whole number below 2^53.
+pub(super) struct Packed<'a>(pub(super) &'a mut Vec<u8>);
+
+impl Packed<'_> {
+    pub(super) fn number(&mut self, number: f64) -> &mut Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    /// A whole number below 2^53.
+    pub(super) fn count(&mut self, count: u64) -> &mut Self {
+        debug_assert!(count < 1 << 53, "{count} is not a whole double");
+        self.number(count as f64)
+    }
+
+    /// Nanoseconds as ms, and ns within.
+    pub(super) fn nanos(&mut self, nanos: u64) -> &mut Self {
+        self.limbs(u128::from(nanos), 1_000_000)
+    }
+
+    /// A span as a number of whole parts, and the rest.
+    pub(super) fn limbs(&mut self, span: u128, part: u64) -> &mut Self {
+        let (whole, rest) = (span / u128::from(part), span % u128::from(part));
+        self.count(u64::try_from(whole).unwrap_or(u64::MAX)).count(rest as u64)
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self.0.push(0);
+        self
+    }
+}
+
+/// The instant that counts, as `time.lua` reads it.
+pub fn instant(now: Timestamp) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(16);
+    Packed(&mut bytes).nanos(now.as_nanos());
+    bytes
+}

@@ -1,0 +1,283 @@
+//! What random histories seldom meet: how long keys live, what is begun and given back at once, rates that
+//! change meanwhile, slots.
+
+use tollgate_core::{Holder, Slots};
+use tollgate_store_redis::internals::{
+    Ask, Next, Replied, ScriptCall, SlotAction, Swap, answers, argument, each as script, first, instant,
+    slot_call, slot_reply,
+};
+
+use super::*;
+
+fn expires_ns(store: &Direct, key: &str) -> u64 {
+    let ms = store.command(&["PEXPIRETIME", key]).int();
+    u64::try_from(ms).map_or(0, |ms| ms.saturating_mul(1_000_000))
+}
+
+fn name(store: &Direct) -> String {
+    store.text_key(b"k")
+}
+
+/// Law: a key lives as long as it says anything. (That it lives not much longer is seen in `server_time`.)
+#[test]
+fn a_key_lives_as_long_as_it_says_anything() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let odd = Duration::from_nanos(1_234_567_890);
+    let quotas = [each(SECOND), each(odd)].concat();
+    let steps = prop::collection::vec((kinds(), 0..1_500_000_000_u64), 1..5);
+    let config = Config { cases: cases(160), failure_persistence: None, ..Config::default() };
+    let law = TestRunner::new(config).run(&(0..quotas.len(), steps), |(which, steps)| {
+        let (quota, model, store) = (&quotas[which], ModelStore::default(), store(&redis, StoreTime::Node));
+        let mut now = AHEAD;
+        for (kinds, gap_ns) in steps {
+            now = now + Duration::from_nanos(gap_ns);
+            let asks: Vec<_> = kinds.iter().map(|kind| store.ask(b"k", quota, *kind)).collect();
+            store.run(&asks, now).expect("an answer");
+            one_by_one(&model, quota, &kinds, now);
+            let seen = block_on(model.inspect(Key(b"k"), quota, now)).expect("the model always answers");
+            let says = seen.decision.reset_after();
+            if seen.is_tracked && !says.is_zero() && !matches!(quota.algorithm(), Algorithm::Total) {
+                let kept = if quota.starts_partial() { HOUR * 24 * 30 } else { Duration::ZERO };
+                let (lives, least) = (expires_ns(&store, &name(&store)), (now + says + kept).as_nanos());
+                prop_assert!(lives >= least, "{} ns short: {:?}", least - lives, quota.algorithm());
+            }
+        }
+        Ok(())
+    });
+    law.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// The weight of the older window is rounded down exactly, where a double would be off by one.
+#[test]
+fn a_weight_that_a_double_rounds_is_rounded_down_exactly() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let quota = quota(4_000_000_000, SECOND * 10, Algorithm::SlidingWindowCounter);
+    let (model, store) = (ModelStore::default(), store(&redis, StoreTime::Node));
+    let both = |kind, now| {
+        let got = store.run(&[store.ask(b"k", &quota, kind)], now).expect("an answer");
+        assert_eq!(got, one_by_one(&model, &quota, &[kind], now), "{kind:?} at {now:?}");
+    };
+    both(Kind::Take(Cost(3_000_000_000)), AHEAD);
+    for nth in 1..400 {
+        // Three permits leave every ten nanoseconds, so that the weight is whole at each of these instants.
+        let now = AHEAD + SECOND * 10 + Duration::from_nanos(10 * 2_399_993 * nth);
+        let seen = block_on(model.inspect(Key(b"k"), &quota, now)).expect("the model always answers");
+        both(Kind::Take(Cost(seen.decision.remaining() + 1)), now);
+        both(Kind::Take(Cost::PEEK), now);
+    }
+}
+
+#[test]
+fn a_list_holds_what_counts_and_no_more() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for quota in each(SECOND) {
+        let store = store(&redis, StoreTime::Node);
+        let is_list =
+            matches!(quota.algorithm(), Algorithm::SlidingWindow { .. } | Algorithm::SlidingWindowLog { .. });
+        for nth in (0..60).filter(|_| is_list) {
+            let now = AHEAD + Duration::from_millis(250) * nth;
+            store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
+            let length = store.command(&["LLEN", &name(&store)]).int();
+            assert!(length <= 8, "{length} after {nth} takes: {:?}", quota.algorithm());
+        }
+    }
+}
+
+/// What is taken and all given back in one call has begun all the same, where beginning matters.
+#[test]
+fn what_is_begun_and_given_back_at_once_has_begun() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for quota in each(SECOND) {
+        let (model, store) = (ModelStore::default(), store(&redis, StoreTime::Node));
+        for (at_ms, kinds) in [
+            (0, vec![Kind::Take(Cost(2)), Kind::GiveBack(Cost(2))]),
+            (900, vec![Kind::Take(Cost(1))]),
+            (1_000, vec![Kind::Inspect, Kind::Take(Cost(3))]),
+            (1_950, vec![Kind::Charge(Cost(2)), Kind::GiveBack(Cost(9)), Kind::Inspect]),
+            (2_100, vec![Kind::Take(Cost(1)), Kind::Inspect]),
+        ] {
+            let now = AHEAD + Duration::from_millis(at_ms);
+            let asks: Vec<_> = kinds.iter().map(|kind| store.ask(b"k", &quota, *kind)).collect();
+            let decisions = |answers: Vec<Answer>| -> Vec<_> {
+                let decision = |answer| match answer {
+                    Answer::Inspection(seen) => Answer::Decision(seen.decision),
+                    other => other,
+                };
+                answers.into_iter().map(decision).collect()
+            };
+            let got = decisions(store.run(&asks, now).expect("answers"));
+            let want = decisions(one_by_one(&model, &quota, &kinds, now));
+            assert_eq!(got, want, "at {at_ms} ms: {:?}", quota.algorithm());
+        }
+    }
+}
+
+/// While rules change, nodes ask by the old rate and by the new one at the same time, and each continues from
+/// what the other wrote.
+#[test]
+fn two_rates_at_once_lose_no_count() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let flow = |limit, span, burst| quota(limit, span, bucket(Some(burst), None, 0, Refill::Continuous));
+    let [fast, slow] = [2_000_000, 1_000_000].map(|limit| flow(limit, SECOND, 200));
+    let strict = |cells| quota(200, HOUR * 24, Algorithm::SlidingWindow { cells });
+    for quotas in
+        [[flow(200, HOUR * 24, 200), flow(100, HOUR * 24, 100)], [fast, slow], [strict(10), strict(24)]]
+    {
+        let (store, admitted) = (store(&redis, StoreTime::Node), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..6 {
+                let (store, quota, admitted) = (&store, &quotas[thread % 2], &admitted);
+                scope.spawn(move || {
+                    for _ in 0..80 {
+                        // A caller that meets the others too often takes nothing.
+                        let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
+                        let Ok(answers) = store.run(&asks, AHEAD) else { continue };
+                        if matches!(answers[..], [Answer::Decision(it)] if it.is_admitted()) {
+                            admitted.fetch_add(1, Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        let admitted = admitted.into_inner();
+        assert!((1..=200).contains(&admitted), "{admitted} of 200: {:?}", quotas[0].algorithm());
+    }
+}
+
+#[test]
+fn a_window_begins_by_the_servers_clock_whatever_the_caller_believes() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let quota = quota(5, HOUR * 1_000, Algorithm::FixedWindow { align: Align::Calendar });
+    let now = super::server_time::now(&store(&redis, StoreTime::Store));
+    let mut ends = Vec::new();
+    for hint in [now, now + HOUR * 2_000, Timestamp::from_nanos(now.as_nanos() / 2), Timestamp::ZERO] {
+        let store = store(&redis, StoreTime::Store);
+        store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], hint).expect("an answer");
+        ends.push(expires_ns(&store, &name(&store)));
+    }
+    assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+}
+
+/// By the server's clock: the key of slots outlives the last of them, also when that is not the one that was
+/// taken last.
+#[test]
+fn slots_are_kept_until_the_last_of_them_lapses() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let store = store(&redis, StoreTime::Store);
+    for (holder, ttl_s) in [(1, 100), (2, 900), (3, 300)] {
+        let slots = Slots::new(3, Duration::from_secs(ttl_s)).expect("slots");
+        let (key, holder) = (store.key(b"k"), Holder(holder));
+        let call = slot_call(key, &slots, holder, SlotAction::Acquire, AHEAD, StoreTime::Store);
+        let reply = store.eval(&call);
+        assert!(slot_reply(&reply).is_some_and(|reply| reply.done), "{reply:?}");
+        let key = String::from_utf8_lossy(&call.keys[0]).into_owned();
+        let last = store.command(&["ZRANGE", &key, "-1", "-1", "WITHSCORES"]);
+        let score = last.array().last().expect("a score").text();
+        let lapses_us: f64 = score.parse().expect("a number");
+        assert!(expires_ns(&store, &key) >= lapses_us as u64 * 1_000, "{lapses_us} of {reply:?}");
+    }
+}
+
+#[test]
+fn only_what_counts_alike_on_one_key_shares_a_call() {
+    let ask = |key: &[u8], limit, kind| {
+        let quota = quota(limit, SECOND, bucket(None, None, 0, Refill::Continuous));
+        Ask { key: key.to_vec(), quota, kind }
+    };
+    let (take, first) = (Kind::Take(Cost(1)), ask(b"a", 5, Kind::Take(Cost(2))));
+    for (other, want) in [
+        (ask(b"a", 5, take), true),
+        (ask(b"a", 5, Kind::Inspect), true),
+        (ask(b"a", 6, take), false), // a rule that changes: each is counted by its own rate
+        (ask(b"b", 5, take), false),
+        (ask(b"a", 5, Kind::Reset), false),
+    ] {
+        assert_eq!((first.joins(&other), other.joins(&first)), (want, want), "{other:?}");
+    }
+}
+
+/// The next step of a caller whose clock shows `believed` when it is [`AHEAD`].
+fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
+    let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
+    let (mut bytes, mut out) = (Vec::new(), Vec::new());
+    argument(&mut bytes, &asks, believed).expect("an argument");
+    let Next::Step(step, _) = first(&asks, believed, &mut out) else { panic!("a step") };
+    let (keys, args) = (vec![asks[0].key.clone()], vec![bytes, instant(AHEAD)]);
+    let reply = store.eval(&ScriptCall { script: script(step, Swap::None), keys, args });
+    let replied = Replied::read(&reply).expect("a reply");
+    let part = replied.part(0).expect("of a key");
+    answers(&asks, believed, StoreTime::Node, replied.at, &part, &mut out).expect("an answer")
+}
+
+/// A board that boots in 1970: spans of years, in cells of no whole ms, are more than a double counts to the
+/// ns.
+#[test]
+fn a_caller_whose_clock_is_years_off_gets_the_right_cell() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let cells = |span, cells| quota(3, span, Algorithm::SlidingWindow { cells });
+    let counter = |span| quota(3, span, Algorithm::SlidingWindowCounter);
+    let (odd, even) = (Duration::from_nanos(3_000_100), Duration::from_millis(40));
+    let long = Duration::from_secs(200 * 86_400) + Duration::from_nanos(10);
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    for (quota, believed, is_right) in [
+        (cells(odd, 2), Timestamp::ZERO, false),
+        (cells(odd, 2), AHEAD + days(2_700), false),
+        (cells(odd, 2), AHEAD + days(89), true),
+        (cells(even, 4), Timestamp::ZERO, true),
+        (cells(long, 2), AHEAD, true),
+        (counter(odd), Timestamp::ZERO, false),
+        (counter(odd), AHEAD, true),
+        (counter(even), Timestamp::ZERO, true),
+        (counter(long), AHEAD, true),
+    ] {
+        let store = store(&redis, StoreTime::Node);
+        let next = asked_at(&store, &quota, believed);
+        let is_done = matches!(next, Next::Done);
+        assert!(is_done || matches!(next, Next::Step(_, at) if at == AHEAD), "{next:?}");
+        assert_eq!(is_done, is_right, "{believed:?}, {:?} in {:?}", quota.algorithm(), quota.period());
+        assert_eq!(store.command(&["EXISTS", &name(&store)]).int(), i64::from(is_right));
+        // As if it had been right all the time.
+        let model = ModelStore::default();
+        if is_done {
+            one_by_one(&model, &quota, &[Kind::Take(Cost(1))], AHEAD);
+        }
+        for nth in 0..8 {
+            let now = AHEAD + Duration::from_nanos(nth * 700_001);
+            let got = store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
+            assert_eq!(
+                got,
+                one_by_one(&model, &quota, &[Kind::Take(Cost(1))], now),
+                "{:?}",
+                quota.algorithm()
+            );
+        }
+    }
+}
+
+/// A list that is never empty counts on and on: before a double loses permits it is written afresh.
+#[test]
+fn a_list_that_has_counted_too_many_is_written_afresh() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for algorithm in
+        [Algorithm::SlidingWindowLog { log_denied: false }, Algorithm::SlidingWindow { cells: 10 }]
+    {
+        let (store, quota) = (store(&redis, StoreTime::Node), quota(9, HOUR, algorithm));
+        let take = |cost| [store.ask(b"k", &quota, Kind::Take(Cost(cost)))];
+        store.run(&take(2), AHEAD).expect("an answer");
+        // As it would be after many years.
+        let head = store.command(&["LINDEX", &name(&store), "0"]).text();
+        let aged = head.strip_suffix(" 0").expect("none has left").to_owned() + " 4000000000000001";
+        let at_ms = (AHEAD.as_nanos() / 1_000_000).to_string();
+        store.command(&["LSET", &name(&store), "0", &aged]);
+        store.command(&["LSET", &name(&store), "-1", &format!("{at_ms} 0 4000000000000003")]);
+        let Answer::Decision(said) = store.run(&take(3), AHEAD).expect("an answer")[0] else {
+            panic!("a decision")
+        };
+        assert_eq!((said.is_admitted(), said.remaining()), (true, 4), "{:?}", quota.algorithm());
+        let last = store.command(&["LINDEX", &name(&store), "-1"]);
+        assert_eq!(last.text(), format!("{at_ms} 0 5"));
+        let asks = [take(5), take(1)].concat();
+        store.run_together(&asks, AHEAD).expect("all or none");
+        assert_eq!(store.command(&["LINDEX", &name(&store), "-1"]), last);
+    }
+}
