@@ -6,29 +6,17 @@
 mod expiry;
 mod files;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use tokio_rustls::TlsAcceptor;
 use tollgate_tls::Digest;
 
 pub use tollgate_tls::TlsError;
 
-use files::Contents;
-
-/// Where a surface's certificate comes from. All files are PEM, of at most 1 MiB.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The certificate, followed by those that lead to its root.
-    pub cert: PathBuf,
-    /// The private key of the first certificate.
-    pub key: PathBuf,
-    /// Certificates of which one must have signed a client's certificate; `None` asks clients for none.
-    pub client_ca: Option<PathBuf>,
-}
+pub use files::TlsFiles;
+use files::{Active, Contents};
 
 /// A certificate in use, and the files that it came from. One for each protocol, shared by all its listeners.
 pub struct Tls {
@@ -36,11 +24,6 @@ pub struct Tls {
     alpn: Vec<Vec<u8>>,
     active: ArcSwap<Active>,
     seen: Mutex<Seen>,
-}
-
-struct Active {
-    config: Arc<ServerConfig>,
-    not_after: Option<i64>,
 }
 
 /// What the files held.

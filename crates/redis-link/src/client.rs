@@ -1,4 +1,5 @@
-//! [`Client`]: sends items to the server that keeps their slot. Not here: what becomes of them in a queue (`driver`).
+//! [`Client`]: sends items to the server that keeps their slot. Not here: what becomes of them in a queue
+//! (`driver`).
 
 use std::sync::Arc;
 
@@ -16,10 +17,11 @@ use crate::shared::Shared;
 use crate::thread_connections::{PerThread, Registry};
 use crate::topology::Node;
 
-/// A client of one server, a master behind Sentinels, or a Cluster. Opens no connection before the first call.
+/// A client of one server, a master behind Sentinels, or a Cluster. Opens no connection before the first
+/// call.
 ///
-/// Calls must be made from within a tokio runtime: each thread that makes any has connections of its own, driven by that
-/// thread's runtime. When it is dropped, its connections close and what waits fails.
+/// Calls must be made from within a tokio runtime: each thread that makes any has connections of its own,
+/// driven by that thread's runtime. When it is dropped, its connections close and what waits fails.
 #[derive(Debug)]
 pub struct Client<W: PerThread> {
     shared: Arc<Shared>,
@@ -28,7 +30,8 @@ pub struct Client<W: PerThread> {
 }
 
 impl<W: PerThread> Client<W> {
-    /// A client of the servers that `settings` name; messages call them `name`. `network` replaces the real one in tests.
+    /// A client of the servers that `settings` name; messages call them `name`. `network` replaces the real
+    /// one in tests.
     ///
     /// # Errors
     /// [`ConfigError`] when settings contradict each other or a certificate cannot be read.
@@ -49,8 +52,8 @@ impl<W: PerThread> Client<W> {
         &self.shared
     }
 
-    /// Puts an item into the queue of the server that keeps `slot`. Waits only while a Cluster's nodes are not known yet, at
-    /// most until `by`.
+    /// Puts an item into the queue of the server that keeps `slot`. Waits only while a Cluster's nodes are
+    /// not known yet, at most until `by`.
     ///
     /// # Errors
     /// [`Failure`] when it cannot be sent; its caller is not answered otherwise.
@@ -82,7 +85,7 @@ impl<W: PerThread> Client<W> {
                 Err((_, why)) => return failed(&why),
             }
         }
-        failed(&ServerError::new(Cause::Unavailable, "the store ends"))
+        failed(&ServerError::new(Cause::Unavailable, "the store is shutting down"))
     }
 
     /// Waits until it is known which node keeps a slot.
@@ -101,7 +104,8 @@ impl<W: PerThread> Client<W> {
                 learnt.changed().await.ok()?;
             }
         };
-        let unknown = || ServerError::new(unavailable, format!("it is not known yet who keeps slot {slot}"));
+        let unknown =
+            || ServerError::new(unavailable, format!("it is not known yet which node keeps slot {slot}"));
         timeout_at(by, found).await.ok().flatten().ok_or_else(unknown)
     }
 

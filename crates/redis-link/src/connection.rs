@@ -1,5 +1,6 @@
-//! One connection to one server: opened, logged in, and ready for commands in pipelines. One task uses it, and closes it when anything
-//! is out of order. Not here: what is asked, which reply answers which question (`pipelined`), and when to try again.
+//! One connection to one server: opened, logged in, and ready for commands in pipelines. One task uses it,
+//! and closes it when anything is out of order. Not here: what is asked, which reply answers which question
+//! (`pipelined`), and when to try again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,9 +125,9 @@ impl Connection {
         replies.pop().ok_or_else(|| self.closed())
     }
 
-    /// Bytes arrived though no reply is due.
+    /// Bytes arrived though no reply was due.
     pub(crate) fn unasked(&self) -> ServerError {
-        ServerError::new(Cause::Network, format!("{}: speaks without being asked", self.name))
+        ServerError::new(Cause::Network, format!("{}: sends without being asked", self.name))
     }
 
     fn closed(&self) -> ServerError {
@@ -146,7 +147,7 @@ impl Connection {
         ServerError::new(
             Cause::Misconfigured,
             format!(
-                "{}: does not speak the Redis protocol (its answer begins with `{begins}`); {hint}",
+                "{}: does not speak the Redis protocol (its reply begins with `{begins}`); {hint}",
                 self.name
             ),
         )

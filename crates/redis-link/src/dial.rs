@@ -70,10 +70,10 @@ impl Dialer {
         Ok(Self { settings, tls, network })
     }
 
-    /// How long to wait for an answer that no call waits for.
+    /// How long to wait for an answer outside of calls.
     #[must_use]
     pub fn patience(&self) -> Duration {
-        // A deadline above the usual time to connect says that the way is long.
+        // A deadline above the usual time to connect means that the server is far away.
         self.settings.connect_timeout.max(2 * self.settings.deadline)
     }
 
@@ -94,7 +94,7 @@ impl Dialer {
             return Err(ServerError::new(
                 Cause::Unavailable,
                 format!(
-                    "{at}: is a replica, which takes no writes (READONLY); name its master, or its sentinels by \
+                    "{at}: is a replica, which rejects writes (READONLY); name its master, or its sentinels by \
                      redis+sentinel://"
                 ),
             ));
@@ -117,7 +117,7 @@ impl Dialer {
                 let hint = "a server that speaks only TLS does so: then the URL begins with rediss";
                 ServerError::new(Cause::Network, format!("{error} at the login; {hint}"))
             }
-            // TLS 1.3 tells it only then.
+            // TLS 1.3 reports it only then.
             (Cause::Network, Some(_)) if error.why.contains("CertificateRequired") => {
                 let hint = "it asks clients for a certificate: --store-tls-cert and --store-tls-key";
                 ServerError::new(Cause::Misconfigured, format!("{at}: TLS: {hint} (CertificateRequired)"))
@@ -127,8 +127,9 @@ impl Dialer {
         Ok((connection, replica))
     }
 
-    /// One round trip in the time that a call has, of a script too: a server may answer `PING` while it lets scripts wait
-    /// (`CLIENT PAUSE` does). A second one where the first was late: the machine may have been busy connecting.
+    /// One round trip in the time that a call has, of a script too: a server may answer `PING` while it lets
+    /// scripts wait (`CLIENT PAUSE` does). A second one where the first was late: the machine may have been
+    /// busy connecting.
     ///
     /// # Errors
     /// [`ServerError`] when the server cannot work, or answers too late.
@@ -143,15 +144,15 @@ impl Dialer {
             let Ok(replies) = timeout(longest, connection.ask(commands)).await else { break };
             for (nth, reply) in replies?.into_iter().enumerate() {
                 match reply {
-                    // What stands before a server may not know scripts without keys; real ones have theirs.
+                    // A proxy may reject scripts without keys; real calls have keys.
                     Reply::Error(error) if nth == 1 && !is_about_the_server(&error) => {}
                     Reply::Error(error) if code(&error) != "NOPERM" => {
-                        return Err(self.told(connection, &error));
+                        return Err(self.explained(connection, &error));
                     }
                     Reply::Value(value)
                         if value.text().is_some_and(|text| text.contains("cluster_state:fail")) =>
                     {
-                        return Err(self.told(connection, "CLUSTERDOWN"));
+                        return Err(self.explained(connection, "CLUSTERDOWN"));
                     }
                     _ => {}
                 }
@@ -197,7 +198,7 @@ impl Dialer {
             return Ok(Connection::new(Box::new(stream), name, false));
         };
         let server = ServerName::try_from(host.host.clone()).map_err(|_| {
-            ServerError::new(Cause::Misconfigured, format!("{at}: no name that a certificate could hold"))
+            ServerError::new(Cause::Misconfigured, format!("{at}: not a name that a certificate can contain"))
         })?;
         match TlsConnector::from(tls.config()).connect(server, stream).await {
             Ok(stream) => Ok(Connection::new(Box::new(stream), name, true)),
@@ -210,7 +211,8 @@ impl Dialer {
                 } else {
                     ""
                 };
-                // What TLS itself finds wrong is invalid data; anything else is the way there, or a server that goes.
+                // What TLS itself rejects is invalid data; anything else is the network, or a server that
+                // stops.
                 let cause = if error.kind() == io::ErrorKind::InvalidData {
                     Cause::Misconfigured
                 } else {
@@ -223,10 +225,10 @@ impl Dialer {
 
     /// Logs in; true when the server is a replica.
     async fn log_in(&self, connection: &mut Connection) -> Result<bool, ServerError> {
-        let who = read_login(&self.settings.login)?;
+        let credentials = read_login(&self.settings.login)?;
         let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
-        if let Some(password) = &who.password {
-            let username = who.username.as_deref().unwrap_or("default");
+        if let Some(password) = &credentials.password {
+            let username = credentials.username.as_deref().unwrap_or("default");
             hello.extend([b"AUTH".as_slice(), username.as_bytes(), password.as_bytes()]);
         }
         hello.extend([b"SETNAME".as_slice(), b"tollgate"]);
@@ -245,18 +247,18 @@ impl Dialer {
                     );
                     ServerError::new(Cause::Misconfigured, why)
                 } else {
-                    self.told(connection, error)
+                    self.explained(connection, error)
                 });
             }
         }
-        let told = |field| match &replies[0] {
+        let field = |name| match &replies[0] {
             Reply::Value(Value::Map(pairs)) => pairs.iter().find_map(|(key, value)| {
-                (key.text() == Some(field)).then(|| value.text()).flatten().map(str::to_owned)
+                (key.text() == Some(name)).then(|| value.text()).flatten().map(str::to_owned)
             }),
             _ => None,
         };
         let wrong = |cause, why: &str| Err(ServerError::new(cause, format!("{}: {why}", connection.name())));
-        match (told("mode").as_deref(), self.settings.is_cluster()) {
+        match (field("mode").as_deref(), self.settings.is_cluster()) {
             (Some("sentinel"), _) => wrong(
                 Cause::Misconfigured,
                 "is a sentinel: write redis+sentinel://host:port/name-of-the-master",
@@ -265,14 +267,15 @@ impl Dialer {
                 Cause::Misconfigured,
                 "is a node of a Redis Cluster: the URL must begin with redis+cluster",
             ),
-            (Some("standalone"), true) => {
-                wrong(Cause::Misconfigured, "is no node of a Redis Cluster: the URL must begin with redis://")
-            }
-            _ => Ok(told("role").is_some_and(|role| role == "replica" || role == "slave")),
+            (Some("standalone"), true) => wrong(
+                Cause::Misconfigured,
+                "is not a node of a Redis Cluster: the URL must begin with redis://",
+            ),
+            _ => Ok(field("role").is_some_and(|role| role == "replica" || role == "slave")),
         }
     }
 
-    fn told(&self, connection: &Connection, error: &str) -> ServerError {
+    fn explained(&self, connection: &Connection, error: &str) -> ServerError {
         let (cause, why) = explain(error, self.settings.login.username.as_deref());
         ServerError::new(cause, format!("{}: {why}", connection.name()))
     }
@@ -280,7 +283,7 @@ impl Dialer {
     /// Asks the sentinels, in order, where the master is.
     pub(crate) async fn master(&self, sentinels: &[HostPort], master: &str) -> Result<HostPort, ServerError> {
         let mut whys = Vec::new();
-        // One that is silent may not use up the time of the others.
+        // A silent one must not use up the time of the others.
         let limit = self.settings.connect_timeout / 2;
         for sentinel in sentinels {
             match timeout(limit, self.ask_sentinel(sentinel, master)).await {
@@ -289,19 +292,19 @@ impl Dialer {
                 Err(_) => whys.push(format!("{sentinel}: no answer within {limit:?}")),
             }
         }
-        let why = format!("no sentinel tells where `{master}` is: {}", whys.join("; "));
+        let why = format!("no sentinel knows where `{master}` is: {}", whys.join("; "));
         Err(ServerError::new(Cause::Network, why))
     }
 
     async fn ask_sentinel(&self, at: &HostPort, master: &str) -> Result<HostPort, ServerError> {
         let mut connection = self.connect(&Address::Tcp(at.clone())).await?;
-        let who = read_login(&self.settings.sentinel_login)?;
-        if let Some(password) = &who.password {
+        let credentials = read_login(&self.settings.sentinel_login)?;
+        if let Some(password) = &credentials.password {
             let mut auth = vec![b"AUTH".as_slice()];
-            auth.extend(who.username.as_ref().map(|name| name.as_bytes()));
+            auth.extend(credentials.username.as_ref().map(|name| name.as_bytes()));
             auth.push(password.as_bytes());
             if let Reply::Error(error) = connection.ask_one(&auth).await? {
-                let (cause, why) = explain(&error, who.username.as_deref());
+                let (cause, why) = explain(&error, credentials.username.as_deref());
                 return Err(ServerError::new(cause, format!("the sentinel {at}: {why}")));
             }
         }
@@ -318,16 +321,16 @@ impl Dialer {
             Reply::Value(Value::Nil) => {
                 return Err(ServerError::new(
                     Cause::Misconfigured,
-                    format!("{at}: knows no master `{master}`"),
+                    format!("{at}: does not know a master `{master}`"),
                 ));
             }
             Reply::Error(error) => {
-                let (cause, why) = explain(error, who.username.as_deref());
+                let (cause, why) = explain(error, credentials.username.as_deref());
                 return Err(ServerError::new(cause, format!("the sentinel {at}: {why}")));
             }
             Reply::Value(_) => {}
         }
-        Err(ServerError::new(Cause::Misconfigured, format!("{at}: is no sentinel")))
+        Err(ServerError::new(Cause::Misconfigured, format!("{at}: is not a sentinel")))
     }
 }
 
@@ -337,7 +340,7 @@ pub(crate) fn enough_for(round_trip: Duration) -> Duration {
     Duration::from_millis((ms.saturating_mul(3) / 2 + 5).next_multiple_of(5))
 }
 
-/// An error that any script would be answered now.
+/// An error that any script would get now.
 fn is_about_the_server(error: &str) -> bool {
     matches!(code(error), "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH")
 }

@@ -1,5 +1,5 @@
-//! The task behind a queue: connects, sends flights until something breaks, and begins anew; the breaker. Not here: which
-//! flight is sent when (`run_pipeline`, `send`), and how many connections there are (`spares`).
+//! The task behind a queue: connects, sends flights until something breaks, and begins anew; the breaker. Not
+//! here: which flight is sent when (`run_pipeline`, `send`), and how many connections there are (`spares`).
 
 mod departures;
 mod run_pipeline;
@@ -22,8 +22,8 @@ use crate::workload::Workload;
 
 pub(crate) use self::state::Driver;
 
-/// An attempt to connect for which calls have waited in vain counts as one failure, and as one more whenever it has lasted this many
-/// deadlines of a call.
+/// An attempt to connect for which calls have waited counts as one failure, and as one more whenever it has
+/// lasted this many deadlines of a call.
 const LONG_ATTEMPT: u32 = 4;
 
 /// The queue has ended.
@@ -75,7 +75,7 @@ impl<W: Workload> Driver<W> {
                     shared.counters().conn.connect_failures.add(1);
                     self.queue.fail_all(&error);
                     if self.breaker.failures() > failures {
-                        self.breaker.uncount(); // it has counted already: for callers that waited for it in vain
+                        self.breaker.uncount(); // it has counted already: for callers that waited for it
                     }
                     self.failed(&error);
                     shared.topology().doubted.notify_one();
@@ -120,9 +120,9 @@ impl<W: Workload> Driver<W> {
         .await
     }
 
-    /// The breaker is open because nothing was answered, and the connections are still open: what they owe may still come,
-    /// as from a server that was paused. Then one of them is probed. True when it may be used again; else all are closed, as
-    /// those are that stay silent.
+    /// The breaker is open because nothing was answered, and the connections are still open: what they owe
+    /// may still come, as from a server that was paused. Then one of them is probed. True when it may be used
+    /// again; else all are closed, as those are that stay silent.
     async fn recover(&mut self) -> Result<bool, Ended> {
         let found = poll_fn(|cx| self.poll_owed(cx)).await;
         self.abandon_all();

@@ -1,5 +1,5 @@
-//! A flight: one pipelined batch, which is what one round trip carries. Not here: the connection, when a flight is sent, and
-//! what its commands mean (`workload`).
+//! A flight: one pipelined batch, which is what one round trip carries. Not here: the connection, when a
+//! flight is sent, and what its commands mean (`workload`).
 
 use tokio::time::Instant;
 
@@ -39,8 +39,8 @@ impl<W: Workload> Entry<W> {
         }
     }
 
-    /// Fails it for callers whose time is over by `now`: nothing was sent. Gives it back where others still wait for it.
-    /// Also returns how many callers failed.
+    /// Fails it for callers whose time is over by `now`: nothing was sent. Gives it back where others still
+    /// wait for it. Also returns how many callers failed.
     pub(crate) fn expire(self, now: Instant, shared: &Shared) -> (Option<Self>, u64) {
         let Some(by) = self.waits_until() else { return (None, 0) };
         if by > now {
@@ -77,7 +77,8 @@ impl<W: Workload> Entry<W> {
 /// What a reply on the wire belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Expect {
-    /// This number, sent back: what follows answers this flight, and what came before was the last of the previous one.
+    /// This number, sent back: what follows answers this flight, and what came before was the last of the
+    /// previous one.
     Mark(u64),
     /// The script was loaded.
     Loaded,
@@ -120,8 +121,8 @@ impl<W: Workload> Default for Flight<W> {
 }
 
 impl<W: Workload> Flight<W> {
-    /// Plans what `entries` need. Callers whose time is over are failed, and what nobody waits for is left out: neither is
-    /// sent. `ahead` is sent first, if anything is.
+    /// Plans what `entries` need. Callers whose time is over are failed, and what nobody waits for is left
+    /// out: neither is sent. `ahead` is sent first, if anything is.
     pub(crate) fn plan(
         &mut self,
         workload: &W,
@@ -155,7 +156,8 @@ impl<W: Workload> Flight<W> {
         let buffers = &mut self.buffers;
         self.requests.retain_mut(|planned| workload.prepare(&mut planned.request, buffers, shared));
         if !self.requests.is_sorted_by_key(|planned| planned.request.order()) {
-            self.requests.sort_by_key(|planned| planned.request.order()); // of one key, the first stays the first
+            // A stable sort: requests for one key stay in order.
+            self.requests.sort_by_key(|planned| planned.request.order());
         }
         self.write(workload, shared, ahead);
         self.deadline = self.requests.iter().filter_map(|planned| planned.request.waits_until()).min();
@@ -235,7 +237,8 @@ impl<W: Workload> Flight<W> {
         true
     }
 
-    /// Whether its `nth` reply can be that: a mark must come back as it was sent, or be rejected as any command would be.
+    /// Whether its `nth` reply can be that: a mark must come back as it was sent, or be rejected as any
+    /// command would be.
     pub(crate) fn accepts(&self, nth: usize, reply: &Reply) -> bool {
         match (self.expects.get(nth), reply) {
             (Some(Expect::Mark(mark)), Reply::Value(Value::BulkString(bytes))) => {
@@ -249,8 +252,8 @@ impl<W: Workload> Flight<W> {
         }
     }
 
-    /// Handles the replies that came, in order. Of those that did not come, `sent` says whether the commands may have
-    /// reached the server: then the calls are lost, else they are sent again.
+    /// Handles the replies that came, in order. Of those that did not come, `sent` says whether the commands
+    /// may have reached the server: then the calls are lost, else they are sent again.
     pub(crate) fn on_replies(
         &mut self,
         workload: &W,
@@ -279,7 +282,7 @@ impl<W: Workload> Flight<W> {
     }
 }
 
-/// Fails callers whose time is over: nobody knows what became of their calls.
+/// Fails callers whose time is over: their calls may have been run or not.
 fn expire<R: crate::request::Request>(planned: &mut Planned<R>, now: Instant, shared: &Shared) {
     planned.request.fail_where(|by| by <= now, |by| shared.silent(shared.waited(by, now)));
 }
@@ -295,8 +298,8 @@ mod tests {
     use crate::request::Waiter;
     use crate::settings::LinkSettings;
 
-    /// A node that takes a slot over is asked by ASKING each time, also when it loads a script first or has not got all keys
-    /// yet.
+    /// A node that takes a slot over is asked by ASKING each time, also when it loads a script first or has
+    /// not got all keys yet.
     #[tokio::test]
     async fn a_call_keeps_asking_until_it_is_sent_elsewhere() {
         let mut settings = LinkSettings::parse_url("redis+cluster://a:1").expect("a URL");

@@ -1,8 +1,8 @@
 //! How many flights may be in flight to a server at once, by how far away it is. Reads no clock.
 //!
-//! Near, few: calls that wait for an answer share commands with others, so the more callers, the fewer commands each costs.
-//! Far, more: a call that first waits for an answer and is then sent takes up to two round trips, which may not fit in its
-//! deadline.
+//! Near, few: calls that wait for an answer share commands with others, so the more callers, the fewer
+//! commands each costs. Far, more: a call that first waits for an answer and is then sent takes up to two
+//! round trips, which may not fit in its deadline.
 
 use tokio::time::Duration;
 
@@ -21,12 +21,14 @@ pub(crate) struct Pace {
     /// Flights of a queue where `gap` has passed since the last one was sent.
     pub(crate) most: usize,
     pub(crate) gap: Duration,
-    /// Connections that are kept ready: where opening one takes long, a second for what a late answer would hold up.
+    /// Connections that are kept ready: where opening one takes long, a second for what a late answer would
+    /// hold up.
     pub(crate) ready: usize,
 }
 
 impl Pace {
-    /// `base` is the least round trip seen, not the usual one: a server with too much to do must not be given more at once.
+    /// `base` is the least round trip seen, not the usual one: a server with too much to do must not be given
+    /// more at once.
     pub(crate) fn of(base: Duration, patience: Duration) -> Self {
         if base < NEAR {
             return Self { at_once: 2, per_connection: 2, most: 2, gap: Duration::ZERO, ready: 1 };
@@ -59,8 +61,8 @@ mod tests {
             (30_000, 49, 16, 32, 32, 2),
         ] {
             let pace = Pace::of(Duration::from_micros(base_us), ms(patience_ms));
-            let told = (pace.at_once, pace.per_connection, pace.most, pace.ready);
-            assert_eq!(told, (at_once, per_connection, most, ready), "{base_us} us, {patience_ms} ms");
+            let got = (pace.at_once, pace.per_connection, pace.most, pace.ready);
+            assert_eq!(got, (at_once, per_connection, most, ready), "{base_us} us, {patience_ms} ms");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! One connection and the flights that were sent on it. Replies come in the order of the commands, so the oldest flight has
-//! the next reply, however late: a flight stays until all its replies have come, also when nobody waits for them any more.
-//! Not here: when a flight is sent, and what its replies mean.
+//! One connection and the flights that were sent on it. Replies come in the order of the commands, so the
+//! oldest flight has the next reply, however late: a flight stays until all its replies have come, also when
+//! nobody waits for them any more. Not here: when a flight is sent, and what its replies mean.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -116,7 +116,8 @@ impl<W: Workload> PipelinedConnection<W> {
         self.in_flight.push_back(flight);
     }
 
-    /// Sends and receives what it can; ready with a flight whose replies have all come. After an error it must be abandoned.
+    /// Sends and receives what it can; ready with a flight whose replies have all come. After an error it
+    /// must be abandoned.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<InFlight<W>, ServerError>> {
         if let Err(error) = self.send(cx) {
             return Poll::Ready(Err(error));
@@ -207,7 +208,8 @@ mod tests {
     use crate::request::Waiter;
     use crate::settings::LinkSettings;
 
-    /// Five flights on one connection: the first two are answered, of the third a part was sent, and nothing of the others.
+    /// Five flights on one connection: the first two are answered, of the third a part was sent, and nothing
+    /// of the others.
     #[tokio::test]
     async fn a_connection_knows_which_flights_it_has_sent() {
         let settings = LinkSettings::parse_url("redis://far:1").expect("a URL");

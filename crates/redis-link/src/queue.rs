@@ -1,5 +1,5 @@
-//! The calls that wait for one server: the end of a connection that callers see. Not here: the task that sends them
-//! (`driver`), and which server keeps which key (`topology`).
+//! The calls that wait for one server: the end of a connection that callers see. Not here: the task that
+//! sends them (`driver`), and which server keeps which key (`topology`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -139,7 +139,8 @@ impl<W: Workload> ConnectionQueue<W> {
 
     /// Puts `entry` at the end of the queue.
     ///
-    /// Gives it back, with the reason, where it cannot be sent: the breaker is open, the queue is full or has ended.
+    /// Gives it back, with the reason, where it cannot be sent: the breaker is open, the queue is full or has
+    /// ended.
     pub(crate) fn push(&self, entry: Entry<W>) -> Result<(), (Entry<W>, ServerError)> {
         let mut queue = self.lock();
         let counters = &self.shared.counters().conn;
@@ -238,8 +239,8 @@ impl<W: Workload> ConnectionQueue<W> {
         (queue.entries.len(), queue.soonest)
     }
 
-    /// The task is about to rest. It is woken by the entry that makes `count`, and by one whose time is over before all that
-    /// wait. False when there are as many already.
+    /// The task is about to rest. It is woken by the entry that makes `count`, and by one whose time is over
+    /// before all that wait. False when there are as many already.
     pub(crate) fn rest(&self, waker: &Waker, count: usize) -> bool {
         let mut queue = self.lock();
         if queue.entries.len() >= count {

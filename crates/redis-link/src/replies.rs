@@ -1,5 +1,5 @@
-//! What error replies and lost connections mean for the requests of a flight: what is sent again, what goes to another node,
-//! and what is wrong with the server. Not here: what values mean (`workload`).
+//! What error replies and lost connections mean for the requests of a flight: what is sent again, what goes
+//! to another node, and what is wrong with the server. Not here: what values mean (`workload`).
 
 use tokio::time::Instant;
 use tollgate_store::remote::HostPort;

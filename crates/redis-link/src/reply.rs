@@ -1,7 +1,7 @@
 //! Replies as bytes, read into [`Value`]: RESP2 and RESP3. Not here: where the bytes come from.
 //!
-//! A reply is read once all of it has arrived; ours are short. What is no Redis protocol is told from what has not arrived yet, so that
-//! a wrong port is named and not waited for.
+//! A reply is read once all of it has arrived; ours are short. Bytes that are not the Redis protocol are
+//! distinguished from a reply that has not arrived yet, so that a wrong port is reported at once.
 
 use crate::value::Value;
 
@@ -14,18 +14,19 @@ pub enum Reply {
     Error(String),
 }
 
-/// What came is no reply.
+/// The bytes are not a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotRedis {
     /// The first bytes, made printable.
     pub(crate) begins: String,
 }
 
-/// Longest string or array that is believed, and deepest nesting.
+/// Longest string or array that is accepted, and deepest nesting.
 const LONGEST: usize = 16 << 20;
 const DEEPEST: u32 = 16;
 
-/// Reads one reply off the beginning of `bytes`: the reply and its length, or `None` while some of it is missing.
+/// Reads one reply off the beginning of `bytes`: the reply and its length, or `None` while some of it is
+/// missing.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, NotRedis> {
     let mut reader = Reader { bytes, at: 0 };
     let reply = match bytes.first() {
@@ -106,7 +107,7 @@ impl<'a> Reader<'a> {
         if depth >= DEEPEST {
             return Err(Stop::Wrong);
         }
-        // Each takes at least three bytes, so what is promised and cannot be there yet is not allocated.
+        // Each value takes at least three bytes, so no more is allocated than can have arrived.
         let mut values = Vec::with_capacity(count.min((self.bytes.len() - self.at) / 3));
         for _ in 0..count {
             values.push(self.value(depth + 1)?);
@@ -153,7 +154,7 @@ impl<'a> Reader<'a> {
                 }
                 Value::Map(pairs)
             }
-            // Kinds that carry text we only ever show.
+            // Kinds whose text is only ever shown.
             b'-' | b'(' => Value::SimpleString(text(self.line()?)),
             b'=' | b'!' => Value::SimpleString(text(self.string()?)),
             _ => return Err(Stop::Wrong),
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_redis_is_told_at_once() {
+    fn what_is_not_redis_is_reported_at_once() {
         for bytes in [
             "HTTP/1.1 400 Bad Request\r\n",
             "\u{15}\u{3}\u{3}",
@@ -214,7 +215,7 @@ mod tests {
         }
         let deep = "*1\r\n".repeat(100);
         assert!(parse(deep.as_bytes()).is_err());
-        assert_eq!(parse(b"*1000000\r\n"), Ok(None), "believed, but nothing is allocated for it");
+        assert_eq!(parse(b"*1000000\r\n"), Ok(None), "accepted, but nothing is allocated for it");
     }
 
     proptest::proptest! {

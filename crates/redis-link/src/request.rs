@@ -1,4 +1,5 @@
-//! What waits and travels: items in a queue, requests in a flight, and the callers behind both. Not here: what they ask.
+//! What waits and travels: items in a queue, requests in a flight, and the callers behind both. Not here:
+//! what they ask.
 
 use std::fmt::Debug;
 
@@ -8,7 +9,7 @@ use tollgate_store::remote::Failure;
 
 use crate::script::Script;
 
-/// Somebody who waits for an answer, until a deadline.
+/// A caller that waits for an answer, until a deadline.
 #[derive(Debug)]
 pub struct Waiter<T> {
     to: oneshot::Sender<Result<T, Failure>>,
@@ -91,7 +92,7 @@ pub trait Request: Debug + Send + 'static {
 pub struct Planned<R> {
     /// What is asked, and who waits.
     pub request: R,
-    /// Times it was sent in vain: unknown scripts, other nodes.
+    /// Times that it was sent and had to be sent again: unknown scripts, other nodes.
     pub(crate) detours: u32,
     /// The node takes it only as an exception (ASK).
     pub(crate) asking: bool,

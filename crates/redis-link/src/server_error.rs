@@ -21,8 +21,8 @@ pub enum Cause {
     Network,
     /// The server did not answer in time: try again.
     Silent,
-    /// The server is up and cannot work now (loading, busy, a replica, slots without a node): try again, or try another
-    /// server.
+    /// The server is up and cannot work now (loading, busy, a replica, slots without a node): try again, or
+    /// try another server.
     Unavailable,
     /// Misconfiguration (login, protocol, database, version): trying again will not help.
     Misconfigured,
@@ -62,63 +62,69 @@ pub fn code(error: &str) -> &str {
 /// What a server's error means, and what to do about it. `user` is the user of the login.
 #[must_use]
 pub fn explain(error: &str, user: Option<&str>) -> (Cause, String) {
-    let who = user.unwrap_or("default");
-    let told = |kind, text: String| (kind, format!("{text} ({error})"));
+    let user = user.unwrap_or("default");
+    let explained = |cause, text: &str| (cause, format!("{text} ({error})"));
     match code(error) {
-        "NOAUTH" => told(Cause::Misconfigured, "it asks for a password and none is set".to_owned()),
-        "WRONGPASS" => {
-            told(Cause::Misconfigured, format!("it refuses the login of user `{who}`: wrong user or password"))
-        }
-        "NOPERM" => told(Cause::Misconfigured, not_allowed(who)),
+        "NOAUTH" => explained(Cause::Misconfigured, "it requires a password, and no password is set"),
+        "WRONGPASS" => explained(
+            Cause::Misconfigured,
+            &format!("it rejects the login of user `{user}`: wrong user or password"),
+        ),
+        "NOPERM" => explained(Cause::Misconfigured, &not_allowed(user)),
         // Of what a script calls: Redis 7.0, and Valkey and later Redis.
-        "ERR" if error.contains("The user executing the script") || error.contains("ACL failure in script") => {
-            told(Cause::Misconfigured, not_allowed(who))
+        "ERR"
+            if error.contains("The user executing the script") || error.contains("ACL failure in script") =>
+        {
+            explained(Cause::Misconfigured, &not_allowed(user))
         }
-        "NOPROTO" => told(Cause::Misconfigured, "it does not know RESP3; Redis 7.0 or later, or Valkey, is needed".to_owned()),
-        "LOADING" => told(Cause::Unavailable, "it is loading its data from disk".to_owned()),
-        "BUSY" => told(
-            Cause::Unavailable,
-            "it is busy with somebody's long script; SCRIPT KILL ends one that has written nothing"
-                .to_owned(),
-        ),
-        "MASTERDOWN" => told(Cause::Unavailable, "it is a replica that has lost its master".to_owned()),
-        "READONLY" => told(Cause::Unavailable, "it is a replica, which takes no writes".to_owned()),
-        "CLUSTERDOWN" => told(Cause::Unavailable, "the Cluster has slots without a node".to_owned()),
-        "TRYAGAIN" => told(Cause::Unavailable, "the keys are on their way to another node".to_owned()),
-        "OOM" => told(
-            Cause::Unavailable,
-            "its memory is full (maxmemory): raise maxmemory, or let counters end sooner".to_owned(),
-        ),
-        "MISCONF" => told(
-            Cause::Unavailable,
-            "it cannot save to disk and takes no writes until it can: its disk is full or its folder is not writable"
-                .to_owned(),
-        ),
-        "NOREPLICAS" => told(
-            Cause::Unavailable,
-            "fewer replicas follow than min-replicas-to-write demands, so it takes no writes".to_owned(),
-        ),
-        "WRONGTYPE" => told(
+        "NOPROTO" => explained(
             Cause::Misconfigured,
-            "a key of ours holds a value of a foreign type; choose another prefix or delete it".to_owned(),
+            "it does not know RESP3; Redis 7.0 or later, or Valkey, is needed",
         ),
-        "ERR" if lacks_a_command(error) && error.contains("SENTINEL") => told(
+        "LOADING" => explained(Cause::Unavailable, "it is loading its data from disk"),
+        "BUSY" => explained(
+            Cause::Unavailable,
+            "it is busy with a long script; SCRIPT KILL ends one that has written nothing",
+        ),
+        "MASTERDOWN" => explained(Cause::Unavailable, "it is a replica that has lost its master"),
+        "READONLY" => explained(Cause::Unavailable, "it is a replica, which rejects writes"),
+        "CLUSTERDOWN" => explained(Cause::Unavailable, "the Cluster has slots without a node"),
+        "TRYAGAIN" => explained(Cause::Unavailable, "the keys are moving to another node"),
+        "OOM" => explained(
+            Cause::Unavailable,
+            "its memory is full (maxmemory): raise maxmemory, or let counters end sooner",
+        ),
+        "MISCONF" => explained(
+            Cause::Unavailable,
+            "it cannot save to disk and rejects writes until it can: its disk is full or its folder is not writable",
+        ),
+        "NOREPLICAS" => explained(
+            Cause::Unavailable,
+            "fewer replicas follow than min-replicas-to-write demands, so it rejects writes",
+        ),
+        "WRONGTYPE" => explained(
             Cause::Misconfigured,
-            "it is no sentinel: give the sentinels' ports (mostly 26379), or write redis:// and the server itself".to_owned(),
+            "a key of ours holds a value of another type; choose another prefix or delete it",
+        ),
+        "ERR" if lacks_a_command(error) && error.contains("SENTINEL") => explained(
+            Cause::Misconfigured,
+            "it is not a sentinel: give the sentinels' ports (usually 26379), or write redis:// and the server itself",
         ),
         "ERR" if lacks_a_command(error) => {
-            told(Cause::Misconfigured, "it lacks a command; Redis 7.0 or later, or Valkey, is needed".to_owned())
+            explained(Cause::Misconfigured, "it lacks a command; Redis 7.0 or later, or Valkey, is needed")
         }
-        "ERR" if error.contains("DB index") => told(Cause::Misconfigured, "it has no such database".to_owned()),
+        "ERR" if error.contains("DB index") => {
+            explained(Cause::Misconfigured, "it does not have that database")
+        }
         "ERR" if error.contains("SCRIPT KILL") => {
-            told(Cause::Unavailable, "the script was killed by somebody (SCRIPT KILL)".to_owned())
+            explained(Cause::Unavailable, "the script was killed by an operator (SCRIPT KILL)")
         }
-        "ERR" if error.contains("AUTH") => told(Cause::Misconfigured, "it refuses the login".to_owned()),
+        "ERR" if error.contains("AUTH") => explained(Cause::Misconfigured, "it rejects the login"),
         "ERR" if error.contains("max number of clients") => {
-            told(Cause::Unavailable, "it has as many clients as it may (maxclients)".to_owned())
+            explained(Cause::Unavailable, "it has reached its maximum of clients (maxclients)")
         }
         "DENIED" => {
-            told(Cause::Misconfigured, "it is in protected mode and takes no clients from other machines".to_owned())
+            explained(Cause::Misconfigured, "it is in protected mode and rejects clients from other machines")
         }
         _ => (Cause::Unavailable, error.to_owned()),
     }
@@ -126,12 +132,12 @@ pub fn explain(error: &str, user: Option<&str>) -> (Cause, String) {
 
 fn not_allowed(user: &str) -> String {
     format!(
-        "user `{user}` may not do what a store of counters must: allow its keys (~tollgate:*) and \
+        "user `{user}` lacks permissions that a store of counters needs: allow its keys (~tollgate:*) and \
          +@connection +@scripting +@read +@write +time +info +config|get +command|info +cluster|slots +cluster|info"
     )
 }
 
-/// As it is said of a client's command, and of one that a script calls.
+/// For a command of a client, and for one that a script calls.
 fn lacks_a_command(error: &str) -> bool {
     let error = error.to_ascii_lowercase();
     error.contains("unknown command") || error.contains("unknown redis command")

@@ -1,4 +1,5 @@
-//! What a client must know: where the servers are, how to log in, and how long to wait. Not here: the form of URLs (`url`).
+//! What a client must know: where the servers are, how to log in, and how long to wait. Not here: the form of
+//! URLs (`url`).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -124,8 +125,8 @@ pub struct LinkSettings {
 }
 
 impl LinkSettings {
-    /// Settings for `servers`, everything else as by default: no login, no TLS, database 0, 10 ms a call, 500 ms to
-    /// connect, 8,192 calls queued, 1,024 in a flight.
+    /// Settings for `servers`, everything else as by default: no login, no TLS, database 0, 10 ms a call, 500
+    /// ms to connect, 8,192 calls queued, 1,024 in a flight.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
         Self {

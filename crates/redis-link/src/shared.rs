@@ -1,5 +1,5 @@
-//! What all connections of one client share: settings, health, topology, counters. Not here: queues, and whatever a call
-//! waits for.
+//! What all connections of one client share: settings, health, topology, counters. Not here: queues, and
+//! whatever a call waits for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ pub struct Shared {
     is_barred: AtomicBool,
     is_watched: AtomicBool,
     ended: AtomicBool,
-    /// Notified at the end, for whoever watches.
+    /// Notified at the end, for the watcher.
     pub(crate) ending: Notify,
 }
 
@@ -93,8 +93,8 @@ impl Shared {
         &self.health
     }
 
-    /// What to say of servers that are up and answer more than 1 % of the calls too late; `None` where all is well, or they
-    /// are down.
+    /// What to say of servers that are up and answer more than 1 % of the calls too late; `None` where all is
+    /// well, or they are down.
     #[must_use]
     pub fn slow(&self) -> Option<Arc<str>> {
         self.slowness.why(self.health.state().is_up())
@@ -136,7 +136,7 @@ impl Shared {
         Failure::Rejected(reason.into())
     }
 
-    /// How long a caller has waited who gives up at `by`.
+    /// How long a caller with the deadline `by` has waited.
     pub(crate) fn waited(&self, by: Instant, now: Instant) -> Duration {
         // From when the call was made; both readings are of one clock, so this is never negative.
         let made = by.checked_sub(self.patience());

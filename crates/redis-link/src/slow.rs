@@ -47,7 +47,8 @@ impl Slowness {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).why.clone()
     }
 
-    /// Calls since the last report, about once a second. Logs one line when they become too slow, and one when that is over.
+    /// Calls since the last report, about once a second. Logs one line when they become too slow, and one
+    /// when that is over.
     pub(crate) fn report(&self, is_up: bool, calls: Calls) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         (recent.requests, recent.silent) =

@@ -1,4 +1,5 @@
-//! What one thread of one runtime uses of a client: its own connections and their tasks, so that no call crosses a core.
+//! What one thread of one runtime uses of a client: its own connections and their tasks, so that no call
+//! crosses a core.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -51,8 +52,8 @@ pub(crate) struct ThreadConnections<W: Workload> {
     queues: Mutex<Vec<Option<Arc<ConnectionQueue<W>>>>>,
 }
 
-/// A workload's place to keep each thread's connections: a thread-local variable of its own, since there is none of a
-/// generic type.
+/// A workload's place to keep each thread's connections: a thread-local variable of its own, since a generic
+/// type cannot have one.
 pub trait PerThread: Workload {
     /// The variable.
     fn threads() -> &'static LocalKey<ThreadMap<Self>>;

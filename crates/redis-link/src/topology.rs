@@ -1,4 +1,5 @@
-//! Which server keeps which key: one server, the master that the sentinels name, or the Cluster's nodes by slot.
+//! Which server keeps which key: one server, the master that the sentinels name, or the Cluster's nodes by
+//! slot.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
@@ -14,7 +15,7 @@ use crate::value::Value;
 
 /// Slots of a Cluster.
 pub(crate) const SLOTS: usize = 16384;
-const NOBODY: u16 = u16::MAX;
+const NO_NODE: u16 = u16::MAX;
 /// Most nodes that are remembered; more can only be a fault.
 const MOST_NODES: usize = 4096;
 
@@ -30,9 +31,9 @@ pub struct Topology {
     nodes: RwLock<Vec<HostPort>>,
     /// Counts what was learnt.
     version: watch::Sender<u64>,
-    /// Somebody found that something is not as thought.
+    /// Notified when a server contradicted what was known.
     pub(crate) doubted: Notify,
-    /// Counts changes of the master; a connection made before belongs to the old one.
+    /// Counts changes of the master; a connection that was made before one belongs to the old master.
     epoch: AtomicU64,
 }
 
@@ -41,7 +42,7 @@ impl Topology {
         let slots = if matches!(servers, Servers::Cluster(_)) { SLOTS } else { 0 };
         Self {
             servers,
-            slots: (0..slots).map(|_| AtomicU16::new(NOBODY)).collect(),
+            slots: (0..slots).map(|_| AtomicU16::new(NO_NODE)).collect(),
             nodes: RwLock::default(),
             version: watch::Sender::new(0),
             doubted: Notify::new(),
@@ -56,13 +57,13 @@ impl Topology {
         if self.slots.is_empty() { 0 } else { slot(key) }
     }
 
-    /// Who keeps a slot; `None` while that is not known.
+    /// Which node keeps a slot; `None` while that is not known.
     pub(crate) fn node_of(&self, slot: u16) -> Option<Node> {
         if self.slots.is_empty() {
             return Some(0);
         }
         let node = self.slots.get(usize::from(slot))?.load(Relaxed);
-        (node != NOBODY).then_some(node)
+        (node != NO_NODE).then_some(node)
     }
 
     /// False when a node keeps no slot any longer.
@@ -70,7 +71,7 @@ impl Topology {
         self.slots.is_empty() || self.slots.iter().any(|keeper| keeper.load(Relaxed) == node)
     }
 
-    /// Tells when something was learnt.
+    /// Changes whenever something was learnt.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
@@ -79,7 +80,8 @@ impl Topology {
         self.epoch.load(Relaxed)
     }
 
-    /// The master is another one than before: connections to the old one are closed once their calls are answered.
+    /// The master is another one than before: connections to the old one are closed once their calls are
+    /// answered.
     pub fn new_master(&self) {
         self.epoch.fetch_add(1, Relaxed);
     }
@@ -100,7 +102,7 @@ impl Topology {
                 nodes
                     .get(usize::from(node))
                     .map(|at| Address::Tcp(at.clone()))
-                    .ok_or_else(|| ServerError::new(Cause::Unavailable, "a node that is not known"))
+                    .ok_or_else(|| ServerError::new(Cause::Unavailable, "unknown node"))
             }
         }
     }
@@ -142,7 +144,7 @@ impl Topology {
         })
     }
 
-    /// A slot is another node's, as a node said.
+    /// A slot has moved to another node, as a node reported.
     pub(crate) fn moved(&self, slot: u16, node: Node) {
         if let Some(keeper) = self.slots.get(usize::from(slot)) {
             keeper.store(node, Relaxed);
@@ -153,7 +155,7 @@ impl Topology {
     /// Asks the Cluster which node keeps which slot. Does nothing elsewhere.
     ///
     /// # Errors
-    /// [`ServerError`] when no node answers, or one does that is none of a Cluster.
+    /// [`ServerError`] when no node answers, or one does that is not part of a Cluster.
     pub async fn learn(&self, dialer: &Dialer) -> Result<(), ServerError> {
         if self.slots.is_empty() {
             return Ok(());
@@ -175,39 +177,42 @@ impl Topology {
     async fn learn_from(&self, seed: &HostPort, dialer: &Dialer) -> Result<(), ServerError> {
         let (mut connection, _) = dialer.open_any(&Address::Tcp(seed.clone())).await?;
         let strange = |what: &str| {
-            ServerError::new(Cause::Unavailable, format!("{seed}: who keeps which slot: {what}"))
+            ServerError::new(
+                Cause::Unavailable,
+                format!("{seed}: cannot learn which node keeps which slot: {what}"),
+            )
         };
         let limit = dialer.patience();
         let questions: [&[&[u8]]; 2] = [&[b"CLUSTER", b"INFO"], &[b"CLUSTER", b"SLOTS"]];
         let asked = tokio::time::timeout(limit, connection.ask(&questions)).await;
-        let mut replies = asked.map_err(|_| strange("no answer in time"))??.into_iter();
-        // One that was cut off from the others knows only what was.
+        let mut replies = asked.map_err(|_| strange("no reply in time"))??.into_iter();
+        // A node that was cut off from the others has only old information.
         if let Some(Reply::Value(info)) = replies.next()
             && info.text().is_some_and(|info| info.contains("cluster_state:fail"))
         {
-            return Err(strange("it takes the Cluster to be down"));
+            return Err(strange("it reports the Cluster as down"));
         }
         let ranges = match replies.next() {
             Some(Reply::Value(Value::Array(ranges))) => ranges,
             Some(Reply::Error(error)) => return Err(strange(&error)),
-            _ => return Err(strange("an answer that is no list")),
+            _ => return Err(strange("the reply is not a list")),
         };
-        let mut keepers = vec![NOBODY; SLOTS];
+        let mut keepers = vec![NO_NODE; SLOTS];
         for range in &ranges {
             let Some((from, to, at)) = read_range(range, seed) else {
-                return Err(strange("a range that cannot be read"));
+                return Err(strange("a range cannot be read"));
             };
             let node = self.number(&at).ok_or_else(|| strange("too many nodes"))?;
             if let Some(keepers) = keepers.get_mut(from..=to) {
                 keepers.fill(node);
             }
         }
-        if keepers.iter().all(|keeper| *keeper == NOBODY) {
-            return Err(strange("no node keeps any slot yet"));
+        if keepers.iter().all(|keeper| *keeper == NO_NODE) {
+            return Err(strange("no node keeps a slot yet"));
         }
         for (slot, keeper) in self.slots.iter().zip(keepers) {
-            // A slot without a node stays with whom it was: that one will say what is the matter.
-            if keeper != NOBODY {
+            // A slot without a node stays where it was: that node reports what is wrong.
+            if keeper != NO_NODE {
                 slot.store(keeper, Relaxed);
             }
         }
@@ -274,7 +279,7 @@ mod tests {
         {
             assert_eq!(slot(key.as_bytes()), crc16(same.as_bytes()) % 16384, "{key}");
         }
-        assert_eq!(slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % 16384, "an empty tag is none");
+        assert_eq!(slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % 16384, "an empty tag does not count");
         assert_eq!(slot(b"foo{bar"), crc16(b"foo{bar") % 16384);
         assert_eq!(slot(b"somekey"), 11058);
     }
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_whose_it_was_last_said_to_be() {
+    fn a_slot_belongs_to_the_node_that_was_last_reported() {
         let topology = Topology::new(Servers::Cluster(vec![HostPort::new("a", 1)]));
         assert_eq!(topology.node_of(7), None);
         let [b, c] = ["b", "c"].map(|host| topology.number(&HostPort::new(host, 1)).expect("a number"));

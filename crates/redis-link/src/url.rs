@@ -13,8 +13,8 @@ const FORMS: &str = "write redis://[user:password@]host:port/database, rediss://
 
 impl LinkSettings {
     /// Reads `redis://[user:password@]host[:port][/database]`, `rediss://…` (TLS),
-    /// `redis+sentinel://h1:26379,h2:26379/master[/database]`, `redis+cluster://h1:7000,h2:7000`, `unix:///path`; the two
-    /// with several hosts also as `rediss+…`. User and password are percent-decoded.
+    /// `redis+sentinel://h1:26379,h2:26379/master[/database]`, `redis+cluster://h1:7000,h2:7000`,
+    /// `unix:///path`; the two with several hosts also as `rediss+…`. User and password are percent-decoded.
     ///
     /// # Errors
     /// [`ConfigError`] when it has none of these forms; it never shows the password.
@@ -25,11 +25,11 @@ impl LinkSettings {
 
 fn parse(url: &str) -> Result<LinkSettings, ConfigError> {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return wrong(format!("there is no scheme; {FORMS}"));
+        return wrong(format!("the scheme is missing; {FORMS}"));
     };
     if let Some(at) = rest.find(['?', '#']) {
         // What follows may be anything, so it is not repeated here.
-        return wrong(format!("`{}` and what follows is not understood; {FORMS}", &rest[at..=at]));
+        return wrong(format!("`{}` and what follows cannot be read; {FORMS}", &rest[at..=at]));
     }
     let scheme = scheme.to_ascii_lowercase();
     if scheme == "unix" || scheme == "redis+unix" {
@@ -51,7 +51,7 @@ fn parse(url: &str) -> Result<LinkSettings, ConfigError> {
         "rediss+sentinel" => (true, Kind::Sentinel),
         "redis+cluster" => (false, Kind::Cluster),
         "rediss+cluster" => (true, Kind::Cluster),
-        _ => return wrong(format!("the scheme `{}` is not known; {FORMS}", scheme.escape_debug())),
+        _ => return wrong(format!("unknown scheme `{}`; {FORMS}", scheme.escape_debug())),
     };
     // The password may hold any of the other delimiters, so the last `@` is the one that counts.
     let (login, rest) = match rest.rsplit_once('@') {
@@ -84,7 +84,7 @@ fn parse(url: &str) -> Result<LinkSettings, ConfigError> {
         settings.database = match database.parse() {
             Ok(number) => number,
             Err(_) => {
-                return wrong(format!("`/{}` is no number of a database", database.escape_debug()));
+                return wrong(format!("`/{}` is not a database number", database.escape_debug()));
             }
         };
     }
@@ -202,29 +202,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_password() {
-        for (url, told) in [
-            ("localhost:6379", "no scheme"),
-            ("http://h", "scheme `http` is not known"),
+    fn errors_never_show_the_password() {
+        for (url, words) in [
+            ("localhost:6379", "scheme is missing"),
+            ("http://h", "unknown scheme `http`"),
             ("redis://", "host is missing"),
-            ("redis://h:port", "no port"),
-            ("redis://h:0", "no port"),
-            ("redis://h:70000", "no port"),
-            ("redis://::1", "no port"),
+            ("redis://h:port", "invalid port"),
+            ("redis://h:0", "invalid port"),
+            ("redis://h:70000", "invalid port"),
+            ("redis://::1", "invalid port"),
             ("redis://[::1", "must be `]`"),
             ("redis://[::1]x", "only `:port`"),
             ("redis://a,b", "several hosts"),
             ("redis://u:hunter2@", "host is missing"),
-            ("redis://u:hunter2/x", "no port"),
+            ("redis://u:hunter2/x", "invalid port"),
             ("redis://u:hunter2%zz@h", "two hex digits"),
-            ("redis://h/hunter", "no number of a database"),
+            ("redis://h/hunter", "not a database number"),
             ("redis://u:hunter2@h?db=1", "`?`"),
             ("redis+cluster://a/1", "only database 0"),
             ("redis+sentinel://a", "master's name is missing"),
             ("unix://run/r.sock", "whole path"),
         ] {
             let error = parse(url).expect_err(url).to_string();
-            assert!(error.contains(told), "{url}: {error}");
+            assert!(error.contains(words), "{url}: {error}");
             assert!(!error.contains("hunter2"), "{url}: {error}");
         }
     }

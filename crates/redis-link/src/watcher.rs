@@ -1,5 +1,6 @@
-//! The task that watches servers: whether they are up and fit, which is the master, which node keeps which slot. Not here:
-//! calls, which have connections of their own, and what makes a server fit (a [`Probe`] says).
+//! The task that watches servers: whether they are up and fit, which is the master, which node keeps which
+//! slot. Not here: calls, which have connections of their own, and what makes a server fit (a [`Probe`]
+//! says).
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::settings::Servers;
 use crate::shared::Shared;
 use crate::slow::Calls;
 
-/// Shortest time between two rounds, however often somebody doubts.
+/// Shortest time between two rounds, however often a round is asked for.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// What a watcher asks of a server.
@@ -53,7 +54,8 @@ impl From<ServerError> for Unfit {
     }
 }
 
-/// Starts to watch, in the runtime that the caller is in; does nothing when a task does already, or outside of a runtime.
+/// Starts to watch, in the runtime that the caller is in; does nothing when a task does already, or outside
+/// of a runtime.
 #[inline]
 pub fn watch<P: Probe>(shared: &Arc<Shared>, probe: impl FnOnce() -> P) {
     if !shared.is_watched() {
@@ -140,7 +142,8 @@ impl<P: Probe> Watcher<P> {
         }
     }
 
-    /// Reports whether calls are answered in time, though the server answers. `seen`: those of earlier reports.
+    /// Reports whether calls are answered in time, though the server answers. `seen`: those of earlier
+    /// reports.
     fn report_calls(&self, seen: &mut (u64, u64)) {
         let conn = &self.shared.counters().conn;
         let (requests, silent) = (conn.requests.get(), conn.silent.get());

@@ -1,7 +1,8 @@
-//! The seam: what a user of the client hands in. Items wait in a queue; a flight turns them into requests, requests into
-//! commands, and hands back the replies.
+//! The seam: what a user of the client hands in. Items wait in a queue; a flight turns them into requests,
+//! requests into commands, and hands back the replies.
 //!
-//! Not here: when and on which connection commands are sent (`driver`), and what follows an error reply (`replies`).
+//! Not here: when and on which connection commands are sent (`driver`), and what follows an error reply
+//! (`replies`).
 
 use std::fmt::Debug;
 
@@ -30,11 +31,12 @@ pub trait Workload: Clone + Debug + Send + Sync + 'static {
         buffers: &mut Self::Buffers,
     ) -> bool;
 
-    /// All items are added: decides what the request sends. False when its callers have been answered without a server.
+    /// All items are added: decides what the request sends. False when its callers have been answered without
+    /// a server.
     fn prepare(&self, request: &mut Self::Request, buffers: &mut Self::Buffers, shared: &Shared) -> bool;
 
-    /// Writes one command for the first of `requests` and as many that follow as may share it; returns how many those are,
-    /// at least 1. `one_slot`: keys of different slots may not share a command.
+    /// Writes one command for the first of `requests` and as many that follow as may share it; returns how
+    /// many those are, at least 1. `one_slot`: keys of different slots may not share a command.
     fn write(
         &self,
         requests: &[Planned<Self::Request>],

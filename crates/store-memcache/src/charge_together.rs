@@ -1,10 +1,11 @@
 //! Takes from several keys, all or nothing.
 //!
-//! memcached changes one item at a time, so this is: look at all keys; if `core` says that any take is denied, say so, and nothing was
-//! changed. Else charge each key, all its takes or none, and if another caller was faster somewhere, give back what was charged.
-//! What a limit denies is never admitted. Others may for a moment see permits taken that are given back (and be denied for it), never the
-//! other way round. Charges of several keys run to their end, whether their caller waits or not: else what one key has charged would
-//! stay charged though another denies.
+//! memcached changes one item at a time, so this is: look at all keys; if `core` says that any take is
+//! denied, say so, and nothing was changed. Else charge each key, all its takes or none, and if another
+//! caller was faster somewhere, give back what was charged. What a limit denies is never admitted. Others may
+//! for a moment see permits taken that are given back (and be denied for it), never the other way round.
+//! Charges of several keys run to their end, whether their caller waits or not: else what one key has charged
+//! would stay charged though another denies.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -26,8 +27,8 @@ struct Group<'a> {
 /// What a key's takes came to.
 type Outcome = Result<Vec<Decision>, StoreError>;
 
-/// Charges the whole batch or nothing of it; held for as long as `hold` says. Keys whose server gives no answer deny nothing: the
-/// others are charged, and whoever asked decides what becomes of them.
+/// Charges the whole batch or nothing of it; held for as long as `hold` says. Keys whose server gives no
+/// answer deny nothing: the others are charged, and the caller decides what to do with them.
 pub(crate) async fn charge(
     client: &Arc<Client>,
     batch: &[Take<'_>],
@@ -75,19 +76,19 @@ pub(crate) async fn charge(
             .collect();
         // One key is charged in one step.
         let charged = if charges.len() == 1 {
-            settle(client, charges, now).await
+            finish(client, charges, now).await
         } else {
             let (settling, backs) = (Arc::clone(client), Arc::clone(client));
             let fails = outcomes.iter().any(Result::is_err);
-            let work = async move { settle(&settling, charges, now).await };
-            let unheard = move |charged: Vec<Charged>| async move {
-                // Nobody decides the rest any more, so this is no admission.
+            let work = async move { finish(&settling, charges, now).await };
+            let abandoned = move |charged: Vec<Charged>| async move {
+                // The rest is never decided, so this is not an admission.
                 if (fails || charged.iter().any(Charged::has_failed)) && !charged.iter().any(Charged::denies)
                 {
                     give_back(&backs, charged.iter().filter(|it| it.is_charged), now).await;
                 }
             };
-            client.finisher.run(work, unheard).await
+            client.finisher.run(work, abandoned).await
         };
         for Charged { nth, outcome, .. } in charged {
             outcomes[nth] = outcome;
@@ -96,7 +97,7 @@ pub(crate) async fn charge(
     deal(client, batch, &groups, outcomes, verdicts);
 }
 
-/// A key whose charge is under way.
+/// A key whose charge was sent.
 struct Charging {
     /// Which of the groups.
     nth: usize,
@@ -127,7 +128,7 @@ impl Charged {
 }
 
 /// Waits for all charges; where one denies, gives back what the others have charged.
-async fn settle(client: &Client, charges: Vec<Charging>, now: Timestamp) -> Vec<Charged> {
+async fn finish(client: &Client, charges: Vec<Charging>, now: Timestamp) -> Vec<Charged> {
     let mut settled = Vec::with_capacity(charges.len());
     for Charging { nth, key, quota, cost, pending } in charges {
         let (is_charged, outcome) = match pending.answer(client).await {
@@ -165,7 +166,7 @@ async fn give_back<'a>(
     lost
 }
 
-/// Gives back what the takes have charged, all at the same time; to its end, whether anybody waits or not.
+/// Gives back what the takes have charged, all at the same time; to its end, whether the caller waits or not.
 pub(crate) async fn give_all_back(
     client: &Arc<Client>,
     batch: &[Take<'_>],
@@ -207,7 +208,7 @@ fn quota<'a>(batch: &[Take<'a>], group: &Group<'_>) -> &'a Quota {
     batch[group.takes[0]].quota
 }
 
-/// What the takes of keys that were looked at would get one after another, if nobody else came.
+/// What the takes of keys that were looked at would get one after another, if no other caller came.
 fn foresee(
     batch: &[Take<'_>],
     groups: &[Group<'_>],

@@ -1,5 +1,5 @@
-//! What all clones of a store share: its servers, and the queues of each runtime to them. Not here: what is asked
-//! (`transaction`), and batches (`charge_together`).
+//! What all clones of a store share: its servers, and the queues of each runtime to them. Not here: what is
+//! asked (`transaction`), and batches (`charge_together`).
 
 use std::collections::HashMap;
 use std::io;
@@ -102,12 +102,12 @@ impl Client {
                 conn.breaker_blocked.add(1);
                 failed(
                     io::ErrorKind::NotConnected,
-                    "the server does not answer; it is asked again in the background",
+                    "the server does not answer; it is retried in the background",
                 )
             }
             Err(Rejected::Full) => {
                 conn.queue_full.add(1);
-                failed(io::ErrorKind::WouldBlock, "too many calls wait already")
+                failed(io::ErrorKind::WouldBlock, "too many calls are waiting")
             }
             Err(Rejected::Gone) => failed(io::ErrorKind::NotConnected, "the runtime is shutting down"),
         }
@@ -145,8 +145,8 @@ impl Client {
         Failure::Unsupported { algorithm: quota.algorithm().name() }.into_error(&self.name)
     }
 
-    /// The error of a take whose answer is that to another question.
+    /// The error of a take whose answer belongs to another request.
     pub(crate) fn odd(&self) -> StoreError {
-        Failure::Rejected("an answer to another question".into()).into_error(&self.name)
+        Failure::Rejected("an answer to another request".into()).into_error(&self.name)
     }
 }

@@ -9,7 +9,8 @@ use tollgate_store::remote::{BreakerSettings, ConfigError, HostPort};
 const PORT: u16 = 11211;
 const FORM: &str = "write memcache://host:11211 or memcache://host1:11211,host2:11211";
 
-/// Settings of a [`MemcacheStore`](crate::MemcacheStore). Made by [`MemcacheConfig::parse_url`], then changed by field.
+/// Settings of a [`MemcacheStore`](crate::MemcacheStore). Made by [`MemcacheConfig::parse_url`], then changed
+/// by field.
 ///
 /// # Example
 /// ```
@@ -23,8 +24,8 @@ const FORM: &str = "write memcache://host:11211 or memcache://host1:11211,host2:
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemcacheConfig {
-    /// The servers. Each counter is on one of them, chosen by its name and theirs: nodes that share counters list the same servers, in
-    /// the same spelling; the order does not matter.
+    /// The servers. Each counter is on one of them, chosen by its name and theirs: nodes that share counters
+    /// list the same servers, in the same spelling; the order does not matter.
     pub servers: Vec<HostPort>,
     /// What every item's name begins with. Nodes that share counters have the same.
     pub prefix: String,
@@ -38,13 +39,14 @@ pub struct MemcacheConfig {
     pub max_flight: usize,
     /// When to stop asking.
     pub breaker: BreakerSettings,
-    /// How much longer than needed an item is kept: as much as the nodes' clocks may step back or differ without a count being lost.
+    /// How much longer than needed an item is kept: as much as the nodes' clocks may step back or differ
+    /// without a count being lost.
     pub keep: Duration,
 }
 
 impl MemcacheConfig {
-    /// Settings for `servers`, everything else as by default: prefix `tollgate:`, 10 ms a call, 500 ms to connect, 8,192 calls queued,
-    /// 1,024 keys in a flight, items kept for one more minute.
+    /// Settings for `servers`, everything else as by default: prefix `tollgate:`, 10 ms a call, 500 ms to
+    /// connect, 8,192 calls queued, 1,024 keys in a flight, items kept for one more minute.
     #[must_use]
     pub fn new(servers: Vec<HostPort>) -> Self {
         Self {
@@ -59,19 +61,19 @@ impl MemcacheConfig {
         }
     }
 
-    /// Reads `memcache://h1:11211,h2:11211`; the port is 11211 where none is said.
+    /// Reads `memcache://h1:11211,h2:11211`; the default port is 11211.
     ///
     /// # Errors
     /// [`ConfigError`] when it is not of that form; it never shows a password.
     pub fn parse_url(url: &str) -> Result<Self, ConfigError> {
         let Some((scheme, rest)) = url.split_once("://") else {
-            return wrong(format!("there is no scheme; {FORM}"));
+            return wrong(format!("the scheme is missing; {FORM}"));
         };
         if !scheme.eq_ignore_ascii_case("memcache") {
             return wrong(format!("the scheme `{}` is not memcache; {FORM}", scheme.escape_debug()));
         }
         if rest.contains('@') {
-            return wrong(format!("memcached's text protocol has no login: {FORM}"));
+            return wrong(format!("memcached's text protocol has no login; {FORM}"));
         }
         let hosts = rest.strip_suffix('/').unwrap_or(rest);
         if hosts.contains(['/', '?', '#']) {
@@ -147,16 +149,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_the_password() {
-        for (url, told) in [
-            ("h:11211", "no scheme"),
+    fn errors_never_show_the_password() {
+        for (url, words) in [
+            ("h:11211", "scheme is missing"),
             ("redis://h", "not memcache"),
             ("memcache://", "host is missing"),
             ("memcache://a,,b", "host is missing"),
-            ("memcache://a:0", "no port"),
-            ("memcache://a:http", "no port"),
-            ("memcache://::1", "no port"),
-            ("memcache://fe80::1", "no port"),
+            ("memcache://a:0", "invalid port"),
+            ("memcache://a:http", "invalid port"),
+            ("memcache://::1", "invalid port"),
+            ("memcache://fe80::1", "invalid port"),
             ("memcache://[::1", "after `[`"),
             ("memcache://u:hunter2@h", "no login"),
             ("memcache://h/0", "nothing may follow"),
@@ -164,7 +166,7 @@ mod tests {
             ("memcache://h,h:11211", "h:11211 is listed twice"),
         ] {
             let error = MemcacheConfig::parse_url(url).expect_err(url).to_string();
-            assert!(error.contains(told), "{url}: {error}");
+            assert!(error.contains(words), "{url}: {error}");
             assert!(!error.contains("hunter2"), "{url}: {error}");
         }
     }

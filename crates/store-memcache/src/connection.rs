@@ -26,11 +26,12 @@ impl Connection {
         let mut connection = Self { stream, bytes: Vec::new() };
         match connection.exchange(b"version\r\n", 1, answer).await?.as_slice() {
             [Reply::Version] => Ok(connection),
-            other => Err(io::Error::other(format!("is it a memcached? It answers {other:?}"))),
+            other => Err(io::Error::other(format!("is it a memcached? It replies {other:?}"))),
         }
     }
 
-    /// Sends `commands` and reads `expected` replies, all within `limit`. After an error the connection is of no use any more.
+    /// Sends `commands` and reads `expected` replies, all within `limit`. After an error the connection is of
+    /// no use any more.
     pub(crate) async fn exchange(
         &mut self,
         commands: &[u8],
@@ -53,7 +54,7 @@ impl Connection {
                         Err(protocol::Garbled) => {
                             return Err(io::Error::new(
                                 io::ErrorKind::InvalidData,
-                                "it answers what no memcached does",
+                                "its reply is not the memcached protocol",
                             ));
                         }
                     }
@@ -72,11 +73,11 @@ impl Connection {
         Ok(replies)
     }
 
-    /// Waits until the server closes it, or says what nobody asked.
+    /// Waits until the server closes it, or sends without being asked.
     pub(crate) async fn closed(&mut self) -> io::Error {
         match self.stream.read_buf(&mut self.bytes).await {
             Ok(0) => closed(),
-            Ok(_) => io::Error::new(io::ErrorKind::InvalidData, "it says what nobody asked"),
+            Ok(_) => io::Error::new(io::ErrorKind::InvalidData, "it sends without being asked"),
             Err(error) => error,
         }
     }

@@ -1,9 +1,11 @@
-//! The requests of one runtime that wait for one server, the connection behind them, and the task that drives it.
+//! The requests of one runtime that wait for one server, the connection behind them, and the task that drives
+//! it.
 //!
-//! At most one round trip is in flight. What arrives meanwhile waits for the next one; everything that is asked of one key is
-//! one [`Transaction`]. When answers fail to come, the connection is closed and made anew; after a few failures in a row the
-//! breaker opens: callers fail at once, while the task keeps trying, with pauses. A new connection counts once it answers.
-//! Not here: what is sent (`transaction`), which server and which runtime (`client`).
+//! At most one round trip is in flight. What arrives meanwhile waits for the next one; everything that is
+//! asked of one key is one [`Transaction`]. When answers fail to come, the connection is closed and made
+//! anew; after a few failures in a row the breaker opens: callers fail at once, while the task keeps trying,
+//! with pauses. A new connection counts once it answers. Not here: what is sent (`transaction`), which server
+//! and which runtime (`client`).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -114,7 +116,7 @@ impl Driver {
                         None => return,
                     },
                     why = self.server.closed() => {
-                        self.server.lost(&why); // nobody waits: no failure of anybody's
+                        self.server.lost(&why); // no call waits: not a failure
                         continue;
                     }
                 }
@@ -215,7 +217,7 @@ impl Driver {
         self.counters.conn.merged.add(merged);
     }
 
-    /// The breaker is open: nobody waits for a server that does not answer.
+    /// The breaker is open: no call waits for a server that does not answer.
     fn fail_all(&mut self, why: &io::Error) {
         self.transactions.drain().for_each(|(_, mut transaction)| transaction.fail(why));
         let parked = self.parked.drain().flat_map(|(_, requests)| requests);

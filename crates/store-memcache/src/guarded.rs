@@ -50,7 +50,8 @@ impl GuardedConnection {
         &self.config.servers[self.at]
     }
 
-    /// Connects once. While the breaker is closed callers wait for it, so it may take only as long as they do.
+    /// Connects once. While the breaker is closed callers wait for it, so it may take only as long as they
+    /// do.
     pub(crate) async fn connect(&mut self) -> io::Result<()> {
         let (connect, answer) = (self.config.connect_timeout, self.config.deadline);
         let connect = if self.is_broken() { connect } else { connect.min(answer) };
@@ -92,7 +93,7 @@ impl GuardedConnection {
         self.breaker.answered();
     }
 
-    /// The connection ended while nobody waited.
+    /// The connection ended while no call waited.
     pub(crate) fn lost(&mut self, why: &io::Error) {
         if self.connection.take().is_some() {
             self.counters.conn.connections.sub(1);

@@ -4,7 +4,7 @@
 
 use crate::value::Stored;
 
-/// A line that is longer is none of memcached's.
+/// memcached writes no longer line.
 const LONGEST_LINE: usize = 2048;
 /// Nothing of ours is longer; a foreign value may be, up to what memcached keeps by default.
 const LONGEST_DATA: usize = 1 << 20;
@@ -32,7 +32,7 @@ pub(crate) enum Reply {
     Error(String),
 }
 
-/// What was read is none of memcached's answers: nothing that follows can be believed.
+/// The bytes are not an answer of memcached: what follows cannot be read either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Garbled;
 
@@ -109,7 +109,7 @@ pub(crate) fn add(out: &mut Vec<u8>, item: &[u8], stored: &Stored) {
     command(out, &[stored.data.as_bytes()]);
 }
 
-/// `cas item …`: stores where there is still what `gets` told `cas` of.
+/// `cas item …`: stores if the item is still as `gets` returned it with `cas`.
 pub(crate) fn cas(out: &mut Vec<u8>, item: &[u8], stored: &Stored, cas: u64) {
     let head = format!("{} {} {} {cas}", stored.flags, stored.exptime, stored.data.len());
     command(out, &[b"cas", item, head.as_bytes()]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_so() {
+    fn what_is_not_an_answer_is_rejected() {
         let long = "x".repeat(LONGEST_LINE + 1);
         for text in [
             "HTTP/1.1 400 Bad Request\r\n",

@@ -1,9 +1,10 @@
-//! Which of several servers keeps an item: the one with the highest score, computed from its name and the item's (rendezvous
-//! hashing).
+//! Which of several servers keeps an item: the one with the highest score, computed from its name and the
+//! item's (rendezvous hashing).
 //!
-//! All nodes come to the same answer whatever the order of their lists, and a server that is added or removed moves only the items
-//! that it gets or had. The score is the finaliser of splitmix64 over the FNV-1a hashes of both names; it stays as it is, since
-//! nodes of different versions must agree. It need not resist an attack: who finds names that share a server has only that.
+//! All nodes come to the same answer whatever the order of their lists, and a server that is added or removed
+//! moves only the items that it gets or had. The score is the finaliser of splitmix64 over the FNV-1a hashes
+//! of both names; it stays as it is, since nodes of different versions must agree. It need not resist an
+//! attack: names that share a server gain nothing else.
 
 use tollgate_store::remote::HostPort;
 

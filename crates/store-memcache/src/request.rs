@@ -55,8 +55,8 @@ pub(crate) struct Request {
     pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
 }
 
-/// Who may still decide about a request: the caller, which may give up while nothing has been changed, or the task that
-/// sends it.
+/// Who may still decide about a request: the caller, which may give up while nothing has been changed, or the
+/// task that sends it.
 #[derive(Debug, Default)]
 pub(crate) struct Claim(AtomicU8);
 

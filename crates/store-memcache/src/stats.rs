@@ -8,10 +8,11 @@ use tollgate_store::remote::{ConnCounters, ConnStats, Counter};
 pub struct MemcacheStats {
     /// What every remote store counts.
     pub conn: ConnStats,
-    /// Times another connection changed an item between our reading and our writing of it, so that both were done again.
+    /// Times another connection changed an item between our reading and our writing of it, so that both were
+    /// done again.
     pub lost_races: u64,
-    /// Permits that a batch gave back in vain, because its item was contended or the server did not answer: they count as
-    /// used until their window ends.
+    /// Permits that a batch could not give back, because its item was contended or the server did not answer:
+    /// they count as used until their window ends.
     pub left_counted: u64,
 }
 

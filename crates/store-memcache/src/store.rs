@@ -1,4 +1,5 @@
-//! [`MemcacheStore`]: the trait [`Store`] over a client of memcached. Not here: what memcached is asked (`transaction`).
+//! [`MemcacheStore`]: the trait [`Store`] over a client of memcached. Not here: what memcached is asked
+//! (`transaction`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use crate::stats::MemcacheStats;
 
 /// Counters in memcached. Cheap to clone; clones share connections and counters.
 ///
-/// Each tokio runtime that uses it has connections of its own, so that no call crosses from one to another; it must have timers and
-/// I/O enabled.
+/// Each tokio runtime that uses it has connections of its own, so that no call crosses from one to another;
+/// it must have timers and I/O enabled.
 ///
 /// # Example
 /// ```
@@ -65,8 +66,8 @@ pub fn supports(quota: &Quota) -> Result<(), &'static str> {
 }
 
 impl MemcacheStore {
-    /// A store with these settings. Opens no connection: each runtime that uses the store makes its own on first use, in the
-    /// background.
+    /// A store with these settings. Opens no connection: each runtime that uses the store makes its own on
+    /// first use, in the background.
     ///
     /// # Errors
     /// [`ConfigError`] when a setting is out of its bounds.
@@ -74,8 +75,9 @@ impl MemcacheStore {
         Ok(Self { client: Arc::new(Client::new(config)?) })
     }
 
-    /// Connects from the tokio runtime it is called in. Done by itself on first use; calling it at start makes
-    /// [`MemcacheStore::state`] tell the truth before the first request. Does nothing outside of a runtime.
+    /// Connects from the tokio runtime it is called in. Done by itself on first use; calling it at start
+    /// makes [`MemcacheStore::state`] tell the truth before the first request. Does nothing outside of a
+    /// runtime.
     pub fn start(&self) {
         let _ = self.client.queues();
     }
@@ -92,8 +94,8 @@ impl MemcacheStore {
         self.client.health.watch()
     }
 
-    /// For a node that is about to end: waits until batches whose callers have left are charged or given back, about as long as two
-    /// calls may take.
+    /// For a node that is about to end: waits until batches whose callers have left are charged or given
+    /// back, about as long as two calls may take.
     pub async fn close(&self) {
         self.client.finisher.wait().await;
     }

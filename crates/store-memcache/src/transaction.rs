@@ -1,16 +1,19 @@
-//! What is asked of one key, as a machine of commands and replies. Does no I/O, so that every race can be played through in a test.
+//! Everything that is asked of one key at a time, as commands and replies. Does no I/O, so that a test can
+//! play every race.
 //!
-//! All asks of a key that wait at the same time are done at once, in the order in which they came:
+//! All requests for a key that wait at the same time are done at once, in the order of arrival:
 //!
-//! - **Counting** (fixed windows): `incr` by the hits of all. The number it answers tells the count before, and by its mark the window;
-//!   `core` works out each answer from there. Nothing there: `add` a window. A window that has ended, or one whose end is not
-//!   known: read and go on from what is found.
-//! - **Changing** (everything else): `gets`, work out all answers, `cas`. If another connection was faster, once more from the start.
-//! - **Lowering**: hits that were added and do not count (a batch that is all or nothing and was refused, permits given back meanwhile,
-//!   what is above the most that is counted) are taken off again by `gets` and `cas`, in the same window only.
+//! - **Counting** (fixed windows): `incr` by the hits of all. The number that it returns gives the count
+//!   before, and by its mark the window; `core` works out each answer from there. Nothing there: `add` a
+//!   window. A window that has ended, or one whose end is not known: read, and continue from what is found.
+//! - **Changing** (everything else): `gets`, work out all answers, `cas`. If another connection was faster,
+//!   once more from the start.
+//! - **Lowering**: hits that were added and do not count (a batch that is all or nothing and was denied,
+//!   permits given back meanwhile, what is above the most that is counted) are taken off again by `gets` and
+//!   `cas`, in the same window only.
 //!
-//! A count is thus never lower than what was admitted, at any moment, whoever stops half-way: at worst it is too high until the
-//! window ends.
+//! A count is thus never lower than what was admitted, at any moment, whoever stops half-way: at worst it is
+//! too high until the window ends.
 
 use tollgate_core::{Algorithm, Align, Cost, State, Timestamp, Word};
 use tollgate_store::remote::Failure;
@@ -19,10 +22,10 @@ use crate::protocol::{self, Reply};
 use crate::request::{Answer, Request, replay};
 use crate::value::{self, Counted, Window};
 
-/// More hits than this at once are written by `cas`, so that a count runs into a window's end only if tens of thousands of
-/// connections add at the same moment.
+/// More hits than this at once are written by `cas`, so that a count runs into a window's end only if tens of
+/// thousands of connections add at the same moment.
 const MOST_AT_ONCE: u64 = 1 << 20;
-/// So often it is tried to lower a count; then it stays too high.
+/// Most attempts to lower a count; after that it stays too high.
 const LOWERINGS: u32 = 32;
 
 /// Everything that is asked of one key at a time.
@@ -163,9 +166,10 @@ impl Transaction {
         }
     }
 
-    /// The connection broke, or no answer came: whoever may have changed something hears that, the others go on.
+    /// The connection broke, or no answer came: requests that may have changed something fail, the others
+    /// continue.
     ///
-    /// False when nobody is left.
+    /// False when no request is left.
     pub(crate) fn interrupted(&mut self, why: &std::io::Error) -> bool {
         match std::mem::replace(&mut self.phase, Phase::Begin) {
             Phase::Begin | Phase::Read => return true,
@@ -271,10 +275,10 @@ impl Transaction {
                 self.phase = Phase::Change { base: State::Word(Word::FRESH), cas: None };
                 Next::Send
             }
-            // Text: another algorithm's state, or foreign. Reading tells.
+            // Text: another algorithm's state, or foreign. Reading shows.
             Reply::Error(line) if line.contains("non-numeric") => self.read(),
             Reply::Error(line) => self.reject(line),
-            _ => self.reject("an answer to `incr` that cannot be"),
+            _ => self.reject("an unexpected answer to `incr`"),
         }
     }
 
@@ -324,7 +328,7 @@ impl Transaction {
             },
             Reply::Missing => (State::Word(Word::FRESH), None),
             Reply::Error(line) => return self.reject(line),
-            _ => return self.reject("an answer to `gets` that cannot be"),
+            _ => return self.reject("an unexpected answer to `gets`"),
         };
         let (state, answers) = replay(&self.requests, base.clone());
         if state == base || is_none(&state) && cas.is_none() {
@@ -341,7 +345,7 @@ impl Transaction {
             return 0;
         }
         if state == base {
-            self.answer(answers); // whoever wanted the change has given up
+            self.answer(answers); // the callers that wanted the change have given up
             return 0;
         }
         match (value::write(&state, self.latest(), self.keep), cas) {

@@ -1,19 +1,21 @@
-//! What stands in memcached: a state of `core` as an item's flags, data and life.
+//! What memcached holds: a state of `core` as an item's flags, data and life.
 //!
-//! A fixed window must be a number, so that `incr` counts in it: `1` bit of ours, 27 bits of the window's end, 36 bits of the count;
-//! the rest of the end is in the item's flags. The count has room for four times the most that `core` counts, so that what is added
-//! before anybody lowers it again never runs into the end. Read as a decimal, it has 19 or 20 digits:
+//! A fixed window must be a number, so that `incr` counts in it: `1` bit of ours, 27 bits of the window's
+//! end, 36 bits of the count; the rest of the end is in the item's flags. The count has room for four times
+//! the most that `core` counts, so that what is added before it is lowered again never runs into the end.
+//! Read as a decimal, it has 19 or 20 digits:
 //!
 //! ```text
-//! data   1 << 63 | (end >> 6 & 27 bits) << 36 | count      end: nanoseconds since the Unix epoch, modulo 2^59 (18 years)
+//! data   1 << 63 | (end >> 6 & 27 bits) << 36 | count      end: ns since the Unix epoch, modulo 2^59 (18 years)
 //! flags  (end >> 33 & 26 bits) << 6 | end & 6 bits
 //! ```
 //!
-//! So the number that `incr` answers tells which window it counted in: two ends that are whole milliseconds have the same 27 bits only
-//! when they lie a multiple of 2^27 ms (37 hours) apart, two that are whole seconds 2^24 s (194 days).
+//! So the number that `incr` returns shows in which window it counted: two ends that are whole milliseconds
+//! have the same 27 bits only when they lie a multiple of 2^27 ms (37 hours) apart, two that are whole
+//! seconds 2^24 s (194 days).
 //!
-//! A sliding window counter is text: its name, the length of a window in ns, the window's number, its count, the count of
-//! the one before, and the second at which it is all over.
+//! A sliding window counter is text: its name, the length of a window in ns, the window's number, its count,
+//! the count of the one before, and the second at which it is all over.
 
 use std::time::Duration;
 
@@ -25,8 +27,8 @@ const OURS: u64 = 1 << 63;
 const COUNT_BITS: u32 = 36;
 const MARK: u64 = (1 << 27) - 1;
 const END: u64 = (1 << 59) - 1;
-/// Ends up to four years before now and fourteen after it are told from one another. Periods have ten years at most, and nothing is
-/// kept for long past its end.
+/// Ends up to four years before now and fourteen after it can be distinguished. Periods have ten years at
+/// most, and nothing is kept for long past its end.
 const PAST: u64 = 4 * 365 * 86_400 * NANOS_PER_SECOND;
 const NAME: &str = "sliding_window_counter";
 /// First cell of the state of a sliding window counter.
@@ -81,7 +83,8 @@ impl Window {
         Self { count: counted.count, end_ns: earliest.saturating_add(end.wrapping_sub(earliest) & END) }
     }
 
-    /// As `core` keeps it: 34 bits of count, 30 bits of the nanosecond at which it ends; the second is the expiry.
+    /// As `core` keeps it: 34 bits of count, 30 bits of the nanosecond at which it ends; the second is the
+    /// expiry.
     pub(crate) fn to_word(self) -> Word {
         Word {
             value: (self.count.min(MOST) << 30) | (self.end_ns % NANOS_PER_SECOND),
@@ -105,11 +108,11 @@ impl Window {
 pub(crate) struct Stored {
     pub(crate) flags: u32,
     pub(crate) data: String,
-    /// Seconds from now, or the Unix second, or 0 for ever, as memcached tells them apart.
+    /// Seconds from now, or the Unix second, or 0 for ever, as memcached distinguishes them.
     pub(crate) exptime: u64,
 }
 
-/// `None` for a state that says the same as none.
+/// `None` for a state that says the same as no state.
 pub(crate) fn write(state: &State, now: Timestamp, keep: Duration) -> Option<Stored> {
     let (flags, data, expires) = match state {
         State::Word(word) => {
@@ -253,13 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_life_is_told_as_an_instant() {
+    fn a_long_life_is_written_as_an_instant() {
         let day = 86_400;
         for (expires, now, want) in [
             (1_700_000_001, 1_700_000_000, 61),
             (1_700_000_000, 1_700_000_009, 60), // the clock is past it already
             (1_700_000_000 + 29 * day, 1_700_000_000, 29 * day + 60),
-            (1_700_000_000 + 30 * day - 60, 1_700_000_000, 30 * day), // the longest that is no instant
+            (1_700_000_000 + 30 * day - 60, 1_700_000_000, 30 * day), // the longest that is a span
             (1_700_000_000 + 30 * day - 59, 1_700_000_000, 1_700_000_000 + 30 * day + 1),
             (1_700_000_000 + 30 * day, 1_700_000_000, 1_700_000_000 + 30 * day + 60),
             (2_147_483_647, 1_700_000_000, 0), // past 2038 it can only be for ever

@@ -1,6 +1,6 @@
-//! Callers of stores that are far away: `far_loop URL WAY_US LATE_OF_1000 LATE_MS STORES CALLERS RATE SECONDS [DEADLINE_MS]`. A proxy adds
-//! the way, each store has a thread of its own. RATE is in decisions a second and store, 0 is a closed loop. Prints what was not
-//! answered, and how long decisions took.
+//! Callers of stores that are far away: `far_loop URL WAY_US LATE_OF_1000 LATE_MS STORES CALLERS RATE SECONDS
+//! [DEADLINE_MS]`. A proxy adds the way, each store has a thread of its own. RATE is in decisions a second
+//! and store, 0 is a closed loop. Prints what was not answered, and how long decisions took.
 #![allow(
     clippy::print_stdout,
     clippy::expect_used,

@@ -1,5 +1,6 @@
-//! Callers in a closed loop over one thread's lane: `store_loop URL CALLERS KEYS DECISIONS`. Prints decisions a second and how they
-//! shared script calls. For stats by hand and for counting instructions; `benches/` compares with others.
+//! Callers in a closed loop over one thread's lane: `store_loop URL CALLERS KEYS DECISIONS`. Prints decisions
+//! a second and how they shared script calls. For stats by hand and for counting instructions; `benches/`
+//! compares with others.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a tool for the hand")]
 
 use std::cell::Cell;

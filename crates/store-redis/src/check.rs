@@ -93,7 +93,7 @@ pub(crate) async fn look(
     Ok(judge(&name, info, saves(save), missing(known).as_deref(), config))
 }
 
-/// `INFO VERBATIM` and `CONFIG GET save` are read; a server that hides its configuration is believed to save.
+/// `INFO VERBATIM` and `CONFIG GET save` are read; a server that hides its configuration is assumed to save.
 fn saves(reply: &Reply) -> bool {
     let rule = match reply {
         Reply::Value(Value::Map(pairs)) => pairs.first().and_then(|(_, rule)| rule.text()),
@@ -121,7 +121,7 @@ fn judge(name: &str, info: &str, saves: bool, missing: Option<&str>, config: &Re
         let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         let why = if major.is_some_and(|major| major >= 7) {
             format!(
-                "the command {command} is switched off there (rename-command), and counters need it; give it back"
+                "the command {command} is disabled there (rename-command), and counters need it; enable it"
             )
         } else {
             format!(
@@ -174,13 +174,13 @@ mod tests {
     #[test]
     fn what_endangers_counters_is_found() {
         let fit = "redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:1\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n";
-        let told = |info: &str, saves, missing, allow| {
+        let found = |info: &str, saves, missing, allow| {
             let findings = judge("r:1", info, saves, missing, &config(allow));
             findings.into_iter().map(|it| (it.severity, it.message)).collect::<Vec<_>>()
         };
-        assert_eq!(told(fit, false, None, false), []);
+        assert_eq!(found(fit, false, None, false), []);
         for (info, saves, missing, allow, severity, words) in [
-            (fit, true, Some("PEXPIRETIME"), false, Severity::Reject, "PEXPIRETIME is switched off there"),
+            (fit, true, Some("PEXPIRETIME"), false, Severity::Reject, "PEXPIRETIME is disabled there"),
             (
                 &fit.replace("7.0.15", "6.2.14"),
                 true,
@@ -208,7 +208,7 @@ mod tests {
                 "nothing on disk",
             ),
         ] {
-            let findings = told(info, saves, missing, allow);
+            let findings = found(info, saves, missing, allow);
             assert_eq!(findings.len(), 1, "{findings:?}");
             assert_eq!(findings[0].0, severity);
             assert!(findings[0].1.contains(words), "{findings:?}");

@@ -1,5 +1,5 @@
-//! The store's client of Redis: sends what is counted, in time, and words failures as errors of this store. Not here: what is
-//! counted (`counting`), and how it travels (`redis-link`).
+//! The store's client of Redis: sends what is counted, in time, and words failures as errors of this store.
+//! Not here: what is counted (`counting`), and how it travels (`redis-link`).
 
 use std::sync::Arc;
 

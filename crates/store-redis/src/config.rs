@@ -1,4 +1,5 @@
-//! What a store of counters in Redis must know: how to reach the servers, what keys are called, and whose clock counts.
+//! What a store of counters in Redis must know: how to reach the servers, what keys are called, and whose
+//! clock counts.
 //!
 //! Not here: the form of URLs (`redis-link`), and whether the server is fit for counters (`check`).
 
@@ -29,7 +30,8 @@ pub enum HashTag {
     FirstEntry,
 }
 
-/// Settings of a [`RedisStore`](crate::RedisStore). Made by [`RedisConfig::parse_url`], then changed by field.
+/// Settings of a [`RedisStore`](crate::RedisStore). Made by [`RedisConfig::parse_url`], then changed by
+/// field.
 ///
 /// # Example
 /// ```
@@ -53,7 +55,8 @@ pub struct RedisConfig {
     pub hash_tag: HashTag,
     /// Whose clock counts.
     pub time: StoreTime,
-    /// Most leased keys that this node remembers; the least recently used make room, and what they hold is given back.
+    /// Most leased keys that this node remembers; the least recently used make room, and what they hold is
+    /// given back.
     pub max_leased_keys: usize,
     /// Accept a server that may evict counters when its memory is full.
     pub allow_eviction: bool,
@@ -62,8 +65,8 @@ pub struct RedisConfig {
 }
 
 impl RedisConfig {
-    /// Settings for `servers`, everything else as by default: those of [`LinkSettings::new`], prefix `tollgate:`, the
-    /// server's clock, 100,000 leased keys, nodes alive for 3 s.
+    /// Settings for `servers`, everything else as by default: those of [`LinkSettings::new`], prefix
+    /// `tollgate:`, the server's clock, 100,000 leased keys, nodes alive for 3 s.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
         Self::over(LinkSettings::new(servers))

@@ -1,14 +1,14 @@
-//! What flights carry: asks of keys. Callers of one key become one step, whose answers are given out in the order of arrival;
-//! steps of one algorithm become one script call. Not here: when a flight is sent (`redis-link`), what a step does (`call`).
+//! What flights carry: asks of keys. Callers of one key become one step, whose answers are given out in the
+//! order of arrival; steps of one algorithm become one script call. Not here: when a flight is sent
+//! (`redis-link`), what a step does (`call`).
 
+mod buffers;
 mod replies;
 mod request;
 
-use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 use std::thread::LocalKey;
 
-use foldhash::fast::RandomState;
 use tokio::time::Instant;
 use tollgate_core::Timestamp;
 use tollgate_redis_link::{
@@ -16,6 +16,7 @@ use tollgate_redis_link::{
 };
 use tollgate_store::remote::Failure;
 
+use self::buffers::Buffers;
 use self::request::{Next, Request, Work};
 use crate::ask::{Answer, Ask};
 use crate::call::ScriptCall;
@@ -23,11 +24,8 @@ use crate::config::StoreTime;
 use crate::script::{Step, Swap, each};
 use crate::translate::instant;
 
-/// Most keys of one script call: the server serves nobody else meanwhile.
+/// Most keys of one script call: the server serves no other client meanwhile.
 const MOST_KEYS: usize = 64;
-/// Most emptied lists that are kept for the next flight, and the largest capacity of one.
-const MOST_SPARE: usize = 256;
-const SPARE_CAPACITY: usize = 4;
 
 /// How counting uses a client of Redis.
 #[derive(Clone, Debug)]
@@ -73,31 +71,6 @@ impl Item for CountItem {
     }
 }
 
-/// The lists of a request that is over.
-type Emptied = (Vec<Ask>, Vec<Option<Waiter<Answer>>>);
-
-/// What one flight needs and the next one uses again.
-#[derive(Debug, Default)]
-pub(crate) struct Buffers {
-    /// Arguments of steps.
-    arguments: Vec<u8>,
-    /// By the hash of a key: the last request about it, to merge with.
-    last: HashMap<u64, usize, RandomState>,
-    hasher: RandomState,
-    answers: Vec<Answer>,
-    spare: Vec<Emptied>,
-}
-
-impl Buffers {
-    /// Keeps the lists of a request that is over.
-    fn keep(&mut self, asks: &mut Vec<Ask>, waiters: &mut Vec<Option<Waiter<Answer>>>) {
-        if self.spare.len() < MOST_SPARE && asks.capacity() <= SPARE_CAPACITY {
-            asks.clear();
-            self.spare.push((std::mem::take(asks), std::mem::take(waiters)));
-        }
-    }
-}
-
 impl PerThread for Counting {
     fn threads() -> &'static LocalKey<ThreadMap<Self>> {
         thread_local! {
@@ -133,7 +106,7 @@ impl Workload for Counting {
                     return true;
                 }
                 *last = place;
-                let (mut asks, mut waiters) = buffers.spare.pop().unwrap_or_default();
+                let (mut asks, mut waiters) = buffers.lists();
                 asks.push(*ask);
                 waiters.push(Some(waiter));
                 Work::Each { asks, now: at, waiters }

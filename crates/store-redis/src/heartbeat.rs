@@ -1,4 +1,5 @@
-//! What the watcher asks of a server: whether it is fit to keep counters, and how many nodes are alive, this one included.
+//! What the watcher asks of a server: whether it is fit to keep counters, and how many nodes are alive, this
+//! one included.
 
 use std::sync::{Arc, LazyLock};
 
@@ -66,8 +67,8 @@ impl Probe for Heartbeat {
         Ok(())
     }
 
-    /// Sends a sign of life; learns the number of live nodes, by the server's clock. By a script that writes: what keeps the
-    /// server from deciding (full memory, a missing permission) is found here, too.
+    /// Sends a sign of life; learns the number of live nodes, by the server's clock. By a script that writes:
+    /// what keeps the server from deciding (full memory, a missing permission) is found here, too.
     async fn heartbeat(&mut self, connection: &mut Connection) -> Result<(), ServerError> {
         let alive = self.config.node_timeout.as_secs().max(1).to_string();
         let (sha, source) = (NODES.sha().as_bytes(), NODES.source().as_bytes());

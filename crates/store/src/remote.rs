@@ -1,5 +1,5 @@
-//! What stores behind a network have in common (feature `remote`): addresses, the breaker, health, counters of their
-//! work, errors, and work that must run to its end.
+//! What stores behind a network have in common (feature `remote`): addresses, the breaker, health, counters
+//! of their work, errors, and work that must run to its end.
 //!
 //! Not here: any connection; each store speaks its own protocol.
 

@@ -1,5 +1,5 @@
-//! What a TLS client needs, read from files, and read again for a new connection when they have changed. Not here:
-//! whether a connection is encrypted.
+//! What a TLS client needs, read from files, and read again for a new connection when they have changed. Not
+//! here: whether a connection is encrypted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,8 +57,9 @@ impl TlsClient {
         Ok(Self { files, active: Mutex::new(active) })
     }
 
-    /// What a new connection uses. The files are read again; where they cannot be used, the previous contents stay in use,
-    /// and that is logged once. The system's authorities are read again only together with a file.
+    /// What a new connection uses. The files are read again; where they cannot be used, the previous contents
+    /// stay in use, and that is logged once. The system's authorities are read again only together with a
+    /// file.
     pub fn config(&self) -> Arc<ClientConfig> {
         let contents = Contents::read(&self.files);
         let found = contents.digests();

@@ -1,7 +1,8 @@
-//! TLS from PEM files: certificates, keys and authorities for servers and clients, or the name of the file that is wrong.
+//! TLS from PEM files: certificates, keys and authorities for servers and clients, or the name of the file
+//! that is wrong.
 //!
-//! [`PemFile`] reads one file; [`TlsClient`] is what a client of another server needs. Not here: what a server presents,
-//! and when it reads its files again (`net`).
+//! [`PemFile`] reads one file; [`TlsClient`] is what a client of another server needs. Not here: what a
+//! server presents, and when it reads its files again (`net`).
 
 mod client;
 mod pem;

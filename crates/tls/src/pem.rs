@@ -1,4 +1,5 @@
-//! One PEM file, read once: its certificates or its key, or what is wrong with it. No error repeats what a file holds.
+//! One PEM file, read once: its certificates or its key, or what is wrong with it. No error repeats what a
+//! file holds.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -1,5 +1,6 @@
 //! From PEM files to what a rustls server needs, or to the name of the file that is wrong. Not here: when to read.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -9,7 +10,24 @@ use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use rustls::{Error, ServerConfig};
 use tollgate_tls::{Digest, PemFile, TlsError};
 
-use super::{Active, TlsFiles, expiry};
+use super::expiry;
+
+/// Where a surface's certificate comes from. All files are PEM, of at most 1 MiB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, followed by those that lead to its root.
+    pub cert: PathBuf,
+    /// The private key of the first certificate.
+    pub key: PathBuf,
+    /// Certificates of which one must have signed a client's certificate; `None` asks clients for none.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// What new connections use.
+pub(super) struct Active {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) not_after: Option<i64>,
+}
 
 /// What the files hold, or why they cannot be read.
 pub(super) struct Contents {

@@ -1,4 +1,5 @@
-//! What the flights of one queue share: their buffers, their numbers, and the scripts that are still to be loaded.
+//! What the flights of one queue share: their buffers, their numbers, and the scripts that are still to be
+//! loaded.
 
 use tokio::time::Instant;
 
@@ -53,8 +54,8 @@ impl<W: Workload> Departures<W> {
         }
     }
 
-    /// Notes which scripts to load: those that a flight found missing that was sent after the last load of it, or before
-    /// there was any.
+    /// Notes which scripts to load: those that a flight found missing that was sent after the last load of
+    /// it, or before there was any.
     pub(super) fn load(&mut self, unknown: Vec<&'static Script>, number: u64, shared: &Shared) {
         for script in unknown {
             let is = |known: &&'static Script| std::ptr::eq(*known, script);

@@ -1,5 +1,6 @@
-//! One poll of the pipeline does what can be done at that instant: handles replies, sends flights, fails callers whose time
-//! is over. What it waits for are replies, room to send, calls put into the queue, and one timer.
+//! One poll of the pipeline does what can be done at that instant: handles replies, sends flights, fails
+//! callers whose time is over. What it waits for are replies, room to send, calls put into the queue, and one
+//! timer.
 
 use std::task::{Context, Poll};
 
@@ -106,7 +107,8 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// A flight was answered. A late answer also shows that the server works, but not one after another for ever.
+    /// A flight was answered. A late answer also shows that the server works, but not one after another for
+    /// ever.
     fn answered(&mut self, took: Duration) {
         let shared = self.shared().clone();
         self.missed = None;
@@ -141,8 +143,9 @@ impl<W: Workload> Driver<W> {
         queue.push_front(Entry::Again(Box::new(planned)));
     }
 
-    /// Closes a connection. What was sent on it and not answered is lost; what was not sent is sent again, in order. It counts as a
-    /// failure, except of one that had nothing to do beside others, and of one that was silent: there each miss has counted.
+    /// Closes a connection. What was sent on it and not answered is lost; what was not sent is sent again, in
+    /// order. It counts as a failure, except of one that had nothing to do beside others, and of one that was
+    /// silent: there each miss has counted.
     pub(super) fn lose(&mut self, connection: usize, error: Option<&ServerError>) {
         let mut lost = self.connections.remove(connection);
         let is_spare = lost.in_flight() == 0 && !self.connections.is_empty();
@@ -171,8 +174,8 @@ impl<W: Workload> Driver<W> {
         self.spares.opening = None;
     }
 
-    /// Fails callers whose time is over, in flight and in the queue. Where nothing was answered in time for as long as a call
-    /// may take, that is one failure, however many calls it concerns.
+    /// Fails callers whose time is over, in flight and in the queue. Where nothing was answered in time for
+    /// as long as a call may take, that is one failure, however many calls it concerns.
     pub(super) fn expire(&mut self, now: Instant) {
         let shared = self.shared().clone();
         let mut any = self.queue.expire(now);

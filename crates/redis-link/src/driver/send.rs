@@ -8,8 +8,8 @@ use crate::pace::Pace;
 use crate::pipelined::InFlight;
 use crate::workload::Workload;
 
-/// A second flight to a server nearby is sent only when this many calls wait: fewer do better to share commands with those
-/// that come until the first is answered.
+/// A second flight to a server nearby is sent only when this many calls wait: fewer do better to share
+/// commands with those that come until the first is answered.
 const WORTH_A_SECOND: usize = 32;
 
 /// What may let the next flight be sent, besides one that is answered.
@@ -72,7 +72,8 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// On which connection the next flight is sent: of those whose answers are not overdue, the one with the fewest in flight.
+    /// On which connection the next flight is sent: of those whose answers are not overdue, the one with the
+    /// fewest in flight.
     fn place(&self, now: Instant, waiting: usize) -> Result<usize, Waits> {
         let patience = self.shared().patience();
         let (mut in_flight, mut best, mut base) = (0, None, Duration::MAX);

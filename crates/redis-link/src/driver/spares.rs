@@ -1,5 +1,6 @@
-//! Connections beside the first: opened while answers on the others are late, or ahead of that where the server is far away;
-//! closed when they are not needed. And when there is something to do though nothing arrives.
+//! Connections beside the first: opened while answers on the others are late, or ahead of that where the
+//! server is far away; closed when they are not needed. And when there is something to do though nothing
+//! arrives.
 
 use std::task::{Context, Poll};
 
@@ -19,7 +20,8 @@ const MOST_CONNECTIONS: usize = 4;
 const KEPT_IDLE: Duration = Duration::from_secs(10);
 
 impl<W: Workload> Driver<W> {
-    /// Opens another connection where answers on those that are open are overdue, or soon may be; closes what is not needed.
+    /// Opens another connection where answers on those that are open are overdue, or soon may be; closes what
+    /// is not needed.
     pub(super) fn tend_connections(&mut self, now: Instant) {
         let patience = self.shared().patience();
         let silence = self.longest_silence();

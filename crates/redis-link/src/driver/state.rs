@@ -17,7 +17,8 @@ use crate::shared::Shared;
 use crate::topology::Node;
 use crate::workload::Workload;
 
-/// Finds the queue of another node, which a server has redirected a call to; `None` where the thread has ended.
+/// Finds the queue of another node, which a server has redirected a call to; `None` where the thread has
+/// ended.
 pub(crate) type Route<W> = Box<dyn Fn(Node, Traffic) -> Option<Arc<ConnectionQueue<W>>> + Send>;
 
 /// The task behind a queue.
@@ -26,7 +27,8 @@ pub(crate) struct Driver<W: Workload> {
     pub(super) workload: W,
     pub(super) route: Route<W>,
     pub(super) breaker: Breaker,
-    /// When calls last failed for want of an answer, unless one has come in time since: this counted as a failure then.
+    /// When calls last failed for want of an answer, unless one has come in time since: this counted as a
+    /// failure then.
     pub(super) missed: Option<Instant>,
     /// Late answers in a row.
     pub(super) late: u32,

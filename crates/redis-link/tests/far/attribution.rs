@@ -1,4 +1,5 @@
-//! A reply is never another call's: after late replies, cut connections, calls that are sent again, and a server that says too much.
+//! A reply is never another call's: after late replies, cut connections, calls that are sent again, and a
+//! server that says too much.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

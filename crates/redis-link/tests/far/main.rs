@@ -1,5 +1,5 @@
-//! A client of a server that is far away, is paused, forgets or lies, in a time that passes only while nothing else can happen:
-//! what is measured here is the order of events, not the machine.
+//! A client of a server that is far away, is paused, forgets or lies, in a time that passes only while
+//! nothing else can happen: what is measured here is the order of events, not the machine.
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,

@@ -1,4 +1,5 @@
-//! A server that stands still or answers no scripts: nobody waits longer than its deadline, nothing is kept, and all is well afterwards.
+//! A server that stands still or answers no scripts: nobody waits longer than its deadline, nothing is kept,
+//! and all is well afterwards.
 
 use tokio::time::{Duration, Instant};
 use tollgate_redis_link::Traffic;

@@ -1,4 +1,5 @@
-//! Races played through: several connections work on one key, in any order, any of them may fall silent at any command.
+//! Races played through: several connections work on one key, in any order, any of them may fall silent at
+//! any command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +79,7 @@ impl Memcached {
         (reply, rest)
     }
 
-    /// What is counted in the window of `now`; `None` where there is none.
+    /// The count in the window of `now`; `None` where there is no window.
     fn count(&self, now: Timestamp) -> Option<u64> {
         let (flags, data, _) = self.item.as_ref()?;
         match value::read(*flags, data.as_bytes(), now)? {
@@ -186,7 +187,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Nobody resets or gives back here, so what was admitted never passes the limit, and what is counted is never less than that.
+    /// Nobody resets or gives back here, so what was admitted never passes the limit, and what is counted is
+    /// never less than that.
     #[test]
     fn whatever_is_lost_the_count_covers_what_was_admitted(
         quota in quotas(),
@@ -276,7 +278,8 @@ proptest! {
     }
 }
 
-/// Whichever answer is lost: what may have been counted is not sent again, and whoever asked hears so.
+/// Whichever answer is lost: what may have been counted is not sent again, and the caller gets an error that
+/// says so.
 #[test]
 fn what_may_have_been_counted_is_never_sent_again() {
     let minute = Period::Span(Duration::from_secs(60));
@@ -294,14 +297,14 @@ fn what_may_have_been_counted_is_never_sent_again() {
                 }
             }
             one.finish(&mut memcached);
-            let told = one.answers[0].1.try_recv();
+            let answer = one.answers[0].1.try_recv();
             let taken = memcached.count(NOON).unwrap_or(0) - before;
-            let is_right = match &told {
+            let is_right = match &answer {
                 Ok(Ok(Answer::Decision(_))) => taken == 3,
                 Ok(Err(Failure::Silent { .. })) => taken <= 3,
                 _ => false,
             };
-            assert!(is_right, "after {answered} answers: {taken} are counted, and told {told:?}");
+            assert!(is_right, "after {answered} answers: {taken} are counted, answered {answer:?}");
         }
     }
 }
@@ -330,13 +333,13 @@ fn a_window_that_began_in_the_future_keeps_its_end() {
 }
 
 #[test]
-fn what_was_refused_in_a_window_is_not_taken_off_the_next() {
+fn what_was_denied_in_a_window_is_not_taken_off_the_next() {
     let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
     caller(&quota, &[Op::Take(Cost(4))], NOON).finish(&mut memcached);
     let all = Op::All { takes: vec![(quota.clone(), Cost(3))], hold: None };
     let mut batch = caller(&quota, &[all], NOON);
     batch.trip(&mut memcached, false);
-    assert_eq!(memcached.count(NOON), Some(7), "it is refused, and still counted");
+    assert_eq!(memcached.count(NOON), Some(7), "it is denied, and still counted");
     let later = NOON + Duration::from_secs(60);
     caller(&quota, &[Op::Take(Cost(5))], later).finish(&mut memcached);
     batch.finish(&mut memcached);
@@ -374,7 +377,7 @@ fn who_gives_up_before_anything_was_changed_is_not_charged() {
 }
 
 #[test]
-fn a_server_without_memory_refuses_and_nothing_is_taken() {
+fn a_server_without_memory_fails_the_take_and_nothing_is_taken() {
     let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
     let mut one = caller(&quota, &[Op::Take(Cost::ONE)], NOON);
     one.trip(&mut memcached, false);

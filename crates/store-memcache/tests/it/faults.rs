@@ -19,7 +19,8 @@ fn settings(url: &str) -> MemcacheConfig {
     config
 }
 
-/// What takes came to. The first may be answered after the fault was set: a stopped process goes on for a moment.
+/// What takes came to. The first may be answered after the fault was set: a stopped process goes on for a
+/// moment.
 #[derive(Debug, Default)]
 struct Told {
     admitted: u64,
@@ -83,7 +84,7 @@ fn a_server_that_stands_still_costs_the_deadline_and_then_nothing() {
         let at_once = Instant::now();
         for _ in 0..1_000 {
             let error = take(&store, "ann", &hourly(5)).await.expect_err("it stands still");
-            told.silent += u64::from(matches!(error, StoreError::Silent { .. })); // a probe of the open breaker's
+            told.silent += u64::from(matches!(error, StoreError::Silent { .. })); // a probe
         }
         let each = at_once.elapsed() / 1_000;
         assert!(each < DEADLINE / 10, "{each:?} for a refusal");
@@ -227,7 +228,7 @@ fn what_answers_like_no_memcached_is_not_believed() {
     Nodes::new(1).block_on(async {
         until_refused(&store).await;
         let StoreState::Down { why, .. } = store.state() else { panic!("{:?}", store.state()) };
-        assert!(why.contains(&address.to_string()) && why.contains("no memcached"), "{why}");
+        assert!(why.contains(&address.to_string()) && why.contains("not the memcached protocol"), "{why}");
     });
 }
 

@@ -1,4 +1,5 @@
-//! Batches over several servers: what becomes of the healthy ones while one stands still, and of all when the caller leaves half-way.
+//! Batches over several servers: what becomes of the healthy ones while one stands still, and of all when the
+//! caller leaves half-way.
 #![expect(clippy::expect_used, reason = "a helper that fails must say why, as a test does")]
 
 use std::sync::Arc;
@@ -146,7 +147,8 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
     });
 }
 
-/// A caller finds enough; then another takes the last of one key; the first is denied there, and leaves before or after that.
+/// A caller finds enough; then another takes the last of one key; the first is denied there, and leaves
+/// before or after that.
 #[test]
 fn callers_who_lose_a_race_and_leave_leave_nothing_charged() {
     let Some(servers) = three() else { return };

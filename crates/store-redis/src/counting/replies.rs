@@ -2,7 +2,7 @@
 
 use tollgate_redis_link::{Planned, Replies, Request as _, Value};
 
-use super::Buffers;
+use super::buffers::Buffers;
 use super::request::{Next, Request, Work};
 use crate::ask::Fault;
 use crate::call::{self, MOST_CALLS, Part, Replied};
@@ -63,7 +63,7 @@ fn on_steps(
                 call::answers(asks, *now, time, replied.at, &part, &mut buffers.answers)
             }
             (Err(fault), ..) => Err(fault),
-            _ => Err(Fault::Reply("a step that nobody asked for".to_owned())),
+            _ => Err(Fault::Reply("an answer to another request".to_owned())),
         };
         go_on(planned, next, buffers, replies);
     }

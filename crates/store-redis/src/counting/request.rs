@@ -1,4 +1,4 @@
-//! What is asked of one key, or of keys together, and who waits for the answers.
+//! What is asked of one key, or of keys together, and the callers that wait for the answers.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use tollgate_core::Timestamp;
 use tollgate_redis_link::{Request as RequestOfLink, Script, Shared, Value, Waiter};
 use tollgate_store::remote::Failure;
 
-use super::Buffers;
+use super::buffers::Buffers;
 use crate::ask::{Answer, Ask, Fault};
 use crate::call::{self, ScriptCall};
 use crate::config::StoreTime;
 use crate::script::{Step, Swap, each};
 
-/// What is asked of one key, or of keys together, and who waits for the answers.
+/// What is asked of one key, or of keys together, and the callers that wait for the answers.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(super) work: Work,
@@ -88,7 +88,8 @@ impl Request {
         Self { work, next: Next::Unknown, calls: 0 }
     }
 
-    /// Decides what to send where that is open, and adds the argument of a step. False when all is answered without.
+    /// Decides what to send where that is open, and adds the argument of a step. False when all is answered
+    /// without.
     pub(super) fn prepare(
         &mut self,
         arguments: &mut Vec<u8>,

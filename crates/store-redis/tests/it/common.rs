@@ -16,7 +16,8 @@ pub(crate) fn run<T>(what: impl Future<Output = T>) -> T {
     runtime.block_on(what)
 }
 
-/// Runs `what` on this thread and what it spawns on another, so that a test may wait for a server without holding its callers up.
+/// Runs `what` on this thread and what it spawns on another, so that a test may wait for a server without
+/// holding its callers up.
 pub(crate) fn run_beside<T>(what: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.expect("a runtime").block_on(what)
@@ -108,7 +109,8 @@ impl Told {
         self.refused += other.refused;
     }
 
-    /// No count is lost: what is gone is what callers were admitted, and at most what nobody knows of besides.
+    /// No count is lost: what is gone is what callers were admitted, and at most what nobody knows of
+    /// besides.
     pub(crate) fn explains(self, used: u64) {
         let range = self.admitted..=self.admitted + self.silent;
         assert!(range.contains(&used), "{used} permits are gone, and {self:?}");

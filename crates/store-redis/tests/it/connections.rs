@@ -92,7 +92,7 @@ fn a_password_that_is_changed_is_read_again_for_the_next_connection() {
         redis.command(&["CONFIG", "SET", "requirepass", "second"]);
         redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
         let why = until_down(&store).await;
-        assert!(why.contains("refuses the login") && why.contains("WRONGPASS"), "{why}");
+        assert!(why.contains("rejects the login") && why.contains("WRONGPASS"), "{why}");
         std::fs::write(&file, "second\n").expect("written");
         until_up(&store).await;
     });
@@ -161,7 +161,7 @@ fn the_sentinels_master_is_found_and_a_sentinel_is_no_server() {
         "an unknown master",
         config,
         Severity::Unknown,
-        &["where `nobody` is", "refused", "knows no master"],
+        &["where `nobody` is", "refused", "does not know a master"],
     );
     fails(
         "a sentinel as a server",
@@ -175,7 +175,7 @@ fn the_sentinels_master_is_found_and_a_sentinel_is_no_server() {
         "a server as a sentinel",
         patient(&format!("redis+sentinel://{}/master", server.address())),
         Severity::Unknown,
-        &["is no sentinel", "redis://"],
+        &["is not a sentinel", "redis://"],
     );
 }
 
@@ -197,26 +197,26 @@ fn a_cluster_is_found_by_any_node_and_is_no_single_server() {
         "a single server as a cluster",
         patient(&url),
         Severity::Reject,
-        &["is no node of a Redis Cluster"],
+        &["is not a node of a Redis Cluster"],
     );
 }
 
 #[test]
-fn wrong_logins_and_databases_are_told() {
+fn wrong_logins_and_databases_are_reported() {
     let Some(redis) = Redis::start(&Options::new().set("requirepass", "right").set("databases", "4")) else {
         return;
     };
     let address = redis.address();
     let url = |who: &str, database: &str| patient(&format!("redis://{who}{address}/{database}"));
     for (what, config, words) in [
-        ("no password", url("", ""), ["asks for a password", "NOAUTH"]),
+        ("no password", url("", ""), ["requires a password", "NOAUTH"]),
         (
             "a wrong password",
             url(&format!(":{ENCODED}@"), ""),
-            ["refuses the login of user `default`", "WRONGPASS"],
+            ["rejects the login of user `default`", "WRONGPASS"],
         ),
-        ("a wrong user", url("ann:right@", ""), ["refuses the login of user `ann`", "WRONGPASS"]),
-        ("no such database", url(":right@", "4"), ["no such database", "out of range"]),
+        ("a wrong user", url("ann:right@", ""), ["rejects the login of user `ann`", "WRONGPASS"]),
+        ("no such database", url(":right@", "4"), ["does not have that database", "out of range"]),
     ] {
         fails(what, config, Severity::Reject, &words);
     }
@@ -285,7 +285,7 @@ fn a_server_too_old_names_its_version_the_command_it_lacks_and_the_way_out() {
     fails("older than 6", patient(&redis.url()), Severity::Reject, &["lacks the command HELLO", "7.0"]);
     let options = Options::new().set("rename-command", "PEXPIRETIME \"\"");
     let Some(redis) = Redis::start(&options) else { return };
-    let words = ["the command PEXPIRETIME is switched off", "rename-command"];
+    let words = ["the command PEXPIRETIME is disabled", "rename-command"];
     fails("switched off", patient(&redis.url()), Severity::Reject, &words);
 }
 

@@ -1,5 +1,5 @@
-//! What a server or the way to it can do to a call: each fault is told clearly, no call hangs, no count is lost, and when it is over
-//! nothing fails any more.
+//! What a server or the way to it can do to a call: each fault is told clearly, no call hangs, no count is
+//! lost, and when it is over nothing fails any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -32,7 +32,8 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    /// Begins so many a key; all have been admitted once when it returns, so that their connections are there.
+    /// Begins so many a key; all have been admitted once when it returns, so that their connections are
+    /// there.
     pub(crate) async fn begin(store: &RedisStore, keys: &[&str], quota: &Quota, each: usize) -> Self {
         let (ended, admitted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let tasks: Vec<_> = keys
@@ -174,7 +175,7 @@ fn a_call_that_was_not_sent_in_time_is_never_sent() {
         config.link.deadline = Duration::from_millis(200);
         config.link.breaker.failures = 1000;
         let (store, quota) = (store(config), total(LIMIT));
-        let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10; // on the thread of those that follow
+        let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10;
         wait("the first answers", warm).await;
         let before = used(&store, "k", &quota, LIMIT).await;
         proxy.set(Fault::Stall);
@@ -246,7 +247,8 @@ fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
         let before = used(&store, "k", &quota, LIMIT).await;
         let callers = Callers::begin(&store, &["k"], &quota, 4).await;
         for _ in 0..20 {
-            // So that the server knows the script by now: else this would come before the load that is on its way.
+            // So that the server knows the script by now: else this would come before the load that is on its
+            // way.
             assert!(take(&store, "k", &quota).await.expect("it answers").is_admitted());
             let reloads = store.stats().flights.script_loads;
             redis.command(&["SCRIPT", "FLUSH"]);
@@ -265,7 +267,7 @@ fn what_a_server_refuses_is_told_and_takes_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
         let mut config = patient(&redis.url());
-        config.node_timeout = Duration::from_secs(3600); // nobody looks after the server before a call is refused
+        config.node_timeout = Duration::from_secs(3600); // no heartbeat comes before the call
         let (store, quota) = (store(config), total(LIMIT));
         all_is_well(&store, "k", &quota).await;
         for (set, back, words) in [
@@ -275,7 +277,7 @@ fn what_a_server_refuses_is_told_and_takes_nothing() {
                 "CONFIG SET min-replicas-to-write 0",
                 ["fewer replicas", "NOREPLICAS"],
             ),
-            ("ACL SETUSER default -evalsha", "ACL SETUSER default +evalsha", ["may not do", "NOPERM"]),
+            ("ACL SETUSER default -evalsha", "ACL SETUSER default +evalsha", ["lacks permissions", "NOPERM"]),
         ] {
             let ask = |command: &str| redis.command(&command.split(' ').collect::<Vec<_>>());
             ask(set);
@@ -334,7 +336,7 @@ fn a_server_that_cannot_save_takes_nothing_and_is_used_again_once_it_can() {
 }
 
 #[test]
-fn a_user_who_may_not_run_scripts_or_what_they_call_is_told_what_to_allow() {
+fn an_error_names_the_permissions_that_a_user_lacks() {
     let options = Options::new()
         .user("weak on >secret ~* +@all -evalsha")
         .user("weaker on >secret ~* +@all -pexpiretime")
@@ -345,7 +347,7 @@ fn a_user_who_may_not_run_scripts_or_what_they_call_is_told_what_to_allow() {
         for user in ["weak", "weaker", "elsewhere"] {
             let store = store(patient(&redis.url_as(&format!("{user}:secret"))));
             let reason = refused(&store, "k", &daily(LIMIT)).await;
-            assert!(reason.contains(&format!("user `{user}` may not")), "{reason}");
+            assert!(reason.contains(&format!("user `{user}` lacks permissions")), "{reason}");
         }
     });
 }
@@ -409,7 +411,8 @@ fn a_server_busy_with_somebodys_script_is_told_and_waited_for() {
     });
 }
 
-/// One call, and its answer cut off: it is counted once, whoever asked hears that nobody knows, and no connection sends it again.
+/// One call, and its answer cut off: it is counted once, whoever asked hears that nobody knows, and no
+/// connection sends it again.
 #[test]
 fn an_answer_that_is_lost_is_not_asked_for_again() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

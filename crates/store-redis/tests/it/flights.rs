@@ -165,7 +165,8 @@ fn keys_of_one_algorithm_share_a_script_call_and_a_foreign_one_among_them_harms_
             }
             let stats = store.stats();
             if round > 1 {
-                // 200 totals, 100 windows, 100 buckets, at most 64 a call; more only if they did not all fly at once.
+                // 200 totals, 100 windows, 100 buckets, at most 64 a call; more only if they did not all fly
+                // at once.
                 assert!(stats.conn.calls - calls <= 12, "{} calls", stats.conn.calls - calls);
             }
             calls = stats.conn.calls;

@@ -1,5 +1,5 @@
-//! A real server that is far away, or lets scripts wait. (How many calls are answered in time at which distance is measured without a
-//! server, in a time of its own: `src/link/tests`.)
+//! A real server that is far away, or lets scripts wait. (How many calls are answered in time at which
+//! distance is measured without a server, in a time of its own: `src/redis-link/tests/far`.)
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The store against real servers: what it counts, how it connects, what becomes of calls when things go wrong.
+//! The store against real servers: what it counts, how it connects, what becomes of calls when things go
+//! wrong.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,

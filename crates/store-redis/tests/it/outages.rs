@@ -135,7 +135,8 @@ fn the_sentinels_next_master_is_followed() {
     });
 }
 
-/// What the sentinels tell is through the proxy; the node on the master's side of the cut knows it by its own port.
+/// What the sentinels tell is through the proxy; the node on the master's side of the cut knows it by its own
+/// port.
 #[test]
 fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_once_more() {
     const FEW: u64 = 200;
@@ -287,7 +288,8 @@ fn nodes_that_send_each_other_a_slot_without_end_are_not_followed_without_end() 
 
 #[test]
 fn a_clusters_dead_master_is_replaced_and_the_others_go_on() {
-    // Without this a Cluster that lacks one node answers for no slot, and a dead master is replaced before anybody looks.
+    // Without this a Cluster that lacks one node answers for no slot, and a dead master is replaced before
+    // anybody looks.
     let options =
         Options::new().set("cluster-require-full-coverage", "no").set("cluster-replica-no-failover", "yes");
     let Some(mut cluster) = Cluster::start_with(&options, true) else { return };

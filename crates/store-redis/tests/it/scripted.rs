@@ -1,5 +1,5 @@
-//! What a server may say that no real one can be brought to say at the right moment: when the breaker opens, and replies that nobody asked
-//! for.
+//! What a server may say that no real one can be brought to say at the right moment: when the breaker opens,
+//! and replies that nobody asked for.
 
 use std::io::{ErrorKind, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::SeqCst};
@@ -44,7 +44,7 @@ fn failures_in_a_row_open_the_breaker_one_after_a_probe_opens_it_anew_and_an_ans
     for (allowed, answered, opened) in [
         (2, &[true, false, true, false, true, false, true][..], 0), // never two in a row
         (2, &[false, false, true], 1),
-        (2, &[false, false, false, true, false, true], 2), // the third comes after a probe; the fourth after an answer
+        (2, &[false, false, false, true, false, true], 2), // the third after a probe, the fourth after an answer
         (3, &[false, false, true, false, false, true], 0),
         (3, &[false, false, false, false, true, false, false, true], 2),
     ] {
@@ -67,7 +67,8 @@ fn failures_in_a_row_open_the_breaker_one_after_a_probe_opens_it_anew_and_an_ans
     }
 }
 
-/// Once the store has taken a reply for what it is not, every answer is another call's: it must not be believed once.
+/// Once the store has taken a reply for what it is not, every answer is another call's: it must not be
+/// believed once.
 #[test]
 fn a_server_that_says_more_than_it_was_asked_is_believed_no_further() {
     let over = AtomicBool::new(false);
@@ -106,7 +107,7 @@ fn a_server_that_speaks_unasked_is_left() {
         assert!(take(&store, "k", &total(100)).await.expect("an answer").is_admitted());
         go.send(()).expect("it waits");
         wait("it to be heard", async || store.stats().conn.breaker_opened == 1).await;
-        told_wrong(&store, ErrorKind::NotConnected, "speaks without being asked").await;
+        told_wrong(&store, ErrorKind::NotConnected, "sends without being asked").await;
     });
 }
 

@@ -48,7 +48,7 @@ fn sentinels_and_servers_have_passwords_of_their_own_and_tls() {
         store(config)
     };
     run_beside(async {
-        for (password, words) in [(None, "asks for a password"), (Some("servers"), "refuses the login")] {
+        for (password, words) in [(None, "requires a password"), (Some("servers"), "rejects the login")] {
             let findings = with(password).check().await;
             let told = findings.iter().map(ToString::to_string).collect::<String>();
             assert!(told.contains("the sentinel 127.0.0.1:") && told.contains(words), "{told}");

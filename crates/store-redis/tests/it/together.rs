@@ -1,5 +1,5 @@
-//! Several limits on several masters of a Cluster, charged together: what becomes of the healthy ones while one is silent, and of all
-//! when the caller leaves half-way.
+//! Several limits on several masters of a Cluster, charged together: what becomes of the healthy ones while
+//! one is silent, and of all when the caller leaves half-way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -251,8 +251,8 @@ fn a_caller_that_leaves_while_a_master_is_silent_leaves_nothing_on_the_others() 
     });
 }
 
-/// Many callers with deadlines of their own, some of 0 ms, while a master stands still now and then: whatever was charged on one
-/// master was charged on all.
+/// Many callers with deadlines of their own, some of 0 ms, while a master stands still now and then: whatever
+/// was charged on one master was charged on all.
 #[test]
 fn impatient_callers_leave_nothing_half_charged() {
     let Some(cluster) = cluster() else { return };

@@ -53,7 +53,7 @@ impl HostPort {
     }
 }
 
-/// Why a text names no server.
+/// Why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
@@ -63,8 +63,8 @@ pub enum AddressError {
     /// No host, or one with spaces in it.
     #[error("a host is missing")]
     Missing,
-    /// A port that is none.
-    #[error("what stands after a host's `:` is no port from 1 to 65535 (an IPv6 address goes in brackets)")]
+    /// An invalid port.
+    #[error("invalid port after a host's `:`; write 1 to 65535 (an IPv6 address goes in brackets)")]
     Port,
 }
 

@@ -14,7 +14,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 pub struct BreakerSettings {
     /// Failures in a row that open it: broken connections and answers that did not come in time.
     pub failures: u32,
-    /// Longest pause between two probes while it is open; the first are shorter, and each is shortened at random.
+    /// Longest pause between two probes while it is open; the first are shorter, and each is shortened at
+    /// random.
     pub longest_pause: Duration,
 }
 
@@ -36,7 +37,8 @@ impl BreakerSettings {
     }
 }
 
-/// One server's breaker, as one connection queue sees it: counts failures in a row, opens, and closes after a probe.
+/// One server's breaker, as one connection queue sees it: counts failures in a row, opens, and closes after a
+/// probe.
 ///
 /// # Example
 /// ```
@@ -114,7 +116,8 @@ impl Breaker {
         self.failures = 0;
     }
 
-    /// A probe was answered: calls go through again, and one more failure opens the breaker anew. True when it was open.
+    /// A probe was answered: calls go through again, and one more failure opens the breaker anew. True when
+    /// it was open.
     pub fn close(&mut self) -> bool {
         let was_open = std::mem::take(&mut self.is_open);
         if was_open {
@@ -123,8 +126,8 @@ impl Breaker {
         was_open
     }
 
-    /// Pause before the next try: doubled by each failure up to the longest, and shortened at random so that nodes do
-    /// not retry all at once.
+    /// Pause before the next try: doubled by each failure up to the longest, and shortened at random so that
+    /// nodes do not retry all at once.
     #[must_use]
     pub fn pause(&self) -> Duration {
         jittered(FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(self.settings.longest_pause))

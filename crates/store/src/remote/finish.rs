@@ -1,7 +1,8 @@
-//! Work that is not left half-way: charges that are given back unless all of them stand.
+//! Work that is never left half done: charges that are given back unless all of them stand.
 //!
-//! A caller may leave at any await: a deadline passes, a connection closes. What has been charged by then would stay charged for
-//! ever if nobody went on. Not here: what is charged, and how it is given back (each store).
+//! A caller may leave at any await: a deadline passes, a connection closes. What has been charged by then
+//! would stay charged for ever if the work stopped there. Not here: what is charged, and how it is given back
+//! (each store).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,7 +15,8 @@ use tollgate_core::{Cost, Quota};
 
 use crate::{Key, Take};
 
-/// Runs work to its end, also where its caller leaves: what is left of it then goes on in a task of the caller's runtime.
+/// Runs work to its end, also where its caller leaves: what is left of it then continues in a task of the
+/// caller's runtime.
 ///
 /// While the caller stays there is no task, only a box. Clones share the number of tasks.
 ///
@@ -24,12 +26,12 @@ use crate::{Key, Take};
 /// # use tollgate_store::remote::Finisher;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let finisher = Finisher::default();
-/// let (said, heard) = tokio::sync::oneshot::channel();
+/// let (said, received) = tokio::sync::oneshot::channel();
 /// let work = async { tokio::time::sleep(Duration::from_millis(20)).await };
-/// let left = finisher.run(work, move |()| async { said.send("nobody waits").unwrap_or(()) });
+/// let left = finisher.run(work, move |()| async { said.send("finished").unwrap_or(()) });
 /// assert!(tokio::time::timeout(Duration::from_millis(1), left).await.is_err());
 /// assert_eq!(finisher.unfinished(), 1);
-/// assert_eq!(heard.await, Ok("nobody waits"));
+/// assert_eq!(received.await, Ok("finished"));
 /// finisher.wait().await;
 /// assert_eq!(finisher.unfinished(), 0);
 /// # });
@@ -47,18 +49,18 @@ impl Default for Finisher {
 }
 
 impl Finisher {
-    /// Awaits `work`. Where this future is dropped after it was first polled, the rest of `work` goes on in a task, and then what
-    /// `unheard` makes of its result.
+    /// Awaits `work`. Where this future is dropped after it was first polled, the rest of `work` continues in
+    /// a task, and then what `abandoned` makes of its result.
     ///
-    /// The rest is lost only with its runtime, or where there is none.
-    pub async fn run<W, U, R>(&self, work: W, unheard: U) -> W::Output
+    /// The rest is lost only with its runtime, or where there is no runtime.
+    pub async fn run<W, U, R>(&self, work: W, abandoned: U) -> W::Output
     where
         W: Future<Output: Send> + Send + 'static,
         U: FnOnce(W::Output) -> R + Send + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
         let runtime = Handle::try_current().ok();
-        let mut running = Running { parts: Some((Box::pin(work), unheard)), runtime, left: &self.left };
+        let mut running = Running { parts: Some((Box::pin(work), abandoned)), runtime, left: &self.left };
         poll_fn(|cx| running.poll(cx)).await
     }
 
@@ -94,10 +96,10 @@ where
     R: Future<Output = ()> + Send + 'static,
 {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<W::Output> {
-        let Some((mut work, unheard)) = self.parts.take() else { return Poll::Pending };
+        let Some((mut work, abandoned)) = self.parts.take() else { return Poll::Pending };
         let polled = work.as_mut().poll(cx);
         if polled.is_pending() {
-            self.parts = Some((work, unheard));
+            self.parts = Some((work, abandoned));
         }
         polled
     }
@@ -110,11 +112,11 @@ where
     R: Future<Output = ()> + Send + 'static,
 {
     fn drop(&mut self) {
-        if let (Some((work, unheard)), Some(runtime)) = (self.parts.take(), &self.runtime) {
+        if let (Some((work, abandoned)), Some(runtime)) = (self.parts.take(), &self.runtime) {
             let place = Place::new(self.left);
             runtime.spawn(async move {
                 let _place = place;
-                unheard(work.await).await;
+                abandoned(work.await).await;
             });
         }
     }

@@ -1,5 +1,5 @@
-//! What connections report about their servers, and the store's state from it: up, or down and why; one log line per
-//! change.
+//! What connections report about their servers, and the store's state from it: up, or down and why; one log
+//! line per change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,8 +12,8 @@ use super::StoreState;
 
 /// The health of one store's servers, as their connections report it.
 ///
-/// A server is down while any connection reports so, and up again once all of them reach it. The store is down while any
-/// server is.
+/// A server is down while any connection reports so, and up again once all of them reach it. The store is
+/// down while any server is.
 ///
 /// # Example
 /// ```
@@ -51,7 +51,7 @@ struct Server {
     logged: Logged,
 }
 
-/// What the log was last told about a server.
+/// What was last logged of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Logged {
     Nothing,
@@ -99,7 +99,7 @@ impl Health {
         }
     }
 
-    /// Somebody new who will report about the `nth` server.
+    /// A new reporter for the `nth` server.
     #[must_use]
     pub fn reporter(&self, nth: usize) -> Reporter {
         Reporter { server: nth, number: self.reporters.fetch_add(1, Relaxed) }
@@ -231,7 +231,7 @@ mod tests {
             (&|| health.up(one), false), // the other is not answered yet
             (&|| health.up(other), true),
             (&|| health.down(one, &why("a")), false),
-            (&|| health.gone(other), false), // the end: nobody says that it is up again
+            (&|| health.gone(other), false), // the end: no report says that it is up again
         ];
         let logged = || health.servers.lock().unwrap_or_else(PoisonError::into_inner)[0].logged;
         for (nth, (step, is_up)) in steps.into_iter().enumerate() {

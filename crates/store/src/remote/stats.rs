@@ -1,4 +1,5 @@
-//! What a remote store counts of its work. Plain numbers; names of metrics are chosen where they are exported.
+//! What a remote store counts of its work. Plain numbers; names of metrics are chosen where they are
+//! exported.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -93,7 +94,8 @@ conn_stats! {
 }
 
 impl ConnCounters {
-    /// Counts a round trip of `took` into the mean. Threads may overwrite each other here, which hardly changes it.
+    /// Counts a round trip of `took` into the mean. Threads may overwrite each other here, which hardly
+    /// changes it.
     pub fn round_trip(&self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let before = self.round_trip_us.get();

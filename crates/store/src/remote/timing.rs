@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// How long to wait for an answer so that a call ends at `deadline`, or 1 ms after it at the latest: tokio's timers fire
-/// at whole milliseconds, and so does the operating system's wait: together up to 2 ms late. At least 1 ms.
+/// How long to wait for an answer so that a call ends at `deadline`, or 1 ms after it at the latest: tokio's
+/// timers fire at whole milliseconds, and so does the operating system's wait: together up to 2 ms late. At
+/// least 1 ms.
 ///
 /// # Example
 /// ```
@@ -16,8 +17,8 @@ pub fn patience(deadline: Duration) -> Duration {
     deadline.saturating_sub(TICK).max(TICK)
 }
 
-/// A random pause from half of `longest` to all of it, before a server is tried again, so that nodes do not retry all at
-/// once.
+/// A random pause from half of `longest` to all of it, before a server is tried again, so that nodes do not
+/// retry all at once.
 ///
 /// # Example
 /// ```
