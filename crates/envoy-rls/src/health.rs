@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`: does this server want calls? One answer holds for every name that it knows.
+//! `grpc.health.v1.Health`: does this server want calls? The answer is the same for every name that it knows.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::proto::health::{
 };
 use crate::status::{Code, Status};
 
-/// Names that can be asked for: the server as a whole, the name that envoyproxy/ratelimit uses, and the service's own.
+/// Known names: the server as a whole, the name that envoyproxy/ratelimit uses, and the service's own.
 const NAMES: [&str; 3] = ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"];
 
 /// Methods of the service.
@@ -23,7 +23,7 @@ pub(crate) enum Method {
     Watch,
 }
 
-/// What health depends on: whether the server is ready, and whether this connection is to go away.
+/// What health depends on: whether the server is ready, and whether this connection drains.
 pub(crate) struct Signs {
     pub(crate) ready: watch::Receiver<bool>,
     pub(crate) drain: watch::Receiver<bool>,
@@ -55,10 +55,10 @@ pub(crate) async fn serve(method: Method, message: Bytes, mut outgoing: Outgoing
     }
 }
 
-/// Tells of every change until the peer has had enough or the connection is to go away.
+/// Reports every change until the peer ends the call or the connection drains.
 async fn watch(service: &str, outgoing: &mut Outgoing, mut signs: Signs) -> Result<Status, Gone> {
     let is_known = NAMES.contains(&service);
-    let mut told = None;
+    let mut reported = None;
     loop {
         let is_draining = *signs.drain.borrow_and_update();
         let is_ready = *signs.ready.borrow_and_update();
@@ -66,9 +66,9 @@ async fn watch(service: &str, outgoing: &mut Outgoing, mut signs: Signs) -> Resu
             true => serving(is_ready && !is_draining),
             false => HealthCheckResponse { status: ServingStatus::ServiceUnknown as i32 },
         };
-        if told != Some(now) {
+        if reported != Some(now) {
             outgoing.send(&now).await?;
-            told = Some(now);
+            reported = Some(now);
         }
         if is_draining {
             return Ok(Status::new(Code::Unavailable, "this connection is going away"));

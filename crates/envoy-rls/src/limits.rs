@@ -1,4 +1,4 @@
-//! What the connections of one service bear: everything that a peer can make grow has a cap here. Not here: how many
+//! Bounds of the connections of one service: everything that a peer can make grow has a cap here. Not here: how many
 //! connections there may be (`tollgate_net::AcceptLimits`), limits that rules state.
 
 use std::time::Duration;
@@ -13,13 +13,13 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls of one connection at once; the peer is told, and a further one is refused.
+    /// Concurrent calls of one connection; announced to the peer, and further ones are rejected.
     pub max_concurrent_streams: u32,
     /// Header bytes of one call, decoded.
     pub max_header_list_bytes: u32,
     /// Bytes of one request message. A larger one ends with `RESOURCE_EXHAUSTED` before it is read.
     pub max_message_bytes: usize,
-    /// Bytes of half-arrived messages over all connections of the service; past it calls end with
+    /// Bytes of half-arrived messages over all connections of the service; above it calls end with
     /// `RESOURCE_EXHAUSTED`.
     pub max_buffered_bytes: usize,
     /// Descriptors of one request.
@@ -30,17 +30,17 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// From the header of a call to its answer, where the caller sets no shorter `grpc-timeout`.
     pub request_timeout: Duration,
-    /// A connection without a call for so long is asked to go away; [`Duration::MAX`] for never.
+    /// A connection without a call for this long is asked to go away; [`Duration::MAX`] for never.
     pub idle_timeout: Duration,
-    /// A connection without a call for so long is pinged.
+    /// A connection without a call for this long is pinged.
     pub keep_alive_interval: Duration,
-    /// A ping without an answer for so long ends the connection.
+    /// A ping that is not answered within this time ends the connection.
     pub keep_alive_timeout: Duration,
     /// A connection of that age is asked to go away, so that new servers get their share.
     pub max_connection_age: Duration,
-    /// What calls get to finish after that.
+    /// The time for calls to finish after that.
     pub max_connection_age_grace: Duration,
-    /// What calls get to finish when the server drains.
+    /// The time for calls to finish when the server drains.
     pub drain_timeout: Duration,
 }
 

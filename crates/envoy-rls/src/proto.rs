@@ -33,7 +33,7 @@ pub mod rls {
         /// Hits of this descriptor; 0 peeks.
         #[prost(message, optional, tag = "3")]
         pub hits_addend: Option<u64>,
-        /// The hits are to be given back. Not supported: refused.
+        /// The hits are to be given back. Not supported: rejected.
         #[prost(bool, tag = "4")]
         pub is_negative_hits: bool,
     }

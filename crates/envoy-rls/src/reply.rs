@@ -1,13 +1,13 @@
 //! Writes a `RateLimitResponse` straight into its buffer: one pass, no message structs. Held byte for byte to what a
 //! general protobuf writer makes of the same answer.
 //!
-//! What a status says, where the rules leave room:
+//! Where the protocol leaves room:
 //! - `limit_remaining` and the header values are cut at 2^32 - 1; unlimited is that number.
-//! - `duration_until_reset` is whole seconds, rounded up. A fixed window that nothing was taken from still says when it
-//!   ends; any other full quota says 0.
+//! - `duration_until_reset` is whole seconds, rounded up. An unused fixed window still reports its end; any other full
+//!   quota reports 0.
 //! - A limit whose period is not exactly one unit (`period: 10s`) has unit `UNKNOWN`; where it has no name of its own
 //!   its `name` says the period (`100 per 10s`).
-//! - What was decided while the store gave no answer says so, and how, in a header field and as `degraded` in the dynamic metadata.
+//! - A decision made while the store was unavailable is marked in a header field and as `degraded` in the dynamic metadata.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::body::PREFIX;
 use crate::proto::rls;
 use crate::wire::unit_number;
 
-/// The header field that tells of a decision made while the store gave no answer. It comes with every such reply.
+/// The header field that marks a decision made while the store was unavailable. Every such reply has it.
 const DEGRADED: &str = "X-RateLimit-Degraded";
 
 /// What goes into replies besides statuses. Nothing does by default.
@@ -40,7 +40,7 @@ pub struct ReplyOptions {
     pub dynamic_metadata: bool,
 }
 
-/// Names of the header fields that tell a client of the limit nearest to it.
+/// Names of the header fields that report the most restrictive limit to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderNames {
     /// Its number of requests.
@@ -231,7 +231,7 @@ fn reset_seconds(limit: &Limit, decision: &Decision, now: Timestamp) -> u64 {
 fn metadata(answer: &Answer<'_>, request: &Request<'_>, hits_addend: u32) -> rls::Struct {
     let mut passed = BTreeMap::new();
     let mut descriptors = Vec::with_capacity(request.descriptors.len());
-    for (asked, told) in request.descriptors.iter().zip(answer.descriptors()) {
+    for (asked, answered) in request.descriptors.iter().zip(answer.descriptors()) {
         let entries =
             asked.entries.iter().map(|entry| text(format!("{}={}", entry.key, entry.value))).collect();
         let mut fields = BTreeMap::from([("entries".to_owned(), list(entries))]);
@@ -243,9 +243,9 @@ fn metadata(answer: &Answer<'_>, request: &Request<'_>, hits_addend: u32) -> rls
         if let Some(hits) = asked.hits.filter(|&hits| hits > 0) {
             fields.insert("hitsAddend".into(), number(hits as f64));
         }
-        fields.extend(mark(told.degraded));
+        fields.extend(mark(answered.degraded));
         descriptors.push(map(fields));
-        let passed_by = told.rule.filter(|_| told.is_admitted() && told.kind != Kind::Replaced);
+        let passed_by = answered.rule.filter(|_| answered.is_admitted() && answered.kind != Kind::Replaced);
         if let Some(serde_json::Value::Object(object)) = passed_by.and_then(|rule| rule.metadata.as_ref()) {
             merge(&mut passed, object);
         }

@@ -1,4 +1,4 @@
-//! The part of structured fields (RFC 9651) that limits are told in: lists and dictionaries of items with parameters.
+//! The part of structured fields (RFC 9651) that limits are reported in: lists and dictionaries of items with parameters.
 //! Inner lists count as malformed, and a malformed field as none at all, as the RFC asks.
 
 use bytes::{BufMut, BytesMut};

@@ -359,7 +359,10 @@ async fn every_fault_of_a_body_is_told_with_its_place() {
         ),
         (r#"{"domain":"shop","descriptors":[[{"key":"a","key":"b"}]]}"#.into(), "duplicate field `key`"),
         (r#"{"requests":[],"requests":[]}"#.into(), "duplicate field `requests`"),
-        (r#"{"requests":[],"domain":"shop"}"#.into(), "`requests` stands beside members of a single request"),
+        (
+            r#"{"requests":[],"domain":"shop"}"#.into(),
+            "`requests` cannot be combined with members of a single request",
+        ),
         (r#"{"requests":[{"requests":[]}]}"#.into(), "unknown field `requests`"),
         (ask("{}"), "expected a list of descriptors"),
         (ask("[1]"), "expected a list of entries"),

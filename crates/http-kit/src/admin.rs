@@ -13,7 +13,7 @@ use crate::token::Token;
 pub struct AdminAccess {
     /// What they ask for as `Authorization: Bearer …`.
     pub token: Option<Token>,
-    /// Only this machine can reach the port. Without this and without a token nobody may call them.
+    /// Only this machine can reach the port. Without this and without a token they are disabled.
     pub is_loopback: bool,
 }
 

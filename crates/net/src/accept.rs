@@ -3,8 +3,8 @@
 //! Made for one single-threaded runtime a core, each with its own listener on the same address (`SO_REUSEPORT`): the
 //! kernel shares connections out, and nothing crosses from one core to another.
 //!
-//! There is no cap on handshakes under way but the one on connections: a peer that is slow in the handshake holds a place
-//! for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for handshakes would only make it easier to
+//! Handshakes in flight have no cap of their own, only that on connections: a peer that is slow in the handshake holds a
+//! place for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for handshakes would only make it easier to
 //! keep others out.
 
 use std::io;
@@ -21,16 +21,16 @@ use crate::figures::Figures;
 use crate::surface::{Surface, draining};
 use crate::tls::Tls;
 
-/// How long accepting pauses when the process or the machine has no room for another connection.
+/// How long accepting pauses when the process or the machine is out of resources.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a handshake gets to come to its end when the drain has begun: the peer may be through already and have asked.
+/// The time for handshakes to finish once the drain has begun: the peer may already have sent a request.
 const LAST_HANDSHAKES: Duration = Duration::from_secs(1);
 
-/// What one accept loop bears.
+/// Bounds of one accept loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptLimits {
-    /// Connections of one accept loop at once; a further one is closed at once and counted.
+    /// Concurrent connections of one accept loop; further ones are closed at once and counted.
     pub max_connections: usize,
     /// From the accepted connection to the end of its TLS handshake.
     pub handshake_timeout: Duration,
@@ -42,7 +42,7 @@ impl Default for AcceptLimits {
     }
 }
 
-/// Serves what comes in on `listener` until `drain` turns true, then lets each connection finish.
+/// Serves the connections of `listener` until `drain` turns true, then lets each connection finish.
 ///
 /// With `tls`, a connection reaches the surface when its handshake is through; the others are closed and counted. One
 /// that is still in its handshake a second after the drain began is closed.
@@ -73,7 +73,7 @@ pub async fn accept<S: Surface>(
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
                 if !is_failing {
-                    tracing::warn!(%error, "cannot accept connections; trying again until it works");
+                    tracing::warn!(%error, "cannot accept connections; retrying");
                 }
                 is_failing = true;
                 sleep(PAUSE).await;
@@ -81,11 +81,11 @@ pub async fn accept<S: Surface>(
             }
         };
         if is_failing {
-            tracing::info!("connections are accepted again");
+            tracing::info!("accepting connections again");
             is_failing = false;
         }
         figures.accepted.increment();
-        // Ended ones have no place any more, even where nobody looked at them yet.
+        // Connections that have ended free their places here, at the latest.
         while let Some(ended) = connections.try_join_next() {
             report(ended);
         }
@@ -138,8 +138,8 @@ async fn encrypted(
     };
     match handshake {
         Ok(Ok(stream)) => return Some(stream),
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!(%peer, ?within, "a TLS handshake took too long"),
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+        Err(_) => tracing::debug!(%peer, ?within, "TLS handshake timed out"),
     }
     figures.tls_failed.increment();
     None
@@ -156,7 +156,7 @@ impl Drop for Place {
 
 fn report(ended: Result<(), JoinError>) {
     if ended.is_err() {
-        tracing::error!("a connection's task panicked; the others go on");
+        tracing::error!("a connection's task panicked; other connections are unaffected");
     }
 }
 

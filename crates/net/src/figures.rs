@@ -1,4 +1,4 @@
-//! What a listener counts of its connections. What is asked on them is counted elsewhere.
+//! Counts of a listener's connections. Requests are counted elsewhere.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

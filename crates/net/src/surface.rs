@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-/// A protocol that speaks on connections which somebody else has accepted.
+/// A protocol, served on connections that the accept loop has accepted.
 ///
 /// # Example
 /// ```
@@ -42,7 +42,7 @@ use tokio::sync::watch;
 pub trait Surface: Send + Sync + 'static {
     /// Serves one connection until it ends. It is closed when `io` is dropped.
     ///
-    /// When `drain` turns true, what is under way is finished and the connection ends, in a bounded time. A `drain`
+    /// When `drain` turns true, requests in flight are finished and the connection ends, in a bounded time. A `drain`
     /// without a sender never turns; see [`draining`]. Bounds on what a peer can make grow, and on how long it can be silent, are the
     /// surface's own; a panic costs this one connection.
     ///
@@ -53,7 +53,7 @@ pub trait Surface: Send + Sync + 'static {
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 }
 
-/// Ends when `drain` turns true; never, where nobody is left to turn it.
+/// Ends when `drain` turns true; never, if its sender is gone.
 ///
 /// For the `select!` of a [`Surface`], next to what it is waiting for.
 pub async fn draining(drain: &mut watch::Receiver<bool>) {

@@ -69,7 +69,7 @@ impl Tls {
     }
 
     /// Reads the files again; true when new connections get another certificate (or are held to another client CA) from
-    /// now on. Existing connections go on as they are.
+    /// now on. Existing connections are not affected.
     ///
     /// Reads a few small files and blocks meanwhile; call it every few seconds and when asked to reload.
     ///
@@ -102,7 +102,7 @@ impl Tls {
 }
 
 impl std::fmt::Debug for Tls {
-    /// Names the files; what was read from them is for nobody's log.
+    /// Names the files and shows nothing of their contents.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
     }
