@@ -16,9 +16,9 @@ use tollgate_store::Store;
 
 use crate::api::HttpApi;
 use crate::buffers::RequestBuffers;
+use crate::json_body;
 use crate::parsed::{ParsedBody, ParsedRequest};
 use crate::query::{self, CheckQuery};
-use crate::{json_body, scan};
 
 /// One call of `/v1/check`, read and found valid.
 struct CheckCall<'c> {
@@ -78,9 +78,7 @@ impl<S: Store> HttpApi<S> {
                     "the request belongs into the body: beside a body the query can only have `status`";
                 return Err(Problem::bad(detail));
             }
-            if !scan::check(body, parsed, self.caps) {
-                json_body::check(body, parsed, self.caps)?;
-            }
+            json_body::check(body, parsed, self.caps)?;
             if !parsed.is_batch && body.len() > self.settings.max_body_bytes {
                 let detail = format!("the body is larger than {} bytes", self.settings.max_body_bytes);
                 return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));

@@ -19,7 +19,6 @@ mod page;
 mod parsed;
 mod query;
 mod reserve;
-mod scan;
 mod settings;
 mod status;
 

@@ -23,7 +23,7 @@ mod token;
 pub use admin::AdminAccess;
 pub use api::{Api, HttpSurface};
 pub use body::{Body, Request};
-pub use operations::{Access, Operation, allowed, at};
+pub use operations::{Access, Operation};
 pub use problem::{Problem, ProblemBody};
 pub use reply::Reply;
 pub use settings::SurfaceSettings;

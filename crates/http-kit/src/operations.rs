@@ -34,7 +34,7 @@ pub struct Operation<R> {
 }
 
 /// The operations of a path.
-pub fn at<'o, R>(
+pub(crate) fn at<'o, R>(
     operations: &'static [Operation<R>],
     path: &'o str,
 ) -> impl Iterator<Item = &'static Operation<R>> + Clone + use<'o, R> {
@@ -42,7 +42,7 @@ pub fn at<'o, R>(
 }
 
 /// The methods of these operations, as `Allow` lists them.
-pub fn allowed<R: 'static>(operations: impl Iterator<Item = &'static Operation<R>>) -> String {
+pub(crate) fn allowed<R: 'static>(operations: impl Iterator<Item = &'static Operation<R>>) -> String {
     let mut methods = Vec::new();
     for operation in operations {
         let method = operation.method.as_str();

@@ -1,4 +1,4 @@
-//! The bodies that come with every request. `json_body` reads and `answers` writes them by hand, for speed; these types
+//! The bodies that come with every request. `json_body` reads them in place and `answers` writes them by hand; these types
 //! describe them in `/openapi.json`, whose tests hold both to the description.
 
 use serde::{Deserialize, Serialize};
