@@ -61,7 +61,8 @@ impl<S: Store> HttpApi<S> {
         Ok(reply)
     }
 
-    /// Reads the query and the body into `parsed`. Returns the status that a denial is to have, if it asks for one.
+    /// Reads the query and the body into `parsed`. Returns the status that a denial is to have, if it asks
+    /// for one.
     fn parse<'b>(
         &self,
         head: &'b Parts,
@@ -94,7 +95,8 @@ impl<S: Store> HttpApi<S> {
         Ok(query.denial_status)
     }
 
-    /// Decides the one request of a call. Its reply has the header fields of the limits, and the status of a denial.
+    /// Decides the one request of a call. Its reply has the header fields of the limits, and the status of a
+    /// denial.
     async fn decide_one(
         &self,
         call: &CheckCall<'_>,
@@ -145,7 +147,8 @@ impl<S: Store> HttpApi<S> {
         Ok(reply)
     }
 
-    /// Writes the decisions of `requests`, made one after another. Returns how any was made without the store.
+    /// Writes the decisions of `requests`, made one after another. Returns how any was made without the
+    /// store.
     async fn decide_in_turn(
         &self,
         call: &CheckCall<'_>,
@@ -165,7 +168,8 @@ impl<S: Store> HttpApi<S> {
         Ok(degraded)
     }
 
-    /// As [`decide_in_turn`](Self::decide_in_turn), for a store that must be waited for: begun in turn, in flight together.
+    /// As [`decide_in_turn`](Self::decide_in_turn), for a store that must be waited for: begun in turn, in
+    /// flight together.
     async fn decide_concurrently(
         &self,
         call: &CheckCall<'_>,

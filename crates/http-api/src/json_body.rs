@@ -1,4 +1,5 @@
-//! Reads `/v1/check`'s JSON into a [`ParsedBody`]: borrowed texts, caps while reading, every error with line and column.
+//! Reads `/v1/check`'s JSON into a [`ParsedBody`]: borrowed texts, caps while reading, every error with line
+//! and column.
 //!
 //! Unknown and duplicate members are rejected. Not here: the query form (`query`).
 
@@ -42,7 +43,8 @@ fn body_of<'b>(
     caps: Caps,
     terms: Option<&mut Terms>,
 ) -> Result<(), serde_json::Error> {
-    // Checking all of it at once is cheaper than each text. What is not UTF-8 is left to the reader, which says where.
+    // Checking all of it at once is cheaper than each text. What is not UTF-8 is left to the reader, which
+    // says where.
     match std::str::from_utf8(body) {
         Ok(text) => Body { parsed, caps, terms }.read(&mut serde_json::Deserializer::from_str(text)),
         Err(_) => Body { parsed, caps, terms }.read(&mut serde_json::Deserializer::from_slice(body)),

@@ -1,4 +1,5 @@
-//! The queries of the API: `?domain=shop&entry=api_key=k1&entry=plan=gold`. Not here: percent-encoding (`http_kit::query`).
+//! The queries of the API: `?domain=shop&entry=api_key=k1&entry=plan=gold`. Not here: percent-encoding
+//! (`http_kit::query`).
 
 use std::borrow::Cow;
 
@@ -23,8 +24,9 @@ const CHECK: [&str; 6] = ["domain", "entry", "entry_header", "descriptor", "hits
 
 /// Reads the query of `/v1/check` into `parsed`, which is empty. `fields` are those of the request.
 ///
-/// `entry=key=value` adds an entry to the descriptor; `entry_header=key=Name` one whose value is that of the request's
-/// field `Name` (empty without one, or when it is not UTF-8); `descriptor` begins the next descriptor.
+/// `entry=key=value` adds an entry to the descriptor; `entry_header=key=Name` one whose value is that of the
+/// request's field `Name` (empty without one, or when it is not UTF-8); `descriptor` begins the next
+/// descriptor.
 pub(crate) fn check<'b>(
     query: &'b str,
     fields: &'b HeaderMap,

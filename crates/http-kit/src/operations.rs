@@ -1,9 +1,9 @@
-//! One row for each operation of a surface: requests are routed by it, and the start page and the OpenAPI description are
-//! made of it. Not here: paths with parameters in them; no surface has any yet.
+//! One row for each operation of a surface: requests are routed by it, and the start page and the OpenAPI
+//! description are made of it. Not here: paths with parameters in them; no surface has any yet.
 
 use hyper::Method;
 
-use crate::openapi::Description;
+use crate::description::Description;
 
 /// Who may call an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The query of a URL, percent-encoded: `?domain=shop&entry=api_key=k1`. Not here: which parameters an operation takes.
+//! The query of a URL, percent-encoded: `?domain=shop&entry=api_key=k1`. Not here: which parameters an
+//! operation takes.
 
 use std::borrow::Cow;
 
