@@ -1,4 +1,5 @@
-//! The reply to a denied client where a status was asked for: the rule's `response`, else its domain's, else problem+json.
+//! The reply to a denied client where a status was asked for: the rule's `response`, else its domain's, else
+//! problem+json.
 
 use std::fmt;
 
@@ -34,7 +35,8 @@ pub struct Denial {
     pub body: String,
 }
 
-/// The reply to the client of a denied request in `domain`; `limits` are those of [`limits`](crate::limits()).
+/// The reply to the client of a denied request in `domain`; `limits` are those of
+/// [`limits`](crate::limits()).
 #[must_use]
 pub fn denial(
     status: DenialStatus,
@@ -98,8 +100,8 @@ pub struct Preview {
     pub body: String,
 }
 
-/// The denial that a client would read just after the last permit of the rule's first limit was taken, in the status that
-/// the rule wants. `None` where no rule would deny.
+/// The denial that a client would read just after the last permit of the rule's first limit was taken, in the
+/// status that the rule wants. `None` where no rule would deny.
 #[must_use]
 pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Style) -> Option<Preview> {
     let rules = policy.domain(domain)?;

@@ -1,9 +1,9 @@
-//! What a limiter's [`Answer`](tollgate_limiter::Answer) looks like to a client, on every surface that speaks HTTP.
+//! What a limiter's [`Answer`](tollgate_limiter::Answer) looks like to a client, on every surface that speaks
+//! HTTP.
 //!
-//! [`limits`] are the limits that header fields list (`tollgate_headers::write`), [`write_json`] the decision as JSON,
-//! [`denial`] the status, the fields and the body of the reply to a denied client; [`preview`] makes that reply without a
-//! request.
-//! Not here: the fields' own form (`headers`), HTTP itself.
+//! [`limits`] are the limits that header fields list (`tollgate_headers::write`), [`write_json`] the decision
+//! as JSON, [`denial`] the status, the fields and the body of the reply to a denied client; [`preview`] makes
+//! that reply without a request. Not here: the fields' own form (`headers`), HTTP itself.
 
 mod denial;
 mod json;

@@ -42,8 +42,8 @@ pub(crate) fn name<'a>(rule: &'a Rule, limit: &'a Limit) -> &'a str {
     [&limit.name, &rule.name].into_iter().find(|name| !name.is_empty()).unwrap_or(&rule.path)
 }
 
-/// The limit that binds `descriptor`. While the request passes, no limit makes it wait: a rule in shadow mode and a soft
-/// one may have denied without effect.
+/// The limit that binds `descriptor`. While the request passes, no limit makes it wait: a rule in shadow mode
+/// and a soft one may have denied without effect.
 fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitState<'a>> {
     let limit = descriptor.limit?;
     Some(LimitState {
@@ -61,8 +61,8 @@ fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitSta
     })
 }
 
-/// The place of the descriptor that the answer as a whole shows: of those that deny the one with the longest wait, of
-/// all others the one with the fewest permits left. `None` when no limit binds any.
+/// The place of the descriptor that the answer as a whole shows: of those that deny the one with the longest
+/// wait, of all others the one with the fewest permits left. `None` when no limit binds any.
 #[must_use]
 pub fn shown(answer: &Answer<'_>) -> Option<usize> {
     if answer.descriptors().len() == 1 {

@@ -1,7 +1,8 @@
-//! Serves one rule on one core, for load generators: `cargo run --release -p tollgate-envoy-rls --example serve -- 127.0.0.1:8081`.
+//! Serves one rule on one core, for load generators: `cargo run --release -p tollgate-envoy-rls --example
+//! serve -- 127.0.0.1:8081`.
 //!
-//! With `echo` as second word a tonic server of the same reply size stands there instead, to compare with; with `tls`, a
-//! certificate's file and its key's, TLS is spoken.
+//! With `echo` as second word a tonic server of the same reply size stands there instead, to compare with;
+//! with `tls`, a certificate's file and its key's, TLS is spoken.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "an example that fails says where")]
 
 use std::convert::Infallible;

@@ -1,11 +1,12 @@
 //! One HTTP/2 connection: takes calls, answers them, goes away in time.
 //!
-//! One task drives a connection. It accepts every call that has arrived, decides them one after another in place, and
-//! sends all replies in one write: no task, no lock and no write per call. After [`TURN`] calls it yields to other
-//! connections, so that none starves. A call that cannot be answered at once (its message is incomplete, its store is
-//! remote, its health is watched) continues in a task of its own.
+//! One task drives a connection. It accepts every call that has arrived, decides them one after another in
+//! place, and sends all replies in one write: no task, no lock and no write per call. After [`TURN`] calls it
+//! yields to other connections, so that none starves. A call that cannot be answered at once (its message is
+//! incomplete, its store is remote, its health is watched) continues in a task of its own.
 //!
-//! Not here: accepting connections (`tollgate_net`), the answers themselves (`service`, `health`, `reflection`).
+//! Not here: accepting connections (`tollgate_net`), the answers themselves (`service`, `health`,
+//! `reflection`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -62,7 +63,8 @@ enum ConnectionError {
     Dead,
 }
 
-/// Serves one connection until it ends; when `drain` turns true, asks the peer to go away and lets calls finish.
+/// Serves one connection until it ends; when `drain` turns true, asks the peer to go away and lets calls
+/// finish.
 ///
 /// `io` is a plain or an encrypted stream; HTTP/2 is spoken without being asked for ("prior knowledge").
 async fn serve_connection<IO, S>(

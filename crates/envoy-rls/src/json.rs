@@ -1,8 +1,8 @@
-//! `ShouldRateLimit` in protobuf's JSON, for an HTTP surface: `POST /json` with a `RateLimitRequest`, answered by a
-//! `RateLimitResponse`.
+//! `ShouldRateLimit` in protobuf's JSON, for an HTTP surface: `POST /json` with a `RateLimitRequest`,
+//! answered by a `RateLimitResponse`.
 //!
-//! Names may be written as `hitsAddend` or `hits_addend`, 64-bit numbers as numbers or texts, units as names or
-//! numbers. Unknown members are rejected. Not here: connections and routes of HTTP.
+//! Names may be written as `hitsAddend` or `hits_addend`, 64-bit numbers as numbers or texts, units as names
+//! or numbers. Unknown members are rejected. Not here: connections and routes of HTTP.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ impl<S: Store> RateLimitService<S> {
         }
     }
 
-    /// Answers the body of a request in JSON as envoyproxy/ratelimit does: 200, or 429 over the limit, with a response in JSON;
-    /// 400 with a line of text where the body is no request or makes no sense, 503 without rules: then nothing was decided
-    /// and no permit taken.
+    /// Answers the body of a request in JSON as envoyproxy/ratelimit does: 200, or 429 over the limit, with a
+    /// response in JSON; 400 with a line of text where the body is no request or makes no sense, 503 without
+    /// rules: then nothing was decided and no permit taken.
     pub async fn json(&self, body: &[u8]) -> http::Response<String> {
         let (status, kind, body) = match self.decide_json(body).await {
             Ok((Outcome::Admit, body)) => (http::StatusCode::OK, "application/json", body),

@@ -1,5 +1,5 @@
-//! What ends an idle, an old or a dead connection. One timer per connection, which fires when the first of these may be
-//! due; calls are only counted, so a busy connection never touches it.
+//! What ends an idle, an old or a dead connection. One timer per connection, which fires when the first of
+//! these may be due; calls are only counted, so a busy connection never touches it.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Envoy's rate limit service over gRPC: `ShouldRateLimit`, health and reflection, on HTTP/2 driven directly.
 //!
-//! [`RateLimitService`] is a [`Surface`](tollgate_net::Surface): `tollgate_net::accept` brings it connections, plain or
-//! encrypted, and it asks a [`Limiter`](tollgate_limiter::Limiter). [`json`] is the same call for an HTTP surface.
-//! Not here: rules, counters, runtimes, sockets, TLS.
+//! [`RateLimitService`] is a [`Surface`](tollgate_net::Surface): `tollgate_net::accept` brings it
+//! connections, plain or encrypted, and it asks a [`Limiter`](tollgate_limiter::Limiter). [`json`] is the
+//! same call for an HTTP surface. Not here: rules, counters, runtimes, sockets, TLS.
 
 mod body;
 mod connection;

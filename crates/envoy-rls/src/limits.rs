@@ -1,5 +1,5 @@
-//! Bounds of the connections of one service: everything that a peer can make grow has a cap here. Not here: how many
-//! connections there may be (`tollgate_net::AcceptLimits`), limits that rules state.
+//! Bounds of the connections of one service: everything that a peer can make grow has a cap here. Not here:
+//! how many connections there may be (`tollgate_net::AcceptLimits`), limits that rules state.
 
 use std::time::Duration;
 

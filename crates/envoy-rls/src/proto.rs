@@ -1,4 +1,5 @@
-//! The messages of the services, as plain structs: what the tests, the benches, `/json` and the cold calls use.
+//! The messages of the services, as plain structs: what the tests, the benches, `/json` and the cold calls
+//! use.
 //!
 //! Not here: the two codecs of the hot call, `wire` and `reply`, which are held to
 //! these structs byte by byte. Field numbers are those of the files in `proto/`.

@@ -1,4 +1,5 @@
-//! Server reflection, `v1` and `v1alpha`: lets tools such as grpcurl call this server without its proto files.
+//! Server reflection, `v1` and `v1alpha`: lets tools such as grpcurl call this server without its proto
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

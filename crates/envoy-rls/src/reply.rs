@@ -1,13 +1,14 @@
-//! Writes a `RateLimitResponse` straight into its buffer: one pass, no message structs. Held byte for byte to what a
-//! general protobuf writer makes of the same answer.
+//! Writes a `RateLimitResponse` straight into its buffer: one pass, no message structs. Held byte for byte to
+//! what a general protobuf writer makes of the same answer.
 //!
 //! Where the protocol leaves room:
 //! - `limit_remaining` and the header values are cut at 2^32 - 1; unlimited is that number.
-//! - `duration_until_reset` is whole seconds, rounded up. An unused fixed window still reports its end; any other full
-//!   quota reports 0.
-//! - A limit whose period is not exactly one unit (`period: 10s`) has unit `UNKNOWN`; where it has no name of its own
-//!   its `name` says the period (`100 per 10s`).
-//! - A decision made while the store was unavailable is marked in a header field and as `degraded` in the dynamic metadata.
+//! - `duration_until_reset` is whole seconds, rounded up. An unused fixed window still reports its end; any
+//!   other full quota reports 0.
+//! - A limit whose period is not exactly one unit (`period: 10s`) has unit `UNKNOWN`; where it has no name of
+//!   its own its `name` says the period (`100 per 10s`).
+//! - A decision made while the store was unavailable is marked in a header field and as `degraded` in the
+//!   dynamic metadata.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -61,8 +62,8 @@ impl Default for HeaderNames {
     }
 }
 
-/// Appends the framed reply to `out`, which may hold room from earlier replies, and takes it out. `hits_addend` is the
-/// request's own as it came, 0 where it did not.
+/// Appends the framed reply to `out`, which may hold room from earlier replies, and takes it out.
+/// `hits_addend` is the request's own as it came, 0 where it did not.
 pub(crate) fn write(
     answer: &Answer<'_>,
     request: &Request<'_>,
@@ -191,8 +192,8 @@ fn mark(degraded: Option<Degraded>) -> Option<(String, rls::Value)> {
     degraded.map(|degraded| ("degraded".to_owned(), text(degraded.name().to_owned())))
 }
 
-/// The descriptor that the header fields tell of: the last hard limit that is over, else the one with the least left,
-/// the first of equals. `None` when no limit applies.
+/// The descriptor that the header fields report: the last hard limit that is over, else the one with the
+/// least left, the first of equals. `None` when no limit applies.
 fn nearest<'a>(answer: &'a Answer<'_>, now: Timestamp) -> Option<Line<'a>> {
     let mut least: Option<Line<'a>> = None;
     for descriptor in answer.descriptors() {

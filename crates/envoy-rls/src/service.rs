@@ -1,4 +1,5 @@
-//! One `ShouldRateLimit` call, from the bytes of its message to the bytes of its reply. Not here: how bytes come and go.
+//! One `ShouldRateLimit` call, from the bytes of its message to the bytes of its reply. Not here: how bytes
+//! come and go.
 
 use std::sync::Arc;
 use std::thread::LocalKey;
@@ -16,8 +17,8 @@ use crate::reply::{self, ReplyOptions};
 use crate::status::{Code, Status};
 use crate::wire::{Caps, Lists, Parsed, WireError};
 
-/// What connections share: the limiter, and how its answers are sent. Make one for each core, so that cores share nothing
-/// here.
+/// What connections share: the limiter, and how its answers are sent. Make one for each core, so that cores
+/// share nothing here.
 #[derive(Debug)]
 pub struct RateLimitService<S: Store> {
     limiter: Arc<Limiter<S>>,
@@ -102,8 +103,9 @@ impl<S: Store> RateLimitService<S> {
 
     /// Answers an encoded `RateLimitRequest` with a `RateLimitResponse`, encoded and framed.
     ///
-    /// The time from `now`, when the call was taken off its connection with others that had arrived, to its decision is
-    /// recorded as its latency, which includes the wait for the calls before it and excludes the network.
+    /// The time from `now`, when the call was taken off its connection with others that had arrived, to its
+    /// decision is recorded as its latency, which includes the wait for the calls before it and excludes the
+    /// network.
     pub(crate) async fn answer(
         &self,
         message: &[u8],

@@ -1,5 +1,6 @@
-//! Reads a `RateLimitRequest` in place: texts stay where the network put them, nothing is copied, and with lent
-//! lists nothing is allocated. Accepts and rejects exactly what a general protobuf reader does (a property holds it to one).
+//! Reads a `RateLimitRequest` in place: texts stay where the network put them, nothing is copied, and with
+//! lent lists nothing is allocated. Accepts and rejects exactly what a general protobuf reader does (a
+//! property holds it to one).
 //!
 //! Not here: what the request means (`service`), framing of messages (`body`).
 

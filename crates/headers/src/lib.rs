@@ -1,8 +1,8 @@
 //! A decision as HTTP fields and problem+json, and back.
 //!
-//! [`write()`] makes header fields, [`problem`] and [`fill`] a body; [`read`] is the client's side and knows every
-//! generation of these fields. `docs/headers.md` shows what each setting sends.
-//! Not here: HTTP itself, rules, which limits apply.
+//! [`write()`] makes header fields, [`problem`] and [`fill`] a body; [`read`] is the client's side and knows
+//! every generation of these fields. `docs/headers.md` shows what each setting sends. Not here: HTTP itself,
+//! rules, which limits apply.
 
 mod fill;
 mod limit;

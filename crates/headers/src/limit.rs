@@ -40,8 +40,9 @@ impl<'a> LimitState<'a> {
     }
 }
 
-/// The limit that a client should respect: of those that deny the one with the longest wait, otherwise the one with the
-/// fewest permits left (in permits, as the IETF drafts ask, not as a share), and among equals the one that is full last.
+/// The limit that a client should respect: of those that deny the one with the longest wait, otherwise the
+/// one with the fewest permits left (in permits, as the IETF drafts ask, not as a share), and among equals
+/// the one that is full last.
 ///
 /// `None` only for an empty list.
 #[must_use]

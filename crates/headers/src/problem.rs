@@ -24,9 +24,9 @@ const UNKNOWN: &str = concat!(
 
 /// The body for a denied client: which limits denied, and when to retry.
 ///
-/// `limits` are all that were checked; those that are known to deny are named. Where the most restrictive one could not be
-/// checked, the type is that of a server with reduced capacity. `retry_after` is in whole seconds, rounded up, and `null`
-/// where no wait helps.
+/// `limits` are all that were checked; those that are known to deny are named. Where the most restrictive one
+/// could not be checked, the type is that of a server with reduced capacity. `retry_after` is in whole
+/// seconds, rounded up, and `null` where no wait helps.
 #[must_use]
 pub fn problem(limits: &[LimitState<'_>], status: u16) -> String {
     let shown = most_restrictive(limits);

@@ -1,7 +1,7 @@
 //! The client's side: what a server reports about its limits, in whichever generation of fields.
 //!
-//! The newest well-formed generation counts, and a malformed field counts as absent. Nothing that a server sends makes
-//! this panic, and no span is longer than [`MAX_SECONDS`](crate::MAX_SECONDS).
+//! The newest well-formed generation counts, and a malformed field counts as absent. Nothing that a server
+//! sends makes this panic, and no span is longer than [`MAX_SECONDS`](crate::MAX_SECONDS).
 
 mod fields;
 mod legacy;
@@ -20,9 +20,9 @@ use crate::structured::{Bare, dictionary, list, name_of};
 
 /// What the fields of a reply say at `now`; `None` when they say nothing valid.
 ///
-/// `now` serves for moments: `Retry-After: Fri, 07 Nov 2025 23:59:59 GMT`, and an `X-RateLimit-Reset` of 1,000,000,000 or
-/// more, which is Unix time (in milliseconds from 100,000,000,000 on); less is a span in seconds. A moment that is over
-/// reads as zero.
+/// `now` serves for moments: `Retry-After: Fri, 07 Nov 2025 23:59:59 GMT`, and an `X-RateLimit-Reset` of
+/// 1,000,000,000 or more, which is Unix time (in milliseconds from 100,000,000,000 on); less is a span in
+/// seconds. A moment that is over reads as zero.
 ///
 /// # Example
 /// ```
@@ -85,7 +85,8 @@ fn draft_07(fields: &HeaderMap) -> Option<Reading> {
     })
 }
 
-/// `Retry-After-Ms`, which is more exact, `Retry-After`, and our own field for clients that cannot see that one.
+/// `Retry-After-Ms`, which is more exact, `Retry-After`, and our own field for clients that cannot see that
+/// one.
 fn retry_after(fields: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let millis = || first(fields, "retry-after-ms").and_then(moment::millis);
     let standard = || first(fields, "retry-after").and_then(|text| seconds_or_date(text, now));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate_core::RetryAfter;
 
-/// No span is written or read as more seconds than this (31 years): it stands for *never*, and cannot be taken for an
-/// instant in Unix time.
+/// No span is written or read as more seconds than this (31 years): it stands for *never*, and cannot be
+/// taken for an instant in Unix time.
 pub const MAX_SECONDS: u64 = 999_999_999;
 
 /// From here on a decision means *never*.

@@ -1,5 +1,5 @@
-//! The part of structured fields (RFC 9651) that limits are reported in: lists and dictionaries of items with parameters.
-//! Inner lists count as malformed, and a malformed field as none at all, as the RFC asks.
+//! The part of structured fields (RFC 9651) that limits are reported in: lists and dictionaries of items with
+//! parameters. Inner lists count as malformed, and a malformed field as none at all, as the RFC asks.
 
 use bytes::{BufMut, BytesMut};
 
@@ -11,8 +11,8 @@ const MAX_NAME: usize = 128;
 /// The most members that are read of one field.
 const MAX_MEMBERS: usize = 64;
 
-/// Writes `name` as a string. What a string cannot hold goes as `%` and two hexadecimal digits, byte by byte, and so does
-/// `%`; the arrow in the path of a rule becomes `>`.
+/// Writes `name` as a string. What a string cannot hold goes as `%` and two hexadecimal digits, byte by byte,
+/// and so does `%`; the arrow in the path of a rule becomes `>`.
 pub(crate) fn put_name(name: &str, out: &mut BytesMut) {
     let name = if name.is_empty() { "default" } else { name };
     out.put_u8(b'"');

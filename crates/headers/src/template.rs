@@ -1,13 +1,14 @@
 //! A text with placeholders, such as `retry in {{retry_after}} s`: what users write for denied clients.
 //!
-//! Parsed once, where rules are loaded, so that filling it in cannot fail. Not here: what is filled in, and how it is
-//! escaped (`fill`).
+//! Parsed once, where rules are loaded, so that filling it in cannot fail. Not here: what is filled in, and
+//! how it is escaped (`fill`).
 
 /// What a template can be filled in with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placeholder {
-    /// Whole seconds until a retry can succeed, rounded up, at least 1; `never` where no wait helps (`null` in JSON).
+    /// Whole seconds until a retry can succeed, rounded up, at least 1; `never` where no wait helps (`null`
+    /// in JSON).
     RetryAfter,
     /// The same in milliseconds.
     RetryAfterMs,

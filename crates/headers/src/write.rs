@@ -1,4 +1,5 @@
-//! The fields of a reply. Called for every reply, so small numbers come from a table and texts out of one buffer.
+//! The fields of a reply. Called for every reply, so small numbers come from a table and texts out of one
+//! buffer.
 
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
@@ -20,14 +21,15 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Marks a decision that was made while the store was unavailable: `deny`, `allow` or `local`. Sent whatever the style.
+/// Marks a decision that was made while the store was unavailable: `deny`, `allow` or `local`. Sent whatever
+/// the style.
 pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 
 /// Adds what `style` asks for to the fields of a reply, replacing fields of the same names.
 ///
 /// `limits` are all that were checked, in the order of the rules; without one nothing is added. On a denial
-/// (`is_admitted` is false) the wait is added in whole seconds, rounded up, at least 1; a wait that never ends has no
-/// field.
+/// (`is_admitted` is false) the wait is added in whole seconds, rounded up, at least 1; a wait that never
+/// ends has no field.
 ///
 /// # Example
 /// ```
@@ -133,8 +135,8 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     }
 }
 
-/// Seconds within which a client gets no more than what remains: until a denied request would be admitted, as in
-/// `Retry-After`, otherwise until the quota is full.
+/// Seconds within which a client gets no more than what remains: until a denied request would be admitted, as
+/// in `Retry-After`, otherwise until the quota is full.
 fn effective_window(limit: &LimitState<'_>, is_admitted: bool) -> u64 {
     let wait = if is_admitted { None } else { wait(limit.retry_after) };
     seconds(wait.unwrap_or(limit.reset_after))

@@ -1,6 +1,8 @@
-//! A measurement: `/v1/check` beside a bare hyper that says "ok", on the same runtime and the same accept loop.
+//! A measurement: `/v1/check` beside a bare hyper that says "ok", on the same runtime and the same accept
+//! loop.
 //!
-//! `beside_hyper ok|ok-read|check PORT [STYLE]` serves on one thread until it is killed; `docs/http.md` says how to load it.
+//! `beside_hyper ok|ok-read|check PORT [STYLE]` serves on one thread until it is killed; `docs/http.md` says
+//! how to load it.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "an example that fails says where")]
 
 use std::convert::Infallible;

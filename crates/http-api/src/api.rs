@@ -27,7 +27,8 @@ const SLOW_AT_ONCE: usize = 2;
 /// The most that `/json` reads of a body.
 const MAX_PEER_BODY: usize = 64 * 1024;
 
-/// Answers the body of `POST /json`: another transport's call over HTTP, whose meaning is that transport's own business.
+/// Answers the body of `POST /json`: another transport's call over HTTP, whose meaning is that transport's
+/// own business.
 pub type PeerJson = dyn Fn(Bytes) -> Pin<Box<dyn Future<Output = Response<String>> + Send>> + Send + Sync;
 
 /// The rate limit API over one limiter, to be served by a `tollgate_http_kit::HttpSurface`.
@@ -126,7 +127,8 @@ impl<S: Store + 'static> HttpApi<S> {
         fields.get("traceparent").and_then(|value| value.to_str().ok())
     }
 
-    /// Runs `work`, which may take milliseconds with thousands of rules, on a thread where no decision waits for it.
+    /// Runs `work`, which may take milliseconds with thousands of rules, on a thread where no decision waits
+    /// for it.
     async fn slow(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Reply + Send + 'static,

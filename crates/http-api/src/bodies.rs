@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub(crate) struct CommitRequest {
     pub(crate) id: String,
-    /// Permits used; as many as were reserved when left out. Fewer: the rest is returned. More: a debt that later
-    /// permits repay.
+    /// Permits used; as many as were reserved when left out. Fewer: the rest is returned. More: a debt that
+    /// later permits repay.
     pub(crate) actual: Option<u64>,
 }
 
@@ -74,8 +74,8 @@ pub(crate) struct Counter {
     /// Until the quota is fully restored; null when that is never.
     #[schema(required)]
     pub(crate) reset_after_ms: Option<u64>,
-    /// `local` while the store is unavailable and this node decides by its own share of the limit, which the numbers
-    /// then describe; else null.
+    /// `local` while the store is unavailable and this node decides by its own share of the limit, which the
+    /// numbers then describe; else null.
     #[schema(required)]
     pub(crate) degraded: Option<&'static str>,
 }
@@ -186,7 +186,8 @@ pub(crate) struct Explained {
     pub(crate) asked: Vec<String>,
     /// How each entry matched, up to the first that did not: `exact`, `network`, `pattern` or `default`.
     pub(crate) steps: Vec<&'static str>,
-    /// Why nothing limits it: `unknown_domain`, `no_rule_begins`, `untaken` or `no_rule_ends`; null when a rule does.
+    /// Why nothing limits it: `unknown_domain`, `no_rule_begins`, `untaken` or `no_rule_ends`; null when a
+    /// rule does.
     #[schema(required)]
     pub(crate) why_none: Option<&'static str>,
     /// The rule that applies; null when nothing limits it.

@@ -16,9 +16,9 @@ use tollgate_store::Store;
 
 use crate::api::HttpApi;
 use crate::buffers::RequestBuffers;
+use crate::json_body;
 use crate::parsed::{ParsedBody, ParsedRequest};
 use crate::query::{self, CheckQuery};
-use crate::{json_body, scan};
 
 /// One call of `/v1/check`, read and found valid.
 struct CheckCall<'c> {
@@ -61,7 +61,8 @@ impl<S: Store> HttpApi<S> {
         Ok(reply)
     }
 
-    /// Reads the query and the body into `parsed`. Returns the status that a denial is to have, if it asks for one.
+    /// Reads the query and the body into `parsed`. Returns the status that a denial is to have, if it asks
+    /// for one.
     fn parse<'b>(
         &self,
         head: &'b Parts,
@@ -78,9 +79,7 @@ impl<S: Store> HttpApi<S> {
                     "the request belongs into the body: beside a body the query can only have `status`";
                 return Err(Problem::bad(detail));
             }
-            if !scan::check(body, parsed, self.caps) {
-                json_body::check(body, parsed, self.caps)?;
-            }
+            json_body::check(body, parsed, self.caps)?;
             if !parsed.is_batch && body.len() > self.settings.max_body_bytes {
                 let detail = format!("the body is larger than {} bytes", self.settings.max_body_bytes);
                 return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
@@ -96,7 +95,8 @@ impl<S: Store> HttpApi<S> {
         Ok(query.denial_status)
     }
 
-    /// Decides the one request of a call. Its reply has the header fields of the limits, and the status of a denial.
+    /// Decides the one request of a call. Its reply has the header fields of the limits, and the status of a
+    /// denial.
     async fn decide_one(
         &self,
         call: &CheckCall<'_>,
@@ -147,7 +147,8 @@ impl<S: Store> HttpApi<S> {
         Ok(reply)
     }
 
-    /// Writes the decisions of `requests`, made one after another. Returns how any was made without the store.
+    /// Writes the decisions of `requests`, made one after another. Returns how any was made without the
+    /// store.
     async fn decide_in_turn(
         &self,
         call: &CheckCall<'_>,
@@ -167,7 +168,8 @@ impl<S: Store> HttpApi<S> {
         Ok(degraded)
     }
 
-    /// As [`decide_in_turn`](Self::decide_in_turn), for a store that must be waited for: begun in turn, in flight together.
+    /// As [`decide_in_turn`](Self::decide_in_turn), for a store that must be waited for: begun in turn, in
+    /// flight together.
     async fn decide_concurrently(
         &self,
         call: &CheckCall<'_>,

@@ -1,4 +1,5 @@
-//! Reads `/v1/check`'s JSON into a [`ParsedBody`]: borrowed texts, caps while reading, every error with line and column.
+//! Reads `/v1/check`'s JSON into a [`ParsedBody`]: borrowed texts, caps while reading, every error with line
+//! and column.
 //!
 //! Unknown and duplicate members are rejected. Not here: the query form (`query`).
 
@@ -7,6 +8,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::de::Read;
 
 use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text};
 use tollgate_http_kit::Problem;
@@ -41,9 +43,12 @@ fn body_of<'b>(
     caps: Caps,
     terms: Option<&mut Terms>,
 ) -> Result<(), serde_json::Error> {
-    let mut json = serde_json::Deserializer::from_slice(body);
-    Body { parsed, caps, terms }.deserialize(&mut json)?;
-    json.end()
+    // Checking all of it at once is cheaper than each text. What is not UTF-8 is left to the reader, which
+    // says where.
+    match std::str::from_utf8(body) {
+        Ok(text) => Body { parsed, caps, terms }.read(&mut serde_json::Deserializer::from_str(text)),
+        Err(_) => Body { parsed, caps, terms }.read(&mut serde_json::Deserializer::from_slice(body)),
+    }
 }
 
 /// A whole body: one request, or `requests`.
@@ -70,6 +75,13 @@ enum Member {
 const OF_CHECK: &[&str] = &["domain", "descriptors", "hits", "requests"];
 const OF_RESERVE: &[&str] = &["domain", "descriptors", "hits", "max_wait_ms", "ttl_ms"];
 const OF_REQUEST: &[&str] = &["domain", "descriptors", "hits"];
+
+impl<'b> Body<'_, 'b> {
+    fn read<R: Read<'b>>(self, json: &mut serde_json::Deserializer<R>) -> Result<(), serde_json::Error> {
+        self.deserialize(&mut *json)?;
+        json.end()
+    }
+}
 
 impl<'b> DeserializeSeed<'b> for Body<'_, 'b> {
     type Value = ();

@@ -1,14 +1,16 @@
 //! The HTTP API: may this request pass, and who is limited and why.
 //!
-//! [`HttpApi`] is the table of operations and what answers them; a `tollgate_http_kit::HttpSurface` serves it.
-//! [`HttpSettings`] says what it accepts and which header fields it sends; a [`Node`] says whether the process is ready.
-//! Not here: connections and routing (`http_kit`), what a decision looks like (`answers`, `headers`), deciding (`limiter`).
+//! [`HttpApi`] is the table of operations and what answers them; a `tollgate_http_kit::HttpSurface` serves
+//! it. [`HttpSettings`] says what it accepts and which header fields it sends; a [`Node`] says whether the
+//! process is ready. Not here: connections and routing (`http_kit`), what a decision looks like (`answers`,
+//! `headers`), deciding (`limiter`).
 
 mod algorithm_table;
 mod api;
 mod bodies;
 mod buffers;
 mod check;
+mod describe;
 mod explain;
 mod json_body;
 mod keys;
@@ -19,7 +21,6 @@ mod page;
 mod parsed;
 mod query;
 mod reserve;
-mod scan;
 mod settings;
 mod status;
 

@@ -1,4 +1,4 @@
-//! What the process says of itself, so that `/readyz` can tell.
+//! The state of the process, as `/readyz` reports it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ pub trait Node: Send + Sync + 'static {
 /// How a process is at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
-    /// Clients should be sent here: it has rules, and was not told to go.
+    /// Ready for clients: it has rules, and is not shutting down.
     pub is_ready: bool,
-    /// It was told to go.
+    /// It is shutting down.
     pub is_draining: bool,
-    /// Why the rule files as they are now are not in force; `None` when they are.
+    /// Why the current rule files are not in force; `None` when they are.
     pub last_error: Option<Arc<str>>,
-    /// Where the counters are, and how that is.
+    /// The store of the counters, and its state.
     pub store: StoreView,
 }
 

@@ -1,10 +1,10 @@
-//! The one table of what this surface answers: requests are routed by it, and the start page and `/openapi.json` are made
-//! of it.
+//! The one table of what this surface answers: requests are routed by it, and the start page and
+//! `/openapi.json` are made of it.
 
 use hyper::Method;
 use tollgate_http_kit::{Access, Operation};
 
-use crate::openapi as describe;
+use crate::describe;
 
 /// What [`HttpApi`](crate::HttpApi) calls its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! What a body or a query asks, parsed in place: texts stay where they are, and the lists that hold them are used again
-//! by the next request.
+//! What a body or a query asks, parsed in place: texts stay where they are, and the lists that hold them are
+//! used again by the next request.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,11 +1,13 @@
-//! The queries of the API: `?domain=shop&entry=api_key=k1&entry=plan=gold`. Not here: percent-encoding (`http_kit::query`).
+//! The queries of the API: `?domain=shop&entry=api_key=k1&entry=plan=gold`. Not here: percent-encoding
+//! (`http_kit::query`).
 
 use std::borrow::Cow;
 
 use hyper::{HeaderMap, StatusCode};
 use tollgate_answers::DenialStatus;
 use tollgate_http_kit::Problem;
-use tollgate_http_kit::query::{once, parameters, shortened, unknown};
+use tollgate_http_kit::query::{once, parameters, unknown};
+use tollgate_human_text::clip;
 
 use crate::json_body::MAX_HITS;
 use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text};
@@ -22,8 +24,9 @@ const CHECK: [&str; 6] = ["domain", "entry", "entry_header", "descriptor", "hits
 
 /// Reads the query of `/v1/check` into `parsed`, which is empty. `fields` are those of the request.
 ///
-/// `entry=key=value` adds an entry to the descriptor; `entry_header=key=Name` one whose value is that of the request's
-/// field `Name` (empty without one, or when it is not UTF-8); `descriptor` begins the next descriptor.
+/// `entry=key=value` adds an entry to the descriptor; `entry_header=key=Name` one whose value is that of the
+/// request's field `Name` (empty without one, or when it is not UTF-8); `descriptor` begins the next
+/// descriptor.
 pub(crate) fn check<'b>(
     query: &'b str,
     fields: &'b HeaderMap,
@@ -89,7 +92,7 @@ fn status(value: &str) -> Result<DenialStatus, Problem> {
     }
     let status = StatusCode::from_bytes(value.as_bytes()).ok().filter(StatusCode::is_client_error);
     status.map(DenialStatus::Fixed).ok_or_else(|| {
-        let value = shortened(value);
+        let value = clip(value);
         Problem::bad(format!(
             "invalid status `{value}`: expected 400 to 499, as in status=429, or status=rule"
         ))
@@ -138,7 +141,7 @@ fn entry(text: Text<'_>) -> Result<(Text<'_>, Text<'_>), Problem> {
             .map(|(key, value)| (Cow::Owned(key.to_owned()), Cow::Owned(value.to_owned()))),
     };
     let lacks =
-        |what| Problem::bad(format!("entry `{}` has no {what}: expected entry=KEY=VALUE", shortened(&text)));
+        |what| Problem::bad(format!("entry `{}` has no {what}: expected entry=KEY=VALUE", clip(&text)));
     match split {
         None => Err(lacks("value")),
         Some((key, _)) if key.is_empty() => Err(lacks("key")),
@@ -148,7 +151,7 @@ fn entry(text: Text<'_>) -> Result<(Text<'_>, Text<'_>), Problem> {
 
 fn count(text: &str) -> Result<u64, Problem> {
     text.parse().ok().filter(|&hits| hits <= MAX_HITS).ok_or_else(|| {
-        let text = shortened(text);
+        let text = clip(text);
         Problem::bad(format!("invalid hits `{text}`: expected a whole number from 0 to {MAX_HITS}"))
     })
 }

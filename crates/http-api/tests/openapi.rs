@@ -1,4 +1,5 @@
-//! `/openapi.json` is read, and every operation in it is called by it alone; each answer is held to its schema.
+//! `/openapi.json` is read, and every operation in it is called by it alone; each answer is held to its
+//! schema.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;
@@ -110,7 +111,8 @@ fn conforms(document: &Value, operation: &Value, reply: &Reply, told: &str) {
     fits(document, &described["schema"], &value, told).unwrap_or_else(|fault| panic!("{fault}\n{value:#}"));
 }
 
-/// Whether `value` is as `schema` says: as much of JSON Schema as the description uses, and no member that it does not name.
+/// Whether `value` is as `schema` says: as much of JSON Schema as the description uses, and no member that it
+/// does not name.
 fn fits(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let schema = match schema.get("$ref").and_then(Value::as_str) {
         Some(reference) => {

@@ -8,7 +8,8 @@ use hyper::{HeaderMap, StatusCode};
 use crate::problem::Problem;
 use crate::token::Token;
 
-/// Who may call the operations that are marked as admin's: the holder of the token; without one, callers on this machine.
+/// Who may call the operations that are marked as admin's: the holder of the token; without one, callers on
+/// this machine.
 #[derive(Clone, Debug, Default)]
 pub struct AdminAccess {
     /// What they ask for as `Authorization: Bearer …`.

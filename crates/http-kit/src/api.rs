@@ -18,7 +18,8 @@ pub trait Api: Send + Sync + Sized + 'static {
     /// Every operation. Requests are routed by this table, so those that come most belong first.
     fn operations() -> &'static [Operation<Self::Route>];
 
-    /// Answers a request of `route`. It may be asked: the admin token has been checked where the operation wants it.
+    /// Answers a request of `route`. It may be asked: the admin token has been checked where the operation
+    /// wants it.
     ///
     /// # Errors
     /// A [`Problem`], which is sent as `application/problem+json`.
@@ -29,8 +30,8 @@ pub trait Api: Send + Sync + Sized + 'static {
     ) -> impl Future<Output = Result<Reply, Problem>> + Send;
 }
 
-/// An [`Api`] as a surface: serves it on connections; see `tollgate_net::Surface`. One value serves every connection of
-/// every worker, or one each worker, so that cores share nothing.
+/// An [`Api`] as a surface: serves it on connections; see `tollgate_net::Surface`. One value serves every
+/// connection of every worker, or one each worker, so that cores share nothing.
 #[derive(Debug)]
 pub struct HttpSurface<A> {
     pub(crate) api: Arc<A>,

@@ -57,8 +57,8 @@ impl Body<'_> {
     /// The whole body. One that arrived with its head, as most do, is neither copied nor timed.
     ///
     /// # Errors
-    /// 413 above `max_bytes`, 408 when it takes longer than the surface's timeout, 503 when the bodies of all connections
-    /// that have not arrived whole exceed their budget, 400 when it breaks off.
+    /// 413 above `max_bytes`, 408 when it takes longer than the surface's timeout, 503 when the bodies of all
+    /// connections that have not arrived whole exceed their budget, 400 when it breaks off.
     pub async fn read(mut self, max_bytes: usize) -> Result<Bytes, Problem> {
         if self.incoming.size_hint().lower() > max_bytes as u64 {
             return Err(too_large(max_bytes));
@@ -82,8 +82,8 @@ impl Body<'_> {
     }
 }
 
-/// Rejects bodies that claim to be something other than JSON. Those that claim nothing are accepted, and so is what
-/// `curl -d` sends by default.
+/// Rejects bodies that claim to be something other than JSON. Those that claim nothing are accepted, and so
+/// is what `curl -d` sends by default.
 fn must_be_json(fields: &HeaderMap) -> Result<(), Problem> {
     let Some(content_type) = fields.get(CONTENT_TYPE) else { return Ok(()) };
     if *content_type == JSON {
@@ -134,7 +134,8 @@ impl Frames {
         let frame = poll_fn(|cx| match Pin::new(&mut frame).poll(cx) {
             Poll::Ready(frame) => Poll::Ready(Some(frame)),
             Poll::Pending if !self.has_polled => {
-                // The first poll tells the connection that the body is wanted; what has arrived is there at the next.
+                // The first poll tells the connection that the body is wanted; what has arrived is there at
+                // the next.
                 self.has_polled = true;
                 cx.waker().wake_by_ref();
                 Poll::Pending

@@ -48,8 +48,8 @@ impl<A: Api> Surface for HttpSurface<A> {
                 .max_buf_size(settings.max_header_bytes.max(MIN_HEADER_BYTES))
                 // A client that has sent everything may close its side and still wait for the reply.
                 .half_close(true)
-                // Without a queue of buffers. Not `pipeline_flush`: it keeps the replies to all requests that have
-                // arrived, without bound.
+                // Without a queue of buffers. Not `pipeline_flush`: it keeps the replies to all requests that
+                // have arrived, without bound.
                 .writev(false)
                 .serve_connection(io, service)
         );
@@ -99,7 +99,8 @@ impl<A: Api> Connection<A> {
     }
 }
 
-/// What a connection did last. Written by its one task; atomics only because that task may move between threads.
+/// What a connection did last. Written by its one task; atomics only because that task may move between
+/// threads.
 #[derive(Debug, Default)]
 struct Activity {
     /// Requests whose head has arrived.

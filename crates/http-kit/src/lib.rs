@@ -1,15 +1,17 @@
 //! What every HTTP surface shares, so that a console, a control API or a gateway does not write it again.
 //!
-//! A surface implements [`Api`]: a table of [`Operation`]s and the method that answers them. [`HttpSurface`] serves it on
-//! HTTP/1.1 by `hyper` driven directly: connections and their timeouts, routing by the table (404 with a hint, 405 with
-//! `Allow`, HEAD and OPTIONS), the admin token, bodies within their caps, and errors as `application/problem+json`. The
-//! same table makes the [start page](page) and the [OpenAPI description](openapi). `examples/hello.rs` is a whole surface.
-//! Not here: sockets and TLS (`net`), what any operation does.
+//! A surface implements [`Api`]: a table of [`Operation`]s and the method that answers them. [`HttpSurface`]
+//! serves it on HTTP/1.1 by `hyper` driven directly: connections and their timeouts, routing by the table
+//! (404 with a hint, 405 with `Allow`, HEAD and OPTIONS), the admin token, bodies within their caps, and
+//! errors as `application/problem+json`. The same table makes the [start page](page) and the [OpenAPI
+//! description](openapi). `examples/hello.rs` is a whole surface. Not here: sockets and TLS (`net`), what any
+//! operation does.
 
 mod admin;
 mod api;
 mod body;
 mod connection;
+mod description;
 pub mod openapi;
 mod operations;
 pub mod page;
@@ -23,7 +25,7 @@ mod token;
 pub use admin::AdminAccess;
 pub use api::{Api, HttpSurface};
 pub use body::{Body, Request};
-pub use operations::{Access, Operation, allowed, at};
+pub use operations::{Access, Operation};
 pub use problem::{Problem, ProblemBody};
 pub use reply::Reply;
 pub use settings::SurfaceSettings;

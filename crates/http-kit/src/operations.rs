@@ -1,9 +1,9 @@
-//! One row for each operation of a surface: requests are routed by it, and the start page and the OpenAPI description are
-//! made of it. Not here: paths with parameters in them; no surface has any yet.
+//! One row for each operation of a surface: requests are routed by it, and the start page and the OpenAPI
+//! description are made of it. Not here: paths with parameters in them; no surface has any yet.
 
 use hyper::Method;
 
-use crate::openapi::Description;
+use crate::description::Description;
 
 /// Who may call an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Operation<R> {
 }
 
 /// The operations of a path.
-pub fn at<'o, R>(
+pub(crate) fn at<'o, R>(
     operations: &'static [Operation<R>],
     path: &'o str,
 ) -> impl Iterator<Item = &'static Operation<R>> + Clone + use<'o, R> {
@@ -42,7 +42,7 @@ pub fn at<'o, R>(
 }
 
 /// The methods of these operations, as `Allow` lists them.
-pub fn allowed<R: 'static>(operations: impl Iterator<Item = &'static Operation<R>>) -> String {
+pub(crate) fn allowed<R: 'static>(operations: impl Iterator<Item = &'static Operation<R>>) -> String {
     let mut methods = Vec::new();
     for operation in operations {
         let method = operation.method.as_str();

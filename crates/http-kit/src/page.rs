@@ -1,4 +1,5 @@
-//! A start page without scripts, and with nothing from elsewhere: what the surface has to show, and its operations.
+//! A start page without scripts, and with nothing from elsewhere: what the surface has to show, and its
+//! operations.
 
 use std::fmt::Write as _;
 

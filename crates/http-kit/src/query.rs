@@ -1,9 +1,10 @@
-//! The query of a URL, percent-encoded: `?domain=shop&entry=api_key=k1`. Not here: which parameters an operation takes.
+//! The query of a URL, percent-encoded: `?domain=shop&entry=api_key=k1`. Not here: which parameters an
+//! operation takes.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use tollgate_human_text::did_you_mean;
+use tollgate_human_text::{clip, did_you_mean, one_of};
 
 use crate::problem::Problem;
 
@@ -41,8 +42,8 @@ fn decode(text: &str) -> Result<Cow<'_, str>, Problem> {
 /// Why a parameter that is not one of `known` is rejected.
 #[must_use]
 pub fn unknown(name: &str, known: &[&str]) -> Problem {
-    let hint = did_you_mean(name, known).unwrap_or_else(|| format!("expected one of {}", known.join(", ")));
-    Problem::bad(format!("unknown query parameter `{}`; {hint}", shortened(name)))
+    let hint = did_you_mean(name, known).unwrap_or_else(|| format!("expected {}", one_of(known)));
+    Problem::bad(format!("unknown query parameter `{}`; {hint}", clip(name)))
 }
 
 /// Sets `place`, which a query may do only once.
@@ -54,10 +55,4 @@ pub fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Proble
         None => Ok(()),
         Some(_) => Err(Problem::bad(format!("duplicate query parameter `{name}`"))),
     }
-}
-
-/// The beginning of a text of the client's, short enough for a message.
-#[must_use]
-pub fn shortened(text: &str) -> String {
-    text.chars().take(40).collect()
 }

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
-use tollgate_human_text::did_you_mean;
+use tollgate_human_text::{clip_to, did_you_mean};
 
 use crate::api::{Api, HttpSurface};
 use crate::body::{Body, Request};
@@ -95,6 +95,5 @@ fn not_found<R>(operations: &[Operation<R>], path: &str) -> Problem {
         did_you_mean(path, &paths)
     };
     let hint = near.unwrap_or_else(|| "/ and /openapi.json list all paths".to_owned());
-    let shown: String = path.chars().take(100).collect();
-    Problem::new(StatusCode::NOT_FOUND, format!("unknown path {shown}; {hint}"))
+    Problem::new(StatusCode::NOT_FOUND, format!("unknown path {}; {hint}", clip_to(path, 100)))
 }

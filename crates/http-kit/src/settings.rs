@@ -18,7 +18,8 @@ pub struct SurfaceSettings {
     pub admin: AdminAccess,
     /// Bytes of half-arrived bodies over all connections; above it requests are answered 503.
     pub max_buffered_bytes: usize,
-    /// Bytes of a request's line and fields; more is answered 431. At least 8 KiB; there are never more than 100 fields.
+    /// Bytes of a request's line and fields; more is answered 431. At least 8 KiB; there are never more than
+    /// 100 fields.
     pub max_header_bytes: usize,
     /// From the first byte of a request's line to the end of its fields.
     pub header_timeout: Duration,
@@ -28,7 +29,8 @@ pub struct SurfaceSettings {
     pub idle_timeout: Duration,
     /// A client that takes no byte of a reply for this long is cut off.
     pub write_timeout: Duration,
-    /// A connection is closed after this many requests, so that new servers get their share; `None` for never.
+    /// A connection is closed after this many requests, so that new servers get their share; `None` for
+    /// never.
     pub max_requests: Option<u64>,
 }
 

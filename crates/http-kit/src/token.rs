@@ -23,8 +23,8 @@ pub struct Token {
 }
 
 impl Token {
-    /// A token; `None` when `secret` is empty, longer than 256 bytes, or not printable ASCII without spaces at its ends,
-    /// which no header field could carry.
+    /// A token; `None` when `secret` is empty, longer than 256 bytes, or not printable ASCII without spaces
+    /// at its ends, which no header field could carry.
     #[must_use]
     pub fn new(secret: &str) -> Option<Self> {
         let is_printable = secret.bytes().all(|byte| (0x20..0x7f).contains(&byte));

@@ -1,4 +1,5 @@
-//! A surface of a few lines has all of the kit: routing, hints, problems, bodies within bounds, a page, a description.
+//! A surface of a few lines has all of the kit: routing, hints, problems, bodies within bounds, a page, a
+//! description.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! Accepts connections and serves each in a task of its own, within the listener's limits.
 //!
-//! Made for one single-threaded runtime a core, each with its own listener on the same address (`SO_REUSEPORT`): the
-//! kernel shares connections out, and nothing crosses from one core to another.
+//! Made for one single-threaded runtime a core, each with its own listener on the same address
+//! (`SO_REUSEPORT`): the kernel shares connections out, and nothing crosses from one core to another.
 //!
-//! Handshakes in flight have no cap of their own, only that on connections: a peer that is slow in the handshake holds a
-//! place for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for handshakes would only make it easier to
-//! keep others out.
+//! Handshakes in flight have no cap of their own, only that on connections: a peer that is slow in the
+//! handshake holds a place for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for
+//! handshakes would only make it easier to keep others out.
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,11 +44,11 @@ impl Default for AcceptLimits {
 
 /// Serves the connections of `listener` until `drain` turns true, then lets each connection finish.
 ///
-/// With `tls`, a connection reaches the surface when its handshake is through; the others are closed and counted. One
-/// that is still in its handshake a second after the drain began is closed.
+/// With `tls`, a connection reaches the surface when its handshake is through; the others are closed and
+/// counted. One that is still in its handshake a second after the drain began is closed.
 ///
-/// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping the future
-/// cuts all connections off.
+/// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping
+/// the future cuts all connections off.
 pub async fn accept<S: Surface>(
     listener: TcpListener,
     surface: Arc<S>,
@@ -90,7 +90,7 @@ pub async fn accept<S: Surface>(
             report(ended);
         }
         if connections.len() >= limits.max_connections {
-            figures.refused.increment();
+            figures.rejected.increment();
             continue;
         }
         // Without it a reply could wait for the peer's acknowledgement; if it fails, the connection is gone.

@@ -65,7 +65,8 @@ impl BudgetShare {
     /// Adds `bytes`.
     ///
     /// # Errors
-    /// [`OverBudget`] when all shares together are above the budget. The bytes count until the share is dropped.
+    /// [`OverBudget`] when all shares together are above the budget. The bytes count until the share is
+    /// dropped.
     pub fn grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
         self.bytes += bytes;
         let before = self.budget.held.fetch_add(bytes, Relaxed);

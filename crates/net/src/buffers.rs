@@ -1,5 +1,5 @@
-//! Buffers that calls use one after another: a pool for each thread, lent out by a guard, and vectors whose allocation
-//! serves items of another lifetime.
+//! Buffers that calls use one after another: a pool for each thread, lent out by a guard, and vectors whose
+//! allocation serves items of another lifetime.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -68,8 +68,8 @@ impl<B> Default for BufferPool<B> {
     }
 }
 
-/// Buffers lent to one call. They go back to the pool of the thread that drops the guard, however the call ends; only
-/// a panic discards them, since it may have left them in any state.
+/// Buffers lent to one call. They go back to the pool of the thread that drops the guard, however the call
+/// ends; only a panic discards them, since it may have left them in any state.
 #[derive(Debug)]
 pub struct CallBuffers<B: Buffers>(Option<Box<B>>);
 

@@ -2,16 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of one listener, or of several that share them; each only grows. Read them at any time, from any thread.
+/// Counters of one listener, or of several that share them; each only grows. Read them at any time, from any
+/// thread.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Connections accepted, also those closed at once.
     pub accepted: Count,
     /// Connections closed at once because there were too many.
-    pub refused: Count,
+    pub rejected: Count,
     /// Connections that had a place and have ended, also those that never got through TLS.
     pub closed: Count,
-    /// Connections that ended in the TLS handshake: no TLS spoken, none in time, or a certificate not accepted.
+    /// Connections that ended in the TLS handshake: no TLS spoken, none in time, or a certificate not
+    /// accepted.
     pub tls_failed: Count,
 }
 
@@ -19,7 +21,7 @@ impl Figures {
     /// Connections that have a place now.
     #[must_use]
     pub fn open(&self) -> u64 {
-        let ended = self.refused.get() + self.closed.get();
+        let ended = self.rejected.get() + self.closed.get();
         self.accepted.get().saturating_sub(ended)
     }
 }

@@ -1,6 +1,7 @@
 //! Timers that requests do not touch: a connection that is busy pays nothing for its timeouts.
 //!
-//! Both are polled by the one task that drives a connection, at the end of its turn. Not here: which timeout applies.
+//! Both are polled by the one task that drives a connection, at the end of its turn. Not here: which timeout
+//! applies.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,7 +11,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Fires when a deadline has passed that moves later again and again.
 ///
-/// Moving it later costs nothing: the timer is left alone until it fires and is then set to where the deadline is now.
+/// Moving it later costs nothing: the timer is left alone until it fires and is then set to where the
+/// deadline is now.
 #[derive(Debug, Default)]
 pub struct LazyTimer {
     sleep: Option<Pin<Box<Sleep>>>,
@@ -41,7 +43,8 @@ impl LazyTimer {
 
 /// Fires when a connection has waited too long for the same thing.
 ///
-/// `W` says what it waits for, and changes with every bit of progress: a phase, with the number of requests or bytes.
+/// `W` says what it waits for, and changes with every bit of progress: a phase, with the number of requests
+/// or bytes.
 #[derive(Debug)]
 pub struct IdleTimer<W> {
     timer: LazyTimer,
@@ -59,7 +62,8 @@ impl<W: PartialEq> IdleTimer<W> {
 
     /// Ready when the connection has waited for the same thing for `timeout`; never with `None`.
     ///
-    /// Call it whenever the connection's task is about to wait. Reads the time once for each change of `waits_for`.
+    /// Call it whenever the connection's task is about to wait. Reads the time once for each change of
+    /// `waits_for`.
     pub fn poll(&mut self, cx: &mut Context<'_>, waits_for: W, timeout: Option<Duration>) -> Poll<()> {
         if self.waits_for != waits_for {
             self.waits_for = waits_for;

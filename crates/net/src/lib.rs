@@ -1,10 +1,11 @@
-//! What every surface shares: sockets, TLS, the accept loop, and what a connection needs to stay within its bounds.
+//! What every surface shares: sockets, TLS, the accept loop, and what a connection needs to stay within its
+//! bounds.
 //!
-//! A transport is a [`Surface`]: it serves one connection and knows nothing of sockets. [`Listeners`] binds the sockets,
-//! [`accept`] takes connections off one of them, through [`Tls`] where there is TLS, and hands each to the surface.
-//! The surface bounds what a peer can make grow with a [`Budget`], how long it waits with an [`IdleTimer`], and
-//! allocates nothing per call with [`CallBuffers`].
-//! Not here: any protocol (`envoy-rls`, `http-api`, `resp-api`), threads and runtimes (the server).
+//! A transport is a [`Surface`]: it serves one connection and knows nothing of sockets. [`Listeners`] binds
+//! the sockets, [`accept`] takes connections off one of them, through [`Tls`] where there is TLS, and hands
+//! each to the surface. The surface bounds what a peer can make grow with a [`Budget`], how long it waits
+//! with an [`IdleTimer`], and allocates nothing per call with [`CallBuffers`]. Not here: any protocol
+//! (`envoy-rls`, `http-api`, `resp-api`), threads and runtimes (the server).
 
 mod accept;
 mod budget;

@@ -10,8 +10,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 pub struct Sockets {
     /// Sockets that share the port; at least one is made.
     pub count: usize,
-    /// Connections that the system keeps for each socket until they are accepted. The system has its own bound too
-    /// (`net.core.somaxconn`), and the lower one holds.
+    /// Connections that the system keeps for each socket until they are accepted. The system has its own
+    /// bound too (`net.core.somaxconn`), and the lower one holds.
     pub backlog: u32,
 }
 
@@ -34,8 +34,8 @@ impl Listeners {
     /// Listens on `address`, which is `host:port`.
     ///
     /// # Errors
-    /// When the host has no address, or the port is taken, also by another process that would share it: two servers
-    /// that each count half of the requests are never what was meant.
+    /// When the host has no address, or the port is taken, also by another process that would share it: two
+    /// servers that each count half of the requests are never what was meant.
     ///
     /// # Example
     /// ```
@@ -73,8 +73,8 @@ impl Listeners {
     }
 }
 
-/// Lets this process have as many connections as the system grants: each needs a file descriptor, and many systems let
-/// a process begin with 1,024 and have hundreds of thousands.
+/// Lets this process have as many connections as the system grants: each needs a file descriptor, and many
+/// systems let a process begin with 1,024 and have hundreds of thousands.
 pub fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

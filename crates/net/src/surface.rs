@@ -42,12 +42,12 @@ use tokio::sync::watch;
 pub trait Surface: Send + Sync + 'static {
     /// Serves one connection until it ends. It is closed when `io` is dropped.
     ///
-    /// When `drain` turns true, requests in flight are finished and the connection ends, in a bounded time. A `drain`
-    /// without a sender never turns; see [`draining`]. Bounds on what a peer can make grow, and on how long it can be silent, are the
-    /// surface's own; a panic costs this one connection.
+    /// When `drain` turns true, requests in flight are finished and the connection ends, in a bounded time. A
+    /// `drain` without a sender never turns; see [`draining`]. Bounds on what a peer can make grow, and on
+    /// how long it can be silent, are the surface's own; a panic costs this one connection.
     ///
-    /// Flush what was written before waiting for more: over TLS a write may stay in a buffer until then. Shut `io` down
-    /// to end it properly; over TLS the peer can otherwise not tell an end from a cut.
+    /// Flush what was written before waiting for more: over TLS a write may stay in a buffer until then. Shut
+    /// `io` down to end it properly; over TLS the peer can otherwise not tell an end from a cut.
     fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static;

@@ -1,7 +1,7 @@
 //! Certificates: read from files, checked, used for new connections, and read again when the files change.
 //!
-//! TLS 1.2 and 1.3 by rustls with the aws-lc-rs provider. Not here: whose certificate may do what beyond "signed by the
-//! client CA", and when to look at the files again (the server says).
+//! TLS 1.2 and 1.3 by rustls with the aws-lc-rs provider. Not here: whose certificate may do what beyond
+//! "signed by the client CA", and when to look at the files again (the server says).
 
 mod expiry;
 mod files;
@@ -35,7 +35,8 @@ struct Seen {
 }
 
 impl Tls {
-    /// Reads `files`; connections agree on one of `alpn` (`h2`, `http/1.1`), or on nothing where either side names none.
+    /// Reads `files`; connections agree on one of `alpn` (`h2`, `http/1.1`), or on nothing where either side
+    /// names none.
     ///
     /// # Errors
     /// [`TlsError`] names the file that cannot be used, and why.
@@ -44,21 +45,21 @@ impl Tls {
         let contents = Contents::read(&files);
         let found = contents.digests();
         let active = ArcSwap::from_pointee(contents.active(&files, &alpn)?);
-        // The first draw of a process takes tens of milliseconds; better now than in somebody's handshake. Should it fail,
-        // so do handshakes, and they say so.
+        // The first draw of a process takes tens of milliseconds; better now than in somebody's handshake.
+        // Should it fail, so do handshakes, and they say so.
         let _ = aws_lc_rs::default_provider().secure_random.fill(&mut [0; 32]);
         let seen = Mutex::new(Seen { active: found, last: found });
         Ok(Self { files, alpn, active, seen })
     }
 
-    /// Reads the files again; true when new connections get another certificate (or are held to another client CA) from
-    /// now on. Existing connections are not affected.
+    /// Reads the files again; true when new connections get another certificate (or are held to another
+    /// client CA) from now on. Existing connections are not affected.
     ///
     /// Reads a few small files and blocks meanwhile; call it every few seconds and when asked to reload.
     ///
     /// # Errors
-    /// [`TlsError`] when what the files hold now cannot be used: the certificate in use stays. Said once for the same
-    /// contents, then `false`, so that a caller may log each.
+    /// [`TlsError`] when what the files hold now cannot be used: the certificate in use stays. Said once for
+    /// the same contents, then `false`, so that a caller may log each.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = Contents::read(&self.files);
@@ -71,8 +72,8 @@ impl Tls {
         Ok(true)
     }
 
-    /// Until when the certificate in use is good, in seconds since 1970 began (UTC); `None` when it does not say so
-    /// readably.
+    /// Until when the certificate in use is good, in seconds since 1970 began (UTC); `None` when it does not
+    /// say so readably.
     #[must_use]
     pub fn not_after(&self) -> Option<i64> {
         self.active.load().not_after

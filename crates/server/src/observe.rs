@@ -34,7 +34,7 @@ impl Collector for ConnectionMetrics {
         Family::counter("tollgate_connections_refused", help).write_by(
             to,
             "surface",
-            of(|it| it.refused.get()),
+            of(|it| it.rejected.get()),
         )?;
         let help = "Connections that ended in the TLS handshake";
         Family::counter("tollgate_tls_handshakes_failed", help).write_by(

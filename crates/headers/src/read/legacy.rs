@@ -1,4 +1,5 @@
-//! Three fields, one number each: `X-RateLimit-…`, `X-Rate-Limit-…` as of Twitter, and the IETF drafts up to 6.
+//! Three fields, one number each: `X-RateLimit-…`, `X-Rate-Limit-…` as of Twitter, and the IETF drafts up to
+//! 6.
 
 use http::HeaderMap;
 use tollgate_core::Timestamp;
@@ -34,7 +35,8 @@ pub(super) fn read(fields: &HeaderMap, now: Timestamp) -> Option<Reading> {
 
 type Limit = (Option<u64>, Option<std::time::Duration>, Option<String>);
 
-/// `10`, or with policies `10, 10;w=1;name="short", 100;w=60`; the policy of the first number gives window and name.
+/// `10`, or with policies `10, 10;w=1;name="short", 100;w=60`; the policy of the first number gives window
+/// and name.
 fn limit(text: &str) -> Option<Limit> {
     let members = list(text)?;
     let (first, policies) = members.split_first()?;

@@ -51,7 +51,8 @@ impl Reading {
         }
     }
 
-    /// How long to hold back: for as long as the server asked, otherwise until the reset when no permit is left.
+    /// How long to hold back: for as long as the server asked, otherwise until the reset when no permit is
+    /// left.
     ///
     /// `Retry-After` comes first, as the IETF drafts ask.
     #[must_use]

@@ -1,5 +1,5 @@
-//! The bodies that come with every request. `json_body` reads and `answers` writes them by hand, for speed; these types
-//! describe them in `/openapi.json`, whose tests hold both to the description.
+//! The bodies that come with every request. `json_body` reads them in place and `answers` writes them by
+//! hand; these types describe them in `/openapi.json`, whose tests hold both to the description.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -95,7 +95,8 @@ pub(crate) struct DescriptorDecision {
     shadow: bool,
 }
 
-/// The decision: that of the most restrictive descriptor, and each of them. Times are in milliseconds, rounded up.
+/// The decision: that of the most restrictive descriptor, and each of them. Times are in milliseconds,
+/// rounded up.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decision {

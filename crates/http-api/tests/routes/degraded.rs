@@ -1,4 +1,5 @@
-//! Decisions made without the store: each is marked where it stands, and by a header on whatever answer holds it.
+//! Decisions made without the store: each is marked where it stands, and by a header on whatever answer holds
+//! it.
 
 use std::sync::Arc;
 

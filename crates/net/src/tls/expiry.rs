@@ -4,7 +4,8 @@ use rustls::pki_types::CertificateDer;
 
 /// The end of the certificate's validity, in seconds since 1970 began.
 pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
-    // Certificate { tbsCertificate { [0] version, serial, algorithm, issuer, validity { notBefore, notAfter }, …
+    // Certificate { tbsCertificate { [0] version, serial, algorithm, issuer, validity { notBefore, notAfter
+    // }, …
     let (_, certificate, _) = element(certificate)?;
     let (_, mut fields, _) = element(certificate)?;
     if fields.first() == Some(&0xa0) {

@@ -1,4 +1,5 @@
-//! From PEM files to what a rustls server needs, or to the name of the file that is wrong. Not here: when to read.
+//! From PEM files to what a rustls server needs, or to the name of the file that is wrong. Not here: when to
+//! read.
 
 use std::path::PathBuf;
 use std::sync::Arc;

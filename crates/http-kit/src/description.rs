@@ -1,0 +1,107 @@
+//! What an operation takes and answers, as its row in the table of operations describes it.
+
+use serde_json::{Value, json};
+
+/// `application/json`.
+pub const JSON: &str = "application/json";
+/// `text/plain`.
+pub const TEXT: &str = "text/plain";
+
+/// What an operation takes and answers.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// Made by [`parameter`].
+    pub parameters: Vec<Value>,
+    /// Its JSON body.
+    pub body: Option<BodyDescription>,
+    /// What it answers without an error.
+    pub answers: Vec<AnswerDescription>,
+    /// Statuses that it answers with a problem, besides those of the admin token.
+    pub errors: &'static [u16],
+}
+
+/// The JSON body that an operation takes.
+#[derive(Clone, Debug)]
+pub struct BodyDescription {
+    /// Its schema.
+    pub schema: Value,
+    /// A body that the operation answers.
+    pub example: Value,
+}
+
+/// One answer of an operation.
+#[derive(Clone, Debug)]
+pub struct AnswerDescription {
+    /// Its status.
+    pub status: u16,
+    /// Its content type.
+    pub content_type: &'static str,
+    /// What is in it.
+    pub schema: Value,
+}
+
+impl Description {
+    /// Answers 200 with JSON of this schema.
+    #[must_use]
+    pub fn json(schema: Value) -> Self {
+        Self::default().answers(200, JSON, schema)
+    }
+
+    /// Answers 200 with text.
+    #[must_use]
+    pub fn text(content_type: &'static str) -> Self {
+        Self::default().answers(200, content_type, string())
+    }
+
+    /// Also answers this.
+    #[must_use]
+    pub fn answers(mut self, status: u16, content_type: &'static str, schema: Value) -> Self {
+        self.answers.push(AnswerDescription { status, content_type, schema });
+        self
+    }
+
+    /// Takes a JSON body.
+    #[must_use]
+    pub fn takes(mut self, schema: Value, example: Value) -> Self {
+        self.body = Some(BodyDescription { schema, example });
+        self
+    }
+
+    /// Takes these parameters.
+    #[must_use]
+    pub fn with(mut self, parameters: impl IntoIterator<Item = Value>) -> Self {
+        self.parameters.extend(parameters);
+        self
+    }
+
+    /// Answers problems of these statuses.
+    #[must_use]
+    pub fn fails(mut self, errors: &'static [u16]) -> Self {
+        self.errors = errors;
+        self
+    }
+}
+
+/// A reference to the schema of this name.
+#[must_use]
+pub fn schema(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// The schema of a text.
+#[must_use]
+pub fn string() -> Value {
+    json!({"type": "string"})
+}
+
+/// A parameter of the query. One without an example is left out of example calls.
+#[must_use]
+pub fn parameter(name: &str, is_required: bool, schema: Value, example: Option<Value>, about: &str) -> Value {
+    let mut parameter = json!({
+        "name": name, "in": "query", "required": is_required, "schema": schema, "description": about,
+    });
+    if let Some(example) = example {
+        parameter["example"] = example;
+    }
+    parameter
+}
