@@ -59,7 +59,7 @@ impl<'a> Replied<'a> {
     }
 
     /// Number of keys.
-    pub fn len(&self) -> usize {
+    pub fn key_count(&self) -> usize {
         match self.parts {
             Parts::Packed(pairs) => pairs.len() / PAIR,
             Parts::Words(parts) => parts.len(),
@@ -118,7 +118,7 @@ mod tests {
     fn numbers_and_words_are_distinguished_key_by_key() {
         let reply = Value::BulkString(bytes(&[5.0, 7.0, 30.0, 8.0, -2.0, -1.0]));
         let replied = Replied::read(&reply).expect("a reply");
-        assert_eq!((replied.at, replied.len()), (Timestamp::from_nanos(5_000_007), 2));
+        assert_eq!((replied.at, replied.key_count()), (Timestamp::from_nanos(5_000_007), 2));
         let held = |part| match part {
             Ok(Part::Held { status, first, second }) => (status, first.into_owned(), second.into_owned()),
             _ => panic!("not held"),
@@ -134,7 +134,7 @@ mod tests {
             Value::Array(vec![Value::Int(-3), Value::BulkString(b"WRONGTYPE of it".to_vec())]),
         ]);
         let replied = Replied::read(&reply).expect("a reply");
-        assert_eq!(replied.len(), 3);
+        assert_eq!(replied.key_count(), 3);
         assert_eq!(held(replied.part(0)), (1, Value::Int(30), Value::Int(8)));
         assert_eq!(held(replied.part(1)), (-1, Value::Int(9), Value::SimpleString("x".into())));
         assert!(matches!(replied.part(2), Ok(Part::Failed(error)) if error == "WRONGTYPE of it"));

@@ -47,7 +47,7 @@ fn on_steps(
     buffers: &mut Buffers,
     replies: &mut Replies<'_, Request>,
 ) {
-    let replied = Replied::read(value).and_then(|replied| match replied.len() {
+    let replied = Replied::read(value).and_then(|replied| match replied.key_count() {
         parts if parts == count => Ok(replied),
         parts => Err(Fault::Reply(format!("{parts} answers for {count} keys"))),
     });
