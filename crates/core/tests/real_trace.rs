@@ -3,6 +3,7 @@
 //!
 //! The trace is not part of the project: where it is absent the tests are skipped, and say so.
 #![expect(clippy::expect_used, reason = "a test that cannot set up its case has failed")]
+#![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader};

@@ -51,7 +51,6 @@ pub trait Buffers: Default + 'static {
 
 /// The buffers of one thread that no call uses now.
 #[derive(Debug)]
-#[expect(clippy::vec_box, reason = "a set is some hundred bytes, and is moved in and out for every call")]
 pub struct BufferPool<B>(RefCell<Vec<Box<B>>>);
 
 impl<B> BufferPool<B> {

@@ -39,11 +39,11 @@ impl std::fmt::Display for Address {
 /// Where connections come from in place of the network, for tests.
 pub trait Network: std::fmt::Debug + Send + Sync {
     /// Opens a connection to `at`.
-    fn connect<'a>(
-        &'a self,
-        at: &'a Address,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn Wire>>> + Send + 'a>>;
+    fn connect<'a>(&'a self, at: &'a Address) -> Connecting<'a>;
 }
+
+/// A connection that is being opened.
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Wire>>> + Send + 'a>>;
 
 /// Opens connections by the settings.
 #[derive(Debug)]

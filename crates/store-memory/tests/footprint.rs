@@ -1,6 +1,5 @@
 //! What a key costs, counted and resident. A program of its own, so that no other test's memory is counted.
 #![cfg(not(loom))]
-#![expect(clippy::expect_used, reason = "a test that cannot set up its case has failed")]
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ impl SlidingWindow {
         if cells == 0 {
             return Err(QuotaError::Empty("cells"));
         }
-        if window_ns % u64::from(cells) != 0 {
+        if !window_ns.is_multiple_of(u64::from(cells)) {
             return Err(QuotaError::UnevenCells { window, cells });
         }
         Ok(Self { limit, cell_ns: window_ns / u64::from(cells), ring: u64::from(cells) + 1 })
