@@ -6,8 +6,6 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-use crate::problem::Problem;
-
 /// What an operation answers with.
 pub type Reply = Response<Full<Bytes>>;
 
@@ -35,6 +33,7 @@ pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Reply {
 pub fn json(status: StatusCode, shape: &impl Serialize) -> Reply {
     match serde_json::to_vec(shape) {
         Ok(body) => reply(status, JSON, body),
-        Err(_) => Problem::internal().reply(), // shapes of texts and numbers cannot fail
+        // Shapes of texts and numbers cannot fail.
+        Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n"),
     }
 }

@@ -66,10 +66,10 @@ impl Server {
         TcpStream::connect(self.address).await.expect("the system accepts")
     }
 
-    /// `open`, `accepted`, `refused`, `closed`, `tls_failed`.
+    /// `open`, `accepted`, `rejected`, `closed`, `tls_failed`.
     pub fn counts(&self) -> [u64; 5] {
-        let Figures { accepted, refused, closed, tls_failed } = &*self.figures;
-        [self.figures.open(), accepted.get(), refused.get(), closed.get(), tls_failed.get()]
+        let Figures { accepted, rejected, closed, tls_failed } = &*self.figures;
+        [self.figures.open(), accepted.get(), rejected.get(), closed.get(), tls_failed.get()]
     }
 
     /// Waits until so many connections are open.
