@@ -42,7 +42,7 @@ mod workload;
 pub use client::Client;
 pub use command::{array, bulk};
 pub use connection::{Connection, Wire};
-pub use dial::{Address, Dialer, Network};
+pub use dial::{Address, Connecting, Dialer, Network};
 pub use queue::Traffic;
 pub use replies::Replies;
 pub use reply::Reply;

@@ -22,7 +22,6 @@ const FIRST_STATE: Duration = Duration::from_millis(300);
 
 /// The configured store.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a process has one, and a call to memory needs no indirection")]
 pub(crate) enum AnyStore {
     /// This process's memory.
     Memory(MemoryStore),

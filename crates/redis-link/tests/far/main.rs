@@ -2,7 +2,6 @@
 //! nothing else can happen: what is measured here is the order of events, not the machine.
 #![expect(
     clippy::expect_used,
-    clippy::print_stdout,
     reason = "a failed step of a test must say which, and what was counted is shown"
 )]
 
