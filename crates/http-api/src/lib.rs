@@ -1,4 +1,4 @@
-//! The HTTP API: may this request pass, and who is limited and why.
+//! The HTTP API: may this request pass, and which clients are limited, and why.
 //!
 //! [`HttpApi`] is the table of operations and what answers them; a `tollgate_http_kit::HttpSurface` serves
 //! it. [`HttpSettings`] says what it accepts and which header fields it sends; a [`Node`] says whether the

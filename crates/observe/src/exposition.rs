@@ -108,7 +108,7 @@ impl Exposition {
             ("expired", stats.expired),
             ("refused", stats.rejected),
         ];
-        let help = "What became of reservations; refused for want of a place";
+        let help = "Reservations by outcome";
         let mut family =
             to.encode_descriptor("tollgate_reservation_events", help, None, MetricType::Counter)?;
         for (event, number) in ends {
@@ -223,7 +223,7 @@ impl Exposition {
         let help = "1 when the last attempt to load rules succeeded, else 0";
         to.encode_descriptor("tollgate_last_rule_load_ok", help, None, MetricType::Gauge)?
             .encode_gauge(&u64::from(loads.is_last_good))?;
-        let help = "When rules were last loaded or refused, Unix time";
+        let help = "When rules were last loaded or rejected, Unix time";
         to.encode_descriptor("tollgate_last_rule_load_timestamp_seconds", help, None, MetricType::Gauge)?
             .encode_gauge(&loads.last.unix_seconds())
     }

@@ -121,7 +121,7 @@ impl<W: Workload> Default for Flight<W> {
 }
 
 impl<W: Workload> Flight<W> {
-    /// Plans what `entries` need. Callers whose time is over are failed, and what nobody waits for is left
+    /// Plans what `entries` need. Callers whose time is over are failed, and what no caller waits for is left
     /// out: neither is sent. `ahead` is sent first, if anything is.
     pub(crate) fn plan(
         &mut self,
@@ -222,7 +222,7 @@ impl<W: Workload> Flight<W> {
         self.expects.len()
     }
 
-    /// When the first caller gives up; `None` when nobody waits.
+    /// When the first caller gives up; `None` when no caller waits.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

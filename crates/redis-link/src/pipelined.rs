@@ -1,6 +1,6 @@
 //! One connection and the flights that were sent on it. Replies come in the order of the commands, so the
 //! oldest flight has the next reply, however late: a flight stays until all its replies have come, also when
-//! nobody waits for them any more. Not here: when a flight is sent, and what its replies mean.
+//! no caller waits for them any more. Not here: when a flight is sent, and what its replies mean.
 
 use std::collections::VecDeque;
 use std::pin::pin;

@@ -20,7 +20,7 @@ use crate::workload::Workload;
 pub enum Traffic {
     /// A caller waits for the answer.
     Foreground,
-    /// Work ahead of need: nobody waits for it directly.
+    /// Work ahead of need: no caller waits for it directly.
     Background,
 }
 

@@ -72,7 +72,7 @@ pub trait Request: Debug + Send + 'static {
     fn order(&self) -> Self::Order;
     /// Whether it may share its command with others.
     fn shares_a_command(&self) -> bool;
-    /// When the first caller that waits for it gives up; `None` when nobody waits.
+    /// When the first caller that waits for it gives up; `None` when no caller waits.
     fn waits_until(&self) -> Option<Instant>;
     /// Fails the callers of whose deadline `which` is true.
     fn fail_where(&mut self, which: impl Fn(Instant) -> bool, failure: impl FnMut(Instant) -> Failure);

@@ -1,4 +1,5 @@
-//! What a server consists of before it listens: rules, store, limiter, and the source of rules that it follows.
+//! What a server consists of before it listens: rules, store, limiter, and the source of rules that it
+//! follows.
 
 use std::io;
 use std::path::PathBuf;

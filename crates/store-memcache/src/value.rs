@@ -6,8 +6,8 @@
 //! Read as a decimal, it has 19 or 20 digits:
 //!
 //! ```text
-//! data   1 << 63 | (end >> 6 & 27 bits) << 36 | count      end: ns since the Unix epoch, modulo 2^59 (18 years)
-//! flags  (end >> 33 & 26 bits) << 6 | end & 6 bits
+//! data   1 << 63 | (end >> 6 & 27 bits) << 36 | count      end: ns since the Unix epoch, modulo 2^59 (18
+//! years) flags  (end >> 33 & 26 bits) << 6 | end & 6 bits
 //! ```
 //!
 //! So the number that `incr` returns shows in which window it counted: two ends that are whole milliseconds

@@ -92,7 +92,8 @@ impl Authority {
 }
 
 impl Issued {
-    /// Writes `tls.crt` and `tls.key` into `folder`, over those that are there; returns their paths in this order.
+    /// Writes `tls.crt` and `tls.key` into `folder`, over those that are there; returns their paths in this
+    /// order.
     pub fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
         let (cert, key) = (folder.join("tls.crt"), folder.join("tls.key"));
         std::fs::write(&cert, &self.cert).expect("written");

@@ -3,7 +3,8 @@
 //! - [`table`]: a test as a story in rows.
 //! - [`vectors`]: the numbers of other libraries' own tests, run against our core.
 //! - `certificates` (feature of that name): authorities and certificates that exist for one test.
-//! - `redis` (feature of that name): real processes of Redis, Sentinel, Cluster and memcached, and a proxy that spoils connections.
+//! - `redis` (feature of that name): real processes of Redis, Sentinel, Cluster and memcached, and a proxy
+//!   that spoils connections.
 
 #[cfg(feature = "certificates")]
 pub mod certificates;

@@ -1,15 +1,17 @@
-//! Real stores for one test: processes on free ports, in folders of their own, ended by their id when dropped.
+//! Real stores for one test: processes on free ports, in folders of their own, ended by their id when
+//! dropped.
 //!
-//! - [`Redis`]: one server, with [`Options`]: memory, passwords, ACL users, TLS, a file of what was written, replica of another.
+//! - [`Redis`]: one server, with [`Options`]: memory, passwords, ACL users, TLS, a file of what was written,
+//!   replica of another.
 //! - [`Sentinel`]: a master, its replica and who watches them.
 //! - [`Cluster`]: three masters that share the slots; slots move while the test runs.
 //! - [`Memcached`]: the other kind of store.
-//! - [`Proxy`]: stands between a client and a store and spoils what passes: late, silent, cut, refused.
+//! - [`Proxy`]: stands between a client and a store and spoils what passes: late, silent, cut, not accepted.
 //! - [`Distance`]: a long way between a client and a store, some of whose answers come late.
-//! - [`Client`]: just enough of a client to ask a server and to tell it things.
+//! - [`Client`]: just enough of a client to send a server commands.
 //!
-//! The server is `redis-server`, or what the variable `TOLLGATE_TEST_REDIS_SERVER` names, `valkey-server` for one.
-//! Where a program is missing, `start` prints a line that begins with `SKIPPED ` and returns `None`:
+//! The server is `redis-server`, or what the variable `TOLLGATE_TEST_REDIS_SERVER` names, `valkey-server` for
+//! one. Where a program is missing, `start` prints a line that begins with `SKIPPED ` and returns `None`:
 //!
 //! ```
 //! use tollgate_testkit::redis::{Options, Redis};

@@ -25,7 +25,7 @@ pub const MIDNIGHT: Timestamp = Timestamp::from_unix_seconds(1_699_833_600);
 /// What a decision says, as far as a row cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Admitted at once, with so many permits left.
+    /// Admitted at once, with this number of permits left.
     Admit {
         /// Permits left.
         remaining: u64,
@@ -89,7 +89,7 @@ pub fn play(quota: &Quota, rows: &[(u64, u64, Want)]) -> State {
     state
 }
 
-/// As [`play`], going on from `state`.
+/// As [`play`], beginning with `state`.
 ///
 /// # Panics
 /// At the first row that is answered otherwise.

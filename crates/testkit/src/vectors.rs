@@ -1,9 +1,11 @@
 //! The numbers of other libraries' own tests, run against our core.
 //!
-//! A file holds vectors: an algorithm, its parameters, and steps with what must be answered. [`run`] plays one vector and
-//! tells whether we answer so. What our core has no words for is skipped with the reason; where a vector asks for what
-//! our laws forbid, the law is followed and the difference listed ([`difference`]).
+//! A file holds vectors: an algorithm, its parameters, and steps with what must be answered. [`run`] plays
+//! one vector and says whether we answer so. What our core has no words for is skipped with the reason;
+//! where a vector asks for what our laws forbid, the law is followed and the difference listed
+//! ([`difference`]).
 
+mod case;
 mod quotas;
 mod subject;
 
@@ -13,6 +15,8 @@ use std::io;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+pub use self::case::Vector;
+use self::case::{Stop, text};
 use self::subject::Subject;
 
 /// A file of vectors.
@@ -20,22 +24,6 @@ use self::subject::Subject;
 pub struct File {
     /// The vectors, in the order of the file.
     pub vectors: Vec<Vector>,
-}
-
-/// One history with its answers.
-#[derive(Debug, Deserialize)]
-pub struct Vector {
-    /// Its name.
-    pub id: String,
-    /// The algorithm, as the file calls it.
-    pub algorithm: String,
-    /// The algorithm's parameters.
-    pub params: Map<String, Value>,
-    /// What to know of it.
-    #[serde(default)]
-    pub notes: Option<String>,
-    /// What is done, and what must be answered.
-    pub steps: Vec<Map<String, Value>>,
 }
 
 /// What became of a vector.
@@ -50,18 +38,6 @@ pub enum Verdict {
     /// Our core has no words for it, for this reason.
     Skipped(String),
 }
-
-/// Why a vector cannot be played on.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// No words for it.
-    Skip(String),
-    /// The vector is not well formed.
-    Broken(String),
-}
-
-/// What a step answered, by the names of the file.
-pub(crate) type Seen = BTreeMap<&'static str, Value>;
 
 /// Steps of vectors that ask for what our laws forbid, and why.
 const DIFFERENCES: &[(&str, &[usize], &str)] = &[
@@ -143,10 +119,6 @@ fn is_near(got: &Value, expected: &Value, tolerance: f64) -> bool {
     }
 }
 
-fn text<'a>(step: &'a Map<String, Value>, name: &str) -> &'a str {
-    step.get(name).and_then(Value::as_str).unwrap_or("")
-}
-
 /// How many vectors went how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -158,7 +130,8 @@ pub struct Tally {
     pub skipped: usize,
 }
 
-/// Plays every vector of `file` and writes what happened to `out`; the last line is `N passed, M failed, K skipped`.
+/// Plays every vector of `file` and writes what happened to `out`; the last line is `N passed, M failed, K
+/// skipped`.
 ///
 /// # Errors
 /// When `out` cannot be written to.

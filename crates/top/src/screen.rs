@@ -350,9 +350,9 @@ tollgate_connections{surface=\"http\"} 1";
         assert!(drawn(&view, 80, 24).contains("store     redis at r:6379  up  30 calls/s  nodes 4"));
         now.readiness.store.state = "down".into();
         now.readiness.store.down_for_ms = Some(12_000);
-        now.readiness.store.why = Some("refused".into());
+        now.readiness.store.why = Some("LOADING".into());
         view.read(now);
-        assert!(drawn(&view, 80, 24).contains("store     redis at r:6379  DOWN for 12 s: refused"));
+        assert!(drawn(&view, 80, 24).contains("store     redis at r:6379  DOWN for 12 s: LOADING"));
     }
 
     #[test]

@@ -240,7 +240,7 @@ fn memcached_counts_windows_and_what_it_cannot_count_is_refused_with_its_place()
     let (_, said) = node.ended();
     assert_eq!(said.matches("memcached cannot count CL.THROTTLE").count(), 1, "{said}");
     assert_eq!(
-        said.matches("memcached is up").count(),
+        said.matches("the store is up").count(),
         1,
         "one line a change, however many workers there are:\n{said}"
     );

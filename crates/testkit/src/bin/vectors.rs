@@ -1,5 +1,5 @@
-//! Plays a file of test vectors against our core: `vectors FILE`. Exit code 0 when none fails, 1 when one does, 2 when
-//! the file cannot be read.
+//! Plays a file of test vectors against our core: `vectors FILE`. Exit code 0 when none fails, 1 when one
+//! does, 2 when the file cannot be read.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -45,7 +45,7 @@ impl Reply {
     /// The number that it is, or that its text is.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is something else.
     #[must_use]
     pub fn int(&self) -> i64 {
         match self {

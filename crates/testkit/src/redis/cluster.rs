@@ -20,8 +20,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts three masters and waits until each takes the cluster for whole. `None` where there is no `redis-server`; a
-    /// line `SKIPPED …` is printed then.
+    /// Starts three masters and waits until each takes the cluster for whole. `None` where there is no
+    /// `redis-server`; a line `SKIPPED …` is printed then.
     #[must_use]
     pub fn start() -> Option<Self> {
         Self::start_with(&Options::new(), false)
@@ -124,7 +124,7 @@ impl Cluster {
         self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]).int() as u16
     }
 
-    /// Which of [`Cluster::nodes`] owns a slot, as they tell it themselves.
+    /// Which of [`Cluster::nodes`] owns a slot, as they say themselves.
     ///
     /// # Panics
     /// When none does.
@@ -154,7 +154,8 @@ impl Cluster {
         }
     }
 
-    /// The first half of a move: the owner answers `ASK` for keys that it does not have, and no key has moved yet.
+    /// The first half of a move: the owner answers `ASK` for keys that it does not have, and no key has moved
+    /// yet.
     ///
     /// # Panics
     /// When a step fails.
@@ -195,7 +196,8 @@ impl Cluster {
         }
     }
 
-    /// Makes a replica the master of its slots, with the consent of the master where that runs, and waits for it.
+    /// Makes a replica the master of its slots, with the consent of the master where that runs, and waits for
+    /// it.
     ///
     /// # Panics
     /// When it does not become one in time, or there is no such replica.
@@ -205,7 +207,8 @@ impl Cluster {
         let mut asked = 0_u32;
         poll("a replica to become master", || {
             if asked.is_multiple_of(200) {
-                node.command(&[&["CLUSTER", "FAILOVER"], how].concat()); // again after 2 s: an election may be lost
+                // Again after 2 s: an election may be lost.
+                node.command(&[&["CLUSTER", "FAILOVER"], how].concat());
             }
             asked += 1;
             (node.command(&["ROLE"]).array()[0].text() == "master").then_some(())

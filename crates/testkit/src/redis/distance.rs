@@ -1,4 +1,5 @@
-//! A TCP proxy that adds latency and keeps the order: a long way between a client and a store, some of whose answers come late.
+//! A TCP proxy that adds latency and keeps the order: a long way between a client and a store, some of whose
+//! answers come late.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// A proxy on a port of 127.0.0.1, in threads of its own. Unlike [`Fault::Latency`](super::Fault::Latency) it delays each read by
-/// itself, so that any number of requests may be in flight.
+/// A proxy on a port of 127.0.0.1, in threads of its own. Unlike [`Fault::Latency`](super::Fault::Latency) it
+/// delays each read by itself, so that any number of requests may be in flight.
 #[derive(Debug)]
 pub struct Distance {
     port: SocketAddr,
@@ -62,8 +63,8 @@ impl Distance {
         self.way.takes.store(nanos(way), Relaxed);
     }
 
-    /// From now on `of_1000` of a thousand answers come later than the others, by `by`. Those behind them on the same connection
-    /// wait for them.
+    /// From now on `of_1000` of a thousand answers come later than the others, by `by`. Those behind them on
+    /// the same connection wait for them.
     pub fn set_late(&self, of_1000: u64, by: Duration) {
         self.way.late_by.store(nanos(by), Relaxed);
         self.way.late_share.store(of_1000, Relaxed);

@@ -17,8 +17,8 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// Starts one with 64 MB and waits until it answers. `None` where there is no `memcached`; a line `SKIPPED …` is
-    /// printed then.
+    /// Starts one with 64 MB and waits until it answers. `None` where there is no `memcached`; a line
+    /// `SKIPPED …` is printed then.
     #[must_use]
     pub fn start() -> Option<Self> {
         Self::start_with(&[])

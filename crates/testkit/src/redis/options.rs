@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::certificates::Authority;
 
-/// How a [`Redis`](super::Redis) is to be. Without any option: no password, no limit of memory, nothing kept on disk.
+/// How a [`Redis`](super::Redis) is to be. Without any option: no password, no limit of memory, nothing kept
+/// on disk.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub(super) lines: String,

@@ -27,8 +27,8 @@ pub fn poll<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     panic!("waited too long for {what}");
 }
 
-/// A port of 127.0.0.1 that nothing listens on. Below those that the kernel gives to clients, so that nobody takes it while
-/// a killed server is to come back, and a client of a dead server never connects to itself.
+/// A port of 127.0.0.1 that nothing listens on. Below those that the kernel gives to clients, so that nobody
+/// takes it while a killed server is to come back, and a client of a dead server never connects to itself.
 ///
 /// # Panics
 /// When none of a thousand is free.

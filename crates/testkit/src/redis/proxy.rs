@@ -1,4 +1,4 @@
-//! A TCP proxy between a client and a store that spoils what passes, when it is told to.
+//! A TCP proxy between a client and a store that spoils what passes, on request.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,19 +14,22 @@ pub enum Fault {
     /// Nothing: all passes at once.
     #[default]
     None,
-    /// What the store says arrives so much later. One read at a time: what it says meanwhile comes with the next.
+    /// What the store says arrives so much later. One read at a time: what it says meanwhile comes with the
+    /// next.
     Latency(Duration),
-    /// Nothing passes in either way; connections stay open, and new ones are accepted. What has been sent passes afterwards.
+    /// Nothing passes in either way; connections stay open, and new ones are accepted. What has been sent
+    /// passes afterwards.
     Stall,
-    /// What the client says passes, what the store answers is thrown away: done, and never heard of.
+    /// What the client says passes, what the store answers is thrown away: done, and no answer arrives.
     DropReplies,
     /// What the client says is thrown away.
     DropRequests,
-    /// What either says is thrown away, and is lost for good: a partition that lasts longer than TCP would try.
+    /// What either says is thrown away, and is lost for good: a partition that lasts longer than TCP would
+    /// try.
     Swallow,
     /// What the client says passes; at the first byte of an answer the connection is cut.
     CutReplies,
-    /// No connection is accepted: the client hears "connection refused". Those that are open stay open.
+    /// No connection is accepted: the client gets "connection refused". Those that are open stay open.
     Refuse,
 }
 

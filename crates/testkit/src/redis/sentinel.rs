@@ -29,8 +29,8 @@ struct Watcher {
 }
 
 impl Sentinel {
-    /// Starts a master, a replica that has caught up with it, and so many Sentinels that all know both. `None` where there
-    /// is no `redis-server`; a line `SKIPPED …` is printed then.
+    /// Starts a master, a replica that has caught up with it, and `sentinels` Sentinels that all know both.
+    /// `None` where there is no `redis-server`; a line `SKIPPED …` is printed then.
     ///
     /// # Panics
     /// When they do not find together.
@@ -39,7 +39,8 @@ impl Sentinel {
         Self::start_with(options, sentinels, "")
     }
 
-    /// The same with more lines for the Sentinels' configuration: `requirepass secret`, their own password, for one.
+    /// The same with more lines for the Sentinels' configuration: `requirepass secret`, their own password,
+    /// for one.
     ///
     /// # Panics
     /// When they do not find together.
@@ -52,8 +53,9 @@ impl Sentinel {
         })
     }
 
-    /// The same with the master behind a [`Proxy`], through which its replica and the Sentinels reach it, as does everybody
-    /// whom they tell where it is: where the proxy swallows all, the master is on the far side of a partition.
+    /// The same with the master behind a [`Proxy`], through which its replica and the Sentinels reach it, as
+    /// does everybody whom they tell where it is: where the proxy swallows all, the master is on the far side
+    /// of a partition.
     ///
     /// # Panics
     /// When they do not find together.
@@ -105,7 +107,8 @@ impl Sentinel {
         self.watchers.iter().map(Watcher::address).collect()
     }
 
-    /// `redis+sentinel://` with all Sentinels and the master's name, or `rediss+sentinel://`; without the Sentinels' own password.
+    /// `redis+sentinel://` with all Sentinels and the master's name, or `rediss+sentinel://`; without the
+    /// Sentinels' own password.
     #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.addresses().iter().map(SocketAddr::to_string).collect();

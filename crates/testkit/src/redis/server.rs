@@ -9,14 +9,15 @@ use super::process::{Process, free_port, have, poll};
 use super::{Client, Options, Reply};
 use crate::certificates::Issued;
 
-/// The user by whom the test itself speaks to the server, over a unix socket, whatever passwords it asks of others.
+/// The user by whom the test itself speaks to the server, over a unix socket, whatever passwords it asks of
+/// others.
 const TESTKIT: &str = "testkit";
 
 /// The file with the authority's certificate.
 const AUTHORITY: &str = "authority.crt";
 
-/// The server to start: `redis-server`, or what the variable `TOLLGATE_TEST_REDIS_SERVER` names: a program on the `PATH`,
-/// `valkey-server` for one, or the whole path of one.
+/// The server to start: `redis-server`, or what the variable `TOLLGATE_TEST_REDIS_SERVER` names: a program on
+/// the `PATH`, `valkey-server` for one, or the whole path of one.
 #[must_use]
 pub fn program() -> String {
     std::env::var("TOLLGATE_TEST_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
@@ -45,7 +46,8 @@ pub(super) struct Certificates {
 }
 
 impl Redis {
-    /// Starts one and waits until it answers. `None` where there is no `redis-server`; a line `SKIPPED …` is printed then.
+    /// Starts one and waits until it answers. `None` where there is no `redis-server`; a line `SKIPPED …` is
+    /// printed then.
     ///
     /// # Panics
     /// When it does not answer: an option it does not know, mostly. The panic shows its log.
@@ -179,8 +181,8 @@ impl Redis {
         self.client()?.command(words)
     }
 
-    /// A line of `INFO`, `used_memory` for one. `None` also when the server does not answer: a Sentinel that changes its role ends all its
-    /// connections, so whoever waits for that asks again.
+    /// A line of `INFO`, `used_memory` for one. `None` also when the server does not answer: a Sentinel that
+    /// changes its role ends all its connections, so whoever waits for that asks again.
     #[must_use]
     pub fn info(&self, field: &str) -> Option<String> {
         let text = self.ask(&["INFO", "all"]).ok()?.text();
@@ -211,7 +213,7 @@ impl Redis {
         self.process.signal(Signal::STOP);
     }
 
-    /// SIGCONT: it goes on, with all that has arrived meanwhile.
+    /// SIGCONT: it continues, with all that has arrived meanwhile.
     ///
     /// # Panics
     /// When it does not run.
@@ -219,7 +221,8 @@ impl Redis {
         self.process.signal(Signal::CONT);
     }
 
-    /// Starts it anew on the same port after an end, with what is on its disk: all with [`Options::append_only`], else nothing.
+    /// Starts it anew on the same port after an end, with what is on its disk: all with
+    /// [`Options::append_only`], else nothing.
     ///
     /// # Panics
     /// When it does not answer again.
@@ -241,7 +244,8 @@ impl Redis {
     }
 }
 
-/// The port's lines of a configuration, and with TLS the certificates, which are written into `folder`. Servers use TLS among themselves too.
+/// The port's lines of a configuration, and with TLS the certificates, which are written into `folder`.
+/// Servers use TLS among themselves too.
 pub(super) fn listen(options: &Options, port: u16, folder: &Path) -> (String, Option<Certificates>) {
     let Some(clients) = options.tls else { return (format!("port {port}\n"), None) };
     let authority = options.authority.clone().unwrap_or_default();

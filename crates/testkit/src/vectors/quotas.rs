@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tollgate_core::{Algorithm, Align, Period, Quota, Refill};
 
-use super::{Stop, Vector};
+use super::case::{Stop, Vector};
 
 /// The quotas of a vector: all of them must admit.
 pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
@@ -128,7 +128,7 @@ fn bucket(limit: u64, period_ns: u64, of: (Option<u64>, Option<u64>, Refill)) ->
 
 fn make(limit: u64, period_ns: u64, algorithm: Algorithm) -> Result<Quota, Stop> {
     let period = Period::Span(Duration::from_nanos(period_ns));
-    Quota::new(limit, period, algorithm).map_err(|error| Stop::Skip(format!("refused when made: {error}")))
+    Quota::new(limit, period, algorithm).map_err(|error| Stop::Skip(format!("rejected when made: {error}")))
 }
 
 /// The quota after a step that changes it: the same bucket with another rate, burst or bandwidth.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tollgate_core::{Cost, Decision, Quota, RetryAfter, Shape, State, Step, Timestamp};
 
+use super::case::{Seen, Stop, Vector, text};
 use super::quotas::{self, lacks, number, skip};
-use super::{Seen, Stop, Vector, text};
 use crate::table::MIDNIGHT;
 
 pub(super) struct Subject {
@@ -301,7 +301,8 @@ impl Subject {
         Ok(Seen::from([("keys_left", left.into())]))
     }
 
-    /// Plays callers that each wait for one quota after another, and counts those that were through before `end_ns`.
+    /// Plays callers that each wait for one quota after another, and counts those that were through before
+    /// `end_ns`.
     fn count_taken_before(&mut self, end_ns: u64) -> Result<Seen, Stop> {
         let mut states: Vec<_> = self.quotas.iter().map(Quota::fresh).collect();
         let mut reserve = |which: usize, at_ns: u64| {
@@ -321,7 +322,8 @@ impl Subject {
             }
             return Ok(Seen::from([("count", count.into())]));
         }
-        // One caller takes slow, then fast; from 2 s on two more take only fast. (when, takes slow, is at fast)
+        // One caller takes slow, then fast; from 2 s on two more take only fast. (when, takes slow, is at
+        // fast)
         let mut callers = [(0, true, false), (2_000_000_000, false, true), (2_000_000_000, false, true)];
         while let Some(next) = callers.iter_mut().filter(|(at, ..)| *at < end_ns).min_by_key(|(at, ..)| *at) {
             let (at, takes_slow, is_at_fast) = *next;
@@ -402,7 +404,8 @@ impl Subject {
                     _ => return state,
                 };
                 if quota.take(&mut state.clone(), Cost::PEEK, created).remaining() < burst {
-                    let _ = quota.take(&mut state, Cost(burst), created); // denied, and remembered as its birth
+                    // Denied, and remembered as its birth.
+                    let _ = quota.take(&mut state, Cost(burst), created);
                 }
                 state
             };
