@@ -333,7 +333,7 @@ tollgate_connections{surface=\"http\"} 1";
     fn a_fault_is_seen() {
         let mut view = busy();
         view.fail("the server is gone".into());
-        assert!(drawn(&view, 80, 24).contains("no answer: the server is gone"));
+        assert!(drawn(&view, 80, 24).contains("no response: the server is gone"));
         let mut faulty = reading(102, vec![], "");
         faulty.rules.last_error = Some("shop.yaml:3:1: bad".into());
         view.read(faulty);
