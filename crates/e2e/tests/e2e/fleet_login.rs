@@ -83,8 +83,8 @@ fn a_store_that_lets_nobody_in_ends_the_start_and_no_password_is_shown() {
     for (url, told) in [
         (format!("redis://{at}"), "password"),
         (format!("redis://:hunter3@{at}"), "wrong user or password"),
-        (format!("redis://reader:hunter2@{at}"), "may not do"),
-        (format!("redis+cluster://:hunter2@{at}"), "no node of a Redis Cluster"),
+        (format!("redis://reader:hunter2@{at}"), "lacks permissions"),
+        (format!("redis+cluster://:hunter2@{at}"), "is not a node of a Redis Cluster"),
         ("redis://:hunter2@".to_owned(), "host is missing"),
     ] {
         let start = Start::new(folder.path()).args(["--store", &url]).args(PATIENT);
@@ -113,8 +113,12 @@ fn the_messages_that_the_documentation_explains_are_those_of_the_code() {
     let page = std::fs::read_to_string(root().join("docs/running-with-redis.md")).expect("a page");
     let (_, table) = page.split_once("| message | remedy |").expect("a table of messages");
     let mut source = String::new();
-    for file in ["trouble.rs", "check.rs", "health.rs", "connection/dial.rs"] {
-        source += &std::fs::read_to_string(root().join("crates/store-redis/src").join(file)).expect(file);
+    for part in ["redis-link/src", "store-redis/src", "store/src/remote", "tls/src"] {
+        for file in std::fs::read_dir(root().join("crates").join(part)).expect(part).flatten() {
+            if file.path().is_file() {
+                source += &std::fs::read_to_string(file.path()).expect("a source file");
+            }
+        }
     }
     // Messages that run over a line in the source are written with `\` there.
     let source = source.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");

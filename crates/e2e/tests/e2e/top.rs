@@ -163,8 +163,8 @@ async fn top_once_prints_text_and_a_wrong_address_is_told() {
     drop(server);
     let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--http", &at]));
     assert_eq!(status.code(), Some(2));
-    assert!(talk.contains("terminal") || talk.contains("does not answer"), "{talk}");
+    assert!(talk.contains("terminal") || talk.contains("no response from"), "{talk}");
     let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--once", "--http", &at]));
     assert_eq!(status.code(), Some(2));
-    assert!(talk.contains("does not answer") && talk.contains("tollgate serve"), "{talk}");
+    assert!(talk.contains("no response from") && talk.contains("tollgate serve"), "{talk}");
 }
