@@ -1,4 +1,5 @@
-//! A shared store and this node's memory behind one [`Store`]: each counter is kept where its quota says.
+//! A shared store and this node's memory behind one [`Store`](tollgate_store::Store): each counter is kept
+//! where its quota says.
 //!
 //! [`RoutedStore`] sends quotas of [`Sharing::Local`](tollgate_core::Sharing::Local) to the local store and
 //! all others to the shared one, and puts the answers back into the order of the batch. Not here: what
