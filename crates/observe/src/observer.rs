@@ -39,7 +39,7 @@ pub trait Observer: Send + Sync + 'static {
     /// The store did not answer a take.
     fn take_unanswered(&self);
 
-    /// A call to the store failed; `is_first` is false while it goes on being unavailable.
+    /// A call to the store failed; `is_first` is false while it stays unavailable.
     fn store_failed(&self, error: &StoreError, is_first: bool, now: Timestamp);
 
     /// The store answers again.

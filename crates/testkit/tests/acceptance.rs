@@ -1,5 +1,5 @@
-//! What `docs/internal/acceptance.md` and the pages of guarantees claim can be looked up: every test that they name exists, is run,
-//! and does something. `./test` also fails when one of them was skipped in its run.
+//! What `docs/internal/acceptance.md` and the pages of guarantees claim can be looked up: every test that
+//! they name exists, is run, and does something. `./test` also fails when one of them was skipped in its run.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
 use std::collections::BTreeSet;
@@ -101,7 +101,8 @@ fn fault_of(name: &str, source: &str) -> Option<&'static str> {
     }
 }
 
-/// What is between the braces of the function whose line begins at `line`: up to the first `}` of its own indentation.
+/// What is between the braces of the function whose line begins at `line`: up to the first `}` of its own
+/// indentation.
 fn body(source: &str, line: usize) -> &str {
     let text = &source[line..];
     let indentation = text.len() - text.trim_start().len();

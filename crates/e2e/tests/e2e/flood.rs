@@ -19,7 +19,8 @@ const CONNECTIONS: usize = 4;
 const WARM_UP: usize = 20;
 /// What the table may take.
 const CAP: u64 = 8 << 20;
-/// What the process may grow beside it once it has served messages of that size: a million keys without a cap would take 35 MiB.
+/// What the process may grow beside it once it has served messages of that size: a million keys without a cap
+/// would take 35 MiB.
 const BESIDE: u64 = 12 << 20;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -192,13 +192,14 @@ async fn the_workers_and_the_backlog_are_as_many_as_the_settings_say() {
     assert_eq!(server.threads("worker-"), 1);
     server.signal("STOP");
     let mut waiting = Vec::new();
-    // A connection above the backlog gets no answer from the system; what comes first, the answer or a second, decides.
+    // The system does not answer a connection above the backlog within this second.
     while let Ok(Ok(stream)) = timeout(Duration::from_secs(1), TcpStream::connect(server.resp)).await {
         waiting.push(stream);
         assert!(waiting.len() <= 64, "the backlog has no bound");
     }
     server.signal("CONT");
-    assert!((16..=17).contains(&waiting.len()), "{} connections waited", waiting.len()); // Linux lets one more in
+    // Linux lets one more in.
+    assert!((16..=17).contains(&waiting.len()), "{} connections waited", waiting.len());
     for stream in &mut waiting {
         stream.write_all(b"PING\r\n").await.expect("sent");
         let mut answer = [0; 7];

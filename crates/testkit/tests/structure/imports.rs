@@ -1,7 +1,7 @@
 //! Which file of a crate uses what another one defines.
 //!
-//! A name that a module passes on (`pub use child::Item`) counts as the file's that defines it, so that a table of contents
-//! like `lib.rs` is no part of a circle. What a macro writes, and methods, are not seen.
+//! A name that a module passes on (`pub use child::Item`) counts as the file's that defines it, so that a
+//! table of contents like `lib.rs` is no part of a circle. What a macro writes, and methods, are not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 /// The layer of each crate; 0 is the lowest.
 pub(crate) type Layers = BTreeMap<String, usize>;
 
-/// Reads the first code block of the page: one layer a line, the highest first. Crates stand before two spaces, separated by
-/// ` · `; a line that begins with a space continues the explanation of the line above.
+/// Reads the first code block of the page: one layer a line, the highest first. Crates stand before two
+/// spaces, separated by ` · `; a line that begins with a space continues the explanation of the line above.
 pub(crate) fn read(page: &str) -> Layers {
     let map = page.split("```").nth(1).expect("a map of the crates in a code block");
     let lines: Vec<&str> =
@@ -21,7 +21,8 @@ pub(crate) fn read(page: &str) -> Layers {
     layers
 }
 
-/// One sentence for each dependency that does not point down, and for each crate that is missing from the map.
+/// One sentence for each dependency that does not point down, and for each crate that is missing from the
+/// map.
 pub(crate) fn faults(layers: &Layers, manifests: &[(String, String)]) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, manifest) in manifests {

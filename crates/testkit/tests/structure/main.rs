@@ -1,5 +1,5 @@
-//! The structure of the workspace is what ARCHITECTURE.md says: crates depend on lower layers only, and the files of a crate
-//! do not import each other in a circle.
+//! The structure of the workspace is what ARCHITECTURE.md says: crates depend on lower layers only, and the
+//! files of a crate do not import each other in a circle.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of a test count as no test to clippy")]
 
 mod circles;
