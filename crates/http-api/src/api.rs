@@ -68,7 +68,7 @@ impl<S: Store + 'static> Api for HttpApi<S> {
         OPERATIONS
     }
 
-    async fn answer(self: &Arc<Self>, route: Route, request: Request<'_>) -> Result<Reply, Problem> {
+    async fn answer(self: &Arc<Self>, route: Route, request: &mut Request<'_>) -> Result<Reply, Problem> {
         match route {
             Route::Check => self.check(request).await,
             // Boxed, so that the future of a check stays small.
@@ -79,16 +79,20 @@ impl<S: Store + 'static> Api for HttpApi<S> {
 
 impl<S: Store + 'static> HttpApi<S> {
     /// Every operation that is not called all the time.
-    async fn answer_other(self: &Arc<Self>, route: Route, request: Request<'_>) -> Result<Reply, Problem> {
+    async fn answer_other(
+        self: &Arc<Self>,
+        route: Route,
+        request: &mut Request<'_>,
+    ) -> Result<Reply, Problem> {
         let max_body = self.settings.max_body_bytes;
         match route {
             Route::Check => self.check(request).await,
             Route::Reserve => {
-                let (head, body) = request.json(max_body).await?;
-                self.reserve(&head, &body).await
+                let body = request.json(max_body).await?;
+                self.reserve(&request.head, &body).await
             }
-            Route::Commit => self.commit(&request.json(max_body).await?.1).await,
-            Route::Cancel => self.cancel(&request.json(max_body).await?.1).await,
+            Route::Commit => self.commit(&request.json(max_body).await?).await,
+            Route::Cancel => self.cancel(&request.json(max_body).await?).await,
             Route::Explain => {
                 let target = query::descriptor(request.query(), self.caps)?;
                 Ok(explain::answer(self.limiter.rules().policy(), &target, &self.settings.style))
@@ -98,7 +102,7 @@ impl<S: Store + 'static> HttpApi<S> {
                 self.keys(&request.head.method, &target).await
             }
             Route::Rules => self.slow(|api| api.rules()).await,
-            Route::PeerJson => Ok(self.peer_json(request.body).await),
+            Route::PeerJson => Ok(self.peer_json(&mut request.body).await),
             Route::Metrics => {
                 self.slow(|api| {
                     let content_type = HeaderValue::from_static(tollgate_limiter::CONTENT_TYPE);
@@ -139,7 +143,7 @@ impl<S: Store + 'static> HttpApi<S> {
     }
 
     /// `/json`: as envoyproxy/ratelimit answers it, including its errors, which are plain text.
-    async fn peer_json(&self, body: Body<'_>) -> Reply {
+    async fn peer_json(&self, body: &mut Body<'_>) -> Reply {
         match body.read(MAX_PEER_BODY).await {
             Ok(body) => (self.json)(body).await.map(|body| Full::new(body.into())),
             Err(problem) => text(problem.status, format!("{}\n", problem.detail)),

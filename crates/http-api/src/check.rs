@@ -31,16 +31,17 @@ struct CheckCall<'c> {
 
 impl<S: Store> HttpApi<S> {
     /// Answers `/v1/check`.
-    pub(crate) async fn check(&self, request: Request<'_>) -> Result<Reply, Problem> {
-        let (head, body) = if request.head.method == Method::POST {
+    pub(crate) async fn check(&self, request: &mut Request<'_>) -> Result<Reply, Problem> {
+        let body = if request.head.method == Method::POST {
             request.json(self.settings.max_body_bytes.max(self.settings.max_batch_bytes)).await?
         } else {
-            (request.head, Bytes::new())
+            Bytes::new()
         };
+        let head = &request.head;
         let mut buffers = CallBuffers::<RequestBuffers>::take();
         let RequestBuffers { lists, scratch, out } = &mut *buffers;
         let mut parsed = lists.body();
-        let denial_status = self.parse(&head, &body, &mut parsed)?;
+        let denial_status = self.parse(head, &body, &mut parsed)?;
         let entries = lists.entries(&parsed);
         let descriptors = lists.descriptors(&parsed, &entries);
         parsed.check(&descriptors)?;

@@ -33,7 +33,7 @@ impl Api for Hello {
         OPERATIONS
     }
 
-    async fn answer(self: &Arc<Self>, (): (), request: Request<'_>) -> Result<Reply, Problem> {
+    async fn answer(self: &Arc<Self>, (): (), request: &mut Request<'_>) -> Result<Reply, Problem> {
         let mut name = None;
         for parameter in query::parameters(request.query()) {
             match parameter? {

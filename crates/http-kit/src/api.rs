@@ -26,7 +26,7 @@ pub trait Api: Send + Sync + Sized + 'static {
     fn answer(
         self: &Arc<Self>,
         route: Self::Route,
-        request: Request<'_>,
+        request: &mut Request<'_>,
     ) -> impl Future<Output = Result<Reply, Problem>> + Send;
 }
 

@@ -42,24 +42,23 @@ impl Request<'_> {
         self.head.uri.query().unwrap_or_default()
     }
 
-    /// The whole body, which must not claim to be anything other than JSON, and the head.
+    /// The whole body, which must not claim to be anything other than JSON.
     ///
     /// # Errors
     /// 415 for another content type, and as [`Body::read`].
-    pub async fn json(self, max_bytes: usize) -> Result<(Parts, Bytes), Problem> {
+    pub async fn json(&mut self, max_bytes: usize) -> Result<Bytes, Problem> {
         must_be_json(&self.head.headers)?;
-        let body = self.body.read(max_bytes).await?;
-        Ok((self.head, body))
+        self.body.read(max_bytes).await
     }
 }
 
 impl Body<'_> {
-    /// The whole body. One that arrived with its head, as most do, is neither copied nor timed.
+    /// The whole body, once. One that arrived with its head, as most do, is neither copied nor timed.
     ///
     /// # Errors
     /// 413 above `max_bytes`, 408 when it takes longer than the surface's timeout, 503 when the bodies of all
     /// connections that have not arrived whole exceed their budget, 400 when it breaks off.
-    pub async fn read(mut self, max_bytes: usize) -> Result<Bytes, Problem> {
+    pub async fn read(&mut self, max_bytes: usize) -> Result<Bytes, Problem> {
         if self.incoming.size_hint().lower() > max_bytes as u64 {
             return Err(too_large(max_bytes));
         }

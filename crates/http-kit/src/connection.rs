@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -23,6 +22,7 @@ use tokio::sync::watch;
 use tollgate_net::{IdleTimer, Surface, draining};
 
 use crate::api::{Api, HttpSurface};
+use crate::body::{Body, Request};
 use crate::reply::Reply;
 use crate::settings::SurfaceSettings;
 
@@ -88,10 +88,14 @@ struct Connection<A> {
 }
 
 impl<A: Api> Connection<A> {
-    async fn answer(&self, request: Request<Incoming>) -> Reply {
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Reply {
         let number = self.activity.begin_request();
-        let mut reply = self.surface.answer(request).await;
-        if self.surface.settings.max_requests.is_some_and(|max| number >= max) {
+        let HttpSurface { settings, budget, .. } = &*self.surface;
+        let (head, incoming) = request.into_parts();
+        // Lent from here on: a head is a quarter of a kilobyte, and each move would copy it.
+        let mut request = Request { head, body: Body { incoming, timeout: settings.body_timeout, budget } };
+        let mut reply = self.surface.answer(&mut request).await;
+        if settings.max_requests.is_some_and(|max| number >= max) {
             reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.activity.end_request();

@@ -5,21 +5,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use tollgate_human_text::{clip_to, did_you_mean};
 
 use crate::api::{Api, HttpSurface};
-use crate::body::{Body, Request};
+use crate::body::Request;
 use crate::operations::{self, Access, Operation};
 use crate::problem::Problem;
 use crate::reply::Reply;
 
 impl<A: Api> HttpSurface<A> {
     /// Answers `request`. A panic costs this one request.
-    pub(crate) async fn answer(&self, request: hyper::Request<Incoming>) -> Reply {
+    pub(crate) async fn answer(&self, request: &mut Request<'_>) -> Reply {
         let mut routed = pin!(self.route(request));
         let answered = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(cx))) {
             Ok(poll) => poll,
@@ -31,17 +30,15 @@ impl<A: Api> HttpSurface<A> {
         answered.await.unwrap_or_else(|problem| problem.reply())
     }
 
-    async fn route(&self, request: hyper::Request<Incoming>) -> Result<Reply, Problem> {
-        let (head, incoming) = request.into_parts();
-        let operation = match find(A::operations(), &head) {
+    async fn route(&self, request: &mut Request<'_>) -> Result<Reply, Problem> {
+        let operation = match find(A::operations(), &request.head) {
             Some(operation) => operation,
-            None => return unknown(A::operations(), &head),
+            None => return unknown(A::operations(), &request.head),
         };
         if operation.access == Access::Admin {
-            self.settings.admin.check(&head.headers)?;
+            self.settings.admin.check(&request.head.headers)?;
         }
-        let body = Body { incoming, timeout: self.settings.body_timeout, budget: &self.budget };
-        self.api.answer(operation.route, Request { head, body }).await
+        self.api.answer(operation.route, request).await
     }
 }
 

@@ -54,7 +54,7 @@ impl Api for Hello {
         OPERATIONS
     }
 
-    async fn answer(self: &Arc<Self>, route: Route, request: Request<'_>) -> Result<Reply, Problem> {
+    async fn answer(self: &Arc<Self>, route: Route, request: &mut Request<'_>) -> Result<Reply, Problem> {
         Ok(match route {
             Route::Greet => {
                 let mut name = None;
@@ -67,7 +67,7 @@ impl Api for Hello {
                 text(StatusCode::OK, format!("hello, {}", name.unwrap_or_default()))
             }
             Route::Shout => {
-                let (_, body) = request.json(16).await?;
+                let body = request.json(16).await?;
                 text(StatusCode::OK, body.to_ascii_uppercase())
             }
             Route::Panic => panic!("a fault of the API"),
