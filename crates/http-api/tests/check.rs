@@ -45,6 +45,40 @@ async fn two_pass_a_minute_and_the_third_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
+async fn the_third_request_within_a_second_gets_429() {
+    let rules =
+        "{domain: shop, descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 2}}]}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    for (wait_ns, status) in [(0, 200), (0, 200), (0, 429), (999_999_999, 429), (1, 200), (0, 200), (0, 429)]
+    {
+        server.clock.advance(Duration::from_nanos(wait_ns));
+        let reply = client.get("/v1/check?domain=shop&entry=user=ann&status=429").await;
+        assert_eq!(reply.status, status, "{reply:?}");
+        assert_eq!(reply.header("retry-after"), (status == 429).then_some("1"));
+    }
+}
+
+/// What a client knows of a limit is advice: it is not asked whether it keeps to it.
+#[tokio::test]
+async fn a_client_that_ignores_the_advice_is_still_limited() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let claims = "content-type: application/json\r\nx-ratelimit-limit: 1000000\r\n\
+        x-ratelimit-remaining: 1000000\r\nratelimit-policy: \"own\";q=1000000;w=1\r\n\
+        ratelimit: \"own\";r=1000000;t=1\r\n";
+    let mut statuses = Vec::new();
+    for _ in 0..100 {
+        let reply = client.ask("POST", "/v1/check?status=429", claims, &one("user", "ann")).await;
+        statuses.push(reply.status);
+        if reply.status == 429 {
+            assert_eq!(reply.header("retry-after"), Some("40"), "asking does not change the wait");
+        }
+    }
+    assert_eq!((&statuses[..2], statuses[2..].iter().all(|it| *it == 429)), (&[200, 200][..], true));
+}
+
+#[tokio::test]
 async fn a_response_of_the_rule_comes_before_that_of_its_domain() {
     let rules = "
 domain: shop

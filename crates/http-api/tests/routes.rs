@@ -269,6 +269,25 @@ async fn the_page_needs_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
+async fn the_start_page_helps_to_choose_an_algorithm() {
+    let page = Server::plain().await.client().await.get("/").await;
+    let table = page.text().split_once("<td>what you want").expect("a table").1;
+    let table = table.split_once("</table>").expect("its end").0;
+    for name in [
+        "fixed_window",
+        "sliding_window",
+        "sliding_window_counter",
+        "sliding_window_log",
+        "token_bucket",
+        "leaky_bucket",
+        "total",
+    ] {
+        let rows = table.lines().filter(|row| row.contains(&format!("<code>{name}</code>"))).count();
+        assert!(rows > 0, "nothing advises {name}: {table}");
+    }
+}
+
+#[tokio::test]
 async fn admin_routes_ask_for_the_token() {
     let token = Token::new("s3cret").expect("a token");
     let admin = AdminAccess { token: Some(token), is_loopback: true };

@@ -184,32 +184,42 @@ fn a_refused_connection_opens_the_breaker_without_a_wait() {
 }
 
 #[test]
-fn too_many_waiting_calls_are_refused_at_once() {
+fn calls_beyond_the_queue_fail_while_the_server_is_still_silent() {
     let Some(memcached) = Memcached::start() else { return };
-    let mut config = settings(&memcached.url());
+    let proxy = Proxy::before(memcached.address());
+    let mut config = config(&format!("memcache://{}", proxy.address())); // its deadline is far away
     (config.max_queued, config.max_flight) = (4, 1);
     let store = store(config);
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
-        memcached.stop();
-        let calls: Vec<_> = (0..100)
-            .map(|n| {
-                let store = store.clone();
-                tokio::spawn(async move { take(&store, &format!("user={n}"), &hourly(5)).await.map(drop) })
-            })
-            .collect();
-        let mut refused = 0;
-        for call in calls {
-            // A signal takes a moment: the first may still be answered.
-            refused += u64::from(call.await.expect("no panic").is_err());
+        proxy.set(Fault::Stall);
+        let flights = store.stats().conn.flights;
+        let call = |n| {
+            let store = store.clone();
+            tokio::spawn(async move { take(&store, &format!("user={n}"), &hourly(5)).await })
+        };
+        let mut calls = vec![call(0)];
+        while store.stats().conn.flights == flights {
+            tokio::task::yield_now().await;
         }
-        let stats = store.stats();
-        assert!(
-            stats.conn.queue_full > 0 && refused >= stats.conn.queue_full,
-            "{refused} refused, {stats:?}"
-        );
-        memcached.resume();
-        until(&store, StoreState::is_up).await;
+        calls.extend((1..100).map(call));
+        // One is in flight and four wait. The others end although no byte comes from the server.
+        let began = Instant::now();
+        while calls.iter().filter(|call| call.is_finished()).count() < 95 {
+            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", store.stats());
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(store.stats().conn.queue_full, 95);
+        proxy.set(Fault::None);
+        let (mut admitted, mut failed) = (0, 0);
+        for call in calls {
+            match call.await.expect("no panic") {
+                Ok(decision) => admitted += u64::from(decision.remaining() == 4),
+                Err(StoreError::Unreachable { .. }) => failed += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!((admitted, failed), (5, 95), "{:?}", store.stats());
     });
 }
 

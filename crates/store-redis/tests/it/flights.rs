@@ -75,6 +75,48 @@ fn a_cluster_answers_as_the_model_does() {
     );
 }
 
+/// Row 33: the setting decides which counters of a Cluster share a slot, and so a server.
+#[test]
+fn the_hash_tag_decides_which_counters_share_a_slot() {
+    let Some(cluster) = Cluster::start() else { return };
+    let counters = [
+        "shop|user=ann|path=/a|minute",
+        "shop|user=ann|path=/b|minute",
+        "shop|user=bob|path=/a|minute",
+        "shop|region=eu|remote_address=192.0.2.1|minute",
+        "shop|region=eu|remote_address=192.0.2.2|minute",
+        "mail|user=ann|path=/a|minute",
+    ];
+    for (prefix, tag, groups) in [
+        ("a:", HashTag::Counter, [0, 1, 2, 3, 4, 5]),
+        ("b:", HashTag::FirstEntry, [0, 0, 1, 2, 2, 3]),
+        ("c:", HashTag::Domain, [0, 0, 0, 0, 0, 1]),
+    ] {
+        let mut config = patient(&cluster.url());
+        (config.prefix, config.hash_tag) = (prefix.to_owned(), tag);
+        run(async {
+            let store = store(config);
+            for counter in counters {
+                assert!(take(&store, counter, &total(1)).await.expect("an answer").is_admitted());
+            }
+        });
+        let keys: Vec<String> = cluster
+            .nodes
+            .iter()
+            .flat_map(|node| node.command(&["KEYS", "*"]).array().to_vec())
+            .map(|key| key.text())
+            .collect();
+        let slots = counters.map(|counter| {
+            let is_it = |key: &&String| key.replace(['{', '}'], "") == format!("{prefix}{counter}");
+            cluster.slot(keys.iter().find(is_it).unwrap_or_else(|| panic!("{counter} of {keys:?}")))
+        });
+        for (a, b) in (0..counters.len()).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            let (one, other) = (counters[a], counters[b]);
+            assert_eq!(slots[a] == slots[b], groups[a] == groups[b], "{tag:?}: {one} and {other}");
+        }
+    }
+}
+
 /// Row 28: what one node holds, another cannot.
 #[test]
 fn nodes_share_the_slots_of_a_key_and_hold_no_more_than_there_are() {
