@@ -81,7 +81,7 @@ async fn each_descriptor_is_answered_in_its_place() {
 }
 
 #[tokio::test]
-async fn headers_tell_of_the_nearest_limit() {
+async fn headers_describe_the_nearest_limit() {
     let options = ReplyOptions { headers: Some(HeaderNames::default()), ..ReplyOptions::default() };
     let server = Server::start(options, Limits::default()).await;
     let mut client = server.client().await;
@@ -171,7 +171,7 @@ async fn health_follows_readiness() {
 }
 
 #[tokio::test]
-async fn a_watched_health_tells_every_change_and_ends_with_the_server() {
+async fn a_watched_health_reports_every_change_and_ends_with_the_server() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();

@@ -105,7 +105,7 @@ fn every_generation_and_the_variants_of_the_field_are_read() {
 }
 
 #[test]
-fn what_makes_no_sense_tells_nothing() {
+fn invalid_fields_are_ignored() {
     for lines in [
         "Content-Type: text/plain",
         "Retry-After: soon",
@@ -123,7 +123,7 @@ fn what_makes_no_sense_tells_nothing() {
 }
 
 #[test]
-fn of_what_was_told_the_wait_follows() {
+fn the_wait_follows_from_the_fields() {
     for (lines, seconds) in [
         ("Retry-After: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", 5),
         ("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", 60),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tollgate_http_api::HttpSettings;
 
 #[tokio::test]
-async fn two_pass_a_minute_and_the_third_is_told_when_to_come_back() {
+async fn two_per_minute_pass_and_the_third_gets_retry_after() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (outcome, remaining, retry_ms, retry_s) in [
@@ -172,7 +172,7 @@ async fn what_nothing_limits_passes_without_a_limit() {
 }
 
 #[tokio::test]
-async fn waits_that_never_end_are_null_and_paced_requests_hear_their_delay() {
+async fn waits_that_never_end_are_null_and_paced_requests_get_their_delay() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let mut body: Value = serde_json::from_str(&one("never", "x")).unwrap();
@@ -273,7 +273,7 @@ async fn a_query_asks_what_a_body_asks() {
 }
 
 #[tokio::test]
-async fn a_proxy_hears_a_refusal_in_the_status_that_it_asked_for() {
+async fn a_proxy_gets_a_denial_in_the_status_that_it_asked_for() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (key, query, status, content_type, body) in [
@@ -358,7 +358,7 @@ async fn the_style_is_that_of_the_setting() {
 }
 
 #[tokio::test]
-async fn the_suppliers_own_refusal_comes_back_byte_for_byte() {
+async fn the_suppliers_own_denial_comes_back_byte_for_byte() {
     let rules = std::fs::read_to_string("../../examples/rules/circuit.yaml").expect("the example");
     let server = Server::start(&rules, HttpSettings::default()).await;
     let mut client = server.client().await;
@@ -373,7 +373,7 @@ async fn the_suppliers_own_refusal_comes_back_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_body_is_told_with_its_place() {
+async fn every_fault_of_a_body_is_reported_with_its_place() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let deep = "[".repeat(10_000);
@@ -448,7 +448,7 @@ async fn every_fault_of_a_body_is_told_with_its_place() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_query_is_told() {
+async fn every_fault_of_a_query_is_reported() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (query, want) in [
@@ -485,7 +485,7 @@ async fn every_fault_of_a_query_is_told() {
 }
 
 #[tokio::test]
-async fn content_types_that_are_not_json_are_refused_and_a_missing_one_is_not() {
+async fn content_types_that_are_not_json_are_rejected_and_a_missing_one_is_not() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (content_type, status) in [

@@ -35,7 +35,7 @@ async fn every_operation_of_the_description_answers_as_described() {
 }
 
 #[tokio::test]
-async fn errors_and_refusals_answer_as_described_too() {
+async fn errors_and_denials_answer_as_described_too() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let document = client.get("/openapi.json").await.json();

@@ -68,7 +68,13 @@ fn assert_rate(seen: &[Seen], client: usize, from: Instant) {
     }
     let admitted = inside.iter().filter(|it| it.counted()).count() as f64;
     println!("{admitted} admitted of {}, one bucket would have admitted {ideal}", inside.len());
-    let least = ideal - 0.05 * RATE * STRETCH.as_secs_f64() - RATE * HORIZON.as_secs_f64();
+    let all = RATE * STRETCH.as_secs_f64();
+    assert!(
+        ideal >= 0.95 * all,
+        "{} requests ask for less than the rate, so they show nothing",
+        inside.len()
+    );
+    let least = ideal - 0.05 * all - RATE * HORIZON.as_secs_f64();
     assert!(admitted >= least, "{admitted} of {ideal} admitted, at least {least}");
 }
 

@@ -178,7 +178,7 @@ fn told(answer: &Answer) -> [Option<&str>; 5] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nginx_lets_exactly_the_limit_pass_and_tells_the_others_when_to_come_back() {
+async fn nginx_admits_exactly_the_limit_and_returns_retry_after_with_each_denial() {
     let Some(binary) = nginx() else {
         return skip::skip("a real nginx", "it is not installed; on Debian: apt-get install nginx-light");
     };
@@ -240,7 +240,7 @@ async fn nginx_lets_exactly_the_limit_pass_and_tells_the_others_when_to_come_bac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_nginx_a_clients_header_counts_as_it_is_and_the_applications_own_refusals_stay() {
+async fn behind_nginx_a_clients_header_counts_as_it_is_and_the_applications_own_errors_stay() {
     let Some(binary) = nginx() else {
         return skip::skip("a real nginx", "it is not installed; on Debian: apt-get install nginx-light");
     };

@@ -147,7 +147,7 @@ async fn fleet(url: &str) -> Fleet {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_killed_and_kept_its_file_goes_on_counting_where_it_was() {
+async fn a_killed_store_that_kept_its_file_continues_its_counts() {
     let Some(mut store) = Redis::start(&Options::new().append_only()) else { return };
     let fleet = fleet(&store.url()).await;
     let cell = std::cell::RefCell::new(&mut store);
@@ -157,7 +157,7 @@ async fn a_store_that_is_killed_and_kept_its_file_goes_on_counting_where_it_was(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_stalls_holds_nobody_up_and_loses_at_most_what_was_under_way() {
+async fn a_store_that_stalls_delays_no_call_and_loses_at_most_what_was_in_flight() {
     let Some(store) = Redis::start(&Options::new()) else { return };
     let fleet = fleet(&store.url()).await;
     let story = Story::of(&fleet, || store.stop(), || store.resume()).await;
@@ -261,14 +261,14 @@ async fn fail_over<M: Master>(fleet: &Fleet, choose: impl FnOnce() -> M) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failover_admits_again_at_most_what_the_replica_had_not_heard_of() {
+async fn a_failover_admits_again_at_most_what_the_replica_had_not_received() {
     let Some(sentinel) = Sentinel::start(&Options::new(), 1) else { return };
     let fleet = fleet(&sentinel.url()).await;
     fail_over(&fleet, || sentinel).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failover_in_a_cluster_admits_again_at_most_what_the_replica_had_not_heard_of() {
+async fn a_failover_in_a_cluster_admits_again_at_most_what_the_replica_had_not_received() {
     let Some(cluster) = Cluster::start_with_replicas() else { return };
     let fleet = fleet(&cluster.url()).await;
     fail_over(&fleet, || {
@@ -356,7 +356,7 @@ async fn ports_are_open_while_the_store_is_down_and_all_is_well_soon_after_it_co
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_surface_tells_that_a_decision_was_made_without_the_store() {
+async fn every_surface_marks_a_decision_made_without_the_store() {
     let Some(mut store) = Redis::start(&Options::new()) else { return };
     let fleet = Fleet::start(1, RULES, &store.url(), &[]);
     fleet.wait_for_store("up").await;

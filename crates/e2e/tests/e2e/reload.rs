@@ -121,7 +121,7 @@ async fn a_swapped_config_map_is_read_once_and_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_faulty_or_half_written_file_changes_nothing_and_is_told() {
+async fn a_faulty_or_half_written_file_changes_nothing_and_is_reported() {
     let folder = rules(&limit(5));
     let file = folder.path().join("rules.yaml");
     let server = Tollgate::start(folder.path());

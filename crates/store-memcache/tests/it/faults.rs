@@ -30,7 +30,7 @@ struct Told {
 }
 
 /// Takes until the breaker is open, so that the takes are refused at once.
-async fn until_refused(store: &MemcacheStore) -> Told {
+async fn until_the_breaker_opens(store: &MemcacheStore) -> Told {
     let mut told = Told::default();
     let began = Instant::now();
     while store.stats().conn.breaker_blocked == 0 {
@@ -52,13 +52,13 @@ fn is_down(state: &StoreState) -> bool {
 }
 
 #[test]
-fn a_killed_server_is_refused_at_once_and_asked_again_when_it_is_back() {
+fn calls_to_a_killed_server_fail_at_once_until_it_is_back() {
     let Some(mut memcached) = Memcached::start() else { return };
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
         memcached.kill();
-        until_refused(&store).await;
+        until_the_breaker_opens(&store).await;
         assert!(is_down(&store.state()));
         assert_eq!(store.stats().conn.breakers_open, 1);
         assert_eq!(store.stats().conn.connections, 0);
@@ -73,13 +73,13 @@ fn a_killed_server_is_refused_at_once_and_asked_again_when_it_is_back() {
 }
 
 #[test]
-fn a_server_that_stands_still_costs_the_deadline_and_then_nothing() {
+fn a_server_that_hangs_costs_the_deadline_and_then_nothing() {
     let Some(memcached) = Memcached::start() else { return };
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
         let before = take(&store, "ann", &hourly(1_000_000)).await.expect("an answer").remaining();
         memcached.stop();
-        let mut told = until_refused(&store).await;
+        let mut told = until_the_breaker_opens(&store).await;
         assert!(told.silent > 0, "what was sent may have been taken");
         let at_once = Instant::now();
         for _ in 0..1_000 {
@@ -100,7 +100,7 @@ fn a_server_that_stands_still_costs_the_deadline_and_then_nothing() {
 }
 
 #[test]
-fn a_server_that_starts_again_while_nobody_asks_fails_no_call() {
+fn a_server_that_starts_again_between_calls_fails_none() {
     let Some(mut memcached) = Memcached::start() else { return };
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
@@ -123,7 +123,7 @@ fn no_server_at_the_start_is_no_reason_to_wait() {
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
         store.start();
-        let told = until_refused(&store).await;
+        let told = until_the_breaker_opens(&store).await;
         assert!(told.silent == 0 && told.unreachable > 0, "nothing can have been taken: {told:?}");
         memcached.start_again();
         until(&store, StoreState::is_up).await;
@@ -132,7 +132,7 @@ fn no_server_at_the_start_is_no_reason_to_wait() {
 }
 
 #[test]
-fn what_the_network_loses_is_told_and_counted_at_most_once() {
+fn what_the_network_loses_is_reported_and_counted_at_most_once() {
     let Some(memcached) = Memcached::start() else { return };
     let proxy = Proxy::before(memcached.address());
     for fault in [
@@ -147,7 +147,7 @@ fn what_the_network_loses_is_told_and_counted_at_most_once() {
             let quota = hourly(1_000_000);
             let before = take(&store, "ann", &quota).await.expect("an answer").remaining();
             proxy.set(fault);
-            let told = until_refused(&store).await;
+            let told = until_the_breaker_opens(&store).await;
             assert!(told.silent > 0, "{fault:?}");
             proxy.set(Fault::None);
             proxy.cut();
@@ -175,7 +175,7 @@ fn a_refused_connection_opens_the_breaker_without_a_wait() {
     let store = store(settings(&format!("memcache://{}", proxy.address())));
     Nodes::new(1).block_on(async {
         let began = Instant::now();
-        assert_eq!(until_refused(&store).await.silent, 0);
+        assert_eq!(until_the_breaker_opens(&store).await.silent, 0);
         assert!(began.elapsed() < DEADLINE * 10);
         proxy.set(Fault::None);
         until(&store, StoreState::is_up).await;
@@ -236,7 +236,7 @@ fn what_answers_like_no_memcached_is_not_believed() {
     });
     let store = store(settings(&format!("memcache://{address}")));
     Nodes::new(1).block_on(async {
-        until_refused(&store).await;
+        until_the_breaker_opens(&store).await;
         let StoreState::Down { why, .. } = store.state() else { panic!("{:?}", store.state()) };
         assert!(why.contains(&address.to_string()) && why.contains("not the memcached protocol"), "{why}");
     });
@@ -252,7 +252,7 @@ fn a_server_that_answers_the_probe_and_nothing_more_is_given_up_at_once() {
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
         proxy.set(Fault::DropReplies);
-        until_refused(&store).await;
+        until_the_breaker_opens(&store).await;
         proxy.set(Fault::None);
         until(&store, StoreState::is_up).await;
         proxy.set(Fault::DropReplies);

@@ -27,7 +27,7 @@ fn tell(memcached: &Memcached, text: &str, last: &str) -> String {
 }
 
 #[test]
-fn a_foreign_value_is_refused_by_its_name_and_left_as_it_is() {
+fn a_foreign_value_is_rejected_by_its_name_and_left_as_it_is() {
     let Some(memcached) = Memcached::start() else { return };
     let nodes = Nodes::new(1);
     let second = Period::Span(Duration::from_secs(1));
@@ -130,7 +130,7 @@ fn items_live_a_minute_longer_than_their_windows() {
 }
 
 #[test]
-fn what_it_cannot_count_is_refused_and_nothing_sent() {
+fn what_it_cannot_count_is_rejected_and_nothing_sent() {
     // Nobody listens there.
     let store = store(config("memcache://127.0.0.1:1"));
     let bucket = Quota::token_bucket(5, Duration::from_secs(1)).expect("a quota");

@@ -132,7 +132,7 @@ fn tls_works_with_and_without_a_certificate_of_ours() {
 }
 
 #[test]
-fn a_plain_server_asked_by_tls_is_told() {
+fn a_plain_server_asked_by_tls_is_reported() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let mut config = patient(&redis.url());
     config.link.tls = Some(TlsClientFiles { insecure: true, ..TlsClientFiles::default() });
@@ -227,7 +227,7 @@ fn wrong_logins_and_databases_are_reported() {
 }
 
 #[test]
-fn a_server_that_may_forget_counters_is_refused_unless_allowed() {
+fn a_server_that_may_forget_counters_is_rejected_unless_allowed() {
     let Some(redis) = Redis::start(&Options::new().memory("100mb", "allkeys-lru")) else { return };
     let words = ["maxmemory-policy is allkeys-lru", "noeviction", "--store-allow-eviction"];
     fails("eviction", patient(&redis.url()), Severity::Reject, &words);
@@ -316,7 +316,7 @@ fn a_server_that_is_loading_is_waited_for() {
 }
 
 #[test]
-fn what_is_no_redis_or_not_there_is_told() {
+fn a_server_that_is_not_redis_or_not_there_is_reported() {
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
     fails("nobody listens", patient(&nowhere), Severity::Unknown, &["Connection refused"]);
     fails("no socket", patient("unix:///nowhere/redis.sock"), Severity::Unknown, &["/nowhere/redis.sock"]);

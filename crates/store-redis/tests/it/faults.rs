@@ -137,7 +137,7 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
 
 /// In a time that stands still while anything happens, and else goes on to the next timer.
 #[test]
-fn a_call_that_nobody_answers_takes_its_deadline_and_at_most_a_tick_more() {
+fn a_call_without_a_reply_takes_its_deadline_and_at_most_a_tick_more() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(redis.address());
     run(async {
@@ -195,7 +195,7 @@ fn a_call_that_was_not_sent_in_time_is_never_sent() {
 }
 
 #[test]
-fn permits_whose_answers_are_swallowed_are_told_to_be_unknown_and_are_counted() {
+fn permits_whose_replies_are_lost_are_reported_as_unknown_and_counted() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(redis.address());
     run_beside(async {
@@ -263,7 +263,7 @@ fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
 }
 
 #[test]
-fn what_a_server_refuses_is_told_and_takes_nothing() {
+fn what_a_server_rejects_is_reported_and_takes_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
         let mut config = patient(&redis.url());
@@ -377,7 +377,7 @@ fn a_master_that_becomes_a_replica_is_asked_no_more_until_it_is_one_again() {
 }
 
 #[test]
-fn a_server_busy_with_somebodys_script_is_told_and_waited_for() {
+fn a_server_busy_with_another_script_is_reported_and_waited_for() {
     let Some(redis) = Redis::start(&Options::new().set("busy-reply-threshold", "50")) else { return };
     std::thread::scope(|scope| {
         run_beside(async {

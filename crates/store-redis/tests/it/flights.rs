@@ -338,7 +338,7 @@ fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
 }
 
 #[test]
-fn a_full_queue_refuses_at_once_and_takes_nothing() {
+fn calls_beyond_a_full_queue_fail_at_once_and_take_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
         let mut config = patient(&redis.url());

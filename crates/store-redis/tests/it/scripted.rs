@@ -185,7 +185,7 @@ fn a_server_that_is_too_slow_for_calls_is_looked_at_all_the_same() {
 
 /// However many failures the breaker allows, and however much time there is.
 #[test]
-fn who_waits_for_a_connection_hears_at_once_that_there_is_none() {
+fn callers_waiting_for_a_connection_fail_at_once_when_there_is_none() {
     let store = store(allows(1000, &format!("redis://127.0.0.1:{}", free_port())));
     run(told_wrong(&store, ErrorKind::NotConnected, "refused"));
 }
