@@ -139,12 +139,12 @@ async fn what_makes_no_sense_is_an_invalid_argument() {
         (request(vec![unknown_unit]), "descriptors[0].limit.unit is not a unit"),
         (request(vec![absurd]), "9223372036854775808 hits"),
     ] {
-        let status = client.ask(asked).await.expect_err("refused");
+        let status = client.ask(asked).await.expect_err("rejected");
         assert_eq!(status.code(), tonic::Code::InvalidArgument);
         assert!(status.message().contains(want), "{}", status.message());
     }
     let peek = client.ask(request(vec![descriptor("api_key", "x")])).await.expect("an answer");
-    assert_eq!(peek.statuses[0].limit_remaining, 2, "nothing was taken by what was refused");
+    assert_eq!(peek.statuses[0].limit_remaining, 2, "a rejected request takes nothing");
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ async fn requests_of_absurd_size_are_rejected_and_large_ones_answered() {
         (request(vec![deep.clone(), deep, descriptor("k", "v")]), tonic::Code::ResourceExhausted),
         (request(vec![descriptor("api_key", &"x".repeat(70_000))]), tonic::Code::ResourceExhausted),
     ] {
-        assert_eq!(client.ask(asked).await.expect_err("refused").code(), want);
+        assert_eq!(client.ask(asked).await.expect_err("rejected").code(), want);
     }
 }
 

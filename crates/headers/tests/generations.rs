@@ -152,7 +152,7 @@ fn the_most_restrictive_limit_is_shown() {
         (vec![limit("a", 5, 9, now), limit("b", 3, 1, now)], Some("b")), // the least left
         (vec![limit("a", 3, 1, now), limit("b", 3, 9, now)], Some("b")), // then the last reset
         (vec![limit("a", 3, 9, now), limit("b", 3, 9, now)], Some("a")), // then the first
-        (vec![limit("a", 0, 9, now), limit("b", 2, 1, after(1))], Some("b")), // one that refuses first
+        (vec![limit("a", 0, 9, now), limit("b", 2, 1, after(1))], Some("b")), // a denying one comes first
         (vec![limit("a", 0, 1, after(1)), limit("b", 2, 9, after(9))], Some("b")), // of these the longest wait
         (vec![limit("a", 0, 9, after(99)), limit("b", 9, 0, RetryAfter::Never)], Some("b")),
     ] {

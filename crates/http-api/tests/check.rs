@@ -145,7 +145,7 @@ async fn each_descriptor_is_answered_and_the_most_restrictive_one_is_shown() {
             ("admit", null.clone(), null.clone(), null.clone(), null.clone()),
         ]
     );
-    // The shadow rule has the least left, and refuses nothing.
+    // The shadow rule has the least left, and denies nothing.
     assert_eq!(
         (&json["outcome"], &json["rule"], &json["retry_after_ms"]),
         (&json!("admit"), &json!("shadowed"), &json!(0))
@@ -435,7 +435,7 @@ async fn every_fault_of_a_body_is_reported_with_its_place() {
     ] {
         let reply = client.post("/v1/check", &body).await;
         if body.len() > 64 * 1024 && reply.status == 413 {
-            continue; // refused for its size already
+            continue; // rejected for its size already
         }
         let detail = reply.problem(400);
         assert!(detail.contains(want), "{detail:?} lacks {want:?}");

@@ -31,7 +31,7 @@ async fn every_operation_of_the_description_answers_as_described() {
     assert_eq!(called, 18);
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), called, "no id stands twice");
+    assert_eq!(ids.len(), called, "no id is there twice");
 }
 
 #[tokio::test]

@@ -112,7 +112,7 @@ async fn explain_says_which_rule_and_how_it_would_deny() {
     );
     assert!(json["text"].as_str().unwrap().contains("rule     told"));
 
-    // A limit without a name goes by its rule's path, as in a real refusal.
+    // A limit without a name goes by its rule's path, as in a real denial.
     for (entry, name) in [("user=x", "per_user"), ("api_key=x", "api_key")] {
         let json = client.get(&format!("/v1/explain?domain=shop&entry={entry}")).await.json();
         let body: Value =

@@ -121,7 +121,7 @@ async fn bodies_above_their_cap_are_rejected_also_without_a_length() {
     }
     let mut client = server.client().await;
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 99999999999\r\n\r\n").await;
-    assert_eq!(client.reply().await.expect("an answer").status, 413, "refused before a byte of it is sent");
+    assert_eq!(client.reply().await.expect("an answer").status, 413, "rejected before a byte of it is sent");
     others_are_served(&server).await;
 }
 

@@ -193,7 +193,7 @@ async fn half_open_streams_and_resets_keep_nobody_out() {
     for number in 0..50 {
         let connection = drain::connect(bystander.server.grpc).await.expect("a connection");
         for _ in 0..200 {
-            // As many as the server lets one connection have; a refusal is an answer.
+            // As many as the server lets one connection have; an error is an answer.
             let open =
                 tokio::time::timeout(Duration::from_millis(200), OpenCall::open(connection.clone())).await;
             let Ok(Ok(call)) = open else { break };

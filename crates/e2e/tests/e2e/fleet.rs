@@ -45,7 +45,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts so many nodes, all at once; returns when all are up, though not always the store.
+    /// Starts `nodes` nodes, all at once; returns when all are up, though not always the store.
     pub(crate) fn start(nodes: usize, text: &str, store: &str, args: &[&str]) -> Self {
         let mut fleet = Self {
             nodes: Vec::new(),
@@ -166,7 +166,7 @@ pub(crate) struct Demand {
     pub(crate) clients: usize,
     /// Requests that travel together, for one client.
     pub(crate) batch: usize,
-    /// Requests under way at once.
+    /// Requests in flight at once.
     pub(crate) callers: usize,
     /// A pause after each, so that a long fault does not fill the memory.
     pub(crate) pause: Duration,
@@ -178,7 +178,7 @@ impl Default for Demand {
     }
 }
 
-/// Clients that ask until they are told to end.
+/// Clients that ask until they are stopped.
 pub(crate) struct Traffic {
     asking: JoinSet<Vec<Seen>>,
     end: Arc<AtomicBool>,
@@ -207,7 +207,7 @@ impl Traffic {
         Self { asking, end, answered }
     }
 
-    /// Waits until so many more requests have been answered.
+    /// Waits until this number of further requests has been answered.
     pub(crate) async fn more(&self, requests: usize) {
         let to = self.answered.load(Ordering::Relaxed) + requests;
         until("more requests", async || (self.answered.load(Ordering::Relaxed) >= to).then_some(())).await;
@@ -221,7 +221,7 @@ impl Traffic {
         all
     }
 
-    /// Asks so many times in all.
+    /// Asks `requests` times in all.
     pub(crate) async fn run(fleet: &Fleet, demand: &Demand, requests: usize) -> Vec<Seen> {
         let traffic = Self::start(fleet, demand);
         traffic.more(requests).await;
@@ -236,7 +236,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// One of so many, by chance.
+    /// One of `n`, by chance.
     fn one_of(&mut self, n: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

@@ -1,5 +1,5 @@
-//! TLS on every surface of the binary: who gets in, who does not, and a new certificate without a restart.
-//! Not here: the handshakes' own cases (`net`, `envoy-rls`).
+//! TLS on every surface of the binary: which clients get in, which do not, and a new certificate without a
+//! restart. Not here: the handshakes' own cases (`net`, `envoy-rls`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

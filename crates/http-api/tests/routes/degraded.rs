@@ -1,4 +1,4 @@
-//! Decisions made without the store: each is marked where it stands, and by a header on whatever answer holds
+//! Decisions made without the store: each is marked in its place, and by a header on whatever answer holds
 //! it.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The server dies, stands still, comes back; the network loses what passes.
+//! The server dies, hangs, comes back; the network loses what passes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tollgate_testkit::redis::{Fault, Memcached, Proxy};
 
 use crate::helpers::{Nodes, config, hourly, store, take, until};
 
-/// Long enough for a busy machine; never reached by what is refused at once.
+/// Long enough for a busy machine; never reached by calls that fail at once.
 const DEADLINE: Duration = Duration::from_millis(300);
 
 fn settings(url: &str) -> MemcacheConfig {
@@ -29,7 +29,7 @@ struct Told {
     unreachable: u64,
 }
 
-/// Takes until the breaker is open, so that the takes are refused at once.
+/// Takes until the breaker is open, so that takes fail at once.
 async fn until_the_breaker_opens(store: &MemcacheStore) -> Told {
     let mut told = Told::default();
     let began = Instant::now();
@@ -83,7 +83,7 @@ fn a_server_that_hangs_costs_the_deadline_and_then_nothing() {
         assert!(told.silent > 0, "what was sent may have been taken");
         let at_once = Instant::now();
         for _ in 0..1_000 {
-            let error = take(&store, "ann", &hourly(5)).await.expect_err("it stands still");
+            let error = take(&store, "ann", &hourly(5)).await.expect_err("it hangs");
             told.silent += u64::from(matches!(error, StoreError::Silent { .. })); // a probe
         }
         let each = at_once.elapsed() / 1_000;

@@ -1,4 +1,4 @@
-//! Items under our names that are not ours, items that are gone, and servers that refuse to keep one.
+//! Items under our names that are not ours, items that are gone, and servers that do not keep one.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -125,7 +125,7 @@ fn items_live_a_minute_longer_than_their_windows() {
         store.take(&takes, Charge::Each, now, &mut verdicts).await;
         let meta = memcached.command(&format!("mg {month} t"));
         let left: u64 = meta.rsplit_once('t').and_then(|(_, left)| left.parse().ok()).expect(&meta);
-        assert!(left > 86_400 * 30, "it is told as an instant: {meta}");
+        assert!(left > 86_400 * 30, "it is sent as an instant: {meta}");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Batches over several servers: what becomes of the healthy ones while one stands still, and of all when the
+//! Batches over several servers: what becomes of the healthy ones while one hangs, and of all when the
 //! caller leaves half-way.
 #![expect(clippy::expect_used, reason = "a helper that fails must say why, as a test does")]
 

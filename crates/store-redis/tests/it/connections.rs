@@ -1,4 +1,4 @@
-//! Every kind of server and login is reached; what cannot work is told in words that say what to do.
+//! Every kind of server and login is reached; what cannot work is reported with what to do.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -139,7 +139,7 @@ fn a_plain_server_asked_by_tls_is_reported() {
     config.link.connect_timeout = std::time::Duration::from_millis(100);
     config.link.deadline = std::time::Duration::from_millis(10);
     fails("plain asked by TLS", config.clone(), Severity::Unknown, &["does it speak TLS there?"]);
-    // What stands before a server that is down takes the connection and ends it.
+    // A proxy before a server that is down takes the connection and ends it.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("rediss://{}", listener.local_addr().expect("bound"));
     std::thread::spawn(move || listener.incoming().for_each(drop));

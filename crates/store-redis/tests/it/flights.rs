@@ -220,7 +220,7 @@ fn keys_of_one_algorithm_share_a_script_call_and_a_foreign_one_among_them_harms_
     });
 }
 
-/// What stands before a Cluster and says that it is one server, as managed services do.
+/// A proxy before a Cluster that says that it is one server, as managed services do.
 fn hides_the_cluster(server: SocketAddr) -> SocketAddr {
     fn pass(mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = [0; 1 << 16];
@@ -309,7 +309,7 @@ fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
         let store = store(patient(&format!("redis://{}", proxy.address())));
         let quota = total(100);
         let _ = take(&store, "k", &quota).await.expect("it answers");
-        // The first is under way, the others wait for it; all but two go away meanwhile.
+        // The first is in flight, the others wait for it; all but two go away meanwhile.
         proxy.set(Fault::Latency(Duration::from_millis(300)));
         let first = tokio::spawn({
             let (store, quota) = (store.clone(), quota.clone());

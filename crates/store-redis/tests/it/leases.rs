@@ -386,7 +386,7 @@ fn a_runtime_that_ends_in_the_middle_leaves_nothing_stuck() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        timeout(Duration::from_secs(5), back).await.expect("another runtime goes on");
+        timeout(Duration::from_secs(5), back).await.expect("another runtime continues");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Servers that die, stall, come back empty, fail over and move their slots under way.
+//! Servers that die, stall, come back empty, fail over and move their slots while in use.
 
 use std::time::Duration;
 
