@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 use tokio::time::Instant;
 use tollgate_testkit::redis::{Options, Redis};
 
@@ -376,4 +376,32 @@ async fn a_burst_of_one_caller_leaves_the_others_what_is_theirs_on_every_node() 
     let seen = b.end().await;
     assert_within_bucket(of(&seen, "bucket", 0).filter(|it| it.counted()), 25.0, 5.0);
     assert!(seen.iter().filter(|it| it.what == What::Denied).count() > 100, "B was held to its own");
+}
+
+const LOCAL: &str = "domain: fleet
+descriptors:
+  - {key: own, rate_limit: {unit: year, requests_per_unit: 10, sharing: local}}
+  - {key: all, rate_limit: {unit: year, requests_per_unit: 10}}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_rule_counts_in_each_nodes_memory_and_an_exact_one_in_the_store() {
+    let Some(store) = Redis::start(&Options::new()) else { return };
+    let fleet = Fleet::start(2, LOCAL, &store.url(), &[]);
+    fleet.wait_for_store("up").await;
+    for (key, most) in [("own", [10, 10]), ("all", [10, 0])] {
+        let mut admitted = [0, 0];
+        for (node, admitted) in fleet.nodes.iter().zip(&mut admitted) {
+            for _ in 0..15 {
+                let body = format!(r#"{{"domain":"fleet","descriptors":[[{{"key":"{key}","value":"c"}}]]}}"#);
+                let answer = http::post(node.http, "/v1/check", &body).await.expect("an answer");
+                let answer: Value = serde_json::from_str(&answer.body).expect("JSON");
+                assert_eq!(answer["degraded"], Value::Null, "{key}: {answer}");
+                *admitted += usize::from(answer["outcome"] == "admit");
+            }
+        }
+        assert_eq!(admitted, most, "{key}, on one node after the other");
+    }
+    let keys = |of: &str| block_in_place(|| store.command(&["KEYS", &format!("*{of}=c*")]).array().len());
+    assert_eq!((keys("own"), keys("all")), (0, 1), "keys in the store");
 }
