@@ -79,7 +79,7 @@ fn a_denial_says_the_wait_that_it_would_have_had() {
 /// A16: the first few pass at once, the rest wait for their turn less those. (`burst=4 delay=2`
 /// elsewhere.)
 #[test]
-fn so_many_pass_without_a_delay() {
+fn the_first_of_a_queue_pass_without_a_delay() {
     play(
         &queue(10, 5, 2),
         &[

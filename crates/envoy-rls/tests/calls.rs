@@ -81,7 +81,7 @@ async fn each_descriptor_is_answered_in_its_place() {
 }
 
 #[tokio::test]
-async fn headers_tell_of_the_nearest_limit() {
+async fn headers_describe_the_nearest_limit() {
     let options = ReplyOptions { headers: Some(HeaderNames::default()), ..ReplyOptions::default() };
     let server = Server::start(options, Limits::default()).await;
     let mut client = server.client().await;
@@ -139,12 +139,12 @@ async fn what_makes_no_sense_is_an_invalid_argument() {
         (request(vec![unknown_unit]), "descriptors[0].limit.unit is not a unit"),
         (request(vec![absurd]), "9223372036854775808 hits"),
     ] {
-        let status = client.ask(asked).await.expect_err("refused");
+        let status = client.ask(asked).await.expect_err("rejected");
         assert_eq!(status.code(), tonic::Code::InvalidArgument);
         assert!(status.message().contains(want), "{}", status.message());
     }
     let peek = client.ask(request(vec![descriptor("api_key", "x")])).await.expect("an answer");
-    assert_eq!(peek.statuses[0].limit_remaining, 2, "nothing was taken by what was refused");
+    assert_eq!(peek.statuses[0].limit_remaining, 2, "a rejected request takes nothing");
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn health_follows_readiness() {
 }
 
 #[tokio::test]
-async fn a_watched_health_tells_every_change_and_ends_with_the_server() {
+async fn a_watched_health_reports_every_change_and_ends_with_the_server() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();

@@ -94,7 +94,7 @@ async fn a_message_may_come_byte_by_byte_and_in_no_piece_that_fits() {
 }
 
 #[tokio::test]
-async fn requests_of_absurd_size_are_refused_and_large_ones_answered() {
+async fn requests_of_absurd_size_are_rejected_and_large_ones_answered() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let entries = |count| vec![Entry { key: "k".into(), value: "v".into() }; count];
@@ -110,7 +110,7 @@ async fn requests_of_absurd_size_are_refused_and_large_ones_answered() {
         (request(vec![deep.clone(), deep, descriptor("k", "v")]), tonic::Code::ResourceExhausted),
         (request(vec![descriptor("api_key", &"x".repeat(70_000))]), tonic::Code::ResourceExhausted),
     ] {
-        assert_eq!(client.ask(asked).await.expect_err("refused").code(), want);
+        assert_eq!(client.ask(asked).await.expect_err("rejected").code(), want);
     }
 }
 
@@ -221,7 +221,7 @@ async fn a_flood_on_one_connection_leaves_room_for_another() {
 }
 
 #[tokio::test]
-async fn replies_that_nobody_takes_do_not_stay_for_ever() {
+async fn replies_that_no_client_reads_are_not_kept_for_ever() {
     let server = Server::plain().await;
     let stream = TcpStream::connect(server.address).await.expect("connected");
     let (mut send, connection) = h2::client::Builder::new()

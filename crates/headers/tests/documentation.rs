@@ -43,7 +43,7 @@ fn limits(case: &str) -> [LimitState<'static>; 2] {
     [short, daily]
 }
 
-/// What stands behind each fence, and the text up to the next.
+/// What is behind each fence, and the text up to the next.
 fn blocks() -> Vec<(Vec<&'static str>, &'static str)> {
     let parts: Vec<&str> = PAGE.split("```").collect();
     assert_eq!(parts.len() % 2, 1, "every fence is closed");

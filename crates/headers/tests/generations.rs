@@ -105,7 +105,7 @@ fn every_generation_and_the_variants_of_the_field_are_read() {
 }
 
 #[test]
-fn what_makes_no_sense_tells_nothing() {
+fn invalid_fields_are_ignored() {
     for lines in [
         "Content-Type: text/plain",
         "Retry-After: soon",
@@ -123,7 +123,7 @@ fn what_makes_no_sense_tells_nothing() {
 }
 
 #[test]
-fn of_what_was_told_the_wait_follows() {
+fn the_wait_follows_from_the_fields() {
     for (lines, seconds) in [
         ("Retry-After: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", 5),
         ("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", 60),
@@ -152,7 +152,7 @@ fn the_most_restrictive_limit_is_shown() {
         (vec![limit("a", 5, 9, now), limit("b", 3, 1, now)], Some("b")), // the least left
         (vec![limit("a", 3, 1, now), limit("b", 3, 9, now)], Some("b")), // then the last reset
         (vec![limit("a", 3, 9, now), limit("b", 3, 9, now)], Some("a")), // then the first
-        (vec![limit("a", 0, 9, now), limit("b", 2, 1, after(1))], Some("b")), // one that refuses first
+        (vec![limit("a", 0, 9, now), limit("b", 2, 1, after(1))], Some("b")), // a denying one comes first
         (vec![limit("a", 0, 1, after(1)), limit("b", 2, 9, after(9))], Some("b")), // of these the longest wait
         (vec![limit("a", 0, 9, after(99)), limit("b", 9, 0, RetryAfter::Never)], Some("b")),
     ] {

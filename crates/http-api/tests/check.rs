@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tollgate_http_api::HttpSettings;
 
 #[tokio::test]
-async fn two_pass_a_minute_and_the_third_is_told_when_to_come_back() {
+async fn two_per_minute_pass_and_the_third_gets_retry_after() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (outcome, remaining, retry_ms, retry_s) in [
@@ -42,6 +42,40 @@ async fn two_pass_a_minute_and_the_third_is_told_when_to_come_back() {
         server.clock.advance(wait);
         assert_eq!(client.post("/v1/check", &one("user", "ann")).await.json()["outcome"], outcome);
     }
+}
+
+#[tokio::test]
+async fn the_third_request_within_a_second_gets_429() {
+    let rules =
+        "{domain: shop, descriptors: [{key: user, rate_limit: {unit: second, requests_per_unit: 2}}]}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    for (wait_ns, status) in [(0, 200), (0, 200), (0, 429), (999_999_999, 429), (1, 200), (0, 200), (0, 429)]
+    {
+        server.clock.advance(Duration::from_nanos(wait_ns));
+        let reply = client.get("/v1/check?domain=shop&entry=user=ann&status=429").await;
+        assert_eq!(reply.status, status, "{reply:?}");
+        assert_eq!(reply.header("retry-after"), (status == 429).then_some("1"));
+    }
+}
+
+/// What a client knows of a limit is advice: it is not asked whether it keeps to it.
+#[tokio::test]
+async fn a_client_that_ignores_the_advice_is_still_limited() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let claims = "content-type: application/json\r\nx-ratelimit-limit: 1000000\r\n\
+        x-ratelimit-remaining: 1000000\r\nratelimit-policy: \"own\";q=1000000;w=1\r\n\
+        ratelimit: \"own\";r=1000000;t=1\r\n";
+    let mut statuses = Vec::new();
+    for _ in 0..100 {
+        let reply = client.ask("POST", "/v1/check?status=429", claims, &one("user", "ann")).await;
+        statuses.push(reply.status);
+        if reply.status == 429 {
+            assert_eq!(reply.header("retry-after"), Some("40"), "asking does not change the wait");
+        }
+    }
+    assert_eq!((&statuses[..2], statuses[2..].iter().all(|it| *it == 429)), (&[200, 200][..], true));
 }
 
 #[tokio::test]
@@ -111,7 +145,7 @@ async fn each_descriptor_is_answered_and_the_most_restrictive_one_is_shown() {
             ("admit", null.clone(), null.clone(), null.clone(), null.clone()),
         ]
     );
-    // The shadow rule has the least left, and refuses nothing.
+    // The shadow rule has the least left, and denies nothing.
     assert_eq!(
         (&json["outcome"], &json["rule"], &json["retry_after_ms"]),
         (&json!("admit"), &json!("shadowed"), &json!(0))
@@ -138,7 +172,7 @@ async fn what_nothing_limits_passes_without_a_limit() {
 }
 
 #[tokio::test]
-async fn waits_that_never_end_are_null_and_paced_requests_hear_their_delay() {
+async fn waits_that_never_end_are_null_and_paced_requests_get_their_delay() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let mut body: Value = serde_json::from_str(&one("never", "x")).unwrap();
@@ -239,7 +273,7 @@ async fn a_query_asks_what_a_body_asks() {
 }
 
 #[tokio::test]
-async fn a_proxy_hears_a_refusal_in_the_status_that_it_asked_for() {
+async fn a_proxy_gets_a_denial_in_the_status_that_it_asked_for() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (key, query, status, content_type, body) in [
@@ -324,7 +358,7 @@ async fn the_style_is_that_of_the_setting() {
 }
 
 #[tokio::test]
-async fn the_suppliers_own_refusal_comes_back_byte_for_byte() {
+async fn the_suppliers_own_denial_comes_back_byte_for_byte() {
     let rules = std::fs::read_to_string("../../examples/rules/circuit.yaml").expect("the example");
     let server = Server::start(&rules, HttpSettings::default()).await;
     let mut client = server.client().await;
@@ -339,7 +373,7 @@ async fn the_suppliers_own_refusal_comes_back_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_body_is_told_with_its_place() {
+async fn every_fault_of_a_body_is_reported_with_its_place() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let deep = "[".repeat(10_000);
@@ -401,7 +435,7 @@ async fn every_fault_of_a_body_is_told_with_its_place() {
     ] {
         let reply = client.post("/v1/check", &body).await;
         if body.len() > 64 * 1024 && reply.status == 413 {
-            continue; // refused for its size already
+            continue; // rejected for its size already
         }
         let detail = reply.problem(400);
         assert!(detail.contains(want), "{detail:?} lacks {want:?}");
@@ -414,7 +448,7 @@ async fn every_fault_of_a_body_is_told_with_its_place() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_query_is_told() {
+async fn every_fault_of_a_query_is_reported() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (query, want) in [
@@ -451,7 +485,7 @@ async fn every_fault_of_a_query_is_told() {
 }
 
 #[tokio::test]
-async fn content_types_that_are_not_json_are_refused_and_a_missing_one_is_not() {
+async fn content_types_that_are_not_json_are_rejected_and_a_missing_one_is_not() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (content_type, status) in [

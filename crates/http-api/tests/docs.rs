@@ -14,7 +14,7 @@ fn examples() -> Vec<(String, String)> {
     for block in page.split("```console\n").skip(1) {
         let block = block.split("```").next().expect("an end");
         for example in block.split("$ ").skip(1) {
-            // A command goes on while a quote is open.
+            // A command continues while a quote is open.
             let mut end = 0;
             for line in example.split_inclusive('\n') {
                 end += line.len();
@@ -29,7 +29,7 @@ fn examples() -> Vec<(String, String)> {
     examples
 }
 
-/// Whether `printed` is `said`, in which `…` stands for anything.
+/// Whether `printed` is `said`, in which `…` means anything.
 fn is_as_said(printed: &str, said: &str) -> bool {
     let printed = printed.replace('\r', "");
     let mut rest = printed.trim_end();

@@ -31,11 +31,11 @@ async fn every_operation_of_the_description_answers_as_described() {
     assert_eq!(called, 18);
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), called, "no id stands twice");
+    assert_eq!(ids.len(), called, "no id is there twice");
 }
 
 #[tokio::test]
-async fn errors_and_refusals_answer_as_described_too() {
+async fn errors_and_denials_answer_as_described_too() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let document = client.get("/openapi.json").await.json();

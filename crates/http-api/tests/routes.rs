@@ -70,7 +70,7 @@ async fn a_reservation_is_committed_or_cancelled_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reserved_or_settled_is_told() {
+async fn what_cannot_be_reserved_or_settled_is_reported() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let nobody = "0".repeat(32);
@@ -95,7 +95,7 @@ async fn what_cannot_be_reserved_or_settled_is_told() {
 }
 
 #[tokio::test]
-async fn explain_says_which_rule_and_how_it_would_refuse() {
+async fn explain_says_which_rule_and_how_it_would_deny() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let json = client.get("/v1/explain?domain=shop&entry=told=x").await.json();
@@ -112,7 +112,7 @@ async fn explain_says_which_rule_and_how_it_would_refuse() {
     );
     assert!(json["text"].as_str().unwrap().contains("rule     told"));
 
-    // A limit without a name goes by its rule's path, as in a real refusal.
+    // A limit without a name goes by its rule's path, as in a real denial.
     for (entry, name) in [("user=x", "per_user"), ("api_key=x", "api_key")] {
         let json = client.get(&format!("/v1/explain?domain=shop&entry={entry}")).await.json();
         let body: Value =
@@ -173,7 +173,7 @@ async fn a_counter_is_looked_at_and_forgotten() {
 }
 
 #[tokio::test]
-async fn rules_tell_what_came_of_them() {
+async fn the_rules_report_how_they_were_loaded() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for _ in 0..3 {
@@ -217,7 +217,7 @@ async fn json_answers_as_envoyproxy_ratelimit_does() {
 }
 
 #[tokio::test]
-async fn wrong_paths_and_methods_hear_what_there_is() {
+async fn wrong_paths_and_methods_get_a_list_of_what_there_is() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     for (method, path, status, want) in [
@@ -266,6 +266,25 @@ async fn the_page_needs_nothing_from_elsewhere() {
         "{text}"
     );
     assert!(!text.contains("<script") && !text.contains("http:") && !text.contains("https:"), "{text}");
+}
+
+#[tokio::test]
+async fn the_start_page_helps_to_choose_an_algorithm() {
+    let page = Server::plain().await.client().await.get("/").await;
+    let table = page.text().split_once("<td>what you want").expect("a table").1;
+    let table = table.split_once("</table>").expect("its end").0;
+    for name in [
+        "fixed_window",
+        "sliding_window",
+        "sliding_window_counter",
+        "sliding_window_log",
+        "token_bucket",
+        "leaky_bucket",
+        "total",
+    ] {
+        let rows = table.lines().filter(|row| row.contains(&format!("<code>{name}</code>"))).count();
+        assert!(rows > 0, "nothing advises {name}: {table}");
+    }
 }
 
 #[tokio::test]

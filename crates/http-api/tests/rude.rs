@@ -20,7 +20,7 @@ fn impatient() -> SurfaceSettings {
     }
 }
 
-async fn others_go_on(server: &Server) {
+async fn others_are_served(server: &Server) {
     assert_eq!(server.client().await.get("/healthz").await.status, 200);
 }
 
@@ -49,7 +49,7 @@ async fn a_head_that_never_ends_is_cut_off_also_when_it_drips() {
         }
         dripping.send("x-slow: 1\r\n").await;
     }
-    others_go_on(&server).await;
+    others_are_served(&server).await;
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn an_idle_connection_is_closed() {
     let mut client = server.client().await;
     assert_eq!(client.get("/healthz").await.status, 200);
     assert!(client.is_closed().await);
-    others_go_on(&server).await;
+    others_are_served(&server).await;
 }
 
 #[tokio::test]
@@ -74,11 +74,11 @@ async fn a_body_that_does_not_come_is_answered_408() {
         assert!(reply.text().contains("the body did not arrive within"));
         assert!(client.is_closed().await);
     }
-    others_go_on(&server).await;
+    others_are_served(&server).await;
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_in_a_body_costs_nobody_else() {
+async fn a_client_that_goes_away_in_a_body_costs_no_other_client() {
     let server = Server::plain().await;
     let mut clients = Vec::new();
     for _ in 0..50 {
@@ -90,11 +90,11 @@ async fn a_client_that_goes_away_in_a_body_costs_nobody_else() {
     assert_eq!(server.connections.open(), 50);
     drop(clients);
     until(|| (server.buffered)() == 0 && server.connections.open() == 0).await;
-    others_go_on(&server).await;
+    others_are_served(&server).await;
 }
 
 #[tokio::test]
-async fn bodies_above_their_cap_are_refused_also_when_their_length_is_not_told() {
+async fn bodies_above_their_cap_are_rejected_also_without_a_length() {
     let server = Server::plain().await;
     let large =
         format!(r#"{{"domain":"shop","descriptors":[[{{"key":"user","value":"{}"}}]]}}"#, "x".repeat(70_000));
@@ -121,8 +121,8 @@ async fn bodies_above_their_cap_are_refused_also_when_their_length_is_not_told()
     }
     let mut client = server.client().await;
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 99999999999\r\n\r\n").await;
-    assert_eq!(client.reply().await.expect("an answer").status, 413, "refused before a byte of it is sent");
-    others_go_on(&server).await;
+    assert_eq!(client.reply().await.expect("an answer").status, 413, "rejected before a byte of it is sent");
+    others_are_served(&server).await;
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn half_arrived_bodies_have_a_budget_together() {
 }
 
 #[tokio::test]
-async fn header_floods_and_nonsense_are_refused() {
+async fn header_floods_and_nonsense_are_rejected() {
     let server = Server::plain().await;
     let many: String = (0..200).map(|i| format!("x-{i}: y\r\n")).collect();
     for (sent, status) in [
@@ -178,7 +178,7 @@ async fn header_floods_and_nonsense_are_refused() {
     let mut client = server.client().await;
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n").await;
     assert_eq!(client.reply().await.expect("an answer").status, 400);
-    others_go_on(&server).await;
+    others_are_served(&server).await;
 }
 
 #[tokio::test]
@@ -236,5 +236,5 @@ async fn a_client_that_reads_no_answers_is_held_back_and_then_cut_off() {
         while tokio::io::AsyncWriteExt::write_all(&mut client.stream, many.as_bytes()).await.is_ok() {}
     };
     flood.await; // ends only because the server closes
-    others_go_on(&server).await;
+    others_are_served(&server).await;
 }

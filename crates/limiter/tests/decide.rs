@@ -104,7 +104,7 @@ descriptors:
 }
 
 #[test]
-fn a_shadow_rule_tells_but_never_denies() {
+fn a_shadow_rule_reports_but_never_denies() {
     let rules = "
 domain: d
 descriptors:

@@ -62,7 +62,7 @@ fn decisions_and_hits_are_counted_by_rule_and_outcome() {
 }
 
 #[test]
-fn counts_go_on_over_a_reload() {
+fn counts_continue_over_a_reload() {
     let limiter = limiter(RULES);
     ask(&limiter, &[of("a=1")]);
     limiter.replace(policy(&RULES.replace("requests_per_unit: 10", "requests_per_unit: 20")), NOON);

@@ -132,7 +132,7 @@ fn the_command_prints_json_that_says_the_same() {
 }
 
 #[test]
-fn nobody_there_says_what_to_start() {
+fn without_a_server_it_says_what_to_start() {
     let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("an address");
     let error = plan(format!("resp://{free}"), throttle()).run(&mut |_| {}).expect_err("nobody there");
     let told = error.to_string();
@@ -186,7 +186,7 @@ fn a_server_that_never_answers_costs_no_more_than_the_patience() {
 }
 
 #[test]
-fn a_token_that_is_refused_ends_the_connections_with_the_reason() {
+fn a_rejected_token_ends_the_connections_with_the_reason() {
     let address = serving(|stream| {
         converse(stream, b"\r\nwrong\r\n", || Some("-WRONGPASS no such token\r\n".to_owned()))
     });
@@ -270,7 +270,7 @@ fn calls_of_a_grpc_server_are_counted_as_what_they_are() {
 }
 
 #[test]
-fn a_protocol_that_the_server_does_not_speak_is_told_plainly() {
+fn a_protocol_that_the_server_does_not_speak_is_reported_plainly() {
     let address = serving(|stream| {
         converse(stream, b"\r\n\r\n", || {
             Some("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned())
@@ -282,7 +282,7 @@ fn a_protocol_that_the_server_does_not_speak_is_told_plainly() {
 }
 
 #[test]
-fn inside_tls_calls_are_counted_too_and_a_stranger_is_refused() {
+fn inside_tls_calls_are_counted_too_and_an_unknown_server_is_rejected() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let issued = authority.issue("the server", 2100);
     let folder = tempfile::tempdir().expect("a folder");

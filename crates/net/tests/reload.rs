@@ -38,7 +38,7 @@ fn load(folder: &Path, client_ca: Option<PathBuf>) -> Arc<Tls> {
 }
 
 #[tokio::test]
-async fn new_connections_get_the_new_certificate_and_old_ones_go_on() {
+async fn new_connections_get_the_new_certificate_and_old_ones_continue() {
     let folder = TempDir::new().expect("a folder");
     let authority = Authority::new();
     let (first, second) = (authority.issue("first", 2040), authority.issue("second", 2060));

@@ -1,4 +1,4 @@
-//! TLS in front of a surface: who gets through, who does not, and at what price for the others.
+//! TLS in front of a surface: which clients get through, which do not, and at what price for the others.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod common;

@@ -171,7 +171,7 @@ async fn the_redis_crate_asks_alone_and_in_pipelines() {
 }
 
 #[tokio::test]
-async fn the_redis_crate_hears_that_its_password_is_wrong() {
+async fn the_redis_crate_is_answered_that_its_password_is_wrong() {
     let server = guarded();
     for url in ["redis://{}/", "redis://:wrong@{}/", "redis://root:s3cret@{}/"] {
         let client = redis::Client::open(url.replace("{}", &server.address.to_string())).expect("a URL");

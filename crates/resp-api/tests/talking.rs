@@ -144,7 +144,7 @@ fn a_strangers_frames_are_small_ones() {
 }
 
 #[test]
-fn info_tells_what_runs_and_what_was_decided() {
+fn info_reports_what_runs_and_what_was_decided() {
     let server = Server::start(RespSettings::default());
     let mut client = server.connect();
     client.ask("CL.THROTTLE k 0 1 1");

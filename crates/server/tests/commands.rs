@@ -93,7 +93,7 @@ fn check_of_a_path_that_is_not_there_cannot_tell() {
 }
 
 #[test]
-fn explain_tells_which_rule_why_and_what_is_charged() {
+fn explain_says_which_rule_why_and_what_is_charged() {
     for (asked, want) in [
         (
             "api_key=alice",
@@ -164,7 +164,7 @@ not      remote_address (shop.yaml:11:5): a narrower network takes remote_addres
 }
 
 #[test]
-fn explain_tells_why_nothing_limits_a_descriptor() {
+fn explain_says_why_nothing_limits_a_descriptor() {
     for (domain, asked, want) in [
         (
             "shop",
@@ -207,7 +207,7 @@ not      remote_address in 10.0.0.0/8 (shop.yaml:16:5): it ends after 1 of the d
 }
 
 #[test]
-fn explain_previews_what_a_client_over_its_limit_is_told() {
+fn explain_previews_what_a_client_over_its_limit_gets() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules/circuit.yaml");
     let explain = ["explain", "--preview", "--headers", "legacy,draft-11", "--domain", "circuit", "--rules"];
     let asked = |entry| run(&[], &[&explain[..], &[root, entry]].concat());

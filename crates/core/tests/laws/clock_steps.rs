@@ -8,10 +8,10 @@ use crate::any;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
-    /// At every instant, what was admitted so far is at most what a clock that stands still instead of going
+    /// At every instant, what was admitted so far is at most what a clock that stops instead of going
     /// back admits.
     #[test]
-    fn a_clock_that_steps_back_never_admits_more_than_one_that_stands_still(
+    fn a_clock_that_steps_back_never_admits_more_than_one_that_stops(
         plain in any::any_quota(),
         visits in any::visits(1),
         steps in prop::collection::vec(prop_oneof![5 => Just(0.0), 1 => 0.0..3.0, 1 => 0.0..3_000_000.0], 80),

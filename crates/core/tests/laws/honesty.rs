@@ -147,7 +147,7 @@ proptest! {
 
     /// I10
     #[test]
-    fn one_key_never_hears_of_another(
+    fn the_history_of_one_key_never_changes_another(
         plain in any::any_quota(), visits in any::visits(30), other in any::visits(30),
     ) {
         let quota = plain.quota();

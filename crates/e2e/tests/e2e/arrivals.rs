@@ -265,7 +265,7 @@ pub(crate) fn assert_bound<'a>(calls: impl Iterator<Item = &'a Call>, burst: f64
     worst
 }
 
-/// Seconds of the slowest call, if longer than the life of a lease; otherwise 0. A node that stands still for
+/// Seconds of the slowest call, if longer than the life of a lease; otherwise 0. A node that hangs for
 /// so long loses the permits it held, which happens on an overloaded machine only.
 pub(crate) fn longest_stall<'a>(calls: impl IntoIterator<Item = &'a Call>) -> f64 {
     let slowest = calls.into_iter().map(|it| it.heard - it.sent).max().unwrap_or_default();

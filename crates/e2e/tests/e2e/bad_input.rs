@@ -96,7 +96,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn malformed_messages_are_refused_and_nobody_else_notices() {
+async fn malformed_messages_are_rejected_and_other_clients_are_served() {
     let mut bystander = Bystander::new().await;
     let nested_groups = [0x0b_u8].repeat(100_000); // start-group tags, one in the other
     for (what, body) in [
@@ -193,7 +193,7 @@ async fn half_open_streams_and_resets_keep_nobody_out() {
     for number in 0..50 {
         let connection = drain::connect(bystander.server.grpc).await.expect("a connection");
         for _ in 0..200 {
-            // As many as the server lets one connection have; a refusal is an answer.
+            // As many as the server lets one connection have; an error is an answer.
             let open =
                 tokio::time::timeout(Duration::from_millis(200), OpenCall::open(connection.clone())).await;
             let Ok(Ok(call)) = open else { break };
@@ -225,7 +225,7 @@ async fn half_open_streams_and_resets_keep_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_http2_or_stops_in_the_middle_keeps_nobody_out() {
+async fn clients_that_do_not_speak_http2_or_stop_in_the_middle_keep_nobody_out() {
     let mut bystander = Bystander::new().await;
     let noise: Vec<u8> = (0..4_096_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let mut held = Vec::new();

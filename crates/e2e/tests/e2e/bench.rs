@@ -77,7 +77,7 @@ fn a_throttle_command_of_burst_49_admits_50() {
 }
 
 #[test]
-fn where_nobody_listens_it_says_what_to_start() {
+fn where_no_server_listens_it_says_what_to_start() {
     let (status, out, talk) = run(&["bench", "--target", "resp://127.0.0.1:1", "--requests", "1"]);
     assert_eq!((status.code(), out.as_str()), (Some(2), ""));
     assert!(talk.contains("cannot be reached") && talk.contains("tollgate serve"), "{talk}");

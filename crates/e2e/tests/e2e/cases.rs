@@ -42,7 +42,7 @@ impl CaseFile {
         self.json["cases"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The cases whose rules must be refused.
+    /// The cases whose rules must be rejected.
     pub(crate) fn reject_cases(&self) -> &[Value] {
         self.json["reject_cases"].as_array().map_or(&[], Vec::as_slice)
     }

@@ -222,7 +222,7 @@ fn store() -> Option<Redis> {
     Redis::start(&options)
 }
 
-/// Starts a Tollgate as it is composed, but for its ports.
+/// Starts a Tollgate as it is composed, on other ports.
 fn start(name: &str, store: SocketAddr) -> Tollgate {
     let services = services();
     let (_, service) = services.iter().find(|(it, _)| it == name).expect(name);
@@ -230,7 +230,8 @@ fn start(name: &str, store: SocketAddr) -> Tollgate {
     Start::command(args(service, store).into_iter().filter(port)).go()
 }
 
-/// Does something that takes far less than 20 s within one window of so many seconds: where that ends sooner, in the next.
+/// Does something that takes far less than 20 s within one window of `seconds`, the next one if this ends
+/// sooner.
 async fn within_a_window<T>(seconds: u64, does: impl AsyncFnOnce() -> T) -> T {
     if calendar::until_end(seconds) <= 20 {
         calendar::next_window(seconds).await;

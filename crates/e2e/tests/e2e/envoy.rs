@@ -33,7 +33,7 @@ pub(crate) struct Running {
 struct Envoy {
     /// The listener that lets pass while its limiter is silent.
     open: SocketAddr,
-    /// The listener that refuses meanwhile.
+    /// The listener that denies meanwhile.
     closed: SocketAddr,
     _running: Running,
 }
@@ -213,7 +213,7 @@ fn envoys_own(answer: &Answer) -> [Option<&str>; 3] {
     ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"].map(|name| answer.header(name))
 }
 
-/// Seconds to the end of the window, as a header tells them, while two more may have gone by.
+/// Seconds to the end of the window, as a header says, while two more may have gone by.
 fn is_reset(text: Option<&str>) -> bool {
     let (width, left) = (calendar::unit("year").0, calendar::until_end(calendar::unit("year").0));
     text.and_then(|t| t.parse::<u64>().ok()).is_some_and(|said| (said + width - left) % width <= 2)
@@ -244,7 +244,7 @@ async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_thr
     assert_eq!(all_at_once(envoy.closed, "bob").await, (LIMIT, REQUESTS - LIMIT));
     assert_eq!(all_at_once(envoy.open, "unlimited").await, (REQUESTS, 0));
 
-    // Headers: Envoy's own, made of the statuses, and ours, passed on; on admitted and on refused requests.
+    // Headers: Envoy's own, made of the statuses, and ours, passed on; on admitted and on denied requests.
     for sent in 1..=LIMIT + 2 {
         let answer = ask(envoy.open, "carol").await;
         let left = LIMIT.saturating_sub(sent).to_string();
@@ -263,7 +263,7 @@ async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_thr
     let free = ask(envoy.open, "unlimited").await;
     assert_eq!(free.header("ratelimit-limit"), None, "no limit, no header: {free:?}");
 
-    // A crash: each listener does what it was told to do without a limiter.
+    // A crash: each listener does what is configured for a limiter that fails.
     let at = server.grpc;
     server.kill();
     for _ in 0..10 {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 use tokio::time::Instant;
 use tollgate_testkit::redis::{Options, Redis};
 
@@ -45,7 +45,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts so many nodes, all at once; returns when all are up, though not always the store.
+    /// Starts `nodes` nodes, all at once; returns when all are up, though not always the store.
     pub(crate) fn start(nodes: usize, text: &str, store: &str, args: &[&str]) -> Self {
         let mut fleet = Self {
             nodes: Vec::new(),
@@ -166,7 +166,7 @@ pub(crate) struct Demand {
     pub(crate) clients: usize,
     /// Requests that travel together, for one client.
     pub(crate) batch: usize,
-    /// Requests under way at once.
+    /// Requests in flight at once.
     pub(crate) callers: usize,
     /// A pause after each, so that a long fault does not fill the memory.
     pub(crate) pause: Duration,
@@ -178,7 +178,7 @@ impl Default for Demand {
     }
 }
 
-/// Clients that ask until they are told to end.
+/// Clients that ask until they are stopped.
 pub(crate) struct Traffic {
     asking: JoinSet<Vec<Seen>>,
     end: Arc<AtomicBool>,
@@ -207,7 +207,7 @@ impl Traffic {
         Self { asking, end, answered }
     }
 
-    /// Waits until so many more requests have been answered.
+    /// Waits until this number of further requests has been answered.
     pub(crate) async fn more(&self, requests: usize) {
         let to = self.answered.load(Ordering::Relaxed) + requests;
         until("more requests", async || (self.answered.load(Ordering::Relaxed) >= to).then_some(())).await;
@@ -221,7 +221,7 @@ impl Traffic {
         all
     }
 
-    /// Asks so many times in all.
+    /// Asks `requests` times in all.
     pub(crate) async fn run(fleet: &Fleet, demand: &Demand, requests: usize) -> Vec<Seen> {
         let traffic = Self::start(fleet, demand);
         traffic.more(requests).await;
@@ -236,7 +236,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// One of so many, by chance.
+    /// One of `n`, by chance.
     fn one_of(&mut self, n: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -376,4 +376,32 @@ async fn a_burst_of_one_caller_leaves_the_others_what_is_theirs_on_every_node() 
     let seen = b.end().await;
     assert_within_bucket(of(&seen, "bucket", 0).filter(|it| it.counted()), 25.0, 5.0);
     assert!(seen.iter().filter(|it| it.what == What::Denied).count() > 100, "B was held to its own");
+}
+
+const LOCAL: &str = "domain: fleet
+descriptors:
+  - {key: own, rate_limit: {unit: year, requests_per_unit: 10, sharing: local}}
+  - {key: all, rate_limit: {unit: year, requests_per_unit: 10}}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_rule_counts_in_each_nodes_memory_and_an_exact_one_in_the_store() {
+    let Some(store) = Redis::start(&Options::new()) else { return };
+    let fleet = Fleet::start(2, LOCAL, &store.url(), &[]);
+    fleet.wait_for_store("up").await;
+    for (key, most) in [("own", [10, 10]), ("all", [10, 0])] {
+        let mut admitted = [0, 0];
+        for (node, admitted) in fleet.nodes.iter().zip(&mut admitted) {
+            for _ in 0..15 {
+                let body = format!(r#"{{"domain":"fleet","descriptors":[[{{"key":"{key}","value":"c"}}]]}}"#);
+                let answer = http::post(node.http, "/v1/check", &body).await.expect("an answer");
+                let answer: Value = serde_json::from_str(&answer.body).expect("JSON");
+                assert_eq!(answer["degraded"], Value::Null, "{key}: {answer}");
+                *admitted += usize::from(answer["outcome"] == "admit");
+            }
+        }
+        assert_eq!(admitted, most, "{key}, on one node after the other");
+    }
+    let keys = |of: &str| block_in_place(|| store.command(&["KEYS", &format!("*{of}=c*")]).array().len());
+    assert_eq!((keys("own"), keys("all")), (0, 1), "keys in the store");
 }

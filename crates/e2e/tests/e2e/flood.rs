@@ -1,4 +1,5 @@
-//! A flood of keys that come once: memory stays within its cap, and who was there before keeps its count.
+//! A flood of keys that come once: memory stays within its cap, and a key that was there before keeps its
+//! count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

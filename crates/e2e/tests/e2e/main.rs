@@ -3,7 +3,7 @@
 //! Harness: `tollgate` (the process), `rls` (a gRPC client with its own copy of the messages), `http` (a small HTTP/1.1
 //! client), `arrivals` (an open loop of calls), `calendar` (what time it is), `yaml` (a file as a tree), `skip` (what to say
 //! when a test cannot run here).
-//! Not here: what can be shown without a process; that stands in the crates.
+//! Not here: what can be shown without a process; that is in the crates.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,

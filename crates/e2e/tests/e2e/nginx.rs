@@ -25,7 +25,7 @@ descriptors:
 
 /// The block of the page that is marked with `kind`, its addresses and timeouts replaced.
 fn block(kind: &str, listen: &str, tollgate: SocketAddr, app: SocketAddr) -> String {
-    let (_, rest) = PAGE.split_once(&format!("\n```{kind}\n")).expect("it stands there");
+    let (_, rest) = PAGE.split_once(&format!("\n```{kind}\n")).expect("it is there");
     let (text, _) = rest.split_once("\n```").expect("it ends");
     let replace = |text: &str, from: &str, to: &str| {
         assert!(text.contains(from), "{from} in the block of {kind}");
@@ -178,7 +178,7 @@ fn told(answer: &Answer) -> [Option<&str>; 5] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nginx_lets_exactly_the_limit_pass_and_tells_the_others_when_to_come_back() {
+async fn nginx_admits_exactly_the_limit_and_returns_retry_after_with_each_denial() {
     let Some(binary) = nginx() else {
         return skip::skip("a real nginx", "it is not installed; on Debian: apt-get install nginx-light");
     };
@@ -202,7 +202,7 @@ async fn nginx_lets_exactly_the_limit_pass_and_tells_the_others_when_to_come_bac
     let answers = asking.join_all().await.concat();
     let (passed, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
     assert_eq!((passed.len(), refused.len()), (LIMIT, REQUESTS - LIMIT), "{}", nginx.log());
-    assert_eq!(reached.load(Ordering::Relaxed), LIMIT, "no refused request reaches the application");
+    assert_eq!(reached.load(Ordering::Relaxed), LIMIT, "no denied request reaches the application");
 
     // The fields reach the client, on both.
     let mut left: Vec<&str> = passed.iter().filter_map(|answer| told(answer)[1]).collect();
@@ -225,11 +225,11 @@ async fn nginx_lets_exactly_the_limit_pass_and_tells_the_others_when_to_come_bac
     }
     assert_eq!(nginx.log(), "", "a refusal is no error to nginx");
 
-    // A body goes to the application only, and a refusal does not wait for it.
+    // A body goes to the application only, and a denial does not wait for it.
     let answer = http::post(nginx.at, "/", &"x".repeat(100_000)).await.expect("nginx answers");
     assert_eq!(answer.status, 429, "{answer:?}");
 
-    // Tollgate is gone: nginx lets pass, as it is told to, without fields.
+    // Tollgate is gone: nginx lets pass, as it is configured, without fields.
     server.kill();
     let before = reached.load(Ordering::Relaxed);
     for _ in 0..3 {
@@ -240,7 +240,7 @@ async fn nginx_lets_exactly_the_limit_pass_and_tells_the_others_when_to_come_bac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_nginx_a_clients_header_counts_as_it_is_and_the_applications_own_refusals_stay() {
+async fn behind_nginx_a_clients_header_counts_as_it_is_and_the_applications_own_errors_stay() {
     let Some(binary) = nginx() else {
         return skip::skip("a real nginx", "it is not installed; on Debian: apt-get install nginx-light");
     };
@@ -263,13 +263,13 @@ async fn behind_nginx_a_clients_header_counts_as_it_is_and_the_applications_own_
             assert_eq!(nginx.get("/", &[("X-Api-Key", key)]).await.status, want, "{key}: {}", nginx.log());
         }
     }
-    // What is not Tollgate's refusal is not told as one.
+    // An error that is not Tollgate's denial is not shown as one.
     assert_eq!(nginx.get("/forbidden", &[("X-Api-Key", "bob")]).await.status, 403);
     assert_eq!(nginx.get("/broken", &[("X-Api-Key", "bob")]).await.status, 500);
     assert_eq!(nginx.get("/forbidden", &[("X-Api-Key", "bob")]).await.status, 429);
     assert_eq!(nginx.get("/denied", &[]).await.status, 403);
 
-    // Without the line that lets pass, silence is refused.
+    // Without the line that lets pass, a limiter that does not answer denies.
     server.kill();
     assert_eq!(nginx.get("/", &[("X-Api-Key", "carol")]).await.status, 500);
 }

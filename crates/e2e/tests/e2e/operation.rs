@@ -62,7 +62,7 @@ async fn admin_routes_want_the_token_the_redis_protocol_its_password_and_nothing
 }
 
 #[test]
-fn a_secret_on_the_command_line_is_refused_and_the_way_out_is_told() {
+fn a_secret_on_the_command_line_is_rejected_with_what_to_use_instead() {
     let folder = rules(RULES);
     let flags = ["--admin-token", SECRET];
     let ended = Start::new(folder.path()).args(flags).try_go().err().expect("no start");

@@ -135,7 +135,7 @@ impl Story {
     }
 }
 
-/// Four nodes that have heard of the store and of each other.
+/// Four nodes that have reached the store and know of each other.
 async fn fleet(url: &str) -> Fleet {
     let fleet = Fleet::start(4, RULES, url, &[]);
     fleet.wait_for_store("up").await;
@@ -147,7 +147,7 @@ async fn fleet(url: &str) -> Fleet {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_killed_and_kept_its_file_goes_on_counting_where_it_was() {
+async fn a_killed_store_that_kept_its_file_continues_its_counts() {
     let Some(mut store) = Redis::start(&Options::new().append_only()) else { return };
     let fleet = fleet(&store.url()).await;
     let cell = std::cell::RefCell::new(&mut store);
@@ -157,12 +157,12 @@ async fn a_store_that_is_killed_and_kept_its_file_goes_on_counting_where_it_was(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_stalls_holds_nobody_up_and_loses_at_most_what_was_under_way() {
+async fn a_store_that_stalls_delays_no_call_and_loses_at_most_what_was_in_flight() {
     let Some(store) = Redis::start(&Options::new()) else { return };
     let fleet = fleet(&store.url()).await;
     let story = Story::of(&fleet, || store.stop(), || store.resume()).await;
     story.assert_outage(&fleet, SHARES).await;
-    // Each node finds out by itself: whoever waited in vain at one may be under way at the next.
+    // Each node finds out by itself: whoever waited in vain at one may be in flight at the next.
     story.assert_counted(LIMIT, CALLERS * fleet.nodes.len());
 }
 
@@ -176,7 +176,7 @@ async fn a_store_that_comes_back_empty_admits_at_most_once_more_the_limit() {
     story.assert_counted(2 * LIMIT, CALLERS);
 }
 
-/// Waits until a replica has heard of all that its master had done by now.
+/// Waits until a replica has received all that its master had done by now.
 fn catch_up(master: &Redis, replica: &Redis) {
     let offset = |redis: &Redis, field: &str| redis.info(field).and_then(|it| it.parse::<u64>().ok());
     let by_now = offset(master, "master_repl_offset").expect("an offset");
@@ -187,7 +187,7 @@ fn catch_up(master: &Redis, replica: &Redis) {
 
 /// A master that dies, and its replica.
 trait Master {
-    /// Waits until the replica has heard of all that was done by now.
+    /// Waits until the replica has received all that was done by now.
     fn settle(&self);
     fn kill(&mut self);
     /// Waits until the replica is the master.
@@ -248,7 +248,8 @@ async fn fail_over<M: Master>(fleet: &Fleet, choose: impl FnOnce() -> M) {
     traffic.more(AFTER).await;
     let story = Story { seen: traffic.end().await, cured };
     story.assert_outage(fleet, SHARES).await;
-    // What callers had heard of when the replica began to catch up, it has: only what came later can be admitted again.
+    // What had been answered when the replica began to catch up, it has: only what came later can be admitted
+    // again.
     let heard = |it: &&Seen| it.counted() && it.heard < settled;
     let unheard = |it: &&Seen| it.counted() && it.heard >= settled && it.sent <= killed;
     let known: usize =
@@ -261,14 +262,14 @@ async fn fail_over<M: Master>(fleet: &Fleet, choose: impl FnOnce() -> M) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failover_admits_again_at_most_what_the_replica_had_not_heard_of() {
+async fn a_failover_admits_again_at_most_what_the_replica_had_not_received() {
     let Some(sentinel) = Sentinel::start(&Options::new(), 1) else { return };
     let fleet = fleet(&sentinel.url()).await;
     fail_over(&fleet, || sentinel).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failover_in_a_cluster_admits_again_at_most_what_the_replica_had_not_heard_of() {
+async fn a_failover_in_a_cluster_admits_again_at_most_what_the_replica_had_not_received() {
     let Some(cluster) = Cluster::start_with_replicas() else { return };
     let fleet = fleet(&cluster.url()).await;
     fail_over(&fleet, || {
@@ -332,7 +333,7 @@ async fn ports_are_open_while_the_store_is_down_and_all_is_well_soon_after_it_co
     assert_eq!(
         (ready(&fleet).await, ready(&strict).await),
         (200, 503),
-        "only who is told to needs its store"
+        "only the node with the flag needs its store"
     );
 
     let traffic = Traffic::start(&fleet, &DEMAND);
@@ -343,7 +344,7 @@ async fn ports_are_open_while_the_store_is_down_and_all_is_well_soon_after_it_co
     strict.wait_for_store("up").await;
     traffic.more(AFTER).await;
     let story = Story { seen: traffic.end().await, cured };
-    story.assert_outage(&fleet, 2 * LIMIT).await; // none has heard of the other
+    story.assert_outage(&fleet, 2 * LIMIT).await; // neither knows of the other
     story.assert_counted(LIMIT, 0);
     until("a node that needs its store to be ready", async || (ready(&strict).await == 200).then_some(()))
         .await;
@@ -356,7 +357,7 @@ async fn ports_are_open_while_the_store_is_down_and_all_is_well_soon_after_it_co
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_surface_tells_that_a_decision_was_made_without_the_store() {
+async fn every_surface_marks_a_decision_made_without_the_store() {
     let Some(mut store) = Redis::start(&Options::new()) else { return };
     let fleet = Fleet::start(1, RULES, &store.url(), &[]);
     fleet.wait_for_store("up").await;

@@ -1,4 +1,5 @@
-//! What becomes of counts while messages between a node and its store are late, lost or cut off: a proxy stands between the two.
+//! What becomes of counts while messages between a node and its store are late, lost or cut off: a proxy is
+//! between the two.
 //!
 //! Not here: stores and nodes that end (`outage`).
 
@@ -84,7 +85,7 @@ async fn an_answer_that_is_lost_is_never_asked_for_again() {
             "{fault:?}: {admitted} admitted, {lost} lost, {used} counted"
         );
     }
-    // A connection that is cut between two requests is made anew, and no request hears of it.
+    // A connection that is cut between two requests is made anew, and no request fails.
     block_in_place(|| proxy.cut());
     assert!(used(node, "count", "cut", LIMIT).await == 0);
 }

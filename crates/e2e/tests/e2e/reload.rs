@@ -52,7 +52,7 @@ async fn until_in_force(client: &mut Client, want: u32) -> Took {
     }
 }
 
-/// Why the files as they are now are not in force, as `/readyz` tells it; the server stays ready.
+/// Why the files as they are now are not in force, as `/readyz` says; the server stays ready.
 async fn last_error(server: &Tollgate) -> serde_json::Value {
     let ready = http::get(server.http, "/readyz", &[]).await.expect("an answer");
     assert_eq!(ready.status, 200, "the old rules serve: {ready:?}");
@@ -121,7 +121,7 @@ async fn a_swapped_config_map_is_read_once_and_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_faulty_or_half_written_file_changes_nothing_and_is_told() {
+async fn a_faulty_or_half_written_file_changes_nothing_and_is_reported() {
     let folder = rules(&limit(5));
     let file = folder.path().join("rules.yaml");
     let server = Tollgate::start(folder.path());
@@ -133,7 +133,7 @@ async fn a_faulty_or_half_written_file_changes_nothing_and_is_told() {
         ("empty", String::new()),
     ] {
         std::fs::write(&file, text).expect("written");
-        // The old rules hold until it has looked, and after it has told what is wrong.
+        // The old rules hold until it has looked, and after it has reported what is wrong.
         while last_error(&server).await.is_null() {
             assert_eq!(in_force(&mut client).await, Some(5), "{what}");
         }

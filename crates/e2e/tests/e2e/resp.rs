@@ -19,7 +19,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// The integers of an array, up to the first item that is none.
+    /// The integers of an array, up to the first item that is not an integer.
     pub(crate) fn integers(&self) -> Vec<i64> {
         let Reply::Array(items) = self else { panic!("no array: {self:?}") };
         items.iter().map_while(|item| if let Reply::Integer(n) = item { Some(*n) } else { None }).collect()

@@ -176,7 +176,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// The faults of a server that did not refuse its rules.
+/// The faults of a server that did not reject its rules.
 async fn refused(file: &CaseFile, case: &Value) -> Vec<String> {
     let rules = tempfile::tempdir().expect("a folder");
     write(rules.path(), &file.files(case));

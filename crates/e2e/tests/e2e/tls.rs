@@ -1,5 +1,5 @@
-//! TLS on every surface of the binary: who gets in, who does not, and a new certificate without a restart.
-//! Not here: the handshakes' own cases (`net`, `envoy-rls`).
+//! TLS on every surface of the binary: which clients get in, which do not, and a new certificate without a
+//! restart. Not here: the handshakes' own cases (`net`, `envoy-rls`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn should_rate_limit(to: SocketAddr, config: Arc<ClientConfig>) -> Option<
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_surface_speaks_tls_and_answers_nobody_who_does_not() {
+async fn every_surface_speaks_tls_and_answers_no_client_that_does_not() {
     let (folder, authority) = (rules(RULES), Authority::new());
     let server = start(folder.path(), &authority.issue("tollgate", 2100), &[]);
     assert!(server.printed().contains("  tls     grpc, http, resp\n"), "{}", server.printed());
@@ -110,7 +110,7 @@ async fn grpc_clients_show_a_certificate_where_there_is_a_client_ca_and_other_su
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_certificate_is_taken_up_and_a_faulty_one_is_told_and_left() {
+async fn a_new_certificate_is_used_and_an_invalid_one_is_reported_and_not_used() {
     let (folder, old, new) = (rules(RULES), Authority::new(), Authority::new());
     let server = start(folder.path(), &old.issue("tollgate", 2100), &[]);
     assert!(connect(server.http, old.client(None, &[])).await.is_ok());

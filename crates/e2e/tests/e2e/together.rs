@@ -1,4 +1,5 @@
-//! Limits on several servers of one store, charged together: clients that leave before the answer, and a server that stands still.
+//! Limits on several servers of one store, charged together: clients that leave before the answer, and a
+//! server that hangs.
 
 use std::net::SocketAddr;
 
@@ -244,7 +245,7 @@ async fn clients_that_leave_before_the_answer_leave_nothing_half_charged() {
     assert!(both[0] == both[1] && both[0] > 1 && both[0] <= 100_000, "{both:?}");
 }
 
-/// `a` is on a server that answers, `b` on one that stands still.
+/// `a` is on a server that answers, `b` on one that hangs.
 const APART: &str = "domain: fleet
 charge: together
 descriptors:

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Tollgate {
     child: Child,
     printed: Arc<Mutex<String>>,
-    /// Who reads what it prints, until its end.
+    /// The thread that reads what it prints, until its end.
     readers: Vec<JoinHandle<()>>,
     /// Where the gRPC service listens.
     pub(crate) grpc: SocketAddr,

@@ -151,7 +151,7 @@ async fn top_says_so_when_the_server_goes_and_comes_back_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn top_once_prints_text_and_a_wrong_address_is_told() {
+async fn top_once_prints_text_and_a_wrong_address_is_reported() {
     let rules = rules(RULES);
     let server = Tollgate::start(rules.path());
     knock(&server).await;

@@ -75,7 +75,7 @@ struct Question {
     at: Timestamp,
 }
 
-/// Questions from a seed: a few clients, all rules, small and large costs, time that goes on by steps of any size.
+/// Questions from a seed: a few clients, all rules, small and large costs, time in steps of any size.
 fn questions(mut seed: u64, count: usize, mut at: Timestamp) -> Vec<Question> {
     let mut below = move |most: u64| {
         seed ^= seed << 13;

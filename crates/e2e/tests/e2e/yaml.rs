@@ -5,7 +5,8 @@ use std::path::Path;
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
-/// Reads a file that must be there and must be YAML; every scalar is a string, but for a plain `null` or none.
+/// Reads a file that must be there and must be YAML; every scalar is a string, except a plain `null` or an
+/// absent value.
 pub(crate) fn read(file: &Path) -> Value {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let mut reader = Reader { anchors: Vec::new(), events: Vec::new() };

@@ -1,4 +1,4 @@
-//! A server on a port of its own, and a client that sends what it is told and reads what comes.
+//! A server on a port of its own, and a client that sends any bytes and reads what comes.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
@@ -167,7 +167,7 @@ impl Reply {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(it, _)| it == name);
         let value = found.next().map(|(_, value)| value.as_str());
-        assert!(found.next().is_none(), "{name} stands twice in {self:?}");
+        assert!(found.next().is_none(), "{name} is there twice in {self:?}");
         value
     }
 

@@ -1,4 +1,4 @@
-//! Decisions made without the store: each is marked where it stands, and by a header on whatever answer holds
+//! Decisions made without the store: each is marked in its place, and by a header on whatever answer holds
 //! it.
 
 use std::sync::Arc;
@@ -107,7 +107,7 @@ async fn a_check_alone_or_in_a_batch_and_a_reservation_say_how_they_were_decided
 }
 
 #[tokio::test]
-async fn who_is_refused_because_nobody_could_count_is_not_told_that_a_limit_is_used_up() {
+async fn a_denial_for_want_of_the_store_does_not_claim_that_a_limit_is_used_up() {
     let (server, outage) = server(true).await;
     let mut client = server.client().await;
     set(&outage, true);
@@ -120,7 +120,7 @@ async fn who_is_refused_because_nobody_could_count_is_not_told_that_a_limit_is_u
 }
 
 #[tokio::test]
-async fn a_settlement_that_the_store_did_not_hear_of_says_so_also_when_it_is_asked_again() {
+async fn a_settlement_that_did_not_reach_the_store_says_so_also_when_it_is_asked_again() {
     let (server, outage) = server(true).await;
     let mut client = server.client().await;
     for (path, down) in [("/v1/commit", false), ("/v1/commit", true), ("/v1/cancel", true)] {
@@ -139,7 +139,7 @@ async fn a_settlement_that_the_store_did_not_hear_of_says_so_also_when_it_is_ask
 }
 
 #[tokio::test]
-async fn a_counter_that_the_store_does_not_tell_of_is_this_nodes_or_no_answer() {
+async fn a_counter_that_the_store_cannot_report_is_this_nodes_or_no_answer() {
     let (server, outage) = server(true).await;
     let mut client = server.client().await;
     set(&outage, true);

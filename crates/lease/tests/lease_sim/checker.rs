@@ -3,7 +3,7 @@
 //!
 //! Time is the ledger's clock, since that is what a quota counts by. Two lines are drawn: one by how far that
 //! clock runs by itself; one by its highest so far, since a clock that went back must admit no more than one
-//! that stands still, except what was promised ahead before. Where it was set forward, or lost the key, the
+//! that stops, except what was promised ahead before. Where it was set forward, or lost the key, the
 //! law's own allowance is added.
 
 use std::collections::VecDeque;

@@ -72,7 +72,7 @@ impl Server {
         [self.figures.open(), accepted.get(), rejected.get(), closed.get(), tls_failed.get()]
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until this number of connections is open.
     pub async fn opened(&self, open: u64) {
         while self.figures.open() != open {
             tokio::task::yield_now().await;

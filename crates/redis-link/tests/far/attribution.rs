@@ -142,7 +142,7 @@ fn a_script_that_several_flights_miss_is_loaded_once() {
 }
 
 #[test]
-fn calls_that_a_replica_refuses_are_all_sent_again_though_others_are_in_the_air() {
+fn calls_that_a_replica_rejects_are_all_sent_again_though_others_are_in_flight() {
     let far = Far::away(Duration::from_millis(8));
     run(async {
         let store = store(&far, |settings| settings.deadline = Duration::from_millis(200));

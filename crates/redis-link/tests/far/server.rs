@@ -44,7 +44,7 @@ pub(super) struct State {
     /// Bytes that are on their way at most, and until when it reads none.
     pub(super) buffer: usize,
     pub(super) reads_from: Option<Instant>,
-    /// After so many reads of a connection, cuts it.
+    /// Cuts a connection after this number of reads.
     pub(super) cuts_after: Option<u64>,
     /// Reads so far, and those that were answered late.
     pub(super) reads: u64,

@@ -1,4 +1,4 @@
-//! A server that stands still or answers no scripts: nobody waits longer than its deadline, nothing is kept,
+//! A server that hangs or answers no scripts: no call waits longer than its deadline, nothing is kept,
 //! and all is well afterwards.
 
 use tokio::time::{Duration, Instant};
@@ -150,7 +150,7 @@ fn a_server_that_answers_no_scripts_opens_the_breaker_until_it_does() {
         assert!(began.elapsed() <= 4 * DEADLINE, "{:?}", began.elapsed());
         for _ in 0..2000 {
             let (said, took) = timed(ask(&store, "k")).await;
-            assert!(said.is_err() && took.is_zero(), "refused at once: {said:?} after {took:?}");
+            assert!(said.is_err() && took.is_zero(), "fails at once: {said:?} after {took:?}");
             tokio::time::sleep(TICK).await;
         }
         assert_eq!(store.stats().breakers_open, 1);

@@ -111,7 +111,7 @@ fn a_node_that_ends_while_its_store_is_down_does_not_say_that_it_is_up() {
 }
 
 #[test]
-fn a_store_that_evicts_is_refused_unless_the_operator_insists() {
+fn a_store_that_evicts_is_rejected_unless_the_operator_insists() {
     let Some(redis) = Redis::start(&Options::new().memory("64mb", "allkeys-lru")) else { return };
     let folder = rules(MIXED);
     let mut command = tollgate();
@@ -188,7 +188,7 @@ fn read_line(reader: &mut impl BufRead) -> String {
 }
 
 #[test]
-fn memcached_counts_windows_and_what_it_cannot_count_is_refused_with_its_place() {
+fn memcached_counts_windows_and_what_it_cannot_count_is_rejected_with_its_place() {
     let folder = rules(&format!(
         "{MIXED}  - {{key: flow, rate_limit: {{unit: hour, requests_per_unit: 5, algorithm: token_bucket}}}}\n"
     ));

@@ -1,4 +1,4 @@
-//! The server dies, stands still, comes back; the network loses what passes.
+//! The server dies, hangs, comes back; the network loses what passes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tollgate_testkit::redis::{Fault, Memcached, Proxy};
 
 use crate::helpers::{Nodes, config, hourly, store, take, until};
 
-/// Long enough for a busy machine; never reached by what is refused at once.
+/// Long enough for a busy machine; never reached by calls that fail at once.
 const DEADLINE: Duration = Duration::from_millis(300);
 
 fn settings(url: &str) -> MemcacheConfig {
@@ -29,8 +29,8 @@ struct Told {
     unreachable: u64,
 }
 
-/// Takes until the breaker is open, so that the takes are refused at once.
-async fn until_refused(store: &MemcacheStore) -> Told {
+/// Takes until the breaker is open, so that takes fail at once.
+async fn until_the_breaker_opens(store: &MemcacheStore) -> Told {
     let mut told = Told::default();
     let began = Instant::now();
     while store.stats().conn.breaker_blocked == 0 {
@@ -52,13 +52,13 @@ fn is_down(state: &StoreState) -> bool {
 }
 
 #[test]
-fn a_killed_server_is_refused_at_once_and_asked_again_when_it_is_back() {
+fn calls_to_a_killed_server_fail_at_once_until_it_is_back() {
     let Some(mut memcached) = Memcached::start() else { return };
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
         memcached.kill();
-        until_refused(&store).await;
+        until_the_breaker_opens(&store).await;
         assert!(is_down(&store.state()));
         assert_eq!(store.stats().conn.breakers_open, 1);
         assert_eq!(store.stats().conn.connections, 0);
@@ -73,17 +73,17 @@ fn a_killed_server_is_refused_at_once_and_asked_again_when_it_is_back() {
 }
 
 #[test]
-fn a_server_that_stands_still_costs_the_deadline_and_then_nothing() {
+fn a_server_that_hangs_costs_the_deadline_and_then_nothing() {
     let Some(memcached) = Memcached::start() else { return };
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
         let before = take(&store, "ann", &hourly(1_000_000)).await.expect("an answer").remaining();
         memcached.stop();
-        let mut told = until_refused(&store).await;
+        let mut told = until_the_breaker_opens(&store).await;
         assert!(told.silent > 0, "what was sent may have been taken");
         let at_once = Instant::now();
         for _ in 0..1_000 {
-            let error = take(&store, "ann", &hourly(5)).await.expect_err("it stands still");
+            let error = take(&store, "ann", &hourly(5)).await.expect_err("it hangs");
             told.silent += u64::from(matches!(error, StoreError::Silent { .. })); // a probe
         }
         let each = at_once.elapsed() / 1_000;
@@ -100,7 +100,7 @@ fn a_server_that_stands_still_costs_the_deadline_and_then_nothing() {
 }
 
 #[test]
-fn a_server_that_starts_again_while_nobody_asks_fails_no_call() {
+fn a_server_that_starts_again_between_calls_fails_none() {
     let Some(mut memcached) = Memcached::start() else { return };
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
@@ -123,7 +123,7 @@ fn no_server_at_the_start_is_no_reason_to_wait() {
     let store = store(settings(&memcached.url()));
     Nodes::new(1).block_on(async {
         store.start();
-        let told = until_refused(&store).await;
+        let told = until_the_breaker_opens(&store).await;
         assert!(told.silent == 0 && told.unreachable > 0, "nothing can have been taken: {told:?}");
         memcached.start_again();
         until(&store, StoreState::is_up).await;
@@ -132,7 +132,7 @@ fn no_server_at_the_start_is_no_reason_to_wait() {
 }
 
 #[test]
-fn what_the_network_loses_is_told_and_counted_at_most_once() {
+fn what_the_network_loses_is_reported_and_counted_at_most_once() {
     let Some(memcached) = Memcached::start() else { return };
     let proxy = Proxy::before(memcached.address());
     for fault in [
@@ -147,7 +147,7 @@ fn what_the_network_loses_is_told_and_counted_at_most_once() {
             let quota = hourly(1_000_000);
             let before = take(&store, "ann", &quota).await.expect("an answer").remaining();
             proxy.set(fault);
-            let told = until_refused(&store).await;
+            let told = until_the_breaker_opens(&store).await;
             assert!(told.silent > 0, "{fault:?}");
             proxy.set(Fault::None);
             proxy.cut();
@@ -175,7 +175,7 @@ fn a_refused_connection_opens_the_breaker_without_a_wait() {
     let store = store(settings(&format!("memcache://{}", proxy.address())));
     Nodes::new(1).block_on(async {
         let began = Instant::now();
-        assert_eq!(until_refused(&store).await.silent, 0);
+        assert_eq!(until_the_breaker_opens(&store).await.silent, 0);
         assert!(began.elapsed() < DEADLINE * 10);
         proxy.set(Fault::None);
         until(&store, StoreState::is_up).await;
@@ -184,32 +184,42 @@ fn a_refused_connection_opens_the_breaker_without_a_wait() {
 }
 
 #[test]
-fn too_many_waiting_calls_are_refused_at_once() {
+fn calls_beyond_the_queue_fail_while_the_server_is_still_silent() {
     let Some(memcached) = Memcached::start() else { return };
-    let mut config = settings(&memcached.url());
+    let proxy = Proxy::before(memcached.address());
+    let mut config = config(&format!("memcache://{}", proxy.address())); // its deadline is far away
     (config.max_queued, config.max_flight) = (4, 1);
     let store = store(config);
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
-        memcached.stop();
-        let calls: Vec<_> = (0..100)
-            .map(|n| {
-                let store = store.clone();
-                tokio::spawn(async move { take(&store, &format!("user={n}"), &hourly(5)).await.map(drop) })
-            })
-            .collect();
-        let mut refused = 0;
-        for call in calls {
-            // A signal takes a moment: the first may still be answered.
-            refused += u64::from(call.await.expect("no panic").is_err());
+        proxy.set(Fault::Stall);
+        let flights = store.stats().conn.flights;
+        let call = |n| {
+            let store = store.clone();
+            tokio::spawn(async move { take(&store, &format!("user={n}"), &hourly(5)).await })
+        };
+        let mut calls = vec![call(0)];
+        while store.stats().conn.flights == flights {
+            tokio::task::yield_now().await;
         }
-        let stats = store.stats();
-        assert!(
-            stats.conn.queue_full > 0 && refused >= stats.conn.queue_full,
-            "{refused} refused, {stats:?}"
-        );
-        memcached.resume();
-        until(&store, StoreState::is_up).await;
+        calls.extend((1..100).map(call));
+        // One is in flight and four wait. The others end although no byte comes from the server.
+        let began = Instant::now();
+        while calls.iter().filter(|call| call.is_finished()).count() < 95 {
+            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", store.stats());
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(store.stats().conn.queue_full, 95);
+        proxy.set(Fault::None);
+        let (mut admitted, mut failed) = (0, 0);
+        for call in calls {
+            match call.await.expect("no panic") {
+                Ok(decision) => admitted += u64::from(decision.remaining() == 4),
+                Err(StoreError::Unreachable { .. }) => failed += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!((admitted, failed), (5, 95), "{:?}", store.stats());
     });
 }
 
@@ -226,7 +236,7 @@ fn what_answers_like_no_memcached_is_not_believed() {
     });
     let store = store(settings(&format!("memcache://{address}")));
     Nodes::new(1).block_on(async {
-        until_refused(&store).await;
+        until_the_breaker_opens(&store).await;
         let StoreState::Down { why, .. } = store.state() else { panic!("{:?}", store.state()) };
         assert!(why.contains(&address.to_string()) && why.contains("not the memcached protocol"), "{why}");
     });
@@ -242,7 +252,7 @@ fn a_server_that_answers_the_probe_and_nothing_more_is_given_up_at_once() {
     Nodes::new(1).block_on(async {
         let _ = take(&store, "ann", &hourly(5)).await.expect("an answer");
         proxy.set(Fault::DropReplies);
-        until_refused(&store).await;
+        until_the_breaker_opens(&store).await;
         proxy.set(Fault::None);
         until(&store, StoreState::is_up).await;
         proxy.set(Fault::DropReplies);

@@ -1,4 +1,4 @@
-//! Items under our names that are not ours, items that are gone, and servers that refuse to keep one.
+//! Items under our names that are not ours, items that are gone, and servers that do not keep one.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ fn tell(memcached: &Memcached, text: &str, last: &str) -> String {
 }
 
 #[test]
-fn a_foreign_value_is_refused_by_its_name_and_left_as_it_is() {
+fn a_foreign_value_is_rejected_by_its_name_and_left_as_it_is() {
     let Some(memcached) = Memcached::start() else { return };
     let nodes = Nodes::new(1);
     let second = Period::Span(Duration::from_secs(1));
@@ -125,12 +125,12 @@ fn items_live_a_minute_longer_than_their_windows() {
         store.take(&takes, Charge::Each, now, &mut verdicts).await;
         let meta = memcached.command(&format!("mg {month} t"));
         let left: u64 = meta.rsplit_once('t').and_then(|(_, left)| left.parse().ok()).expect(&meta);
-        assert!(left > 86_400 * 30, "it is told as an instant: {meta}");
+        assert!(left > 86_400 * 30, "it is sent as an instant: {meta}");
     });
 }
 
 #[test]
-fn what_it_cannot_count_is_refused_and_nothing_sent() {
+fn what_it_cannot_count_is_rejected_and_nothing_sent() {
     // Nobody listens there.
     let store = store(config("memcache://127.0.0.1:1"));
     let bucket = Quota::token_bucket(5, Duration::from_secs(1)).expect("a quota");

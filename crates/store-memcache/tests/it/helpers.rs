@@ -15,7 +15,7 @@ use tollgate_store_memcache::{MemcacheConfig, MemcacheStore, StoreState};
 /// All instants of a test are this one, so that windows end only where the test says so.
 pub(crate) const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
-/// Runs the store's futures on so many runtimes, each with connections of its own, as so many nodes would
+/// Runs the store's futures on several runtimes, each with connections of its own, as several nodes would
 /// have.
 pub(crate) struct Nodes(Vec<Runtime>);
 

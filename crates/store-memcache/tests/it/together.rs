@@ -1,4 +1,4 @@
-//! Batches over several servers: what becomes of the healthy ones while one stands still, and of all when the
+//! Batches over several servers: what becomes of the healthy ones while one hangs, and of all when the
 //! caller leaves half-way.
 #![expect(clippy::expect_used, reason = "a helper that fails must say why, as a test does")]
 
@@ -81,7 +81,7 @@ async fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
 }
 
 #[test]
-fn a_server_that_stands_still_switches_no_limit_of_the_others_off() {
+fn a_server_that_hangs_switches_no_limit_of_the_others_off() {
     let Some(servers) = three() else { return };
     let store = store(over(&servers, 300));
     Nodes::new(1).block_on(async {
@@ -150,7 +150,7 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
 /// A caller finds enough; then another takes the last of one key; the first is denied there, and leaves
 /// before or after that.
 #[test]
-fn callers_who_lose_a_race_and_leave_leave_nothing_charged() {
+fn callers_that_lose_a_race_and_leave_leave_nothing_charged() {
     let Some(servers) = three() else { return };
     let store = store(over(&servers, 20_000));
     Nodes::new(1).block_on(async {

@@ -7,7 +7,7 @@ use tollgate_core::{Algorithm, Cost, Decision, Period, Quota, Timestamp};
 use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
 use tollgate_store_redis::{RedisConfig, RedisStore, StoreState};
 
-/// What the store is told; the server has a clock of its own.
+/// The instant that the store gets; the server has a clock of its own.
 pub(crate) const NOW: Timestamp = Timestamp::from_unix_seconds(1_790_000_000);
 
 /// Runs `what` on a runtime of this thread.
@@ -77,7 +77,7 @@ pub(crate) fn total(limit: u64) -> Quota {
     Quota::new(limit, Period::Span(Duration::from_secs(86_400)), Algorithm::Total).expect("a quota")
 }
 
-/// What callers were told.
+/// What callers were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) admitted: u64,
@@ -109,8 +109,8 @@ impl Told {
         self.refused += other.refused;
     }
 
-    /// No count is lost: what is gone is what callers were admitted, and at most what nobody knows of
-    /// besides.
+    /// No count is lost: what is gone is what callers were admitted, and at most those with an unknown
+    /// outcome besides.
     pub(crate) fn explains(self, used: u64) {
         let range = self.admitted..=self.admitted + self.silent;
         assert!(range.contains(&used), "{used} permits are gone, and {self:?}");

@@ -1,4 +1,4 @@
-//! Every kind of server and login is reached; what cannot work is told in words that say what to do.
+//! Every kind of server and login is reached; what cannot work is reported with what to do.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -132,14 +132,14 @@ fn tls_works_with_and_without_a_certificate_of_ours() {
 }
 
 #[test]
-fn a_plain_server_asked_by_tls_is_told() {
+fn a_plain_server_asked_by_tls_is_reported() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let mut config = patient(&redis.url());
     config.link.tls = Some(TlsClientFiles { insecure: true, ..TlsClientFiles::default() });
     config.link.connect_timeout = std::time::Duration::from_millis(100);
     config.link.deadline = std::time::Duration::from_millis(10);
     fails("plain asked by TLS", config.clone(), Severity::Unknown, &["does it speak TLS there?"]);
-    // What stands before a server that is down takes the connection and ends it.
+    // A proxy before a server that is down takes the connection and ends it.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("rediss://{}", listener.local_addr().expect("bound"));
     std::thread::spawn(move || listener.incoming().for_each(drop));
@@ -227,7 +227,7 @@ fn wrong_logins_and_databases_are_reported() {
 }
 
 #[test]
-fn a_server_that_may_forget_counters_is_refused_unless_allowed() {
+fn a_server_that_may_forget_counters_is_rejected_unless_allowed() {
     let Some(redis) = Redis::start(&Options::new().memory("100mb", "allkeys-lru")) else { return };
     let words = ["maxmemory-policy is allkeys-lru", "noeviction", "--store-allow-eviction"];
     fails("eviction", patient(&redis.url()), Severity::Reject, &words);
@@ -316,7 +316,7 @@ fn a_server_that_is_loading_is_waited_for() {
 }
 
 #[test]
-fn what_is_no_redis_or_not_there_is_told() {
+fn a_server_that_is_not_redis_or_not_there_is_reported() {
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
     fails("nobody listens", patient(&nowhere), Severity::Unknown, &["Connection refused"]);
     fails("no socket", patient("unix:///nowhere/redis.sock"), Severity::Unknown, &["/nowhere/redis.sock"]);

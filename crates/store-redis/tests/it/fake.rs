@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Listens on a port of its own; the URL. `says` is told the name of each command that comes, on whatever
-/// connection, and answers it: a connection ends with its error. The script that only tells that a node lives
-/// is told as `beat`.
+/// Listens on a port of its own; the URL. `says` gets the name of each command that comes, on whatever
+/// connection, and answers it: a connection ends with its error. The script that only reports a live node
+/// is named `beat`.
 pub(crate) fn fake(
     says: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> String {

@@ -1,5 +1,5 @@
-//! What a server or the way to it can do to a call: each fault is told clearly, no call hangs, no count is
-//! lost, and when it is over nothing fails any more.
+//! What a server or the way to it can do to a call: each fault is reported clearly, no call hangs, no count
+//! is lost, and when it is over nothing fails any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -25,15 +25,15 @@ fn daily(limit: u64) -> Quota {
     Quota::new(limit, day, Algorithm::FixedWindow { align: Align::Calendar }).expect("a quota")
 }
 
-/// Callers who ask without a pause until they are told to end.
+/// Callers that ask without a pause until they are stopped.
 pub(crate) struct Callers {
     ended: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<Told>>,
 }
 
 impl Callers {
-    /// Begins so many a key; all have been admitted once when it returns, so that their connections are
-    /// there.
+    /// Begins `each` callers per key; all have been admitted once when it returns, so that their connections
+    /// are there.
     pub(crate) async fn begin(store: &RedisStore, keys: &[&str], quota: &Quota, each: usize) -> Self {
         let (ended, admitted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let tasks: Vec<_> = keys
@@ -63,7 +63,7 @@ impl Callers {
         Self { ended, tasks }
     }
 
-    /// What they were told, all together.
+    /// What they were answered, all together.
     pub(crate) async fn end(self) -> Told {
         self.ended.store(true, Relaxed);
         let mut told = Told::default();
@@ -119,8 +119,7 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
             // A probe may have been the last to fail.
             assert!(why.contains(word) || why.contains("or not at all"), "{fault:?}: {why}");
             let refused = store.stats().conn.breaker_blocked;
-            wait("calls to be refused at once", async || store.stats().conn.breaker_blocked > refused + 20)
-                .await;
+            wait("calls to fail at once", async || store.stats().conn.breaker_blocked > refused + 20).await;
             proxy.set(Fault::None);
             until_up(&store).await;
             if deadline_ms > 100 {
@@ -129,15 +128,15 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
             let told = callers.end().await;
             told.explains(used(&store, &key, &quota, LIMIT).await - before);
             assert!(told.unreachable > 0 && told.denied == 0, "{fault:?}: {told:?}");
-            // Where connections are cut, what is under way may be an answer already.
+            // Where connections are cut, what is in flight may be an answer already.
             assert!(told.silent > 0 || matches!(fault, Fault::Refuse), "{fault:?}: {told:?}");
         });
     }
 }
 
-/// In a time that stands still while anything happens, and else goes on to the next timer.
+/// In a time that stops while anything happens, and otherwise jumps to the next timer.
 #[test]
-fn a_call_that_nobody_answers_takes_its_deadline_and_at_most_a_tick_more() {
+fn a_call_without_a_reply_takes_its_deadline_and_at_most_a_tick_more() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(redis.address());
     run(async {
@@ -195,7 +194,7 @@ fn a_call_that_was_not_sent_in_time_is_never_sent() {
 }
 
 #[test]
-fn permits_whose_answers_are_swallowed_are_told_to_be_unknown_and_are_counted() {
+fn permits_whose_replies_are_lost_are_reported_as_unknown_and_counted() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(redis.address());
     run_beside(async {
@@ -218,7 +217,7 @@ fn permits_whose_answers_are_swallowed_are_told_to_be_unknown_and_are_counted() 
         proxy.set(Fault::None);
         until_up(&store).await;
         let after = used(&store, "k", &quota, LIMIT).await;
-        assert_eq!(after, before + told.silent, "what was sent was done, what is told to be unsent was not");
+        assert_eq!(after, before + told.silent, "what was sent was done, what is reported as unsent was not");
     });
 }
 
@@ -263,7 +262,7 @@ fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
 }
 
 #[test]
-fn what_a_server_refuses_is_told_and_takes_nothing() {
+fn what_a_server_rejects_is_reported_and_takes_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
         let mut config = patient(&redis.url());
@@ -311,7 +310,7 @@ fn a_server_that_cannot_save_takes_nothing_and_is_used_again_once_it_can() {
         redis.command(&["CONFIG", "SET", "save", "3600 1"]);
         let saved = async |wanted: &str| {
             wait("the server to have saved, or not", async || {
-                redis.ask(&["BGSAVE"]).ok(); // an error while one is under way
+                redis.ask(&["BGSAVE"]).ok(); // an error while one is in progress
                 redis.info("rdb_last_bgsave_status").as_deref() == Some(wanted)
             })
             .await;
@@ -377,7 +376,7 @@ fn a_master_that_becomes_a_replica_is_asked_no_more_until_it_is_one_again() {
 }
 
 #[test]
-fn a_server_busy_with_somebodys_script_is_told_and_waited_for() {
+fn a_server_busy_with_another_script_is_reported_and_waited_for() {
     let Some(redis) = Redis::start(&Options::new().set("busy-reply-threshold", "50")) else { return };
     std::thread::scope(|scope| {
         run_beside(async {
@@ -411,7 +410,7 @@ fn a_server_busy_with_somebodys_script_is_told_and_waited_for() {
     });
 }
 
-/// One call, and its answer cut off: it is counted once, whoever asked hears that nobody knows, and no
+/// One call, and its answer cut off: it is counted once, the caller gets an unknown outcome, and no
 /// connection sends it again.
 #[test]
 fn an_answer_that_is_lost_is_not_asked_for_again() {

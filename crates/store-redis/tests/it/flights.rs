@@ -75,6 +75,48 @@ fn a_cluster_answers_as_the_model_does() {
     );
 }
 
+/// Row 33: the setting decides which counters of a Cluster share a slot, and so a server.
+#[test]
+fn the_hash_tag_decides_which_counters_share_a_slot() {
+    let Some(cluster) = Cluster::start() else { return };
+    let counters = [
+        "shop|user=ann|path=/a|minute",
+        "shop|user=ann|path=/b|minute",
+        "shop|user=bob|path=/a|minute",
+        "shop|region=eu|remote_address=192.0.2.1|minute",
+        "shop|region=eu|remote_address=192.0.2.2|minute",
+        "mail|user=ann|path=/a|minute",
+    ];
+    for (prefix, tag, groups) in [
+        ("a:", HashTag::Counter, [0, 1, 2, 3, 4, 5]),
+        ("b:", HashTag::FirstEntry, [0, 0, 1, 2, 2, 3]),
+        ("c:", HashTag::Domain, [0, 0, 0, 0, 0, 1]),
+    ] {
+        let mut config = patient(&cluster.url());
+        (config.prefix, config.hash_tag) = (prefix.to_owned(), tag);
+        run(async {
+            let store = store(config);
+            for counter in counters {
+                assert!(take(&store, counter, &total(1)).await.expect("an answer").is_admitted());
+            }
+        });
+        let keys: Vec<String> = cluster
+            .nodes
+            .iter()
+            .flat_map(|node| node.command(&["KEYS", "*"]).array().to_vec())
+            .map(|key| key.text())
+            .collect();
+        let slots = counters.map(|counter| {
+            let is_it = |key: &&String| key.replace(['{', '}'], "") == format!("{prefix}{counter}");
+            cluster.slot(keys.iter().find(is_it).unwrap_or_else(|| panic!("{counter} of {keys:?}")))
+        });
+        for (a, b) in (0..counters.len()).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            let (one, other) = (counters[a], counters[b]);
+            assert_eq!(slots[a] == slots[b], groups[a] == groups[b], "{tag:?}: {one} and {other}");
+        }
+    }
+}
+
 /// Row 28: what one node holds, another cannot.
 #[test]
 fn nodes_share_the_slots_of_a_key_and_hold_no_more_than_there_are() {
@@ -178,7 +220,7 @@ fn keys_of_one_algorithm_share_a_script_call_and_a_foreign_one_among_them_harms_
     });
 }
 
-/// What stands before a Cluster and says that it is one server, as managed services do.
+/// A proxy before a Cluster that says that it is one server, as managed services do.
 fn hides_the_cluster(server: SocketAddr) -> SocketAddr {
     fn pass(mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = [0; 1 << 16];
@@ -267,7 +309,7 @@ fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
         let store = store(patient(&format!("redis://{}", proxy.address())));
         let quota = total(100);
         let _ = take(&store, "k", &quota).await.expect("it answers");
-        // The first is under way, the others wait for it; all but two go away meanwhile.
+        // The first is in flight, the others wait for it; all but two go away meanwhile.
         proxy.set(Fault::Latency(Duration::from_millis(300)));
         let first = tokio::spawn({
             let (store, quota) = (store.clone(), quota.clone());
@@ -296,7 +338,7 @@ fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
 }
 
 #[test]
-fn a_full_queue_refuses_at_once_and_takes_nothing() {
+fn calls_beyond_a_full_queue_fail_at_once_and_take_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
         let mut config = patient(&redis.url());

@@ -15,7 +15,7 @@ const LIMIT: u64 = 10_000_000;
 
 /// Scripts may write, so they wait; `PING` is answered meanwhile.
 #[test]
-fn while_clients_are_paused_for_writes_calls_are_refused_at_once() {
+fn while_clients_are_paused_for_writes_calls_fail_at_once() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
         let mut config = patient(&redis.url());

@@ -3,7 +3,7 @@
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a failed step of a test must say which, and stats are told"
+    reason = "a failed step of a test must say which, and stats are printed"
 )]
 
 mod common;

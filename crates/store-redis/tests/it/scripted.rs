@@ -26,7 +26,7 @@ fn allows(failures: u32, url: &str) -> RedisConfig {
     config
 }
 
-/// One take, again and again while it is refused unsent.
+/// One take, again and again while it fails unsent.
 async fn take_once_sent(store: &RedisStore) -> Result<Decision, StoreError> {
     let (quota, mut said) = (total(100), None);
     wait("a call to be sent", async || {
@@ -185,7 +185,7 @@ fn a_server_that_is_too_slow_for_calls_is_looked_at_all_the_same() {
 
 /// However many failures the breaker allows, and however much time there is.
 #[test]
-fn who_waits_for_a_connection_hears_at_once_that_there_is_none() {
+fn callers_waiting_for_a_connection_fail_at_once_when_there_is_none() {
     let store = store(allows(1000, &format!("redis://127.0.0.1:{}", free_port())));
     run(told_wrong(&store, ErrorKind::NotConnected, "refused"));
 }
@@ -208,7 +208,7 @@ fn a_server_that_accepts_and_says_nothing_opens_the_breaker_by_the_calls_that_wa
     });
 }
 
-/// A call is refused for this reason, unsent or undone.
+/// A call fails for this reason, unsent or undone.
 async fn told_wrong(store: &RedisStore, kind: ErrorKind, words: &str) {
     match take(store, "k", &total(100)).await {
         Err(StoreError::Unreachable { source, .. }) => {

@@ -86,7 +86,7 @@ fn files_that_are_exchanged_are_read_again_for_the_next_connection() {
         next.issue("redis", 2100).write(redis.folder());
         write(&redis.authority_file(), &next.pem());
         redis.start_again();
-        until(&store, "the old files to be refused", |state| {
+        until(&store, "the old files to be rejected", |state| {
             matches!(state, StoreState::Down { why, .. } if why.contains("TLS: invalid peer certificate"))
         })
         .await;

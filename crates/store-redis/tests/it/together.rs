@@ -25,7 +25,7 @@ fn apart(cluster: &Cluster, name: &str) -> [String; 3] {
     })
 }
 
-/// The others go on while one stands still, however long that takes.
+/// The others are served while one hangs, however long that takes.
 fn cluster() -> Option<Cluster> {
     Cluster::start_with(&Options::new().set("cluster-require-full-coverage", "no"), false)
 }
@@ -135,7 +135,7 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
     let Some(cluster) = cluster().map(Arc::new) else { return };
     run_beside(async {
         let mut config = patient(&cluster.url());
-        config.link.deadline = Duration::from_secs(20); // nobody hears that it does not know
+        config.link.deadline = Duration::from_secs(20); // no caller gets an unknown outcome
         let store = store(config);
         let full = [total(LIMIT), total(LIMIT), total(LIMIT)];
         let denying = [total(LIMIT), total(LIMIT), total(1)]; // of 3
@@ -229,7 +229,8 @@ fn a_caller_that_leaves_while_a_master_is_silent_leaves_nothing_on_the_others() 
                 Some(verdicts) => {
                     assert_eq!(told(&verdicts), [Some(true), Some(true), None]);
                     assert_eq!(gone, [1_000, 5]);
-                    // Whoever heard it decides, and may give back; that goes on by itself once it has begun.
+                    // Whoever heard it decides, and may give back; that continues by itself once it has
+                    // begun.
                     for (polls, want) in [(1, [0, 0]), (100, [0, 0])] {
                         let batch = on(&keys[..2], &quotas, &[1_000, 5]);
                         let given = polled(store.give_all_back(&batch, NOW), polls).await;
@@ -251,7 +252,7 @@ fn a_caller_that_leaves_while_a_master_is_silent_leaves_nothing_on_the_others() 
     });
 }
 
-/// Many callers with deadlines of their own, some of 0 ms, while a master stands still now and then: whatever
+/// Many callers with deadlines of their own, some of 0 ms, while a master hangs now and then: whatever
 /// was charged on one master was charged on all.
 #[test]
 fn impatient_callers_leave_nothing_half_charged() {
@@ -271,7 +272,7 @@ fn impatient_callers_leave_nothing_half_charged() {
     };
     run_beside(async {
         let mut config = patient(&cluster.url());
-        config.link.deadline = Duration::from_secs(20); // nobody hears that it does not know
+        config.link.deadline = Duration::from_secs(20); // no caller gets an unknown outcome
         let store = store(config);
         let keys = Arc::new(apart(&cluster, "all"));
         let few = total(200_000);

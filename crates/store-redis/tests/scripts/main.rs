@@ -195,7 +195,7 @@ fn what_is_not_ours_is_named_and_left_alone() {
     }
 }
 
-/// Law I6: a clock that steps back admits no more than one that stands still; one that steps forward admits
+/// Law I6: a clock that steps back admits no more than one that stops; one that steps forward admits
 /// once what the step brings, and no more.
 #[test]
 fn a_clock_that_steps_mints_nothing() {

@@ -1,5 +1,7 @@
 //! On the server's clock: ordinary behaviour, and keys that expire when they should.
 
+use tollgate_core::RetryAfter;
+
 use super::*;
 
 /// The server's time in ms, which is the only clock that a test may read.
@@ -78,6 +80,28 @@ fn the_nodes_clock_may_be_wrong_by_hours() {
     }
 }
 
+/// The most permits that `quota` can admit within `span`, whenever that begins, to a client that it has not
+/// seen before.
+fn most(quota: &Quota, span: Duration) -> f64 {
+    let Period::Span(window) = quota.period() else { panic!("{quota:?}") };
+    let limit = quota.limit() as f64;
+    let windows = span.as_secs_f64() / window.as_secs_f64();
+    match *quota.algorithm() {
+        Algorithm::TokenBucket { burst, initial, overdraft, refill } => {
+            let begins = initial.or(burst).unwrap_or(quota.limit()) + overdraft;
+            let refilled = if refill == Refill::Interval { windows.floor() } else { windows };
+            begins as f64 + limit * refilled
+        }
+        Algorithm::LeakyBucket { capacity, .. } => capacity.unwrap_or(quota.limit()) as f64 + limit * windows,
+        Algorithm::SlidingWindow { .. } | Algorithm::SlidingWindowLog { .. } => {
+            limit * (windows.floor() + 1.0)
+        }
+        _ => limit * (windows.floor() + 2.0), // a window that has ended, and one that begins
+    }
+}
+
+/// The wait that a denial returns is enough by the server's clock, and never more is admitted than the
+/// algorithm allows for the time that has passed on it.
 #[test]
 fn permits_come_back_by_the_servers_clock() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -90,18 +114,29 @@ fn permits_come_back_by_the_servers_clock() {
         let take = || {
             let asks = [store.ask(&key, quota, Kind::Take(Cost(2)))];
             let answers = store.run(&asks, at_ms(server_ms(&store))).expect("answers");
-            matches!(&answers[..], [Answer::Decision(it)] if it.is_admitted())
+            let [Answer::Decision(decision)] = &answers[..] else { panic!("{answers:?}") };
+            *decision
         };
-        // A client that waits 400 ms after each denial: a log of denials lets it pass too.
-        let mut admitted = 0;
-        let deadline_ms = server_ms(&store) + 30_000;
-        while admitted < 8 {
-            if take() {
-                admitted += 1;
-            } else {
-                store.command(&["BLPOP", "nothing", "0.4"]); // waits
+        let began_ms = server_ms(&store);
+        let (mut admitted, mut waits) = (0, 0);
+        while waits < 5 {
+            let decision = take();
+            let elapsed = Duration::from_millis(server_ms(&store) - began_ms);
+            if decision.is_admitted() {
+                admitted += 2;
+                let most = most(quota, elapsed + Duration::from_millis(1)); // `began_ms` is rounded down
+                assert!(f64::from(admitted) <= most, "{admitted} in {elapsed:?}, at most {most}: {quota:?}");
+                continue;
             }
-            assert!(server_ms(&store) < deadline_ms, "{admitted} admitted by {:?}", quota.algorithm());
+            let RetryAfter::After(wait) = decision.retry_after() else { panic!("{decision:?}: {quota:?}") };
+            store.command(&["BLPOP", "nothing", &format!("{:.3}", wait.as_secs_f64() + 0.001)]); // waits
+            let until = elapsed + wait;
+            while Duration::from_millis(server_ms(&store) - began_ms) <= until {
+                std::hint::spin_loop();
+            }
+            let decision = take();
+            assert!(decision.is_admitted(), "after {wait:?}: {decision:?}, {quota:?}");
+            (admitted, waits) = (admitted + 2, waits + 1);
         }
     }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// From each node to those that it points to.
 pub(crate) type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Every largest set of nodes that all reach each other, sorted; a node that points to itself is none.
+/// Every largest set of nodes that all reach each other, sorted; a node that only points to itself does not
+/// count.
 pub(crate) fn of(graph: &Graph) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         graph.keys().map(|node| (node, reachable(graph, node))).collect();
