@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_lease::{LeaseRequest, LedgerCall, LedgerReply, Mono, Op, Terms, Timing, Verdict, merge};
-use tollgate_store::remote::{Counter, duplicate};
+use tollgate_store::remote::{Stat, duplicate};
 use tollgate_store::{Key, StoreError};
 
 use super::clock::{Moment, NodeClock};
@@ -42,9 +42,9 @@ pub(super) struct LocalLeases {
 
 #[derive(Debug, Default)]
 struct Counts {
-    requests: Counter,
-    granted: Counter,
-    central: Counter,
+    requests: Stat,
+    granted: Stat,
+    central: Stat,
 }
 
 /// A take that has begun.
