@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, Shape, State, Timestamp};
-use tollgate_store::Key;
+use tollgate_store::{Counter, Key};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 use crate::report::{Table, figure};
@@ -217,7 +217,7 @@ fn bytes_a_key(quota: &Quota, settings: &Settings) -> f64 {
         let now = begin + Duration::from_secs(tick * WINDOW_S / LIMIT);
         for id in 0..keys {
             crate::requests::write_key(&mut name, id);
-            let _ = store.take_one(Key(name.as_bytes()), quota, Cost::ONE, now);
+            let _ = store.take_one(Counter::new(Key(name.as_bytes()), quota), Cost::ONE, now);
         }
     }
     let stats = store.stats();

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use tollgate_clock::SystemClock;
 use tollgate_core::{Algorithm, Clock as _, Cost, Decision, Period, Quota, Refill, Step, Word};
-use tollgate_store::{Charge, Key, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Key, Take, Verdicts};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 use super::{Allowance, Contender};
@@ -39,7 +39,11 @@ impl Tollgate {
 impl Contender for Tollgate {
     fn pass(&self, keys: &[String]) -> u64 {
         let decide = |key: &String| {
-            let decision = self.store.take_one(Key(key.as_bytes()), &self.quota, Cost::ONE, self.clock.now());
+            let decision = self.store.take_one(
+                Counter::new(Key(key.as_bytes()), &self.quota),
+                Cost::ONE,
+                self.clock.now(),
+            );
             decision.is_admitted()
         };
         keys.iter().map(|key| u64::from(decide(key))).sum()
@@ -66,7 +70,7 @@ impl Contender for Batches {
 }
 
 fn take<'a>(key: &'a str, quota: &'a Quota) -> Take<'a> {
-    Take { key: Key(key.as_bytes()), quota, cost: Cost::ONE }
+    Counter::new(Key(key.as_bytes()), quota).take(Cost::ONE)
 }
 
 /// No key and no store: one quota and its word, as a program would keep them that limits itself.

@@ -10,7 +10,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
 use tollgate_clock::SystemClock;
 use tollgate_core::{Clock as _, Cost, Decision, Quota};
-use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
+use tollgate_store::{Charge, Counter, Key, Sharing, Store as _, StoreError};
 use tollgate_store_redis::{RedisConfig, RedisStore};
 
 use super::Redis;
@@ -26,6 +26,7 @@ pub(super) struct Node {
     pub(super) store: RedisStore,
     clock: SystemClock,
     quota: Quota,
+    sharing: Sharing,
 }
 
 /// One call.
@@ -51,15 +52,26 @@ impl Node {
         if let Some(deadline) = deadline {
             config.link.deadline = deadline;
         }
-        Ok(Self { store: RedisStore::new(config)?, clock: SystemClock::new(), quota: quota.clone() })
+        Ok(Self {
+            store: RedisStore::new(config)?,
+            clock: SystemClock::new(),
+            quota: quota.clone(),
+            sharing: Sharing::Exact,
+        })
     }
 
     pub(super) fn with(&self, quota: &Quota) -> Self {
         Self { quota: quota.clone(), ..self.clone() }
     }
 
+    pub(super) const fn shared(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
+        self
+    }
+
     pub(super) async fn take(&self, key: &str) -> Result<Decision, StoreError> {
-        let batch = [Take { key: Key(key.as_bytes()), quota: &self.quota, cost: Cost::ONE }];
+        let counter = Counter::new(Key(key.as_bytes()), &self.quota).shared(self.sharing);
+        let batch = [counter.take(Cost::ONE)];
         let mut verdicts = Vec::with_capacity(1);
         self.store.take(&batch, Charge::Each, self.clock.now(), &mut verdicts).await;
         match verdicts.pop() {

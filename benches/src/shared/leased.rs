@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{Quota, Sharing};
+use tollgate_core::Quota;
+use tollgate_store::Sharing;
 
 use super::Redis;
 use super::drive::{Node, Run, Said, closed, paced, runtime};
@@ -95,15 +96,14 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
 fn once(case: &Case, sharing: Sharing, settings: &Settings) -> anyhow::Result<(Run, u64)> {
     let redis = Redis::start()?;
     let runtime = runtime()?;
-    let quota = Quota::token_bucket(case.limit, Duration::from_secs(1))?.shared(sharing);
+    let quota = Quota::token_bucket(case.limit, Duration::from_secs(1))?;
     let nodes: Vec<Node> = (0..case.nodes)
-        .map(|_| Node::of(&redis, &quota, Some(Duration::from_secs(1))))
-        .collect::<Result<_, _>>()?;
+        .map(|_| Ok(Node::of(&redis, &quota, Some(Duration::from_secs(1)))?.shared(sharing)))
+        .collect::<anyhow::Result<_>>()?;
     let sent = || nodes.iter().map(|node| node.store.stats().conn.calls).sum::<u64>();
     // Connections and scripts are there when the clock starts.
-    let exact = quota.clone().shared(Sharing::Exact);
     for node in &nodes {
-        runtime.block_on(node.with(&exact).first())?;
+        runtime.block_on(node.clone().shared(Sharing::Exact).first())?;
     }
     let before = sent();
     let seconds = settings.size(5.0, 1.5, 0.3);

@@ -27,7 +27,7 @@ pub use decision::{Decision, Outcome, RetryAfter};
 pub use error::QuotaError;
 pub use period::{CivilUnit, Period};
 pub use promise::Promise;
-pub use quota::{Quota, Sharing};
+pub use quota::Quota;
 pub use slots::{Holder, Slots};
 pub use state::{Expiry, FastStep, Shape, State, Wide, Word, WordStep};
 pub use step::{Step, WideAlgorithm, WordAlgorithm};

@@ -35,21 +35,7 @@ pub struct Quota {
     limit: u64,
     period: Period,
     algorithm: Algorithm,
-    sharing: Sharing,
     step: Step,
-}
-
-/// Where a quota's counters live when several nodes run. The arithmetic is the same; a store that only one
-/// node uses ignores this.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Sharing {
-    /// In the store, with a call per decision.
-    #[default]
-    Exact,
-    /// In the store, which hands out permits ahead of time.
-    Leased,
-    /// In this node's memory, even when a store is configured.
-    Local,
 }
 
 impl Quota {
@@ -75,20 +61,6 @@ impl Quota {
     #[must_use]
     pub const fn step(&self) -> &Step {
         &self.step
-    }
-
-    /// The same quota, with its counters kept as `sharing` says.
-    #[must_use]
-    pub const fn shared(mut self, sharing: Sharing) -> Self {
-        self.sharing = sharing;
-        self
-    }
-
-    /// Where its counters live when several nodes run; [`Sharing::Exact`] unless [`Quota::shared`] said
-    /// otherwise.
-    #[must_use]
-    pub const fn sharing(&self) -> Sharing {
-        self.sharing
     }
 
     /// True when both count alike, so that takes by one may be counted as takes by the other: the same

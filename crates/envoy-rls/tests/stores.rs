@@ -9,12 +9,12 @@ use std::time::Duration;
 use common::{RULES, SHOULD_RATE_LIMIT, call, descriptor, framed, outcome, request};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
-use tollgate_core::{Cost, Decision, ManualClock, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, Figures, accept};
 use tollgate_rule_files::parse_text;
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 /// A memory store behind a gate for keys that hold `slow`; it panics at keys that hold `panic`.
@@ -29,8 +29,9 @@ impl Store for Gated {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        let says =
-            |word: &[u8]| batch.iter().any(|take| take.key.0.windows(word.len()).any(|part| part == word));
+        let says = |word: &[u8]| {
+            batch.iter().any(|take| take.counter.key.0.windows(word.len()).any(|part| part == word))
+        };
         assert!(!says(b"panic"), "as asked");
         if says(b"slow") {
             let _pass = self.gate.acquire().await.expect("open");
@@ -41,34 +42,27 @@ impl Store for Gated {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.inner.give_back(key, quota, cost, now).await
+        self.inner.give_back(counter, cost, now).await
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         self.inner.reserve(batch, max_wait, now, verdicts).await;
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.inner.charge(key, quota, cost, now).await
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        self.inner.charge(counter, cost, now).await
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        self.inner.reset(key, quota, now).await
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        self.inner.reset(counter, now).await
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        self.inner.inspect(key, quota, now).await
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.inner.inspect(counter, now).await
     }
 }
 

@@ -17,7 +17,7 @@ use tollgate_limiter::{
     Descriptor, Entry, Limiter, LimiterSettings, Request, ReserveTerms, Scratch, Throttle,
 };
 use tollgate_store::suite::OutageStore;
-use tollgate_store::{Charge, Key, Store, Take, Verdicts, block_on};
+use tollgate_store::{Charge, Counter, Key, Store, Verdicts, block_on};
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_routed::RoutedStore;
 
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..rounds {
         if what == "store" {
             verdicts.clear();
-            let take = Take { key: black_box(key), quota: &quota, cost: Cost::ONE };
+            let take = Counter::new(black_box(key), &quota).take(Cost::ONE);
             block_on(limiter.store().take(&[take], Charge::Each, NOON, &mut verdicts));
             black_box(&verdicts);
         } else if what.starts_with("throttle") {

@@ -1,9 +1,9 @@
 //! Inspects or resets the counters of one descriptor, by its domain and entries.
 
-use tollgate_core::{Decision, Quota, Timestamp};
+use tollgate_core::{Decision, Timestamp};
 use tollgate_observe::{Degraded, Observer};
 use tollgate_policy::{Entry, OnStoreFailure, Rule};
-use tollgate_store::{Inspection, Key, Store, StoreError};
+use tollgate_store::{Counter, Inspection, Key, Store, StoreError};
 
 use crate::keys::Share;
 use crate::limiter::Limiter;
@@ -93,23 +93,22 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         for (index, limit) in rule.limits.iter().enumerate() {
             let mut bytes = Vec::new();
             rule.write_key(index, domain, entries, &mut bytes);
-            let (key, quota) = (Key(&bytes), &limit.quota);
+            let counter = Counter::new(Key(&bytes), &limit.quota).shared(rule.sharing);
             // What this node counts itself while the store does not answer.
-            let share = Share::new(key, quota, self.store.live_nodes());
-            let ((was_tracked, inspection), degraded) = match look(&self.store, key, quota, forget, now).await
-            {
+            let share = Share::new(counter, self.store.live_nodes());
+            let ((was_tracked, inspection), degraded) = match look(&self.store, counter, forget, now).await {
                 Ok(looked) => (looked, None),
                 Err(_)
                     if !forget
                         && self.store.has_local()
                         && rule.on_store_failure == OnStoreFailure::Local =>
                 {
-                    (look(&self.store, share.key(), &share.quota, false, now).await?, Some(Degraded::Local))
+                    (look(&self.store, share.counter(), false, now).await?, Some(Degraded::Local))
                 }
                 Err(error) => return Err(error.into()),
             };
             if forget && self.store.has_local() {
-                self.store.reset(share.key(), &share.quota, now).await?;
+                self.store.reset(share.counter(), now).await?;
             }
             reports.push(KeyReport {
                 rule: rule.path.clone(),
@@ -124,16 +123,16 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 }
 
-/// Forgets `key` if `forget` says so, and inspects it: whether a state was forgotten, and what is there now.
+/// Forgets `counter` if `forget` says so, and inspects it: whether a state was forgotten, and what is there
+/// now.
 async fn look<S: Store>(
     store: &S,
-    key: Key<'_>,
-    quota: &Quota,
+    counter: Counter<'_>,
     forget: bool,
     now: Timestamp,
 ) -> Result<(bool, Inspection), StoreError> {
-    let was_tracked = if forget { store.reset(key, quota, now).await? } else { false };
-    Ok((was_tracked, store.inspect(key, quota, now).await?))
+    let was_tracked = if forget { store.reset(counter, now).await? } else { false };
+    Ok((was_tracked, store.inspect(counter, now).await?))
 }
 
 fn find<'a>(

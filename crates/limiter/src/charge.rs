@@ -4,10 +4,10 @@
 //! alone, and only when the request is. Not here: what is asked for (`plan`), takes that the store did not
 //! answer (`outage`).
 
-use tollgate_core::{Cost, Decision, Sharing, Timestamp};
+use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_observe::{Observer, Status};
 use tollgate_policy::Domain;
-use tollgate_store::{Charge, Store, StoreError, Take, Verdicts};
+use tollgate_store::{Charge, Sharing, Store, StoreError, Take, Verdicts};
 
 use crate::limiter::Limiter;
 use crate::outage::{Failed, FellBack, Mode, Operation};
@@ -114,7 +114,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// is left.
     #[cold]
     fn note_peeks(&self, items: &mut [Item], takes: &[Take<'_>], verdicts: &Verdicts) {
-        let is_local = |take: &Take<'_>| self.store.has_local() && take.quota.sharing() == Sharing::Local;
+        let is_local = |take: &Take<'_>| self.store.has_local() && take.counter.sharing == Sharing::Local;
         let denies = |verdict: &Result<Decision, _>| verdict.as_ref().is_ok_and(|it| !it.is_admitted());
         if takes.iter().zip(verdicts).any(|(take, verdict)| is_local(take) && denies(verdict)) {
             let peeked = items.iter_mut().zip(takes).zip(verdicts).filter(|((_, take), _)| !is_local(take));

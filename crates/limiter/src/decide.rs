@@ -6,7 +6,7 @@ use arc_swap::Guard;
 use tollgate_core::{Outcome, Timestamp};
 use tollgate_observe::{Decided, Observer, Status};
 use tollgate_policy::{Charge, Domain, Override};
-use tollgate_store::{Key, Store, Take};
+use tollgate_store::{Counter, Key, Store, Take};
 
 use crate::answer::Answer;
 use crate::charge::Batch;
@@ -135,6 +135,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 impl Item {
     #[inline]
     pub(crate) fn take<'a>(&self, domain: &'a Domain, overrides: &'a [Override], keys: &'a [u8]) -> Take<'a> {
-        Take { key: Key(self.key(keys)), quota: self.quota(domain, overrides), cost: self.cost }
+        let quota = self.quota(domain, overrides);
+        Counter::new(Key(self.key(keys)), quota).shared(self.sharing).take(self.cost)
     }
 }

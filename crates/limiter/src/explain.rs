@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use tollgate_core::Sharing;
 use tollgate_policy::{
     Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule,
 };
+use tollgate_store::Sharing;
 
 /// Most other rules that are listed beside the one that applies, and most names of a list to choose from.
 const MOST: usize = 10;

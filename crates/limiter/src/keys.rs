@@ -4,8 +4,8 @@
 //! Such a key begins with a control character, with which no rule's key begins, and holds the rate: another
 //! rate is another counter. Not here: keys of rules (`policy`).
 
-use tollgate_core::{Cost, Period, Quota};
-use tollgate_store::{Key, Take};
+use tollgate_core::{Period, Quota};
+use tollgate_store::{Counter, Key, Sharing};
 
 /// First byte of the key of a share; no quota that came with a request has it.
 const SHARE: u8 = 14;
@@ -14,25 +14,22 @@ const SHARE: u8 = 14;
 #[derive(Debug)]
 pub(crate) struct Share {
     key: Vec<u8>,
-    pub(crate) quota: Quota,
+    quota: Quota,
 }
 
 impl Share {
-    /// The part of one of `nodes` nodes of the counter `key`. The part is counted in this node's memory.
-    pub(crate) fn new(key: Key<'_>, quota: &Quota, nodes: u32) -> Self {
-        let quota = quota.share_of(nodes);
-        let mut bytes = Vec::with_capacity(HEAD + key.0.len());
-        write_head(SHARE, &quota, &mut bytes);
-        bytes.extend_from_slice(key.0);
-        Self { key: bytes, quota }
+    /// The part of `whole` that one of `nodes` nodes has.
+    pub(crate) fn new(whole: Counter<'_>, nodes: u32) -> Self {
+        let quota = whole.quota.share_of(nodes);
+        let mut key = Vec::with_capacity(HEAD + whole.key.0.len());
+        write_head(SHARE, &quota, &mut key);
+        key.extend_from_slice(whole.key.0);
+        Self { key, quota }
     }
 
-    pub(crate) fn key(&self) -> Key<'_> {
-        Key(&self.key)
-    }
-
-    pub(crate) fn take(&self, cost: Cost) -> Take<'_> {
-        Take { key: self.key(), quota: &self.quota, cost }
+    /// The counter of the part, in this node's memory.
+    pub(crate) fn counter(&self) -> Counter<'_> {
+        Counter::new(Key(&self.key), &self.quota).shared(Sharing::Local)
     }
 }
 

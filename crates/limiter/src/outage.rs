@@ -81,7 +81,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                     let way = rule(at, error);
                     match way {
                         OnStoreFailure::Local if self.store.has_local() => {
-                            shares.push((at, Share::new(takes[at].key, takes[at].quota, nodes)));
+                            shares.push((at, Share::new(takes[at].counter, nodes)));
                         }
                         OnStoreFailure::Deny => is_charged &= is_alone,
                         _ => {}
@@ -93,7 +93,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let peeked = !is_charged;
         if !shares.is_empty() {
             let cost = |at: usize| if peeked { Cost::PEEK } else { takes[at].cost };
-            let batch: Vec<_> = shares.iter().map(|(at, share)| share.take(cost(*at))).collect();
+            let batch: Vec<_> = shares.iter().map(|(at, share)| share.counter().take(cost(*at))).collect();
             let answers = self.decide_by_shares(&batch, if peeked { Mode::EACH } else { mode }, now).await;
             for ((at, _), decision) in shares.iter().zip(answers.iter().flatten()) {
                 results[*at] = ItemResult::ByShare { decision: *decision, nodes };

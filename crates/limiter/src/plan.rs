@@ -2,6 +2,7 @@
 
 use tollgate_core::{Cost, Outcome};
 use tollgate_policy::{Domain, Override, Rule};
+use tollgate_store::Sharing;
 
 use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, Scratch};
@@ -26,6 +27,8 @@ pub(crate) fn plan(
         let next = Next {
             descriptor: index as u32,
             rule: status.rule.unwrap_or(0),
+            // A limit that came with the request may share the rule's counter, so it is kept where that is.
+            sharing: rule.map_or(Sharing::Exact, |rule| rule.sharing),
             cost: Cost(status.hits),
             soft: status.is_quota || status.is_shadow_rule,
         };
@@ -127,6 +130,7 @@ fn replace(domain: &Domain, settings: &LimiterSettings, scratch: &mut Scratch) {
 struct Next {
     descriptor: u32,
     rule: u32,
+    sharing: Sharing,
     cost: Cost,
     soft: bool,
 }
@@ -137,8 +141,8 @@ impl Next {
         let start = scratch.keys.len() as u32;
         write_key(&mut scratch.keys);
         let key = start..scratch.keys.len() as u32;
-        let Self { descriptor, rule, cost, soft } = *self;
-        scratch.items.push(Item { descriptor, rule, limit, key, cost, soft });
+        let Self { descriptor, rule, sharing, cost, soft } = *self;
+        scratch.items.push(Item { descriptor, rule, limit, key, sharing, cost, soft });
     }
 }
 
@@ -151,11 +155,7 @@ fn override_limit(
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
     let Some(given) = descriptor.limit else { return Ok(()) };
-    let mut given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
-    if let Some(rule) = rule {
-        // It may share the rule's counter, so it is counted where that one is.
-        given.limit.quota = given.limit.quota.shared(rule.sharing);
-    }
+    let given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
     next.push(LimitRef::Override(scratch.overrides.len() as u32), scratch, |keys| {
         given.write_key(rule, domain.name(), descriptor.entries, keys);
     });

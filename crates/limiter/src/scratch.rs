@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tollgate_core::{Cost, Quota};
 use tollgate_policy::{Domain, Override};
-use tollgate_store::{Take, Verdicts};
+use tollgate_store::{Sharing, Take, Verdicts};
 
 use tollgate_observe::{LimitRef, Status};
 
@@ -36,6 +36,8 @@ pub(crate) struct Item {
     pub(crate) rule: u32,
     pub(crate) limit: LimitRef,
     pub(crate) key: Range<u32>,
+    /// Where its counter is kept.
+    pub(crate) sharing: Sharing,
     pub(crate) cost: Cost,
     /// Its denial does not deny the request, so it does not keep others from being charged.
     pub(crate) soft: bool,

@@ -297,12 +297,11 @@ fn rule_of(
             (named.collect(), false)
         }
     };
-    let shared = |limit: Limit| Limit { quota: limit.quota.clone().shared(spec.sharing), ..limit };
     Rule {
         index: 0,
         path: trail.text.clone(),
         name: spec.name,
-        limits: limits.into_iter().map(shared).collect(),
+        limits,
         unlimited,
         shadow_mode: spec.shadow_mode,
         quota_mode: spec.quota_mode,

@@ -36,4 +36,5 @@ pub use response::{Response, ResponseErrors, ResponsePart, ResponseSpec};
 pub use rule::{OnStoreFailure, Rule};
 pub use source::{RuleSource, RuleUpdate};
 pub use spec::{DescriptorSpec, DomainSpec, Part, RuleSpec, ValueSpec};
-pub use tollgate_core::{Sharing, Timestamp};
+pub use tollgate_core::Timestamp;
+pub use tollgate_store::Sharing;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_core::Sharing;
+use tollgate_store::Sharing;
 
 use crate::limit::Limit;
 use crate::place::Place;

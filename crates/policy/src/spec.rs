@@ -9,7 +9,7 @@ mod value;
 use std::fmt;
 
 use serde_json::{Map, Value};
-use tollgate_core::Sharing;
+use tollgate_store::Sharing;
 
 pub(crate) use value::ValueMatch;
 pub use value::ValueSpec;
@@ -178,7 +178,6 @@ pub(crate) enum Limits {
 ///
 /// # Example
 /// ```
-/// # use tollgate_core::Sharing;
 /// # use tollgate_policy::*;
 /// let short = Limit::per(10, Unit::Second)?.named("short");
 /// let long = Limit::per(1_000, Unit::Day)?.named("long");

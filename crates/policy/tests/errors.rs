@@ -3,10 +3,10 @@
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
-use tollgate_core::{Algorithm, Period, QuotaError, Sharing};
+use tollgate_core::{Algorithm, Period, QuotaError};
 use tollgate_policy::{
     Countable, DescriptorSpec, DomainSpec, Limit, LimitError, PolicyBuilder, ResponsePart, ResponseSpec,
-    RuleError, RuleSpec, Unit, ValueSpec,
+    RuleError, RuleSpec, Sharing, Unit, ValueSpec,
 };
 
 fn limit() -> Limit {

@@ -1,6 +1,6 @@
 //! What is counted of the work. Plain numbers; names of metrics are chosen where they are exported.
 
-use tollgate_store::remote::{ConnCounters, Counter};
+use tollgate_store::remote::{ConnCounters, Stat};
 
 /// Upper edges of [`FlightStats::sizes`]: requests in a flight; one more bucket holds what is above the last.
 pub const FLIGHT_EDGES: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
@@ -22,9 +22,9 @@ pub struct FlightStats {
 pub struct LinkCounters {
     /// What every remote store counts.
     pub conn: ConnCounters,
-    flight_sizes: [Counter; FLIGHT_EDGES.len() + 1],
-    pub(crate) script_loads: Counter,
-    pub(crate) redirects: Counter,
+    flight_sizes: [Stat; FLIGHT_EDGES.len() + 1],
+    pub(crate) script_loads: Stat,
+    pub(crate) redirects: Stat,
 }
 
 impl LinkCounters {
@@ -40,7 +40,7 @@ impl LinkCounters {
     #[must_use]
     pub fn flights(&self) -> FlightStats {
         FlightStats {
-            sizes: self.flight_sizes.each_ref().map(Counter::get),
+            sizes: self.flight_sizes.each_ref().map(Stat::get),
             script_loads: self.script_loads.get(),
             redirects: self.redirects.get(),
         }

@@ -11,7 +11,7 @@ use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
 use tollgate_http_api::{StoreStatus, StoreView};
 use tollgate_limiter::Limiter;
 use tollgate_store::remote::StoreState;
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity};
@@ -55,7 +55,7 @@ impl AnyStore {
             && let Ok(quota) = Quota::fixed_window(1, Duration::from_secs(1))
         {
             // The result does not matter: nothing was counted.
-            drop(self.inspect(Key(b"tollgate|warm|second"), &quota, now).await);
+            drop(self.inspect(Counter::new(Key(b"tollgate|warm|second"), &quota), now).await);
         }
     }
 
@@ -191,12 +191,11 @@ impl Store for AnyStore {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        on!(self, give_back(key, quota, cost, now))
+        on!(self, give_back(counter, cost, now))
     }
 
     async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
@@ -207,22 +206,16 @@ impl Store for AnyStore {
         on!(self, reserve(batch, max_wait, now, verdicts));
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        on!(self, charge(key, quota, cost, now))
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        on!(self, charge(counter, cost, now))
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        on!(self, reset(key, quota, now))
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        on!(self, reset(counter, now))
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        on!(self, inspect(key, quota, now))
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        on!(self, inspect(counter, now))
     }
 
     async fn acquire(

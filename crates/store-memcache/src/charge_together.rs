@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota, State, Timestamp};
 use tollgate_store::remote::duplicate;
-use tollgate_store::{Key, StoreError, Take, Verdicts};
+use tollgate_store::{Counter, Key, StoreError, Take, Verdicts};
 
 use crate::client::{Client, Pending};
 use crate::request::{Answer, Op, take};
 
-/// One key, and the places of its takes in the batch.
+/// One counter, and the places of its takes in the batch.
 struct Group<'a> {
-    key: Key<'a>,
+    counter: Counter<'a>,
     takes: Vec<usize>,
 }
 
@@ -36,20 +36,19 @@ pub(crate) async fn charge(
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) {
-    if let Some(odd) = batch.iter().find(|take| !client.can_count(take.quota)) {
-        verdicts.extend(batch.iter().map(|_| Err(client.unsupported(odd.quota))));
+    if let Some(odd) = batch.iter().find(|take| !client.can_count(take.counter.quota)) {
+        verdicts.extend(batch.iter().map(|_| Err(client.unsupported(odd.counter.quota))));
         return;
     }
     let groups = by_key(batch);
-    let looks: Vec<_> =
-        groups.iter().map(|group| client.send(group.key, Op::Look, quota(batch, group), now)).collect();
+    let looks: Vec<_> = groups.iter().map(|group| client.send(group.counter, Op::Look, now)).collect();
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(groups.len());
     let mut states = Vec::with_capacity(groups.len());
     for (look, group) in looks.into_iter().zip(&groups) {
         let answer = look.answer(client).await;
         states.push(match &answer {
             Ok(Answer::State(state)) => state.clone(),
-            _ => quota(batch, group).fresh(),
+            _ => group.counter.quota.fresh(),
         });
         outcomes.push(answer.map(|_| Vec::with_capacity(group.takes.len())));
     }
@@ -66,12 +65,13 @@ pub(crate) async fn charge(
             .enumerate()
             .filter(|(_, (_, outcome))| outcome.is_ok())
             .map(|(nth, (group, _))| {
-                let takes = group.takes.iter().map(|&at| (batch[at].quota.clone(), batch[at].cost)).collect();
-                let quota = quota(batch, group);
-                let pending = client.send(group.key, Op::All { takes, hold }, quota, now);
+                let takes =
+                    group.takes.iter().map(|&at| (batch[at].counter.quota.clone(), batch[at].cost)).collect();
+                let pending = client.send(group.counter, Op::All { takes, hold }, now);
                 let cost =
                     group.takes.iter().fold(0_u64, |sum, &at| sum.saturating_add(batch[at].cost.permits()));
-                Charging { nth, key: group.key.0.to_vec(), quota: quota.clone(), cost: Cost(cost), pending }
+                let (key, quota) = (group.counter.key.0.to_vec(), group.counter.quota.clone());
+                Charging { nth, key, quota, cost: Cost(cost), pending }
             })
             .collect();
         // One key is charged in one step.
@@ -118,6 +118,10 @@ struct Charged {
 }
 
 impl Charged {
+    const fn counter(&self) -> Counter<'_> {
+        Counter::new(Key(self.key.as_slice()), &self.quota)
+    }
+
     const fn has_failed(&self) -> bool {
         self.outcome.is_err()
     }
@@ -153,9 +157,8 @@ async fn give_back<'a>(
     charged: impl Iterator<Item = &'a Charged>,
     now: Timestamp,
 ) -> Vec<usize> {
-    let backs: Vec<_> = charged
-        .map(|it| (it.nth, it.cost, client.send(Key(&it.key), Op::GiveBack(it.cost), &it.quota, now)))
-        .collect();
+    let backs: Vec<_> =
+        charged.map(|it| (it.nth, it.cost, client.send(it.counter(), Op::GiveBack(it.cost), now))).collect();
     let mut lost = Vec::new();
     for (nth, cost, pending) in backs {
         if pending.answer(client).await.is_err() {
@@ -175,7 +178,7 @@ pub(crate) async fn give_all_back(
     let pending: Vec<_> = batch
         .iter()
         .filter(|take| !take.cost.is_peek())
-        .map(|take| (take.cost, client.send(take.key, Op::GiveBack(take.cost), take.quota, now)))
+        .map(|take| (take.cost, client.send(take.counter, Op::GiveBack(take.cost), now)))
         .collect();
     let settling = Arc::clone(client);
     let work = async move {
@@ -196,16 +199,12 @@ pub(crate) async fn give_all_back(
 fn by_key<'a>(batch: &[Take<'a>]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::with_capacity(batch.len());
     for (at, take) in batch.iter().enumerate() {
-        match groups.iter_mut().find(|group| group.key == take.key) {
+        match groups.iter_mut().find(|group| group.counter.key == take.counter.key) {
             Some(group) => group.takes.push(at),
-            None => groups.push(Group { key: take.key, takes: vec![at] }),
+            None => groups.push(Group { counter: take.counter, takes: vec![at] }),
         }
     }
     groups
-}
-
-fn quota<'a>(batch: &[Take<'a>], group: &Group<'_>) -> &'a Quota {
-    batch[group.takes[0]].quota
 }
 
 /// What the takes of keys that were looked at would get one after another, if no other caller came.
@@ -220,7 +219,7 @@ fn foresee(
     for ((group, state), outcome) in groups.iter().zip(states).zip(outcomes) {
         if let Ok(decisions) = outcome {
             let takes = group.takes.iter().map(|&at| &batch[at]);
-            decisions.extend(takes.map(|it| take(state, it.quota, it.cost, hold, now)));
+            decisions.extend(takes.map(|it| take(state, it.counter.quota, it.cost, hold, now)));
         }
     }
 }

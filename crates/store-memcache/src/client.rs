@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Algorithm, Quota, Timestamp};
 use tollgate_store::remote::{ConfigError, Failure, Finisher, Health, patience};
-use tollgate_store::{Key, StoreError, StoreName};
+use tollgate_store::{Counter, StoreError, StoreName};
 
 use crate::config::MemcacheConfig;
 use crate::connection_queue::{ConnectionQueue, Rejected};
@@ -72,14 +72,15 @@ impl Client {
         })
     }
 
-    /// Whether there is a way to count by `quota` here, whatever its sharing.
+    /// Whether there is a way to count by `quota` here.
     pub(crate) fn can_count(&self, quota: &Quota) -> bool {
         use Algorithm::{FixedWindow, SlidingWindowCounter, Unlimited};
         matches!(quota.algorithm(), FixedWindow { .. } | SlidingWindowCounter | Unlimited)
     }
 
     /// Puts a request into the queue of its server.
-    pub(crate) fn send(&self, key: Key<'_>, op: Op, quota: &Quota, now: Timestamp) -> Pending {
+    pub(crate) fn send(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Pending {
+        let Counter { key, quota, .. } = counter;
         let (sender, reply) = oneshot::channel();
         let claim = Arc::new(Claim::default());
         let deadline = self.config.deadline;

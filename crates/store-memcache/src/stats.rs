@@ -1,6 +1,6 @@
 //! What is counted of the store's work. Plain numbers; names of metrics are chosen where they are exported.
 
-use tollgate_store::remote::{ConnCounters, ConnStats, Counter};
+use tollgate_store::remote::{ConnCounters, ConnStats, Stat};
 
 /// A snapshot; all except the gauges only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub struct MemcacheStats {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) conn: ConnCounters,
-    pub(crate) lost_races: Counter,
-    pub(crate) left_counted: Counter,
+    pub(crate) lost_races: Stat,
+    pub(crate) left_counted: Stat,
 }
 
 impl Counters {

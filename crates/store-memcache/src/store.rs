@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_core::{Algorithm, Cost, Decision, Quota, Sharing, Timestamp};
+use tollgate_core::{Algorithm, Cost, Decision, Quota, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::charge_together;
 use crate::client::Client;
@@ -51,15 +51,11 @@ pub struct MemcacheStore {
 /// # Ok::<(), tollgate_core::QuotaError>(())
 /// ```
 pub fn supports(quota: &Quota) -> Result<(), &'static str> {
-    match (quota.sharing(), quota.algorithm()) {
-        (Sharing::Local, _) | (_, Algorithm::Unlimited) => Ok(()),
-        (_, Algorithm::Total) => Err(
+    match quota.algorithm() {
+        Algorithm::Unlimited | Algorithm::FixedWindow { .. } | Algorithm::SlidingWindowCounter => Ok(()),
+        Algorithm::Total => Err(
             "memcached may forget an item at any time, and a total must not be forgotten; use a redis store",
         ),
-        (Sharing::Leased, Algorithm::FixedWindow { .. } | Algorithm::SlidingWindowCounter) => {
-            Err("memcached runs no scripts, so it cannot lease permits; use sharing: exact, or a redis store")
-        }
-        (Sharing::Exact, Algorithm::FixedWindow { .. } | Algorithm::SlidingWindowCounter) => Ok(()),
         _ => Err("memcached runs no scripts, so it counts only fixed_window and sliding_window_counter; \
                   use one of them, sharing: local, or a redis store"),
     }
@@ -106,21 +102,15 @@ impl MemcacheStore {
         self.client.counters.snapshot()
     }
 
-    async fn one(&self, key: Key<'_>, quota: &Quota, op: Op, now: Timestamp) -> Result<Answer, StoreError> {
-        if !self.client.can_count(quota) {
-            return Err(self.client.unsupported(quota));
+    async fn one(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Result<Answer, StoreError> {
+        if !self.client.can_count(counter.quota) {
+            return Err(self.client.unsupported(counter.quota));
         }
-        self.client.send(key, op, quota, now).answer(&self.client).await
+        self.client.send(counter, op, now).answer(&self.client).await
     }
 
-    async fn decision(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        op: Op,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        match self.one(key, quota, op, now).await? {
+    async fn decision(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Result<Decision, StoreError> {
+        match self.one(counter, op, now).await? {
             Answer::Decision(decision) => Ok(decision),
             _ => Err(self.client.odd()),
         }
@@ -141,14 +131,14 @@ impl Store for MemcacheStore {
             return charge_together::charge(&self.client, batch, None, now, verdicts).await;
         }
         let send = |take: &Take<'_>| {
-            let can = self.client.can_count(take.quota);
-            can.then(|| self.client.send(take.key, Op::Take(take.cost), take.quota, now))
+            let can = self.client.can_count(take.counter.quota);
+            can.then(|| self.client.send(take.counter, Op::Take(take.cost), now))
         };
         let sent: Vec<_> = batch.iter().map(send).collect();
         for (take, pending) in batch.iter().zip(sent) {
             let answer = match pending {
                 Some(pending) => pending.answer(&self.client).await,
-                None => Err(self.client.unsupported(take.quota)),
+                None => Err(self.client.unsupported(take.counter.quota)),
             };
             verdicts.push(answer.and_then(|answer| match answer {
                 Answer::Decision(decision) => Ok(decision),
@@ -159,12 +149,11 @@ impl Store for MemcacheStore {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.decision(key, quota, Op::GiveBack(cost), now).await
+        self.decision(counter, Op::GiveBack(cost), now).await
     }
 
     async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
@@ -175,25 +164,19 @@ impl Store for MemcacheStore {
         charge_together::charge(&self.client, batch, Some(max_wait), now, verdicts).await;
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.decision(key, quota, Op::Charge(cost), now).await
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        self.decision(counter, Op::Charge(cost), now).await
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        match self.one(key, quota, Op::Reset, now).await? {
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        match self.one(counter, Op::Reset, now).await? {
             Answer::Forgot(was) => Ok(was),
             _ => Err(self.client.odd()),
         }
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        match self.one(key, quota, Op::Inspect, now).await? {
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        match self.one(counter, Op::Inspect, now).await? {
             Answer::Inspection(inspection) => Ok(inspection),
             _ => Err(self.client.odd()),
         }

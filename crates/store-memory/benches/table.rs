@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
 use tollgate_clock::SystemClock;
 use tollgate_core::{Clock, Cost, Quota};
-use tollgate_store::{Charge, Key, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Key, Verdicts};
 use tollgate_store_memory::MemoryStore;
 
 const KEYS_AT_ONCE: usize = 1024;
@@ -92,7 +92,7 @@ impl Ours {
             // So much at once that nothing expires before the end.
             timed_once(|| {
                 self.store
-                    .take_one(Key(text.as_bytes()), &self.quota, Cost(1_000), self.clock.now())
+                    .take_one(Counter::new(Key(text.as_bytes()), &self.quota), Cost(1_000), self.clock.now())
                     .is_admitted()
             })
         })
@@ -100,7 +100,9 @@ impl Ours {
 
     #[inline(always)]
     fn take(&self, text: &str) -> bool {
-        self.store.take_one(Key(text.as_bytes()), &self.quota, Cost::ONE, self.clock.now()).is_admitted()
+        self.store
+            .take_one(Counter::new(Key(text.as_bytes()), &self.quota), Cost::ONE, self.clock.now())
+            .is_admitted()
     }
 
     fn run(&self, keys: u64, threads: u64) -> f64 {
@@ -112,11 +114,9 @@ impl Ours {
             let mut verdicts = Verdicts::with_capacity(16);
             let mut admitted = 0;
             for texts in texts.as_chunks::<16>().0 {
-                let batch = texts.each_ref().map(|text| Take {
-                    key: Key(text.as_bytes()),
-                    quota: &self.quota,
-                    cost: Cost::ONE,
-                });
+                let batch = texts
+                    .each_ref()
+                    .map(|text| Counter::new(Key(text.as_bytes()), &self.quota).take(Cost::ONE));
                 verdicts.clear();
                 self.store.take_now(&batch, Charge::Each, self.clock.now(), &mut verdicts);
                 admitted += verdicts.iter().flatten().filter(|verdict| verdict.is_admitted()).count();

@@ -48,14 +48,14 @@ pub(crate) fn take(
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) {
-    let keys: Vec<KeyHash> = batch.iter().map(|take| states.hash(take.key)).collect();
+    let keys: Vec<KeyHash> = batch.iter().map(|take| states.hash(take.counter.key)).collect();
     let _guards = stripes.lock(&keys);
     let decided = decisions_on_copies(states, batch, max_wait, &keys, now);
     if !decided.iter().all(Decision::is_admitted) {
         for (take, key) in batch.iter().zip(&keys) {
-            if take.quota.starts_partial() && !take.cost.is_peek() {
+            if take.counter.quota.starts_partial() && !take.cost.is_peek() {
                 // The first request starts its refill, admitted or not; see `Quota::start_refill`.
-                let _never = states.take(*key, take.quota, Cost(u64::MAX), now);
+                let _never = states.take(*key, take.counter.quota, Cost(u64::MAX), now);
             }
         }
         verdicts.extend(decided.into_iter().map(Ok));
@@ -64,13 +64,13 @@ pub(crate) fn take(
     let begin = verdicts.len();
     for (done, (take, key)) in batch.iter().zip(&keys).enumerate() {
         let decision = match max_wait {
-            None => states.take(*key, take.quota, take.cost, now),
-            Some(max_wait) => states.reserve(*key, take.quota, take.cost, max_wait, now),
+            None => states.take(*key, take.counter.quota, take.cost, now),
+            Some(max_wait) => states.reserve(*key, take.counter.quota, take.cost, max_wait, now),
         };
         verdicts.push(Ok(decision));
         if !decision.is_admitted() {
             for (take, key) in batch.iter().zip(&keys).take(done) {
-                let _peek = states.give_back(*key, take.quota, take.cost, now);
+                let _peek = states.give_back(*key, take.counter.quota, take.cost, now);
             }
             verdicts.truncate(begin);
             verdicts.extend(decided.into_iter().map(Ok));
@@ -91,13 +91,13 @@ fn decisions_on_copies(
     let mut copies: HashMap<(KeyHash, bool), State> = HashMap::new();
     let mut decisions = Vec::with_capacity(batch.len());
     for (take, key) in batch.iter().zip(keys) {
-        let state = match copies.entry((*key, take.quota.shape() == Shape::Wide)) {
+        let state = match copies.entry((*key, take.counter.quota.shape() == Shape::Wide)) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(states.get(*key, take.quota)),
+            Entry::Vacant(entry) => entry.insert(states.get(*key, take.counter.quota)),
         };
         decisions.push(match max_wait {
-            None => take.quota.take(state, take.cost, now),
-            Some(max_wait) => take.quota.reserve(state, take.cost, max_wait, now),
+            None => take.counter.quota.take(state, take.cost, now),
+            Some(max_wait) => take.counter.quota.reserve(state, take.cost, max_wait, now),
         });
     }
     decisions

@@ -9,7 +9,7 @@ use tollgate_core::{
     Cost, Decision, FastStep, Quota, State, Step, Timestamp, Wide, WideAlgorithm, Word, WordAlgorithm,
     WordStep,
 };
-use tollgate_store::{Key, Take, Verdicts};
+use tollgate_store::{Counter, Key, Take, Verdicts};
 
 use crate::atomic128::prefetch;
 use crate::config::MemoryConfig;
@@ -55,14 +55,14 @@ impl States {
     pub(crate) fn take_each(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
         let mut keys = [(KeyHash::default(), None); BATCH];
         for ((key, line), take) in keys.iter_mut().zip(batch) {
-            *key = self.hash(take.key);
+            *key = self.hash(take.counter.key);
             *line = self.words.line(*key);
             if let Some(line) = line {
                 prefetch(*line);
             }
         }
         verdicts.reserve(batch.len());
-        for (&Take { quota, cost, .. }, &(key, line)) in batch.iter().zip(&keys) {
+        for (&Take { counter: Counter { quota, .. }, cost }, &(key, line)) in batch.iter().zip(&keys) {
             // Pushed in two places, so that the fast path writes its answer where it belongs.
             match self.words.update_fast(line, key, FastTake { quota, cost, now }) {
                 Some(decision) => verdicts.push(Ok(decision)),

@@ -3,8 +3,8 @@
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::all_or_nothing::{self, Stripes};
 use crate::config::MemoryConfig;
@@ -21,14 +21,15 @@ use crate::table::BATCH;
 /// ```
 /// # use tollgate_store_memory::MemoryStore;
 /// # use tollgate_core::{Cost, Quota, Timestamp};
-/// # use tollgate_store::Key;
+/// # use tollgate_store::{Counter, Key};
 /// # use std::time::Duration;
 /// let store = MemoryStore::default();
 /// let quota = Quota::token_bucket(2, Duration::from_secs(1))?;
 /// let now = Timestamp::from_unix_seconds(1_700_000_000);
-/// assert!(store.take_one(Key(b"alice"), &quota, Cost(2), now).is_admitted());
-/// assert!(!store.take_one(Key(b"alice"), &quota, Cost::ONE, now).is_admitted());
-/// assert!(store.take_one(Key(b"bob"), &quota, Cost::ONE, now).is_admitted());
+/// let (alice, bob) = (Counter::new(Key(b"alice"), &quota), Counter::new(Key(b"bob"), &quota));
+/// assert!(store.take_one(alice, Cost(2), now).is_admitted());
+/// assert!(!store.take_one(alice, Cost::ONE, now).is_admitted());
+/// assert!(store.take_one(bob, Cost::ONE, now).is_admitted());
 /// assert_eq!(store.stats().tracked_keys, 2);
 /// # Ok::<(), tollgate_core::QuotaError>(())
 /// ```
@@ -55,7 +56,7 @@ impl MemoryStore {
     pub fn take_now(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         match (charge, batch) {
             (_, []) => {}
-            (Charge::Each, [take]) => verdicts.push(Ok(self.take_one(take.key, take.quota, take.cost, now))),
+            (Charge::Each, [take]) => verdicts.push(Ok(self.take_one(take.counter, take.cost, now))),
             (Charge::Each, _) => {
                 batch.chunks(BATCH).for_each(|part| self.states.take_each(part, now, verdicts))
             }
@@ -67,13 +68,13 @@ impl MemoryStore {
 
     /// Decides a single take. In line, so that what a caller does not look at need not be worked out.
     #[inline(always)]
-    pub fn take_one(&self, key: Key<'_>, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
-        self.states.take(self.states.hash(key), quota, cost, now)
+    pub fn take_one(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Decision {
+        self.states.take(self.states.hash(counter.key), counter.quota, cost, now)
     }
 
     /// As [`Store::give_back`], at once.
-    pub fn give_back_now(&self, key: Key<'_>, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
-        self.states.give_back(self.states.hash(key), quota, cost, now)
+    pub fn give_back_now(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Decision {
+        self.states.give_back(self.states.hash(counter.key), counter.quota, cost, now)
     }
 
     /// As [`Store::reserve`], at once.
@@ -86,29 +87,30 @@ impl MemoryStore {
     ) {
         match batch {
             [] => {}
-            [Take { key, quota, cost }] => {
-                verdicts.push(Ok(self.states.reserve(self.states.hash(*key), quota, *cost, max_wait, now)));
+            [Take { counter, cost }] => {
+                let key = self.states.hash(counter.key);
+                verdicts.push(Ok(self.states.reserve(key, counter.quota, *cost, max_wait, now)));
             }
             _ => all_or_nothing::take(&self.states, &self.stripes, batch, Some(max_wait), now, verdicts),
         }
     }
 
     /// As [`Store::charge`], at once.
-    pub fn charge_now(&self, key: Key<'_>, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
-        self.states.charge(self.states.hash(key), quota, cost, now)
+    pub fn charge_now(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Decision {
+        self.states.charge(self.states.hash(counter.key), counter.quota, cost, now)
     }
 
     /// As [`Store::reset`], at once.
-    pub fn reset_now(&self, key: Key<'_>, _quota: &Quota, now: Timestamp) -> bool {
-        self.states.reset(self.states.hash(key), now)
+    pub fn reset_now(&self, counter: Counter<'_>, now: Timestamp) -> bool {
+        self.states.reset(self.states.hash(counter.key), now)
     }
 
     /// As [`Store::inspect`], at once.
     #[must_use]
-    pub fn inspect_now(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Inspection {
-        let mut state = self.states.get(self.states.hash(key), quota);
+    pub fn inspect_now(&self, counter: Counter<'_>, now: Timestamp) -> Inspection {
+        let mut state = self.states.get(self.states.hash(counter.key), counter.quota);
         let is_tracked = !state.expires().is_past(now);
-        Inspection { decision: quota.take(&mut state, Cost::PEEK, now), is_tracked }
+        Inspection { decision: counter.quota.take(&mut state, Cost::PEEK, now), is_tracked }
     }
 
     /// As [`Store::acquire`], at once.
@@ -148,12 +150,11 @@ impl Store for MemoryStore {
 
     fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
-        ready(Ok(self.give_back_now(key, quota, cost, now)))
+        ready(Ok(self.give_back_now(counter, cost, now)))
     }
 
     fn reserve(
@@ -169,30 +170,27 @@ impl Store for MemoryStore {
 
     fn charge(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
-        ready(Ok(self.charge_now(key, quota, cost, now)))
+        ready(Ok(self.charge_now(counter, cost, now)))
     }
 
     fn reset(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         now: Timestamp,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send {
-        ready(Ok(self.reset_now(key, quota, now)))
+        ready(Ok(self.reset_now(counter, now)))
     }
 
     fn inspect(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         now: Timestamp,
     ) -> impl Future<Output = Result<Inspection, StoreError>> + Send {
-        ready(Ok(self.inspect_now(key, quota, now)))
+        ready(Ok(self.inspect_now(counter, now)))
     }
 
     fn acquire(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Cost, Quota, Timestamp};
-use tollgate_store::Key;
+use tollgate_store::{Counter, Key};
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
 const KEYS: u64 = 1_000_000;
@@ -22,7 +22,7 @@ fn a_million_keys_cost_the_bytes_per_key_that_are_published() {
     let before = resident_bytes();
     for number in 0..KEYS {
         let key = format!("client:{number:013}");
-        assert!(store.take_one(Key(key.as_bytes()), &quota, Cost::ONE, now).is_admitted());
+        assert!(store.take_one(Counter::new(Key(key.as_bytes()), &quota), Cost::ONE, now).is_admitted());
     }
     let resident = resident_bytes().saturating_sub(before) as f64 / KEYS as f64;
     let stats = store.stats();

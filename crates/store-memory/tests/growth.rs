@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_core::{Algorithm, Align, Clock as _, Cost, ManualClock, Period, Quota, Timestamp};
-use tollgate_store::{Charge, Key, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Key, Take, Verdicts};
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
@@ -23,7 +23,7 @@ fn name(number: u64) -> String {
 }
 
 fn remaining(store: &MemoryStore, number: u64, quota: &Quota) -> u64 {
-    store.inspect_now(Key(name(number).as_bytes()), quota, NOON).decision.remaining()
+    store.inspect_now(Counter::new(Key(name(number).as_bytes()), quota), NOON).decision.remaining()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn no_key_is_lost_or_counted_twice_while_the_table_grows_from_nothing() {
     let (store, quota) = (store(1 << 30), Quota::token_bucket(10, HOUR).expect("a quota"));
     for number in 0..KEYS {
         let cost = Cost(1 + number % 3);
-        assert!(store.take_one(Key(name(number).as_bytes()), &quota, cost, NOON).is_admitted());
+        assert!(store.take_one(Counter::new(Key(name(number).as_bytes()), &quota), cost, NOON).is_admitted());
         let earlier = number / 2; // somewhere in what has been moved, is about to be, or both
         let want = 10 - (1 + earlier % 3);
         assert_eq!(remaining(&store, earlier, &quota), want, "key {earlier} after {number} others");
@@ -59,14 +59,14 @@ fn four_callers_bring_the_same_new_keys_and_each_key_admits_exactly_its_limit() 
                     for first in (0..KEYS).step_by(10) {
                         let names: Vec<String> = (first..first + 10).map(name).collect();
                         let batch: Vec<Take<'_>> = (names.iter())
-                            .map(|name| Take { key: Key(name.as_bytes()), quota, cost: Cost::ONE })
+                            .map(|name| Counter::new(Key(name.as_bytes()), quota).take(Cost::ONE))
                             .collect();
                         for _ in 0..2 {
                             verdicts.clear();
                             if thread % 2 == 0 {
                                 store.take_now(&batch, Charge::Each, NOON, &mut verdicts);
                             } else {
-                                let one = |take: &Take<'_>| store.take_one(take.key, quota, take.cost, NOON);
+                                let one = |take: &Take<'_>| store.take_one(take.counter, take.cost, NOON);
                                 verdicts.extend(batch.iter().map(|take| Ok(one(take))));
                             }
                             let passed = verdicts.iter().flatten().filter(|verdict| verdict.is_admitted());
@@ -106,7 +106,7 @@ fn a_hundred_a_window_admit_exactly_a_hundred_in_each_as_windows_roll_under_four
                                 clock.advance(span / 4);
                             }
                             let now = clock.now();
-                            let decision = store.take_one(Key(b"hot"), &quota, Cost::ONE, now);
+                            let decision = store.take_one(Counter::new(Key(b"hot"), &quota), Cost::ONE, now);
                             if decision.is_admitted() {
                                 *own.entry(now + decision.reset_after()).or_insert(0) += 1;
                             }
@@ -132,20 +132,21 @@ fn callers_on_one_hot_key_admit_exactly_the_limit_while_others_flood_the_table()
     let flood = Quota::token_bucket(100, Duration::from_secs(1)).expect("a quota");
     let store = store(2 << 20);
     let admitted = AtomicU64::new(0);
-    let _charged = store.take_one(Key(b"hot"), &hot, Cost::ONE, NOON);
+    let _charged = store.take_one(Counter::new(Key(b"hot"), &hot), Cost::ONE, NOON);
     std::thread::scope(|scope| {
         for thread in 0..2_u64 {
             let (store, hot, flood, admitted) = (&store, &hot, &flood, &admitted);
             scope.spawn(move || {
                 for _ in 0..LIMIT {
-                    let passed = store.take_one(Key(b"hot"), hot, Cost::ONE, NOON).is_admitted();
+                    let passed =
+                        store.take_one(Counter::new(Key(b"hot"), hot), Cost::ONE, NOON).is_admitted();
                     admitted.fetch_add(u64::from(passed), Relaxed);
                 }
             });
             scope.spawn(move || {
                 for number in 0..100_000 {
                     let key = name(number + thread * 1_000_000);
-                    let _charged = store.take_one(Key(key.as_bytes()), flood, Cost::ONE, NOON);
+                    let _charged = store.take_one(Counter::new(Key(key.as_bytes()), flood), Cost::ONE, NOON);
                 }
             });
         }
@@ -162,10 +163,14 @@ fn tracked_keys_never_exceed_the_cap_and_what_is_nearest_to_full_goes_first() {
     let short = Quota::token_bucket(100, Duration::from_secs(10)).expect("a quota");
     let long = Quota::token_bucket(100, HOUR).expect("a quota");
     for number in 0..2_000 {
-        assert!(store.take_one(Key(name(number).as_bytes()), &long, Cost(50), NOON).is_admitted());
+        assert!(
+            store.take_one(Counter::new(Key(name(number).as_bytes()), &long), Cost(50), NOON).is_admitted()
+        );
     }
     for number in 1_000_000..1_500_000 {
-        assert!(store.take_one(Key(name(number).as_bytes()), &short, Cost::ONE, NOON).is_admitted());
+        assert!(
+            store.take_one(Counter::new(Key(name(number).as_bytes()), &short), Cost::ONE, NOON).is_admitted()
+        );
     }
     let stats = store.stats();
     assert!(stats.bytes <= MAX_BYTES, "{stats:?}");
@@ -183,7 +188,7 @@ fn places_of_expired_states_are_used_again_so_a_stream_of_short_lived_keys_fills
         let now = Timestamp::from_unix_seconds(1_700_000_000 + 2 * second);
         for number in 0..20_000 {
             let key = name(second << 32 | number);
-            assert!(store.take_one(Key(key.as_bytes()), &quota, Cost::ONE, now).is_admitted());
+            assert!(store.take_one(Counter::new(Key(key.as_bytes()), &quota), Cost::ONE, now).is_admitted());
         }
     }
     let stats = store.stats();
@@ -194,15 +199,15 @@ fn places_of_expired_states_are_used_again_so_a_stream_of_short_lived_keys_fills
 #[test]
 fn a_peek_on_an_unseen_key_and_a_denial_that_changes_nothing_keep_nothing() {
     let (store, quota) = (store(1 << 20), Quota::token_bucket(3, HOUR).expect("a quota"));
-    assert!(store.take_one(Key(b"peek"), &quota, Cost::PEEK, NOON).is_admitted());
-    assert!(!store.take_one(Key(b"too much"), &quota, Cost(4), NOON).is_admitted());
+    assert!(store.take_one(Counter::new(Key(b"peek"), &quota), Cost::PEEK, NOON).is_admitted());
+    assert!(!store.take_one(Counter::new(Key(b"too much"), &quota), Cost(4), NOON).is_admitted());
     assert_eq!(store.stats().tracked_keys, 0);
 }
 
 #[test]
 fn a_key_that_comes_several_times_in_a_batch_sees_itself_in_order() {
     let (store, quota) = (store(1 << 20), Quota::token_bucket(3, HOUR).expect("a quota"));
-    let take = Take { key: Key(b"same"), quota: &quota, cost: Cost::ONE };
+    let take = Counter::new(Key(b"same"), &quota).take(Cost::ONE);
     let mut verdicts = Verdicts::new();
     store.take_now(&[take; 40], Charge::Each, NOON, &mut verdicts);
     let admitted: Vec<bool> = verdicts.iter().flatten().map(|verdict| verdict.is_admitted()).collect();
@@ -212,9 +217,10 @@ fn a_key_that_comes_several_times_in_a_batch_sees_itself_in_order() {
 #[test]
 fn a_forgotten_key_starts_afresh() {
     let (store, quota) = (store(1 << 20), Quota::token_bucket(3, HOUR).expect("a quota"));
-    let _charged = store.take_one(Key(b"key"), &quota, Cost(3), NOON);
-    assert!(store.reset_now(Key(b"key"), &quota, NOON));
-    assert!(!store.reset_now(Key(b"key"), &quota, NOON));
+    let counter = Counter::new(Key(b"key"), &quota);
+    let _charged = store.take_one(counter, Cost(3), NOON);
+    assert!(store.reset_now(counter, NOON));
+    assert!(!store.reset_now(counter, NOON));
     assert_eq!(store.stats().tracked_keys, 0);
-    assert_eq!(store.take_one(Key(b"key"), &quota, Cost::ONE, NOON).remaining(), 2);
+    assert_eq!(store.take_one(counter, Cost::ONE, NOON).remaining(), 2);
 }

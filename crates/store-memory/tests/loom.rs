@@ -9,7 +9,7 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 use tollgate_core::{Cost, Quota, Timestamp};
-use tollgate_store::Key;
+use tollgate_store::{Counter, Key};
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
@@ -34,11 +34,11 @@ fn quota(limit: u64, span: Duration) -> Arc<Quota> {
 }
 
 fn passes(store: &MemoryStore, name: &str, quota: &Quota, now: Timestamp) -> bool {
-    store.take_one(Key(name.as_bytes()), quota, Cost::ONE, now).is_admitted()
+    store.take_one(Counter::new(Key(name.as_bytes()), quota), Cost::ONE, now).is_admitted()
 }
 
 fn left(store: &MemoryStore, name: &str, quota: &Quota) -> u64 {
-    store.inspect_now(Key(name.as_bytes()), quota, NOON).decision.remaining()
+    store.inspect_now(Counter::new(Key(name.as_bytes()), quota), NOON).decision.remaining()
 }
 
 /// Runs both at once and returns what each said.

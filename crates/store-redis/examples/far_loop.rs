@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 use tollgate_core::{Cost, Quota, Timestamp};
-use tollgate_store::{Charge, Key, Store, Take};
+use tollgate_store::{Charge, Counter, Key, Store};
 use tollgate_store_redis::{RedisConfig, RedisStats, RedisStore};
 use tollgate_testkit::redis::Distance;
 
@@ -160,7 +160,7 @@ async fn one(store: &RedisStore, seen: &RefCell<Seen>, nth: u64, caller: u64) ->
 async fn take(store: &RedisStore, nth: u64, caller: u64) -> bool {
     let quota = Quota::token_bucket(1000, Duration::from_secs(1)).expect("a quota");
     let (key, mut verdicts) = (format!("domain|store={nth},caller={caller}"), Vec::new());
-    let take = Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost::ONE };
+    let take = Counter::new(Key(key.as_bytes()), &quota).take(Cost::ONE);
     store.take(&[take], Charge::Each, Timestamp::ZERO, &mut verdicts).await;
     verdicts.iter().all(Result::is_ok)
 }

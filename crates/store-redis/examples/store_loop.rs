@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 use tollgate_core::{Cost, Quota, Timestamp};
-use tollgate_store::{Charge, Key, Store, Take};
+use tollgate_store::{Charge, Counter, Key, Store};
 use tollgate_store_redis::{RedisConfig, RedisStore};
 
 fn main() {
@@ -47,7 +47,7 @@ async fn run(store: RedisStore, callers: u64, keys: u64, decisions: u64) {
                         digits /= 10;
                     }
                     verdicts.clear();
-                    let take = Take { key: Key(&key), quota: &quota, cost: Cost::ONE };
+                    let take = Counter::new(Key(&key), &quota).take(Cost::ONE);
                     store.take(&[take], Charge::Each, Timestamp::ZERO, &mut verdicts).await;
                     failed += verdicts.iter().filter(|verdict| verdict.is_err()).count() as u64;
                     if verdicts.iter().any(Result::is_err) {

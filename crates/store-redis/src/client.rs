@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
 use tollgate_redis_link::{Cause, Client, ServerError, Shared, Traffic, Waiter, watch};
-use tollgate_store::remote::{ConfigError, ConnCounters, Counter, Failure};
+use tollgate_store::remote::{ConfigError, ConnCounters, Failure, Stat};
 use tollgate_store::{Key, StoreError, StoreName};
 
 use crate::config::RedisConfig;
@@ -19,7 +19,7 @@ use crate::keys::redis_key;
 pub(crate) struct RedisClient {
     config: Arc<RedisConfig>,
     link: Client<Counting>,
-    live_nodes: Arc<Counter>,
+    live_nodes: Arc<Stat>,
 }
 
 /// A question that was sent. Dropped before it left its queue, it never leaves.

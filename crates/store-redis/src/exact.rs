@@ -8,10 +8,10 @@ pub(crate) mod all_or_none;
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tollgate_core::{Decision, Holder, Quota, Slots, Timestamp};
+use tollgate_core::{Decision, Holder, Slots, Timestamp};
 use tollgate_redis_link::{Traffic, Value, Waiter};
 use tollgate_store::remote::Finisher;
-use tollgate_store::{Key, StoreError, Take, Verdicts};
+use tollgate_store::{Counter, Key, StoreError, Take, Verdicts};
 
 use crate::ask::{Answer, Ask, Kind};
 use crate::call::ScriptCall;
@@ -46,27 +46,25 @@ impl Exact {
         &self.finisher
     }
 
-    /// Asks one thing of one key.
+    /// Asks one thing of one counter.
     pub(crate) async fn ask(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         kind: Kind,
         now: Timestamp,
     ) -> Result<Answer, StoreError> {
-        let asked = self.begin(key, quota, kind, now).await;
+        let asked = self.begin(counter, kind, now).await;
         self.answer(asked).await
     }
 
     /// As [`Self::ask`], where the answer is a decision.
     pub(crate) async fn decide(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         kind: Kind,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let answer = self.ask(key, quota, kind, now).await?;
+        let answer = self.ask(counter, kind, now).await?;
         self.as_decision(answer)
     }
 
@@ -75,7 +73,7 @@ impl Exact {
         // All are on their way before the first is waited for.
         let mut asked = Vec::with_capacity(batch.len());
         for take in batch {
-            asked.push(self.begin(take.key, take.quota, Kind::Take(take.cost), now).await);
+            asked.push(self.begin(take.counter, Kind::Take(take.cost), now).await);
         }
         for asked in asked {
             let answer = self.answer(asked).await;
@@ -98,17 +96,16 @@ impl Exact {
         slots::read(&reply).ok_or_else(|| self.unexpected(format!("{reply:?}")))
     }
 
-    /// Begins to ask one thing of one key; the answer is awaited by [`Self::answer`].
+    /// Begins to ask one thing of one counter; the answer is awaited by [`Self::answer`].
     pub(crate) async fn begin(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         kind: Kind,
         now: Timestamp,
     ) -> Result<Asked<Answer>, StoreError> {
-        let key = self.client.redis_key(key);
+        let key = self.client.redis_key(counter.key);
         let hash_slot = self.client.hash_slot(&key);
-        let ask = Box::new(Ask { key, quota: quota.clone(), kind });
+        let ask = Box::new(Ask { key, quota: counter.quota.clone(), kind });
         self.send(hash_slot, |to| CountItem::Ask(ask, now, to)).await
     }
 

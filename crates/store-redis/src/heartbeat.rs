@@ -8,7 +8,7 @@ use tollgate_redis_link::{
     Cause, Connection, Probe, Reply, Script, ServerError, Unfit, Value, code, explain,
 };
 use tollgate_store::StoreName;
-use tollgate_store::remote::Counter;
+use tollgate_store::remote::Stat;
 
 use crate::check::{self, Severity};
 use crate::config::RedisConfig;
@@ -19,7 +19,7 @@ static NODES: LazyLock<Script> = LazyLock::new(|| Script::of(&[include_str!("lua
 pub(crate) struct Heartbeat {
     config: Arc<RedisConfig>,
     store: StoreName,
-    live_nodes: Arc<Counter>,
+    live_nodes: Arc<Stat>,
     /// The key of the set of nodes.
     key: String,
     /// By which other nodes know this one.
@@ -28,7 +28,7 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    pub(crate) fn new(config: &Arc<RedisConfig>, store: &StoreName, live_nodes: &Arc<Counter>) -> Self {
+    pub(crate) fn new(config: &Arc<RedisConfig>, store: &StoreName, live_nodes: &Arc<Stat>) -> Self {
         let mut id = [0; 8];
         if getrandom::fill(&mut id).is_err() {
             id = fastrand::u64(..).to_ne_bytes(); // worse, and still unlikely to be another node's

@@ -25,10 +25,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::time::{Instant, timeout_at};
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_lease::{LedgerReply, Op, Terms};
 use tollgate_redis_link::Traffic;
-use tollgate_store::{Inspection, Key, StoreError};
+use tollgate_store::{Counter, Inspection, StoreError};
 
 use self::clock::{Moment, NodeClock};
 use self::ledger_client::LedgerClient;
@@ -59,15 +59,9 @@ impl Leased {
 
     /// Begins a take. `None`: the quota cannot be leased.
     #[inline]
-    pub(crate) fn begin(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        take: LeasedTake,
-        now: Timestamp,
-    ) -> Option<Begun> {
+    pub(crate) fn begin(&self, counter: Counter<'_>, take: LeasedTake, now: Timestamp) -> Option<Begun> {
         let mut sends = PendingSends::default();
-        let begun = self.local.begin(key, quota, take, now, &mut sends);
+        let begun = self.local.begin(counter, take, now, &mut sends);
         tasks::dispatch(&self.local, sends);
         begun
     }
@@ -84,19 +78,16 @@ impl Leased {
     /// be leased.
     pub(crate) async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Option<Result<Decision, StoreError>> {
         let moment = self.local.clock.moment(now);
         let here =
-            self.with(key, quota, moment, |key, _| key.node.give_back(&key.shared.terms, cost, moment.mono))?;
+            self.with(counter, moment, |key, _| key.node.give_back(&key.shared.terms, cost, moment.mono))?;
         Some(match here {
             Ok(Ok(decision)) => Ok(decision),
-            Ok(Err(rest)) => {
-                self.operate_and_peek(key, quota, Op::GiveBack { cost: rest.permits() }, now).await
-            }
+            Ok(Err(rest)) => self.operate_and_peek(counter, Op::GiveBack { cost: rest.permits() }, now).await,
             Err(error) => Err(error),
         })
     }
@@ -104,24 +95,22 @@ impl Leased {
     /// Takes permits whether they are there or not. `None`: the quota cannot be leased.
     pub(crate) async fn charge(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Option<Result<Decision, StoreError>> {
-        Terms::of(quota)?;
-        Some(self.operate_and_peek(key, quota, Op::Charge { cost: cost.permits() }, now).await)
+        Terms::of(counter.quota)?;
+        Some(self.operate_and_peek(counter, Op::Charge { cost: cost.permits() }, now).await)
     }
 
     /// The key's state, by its ledger. `None`: the quota cannot be leased.
     pub(crate) async fn inspect(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         now: Timestamp,
     ) -> Option<Result<Inspection, StoreError>> {
-        Terms::of(quota)?;
-        let operated = self.operate(key, quota, Op::Peek, now).await;
+        Terms::of(counter.quota)?;
+        let operated = self.operate(counter, Op::Peek, now).await;
         Some(
             operated.map(|operated| Inspection {
                 decision: operated.peek(),
@@ -134,19 +123,18 @@ impl Leased {
     /// cannot be leased.
     pub(crate) async fn reset(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         now: Timestamp,
     ) -> Option<Result<bool, StoreError>> {
         let (local, moment) = (&self.local, self.local.clock.moment(now));
-        let call = self.with(key, quota, moment, |key, _| local.reset_call(key, moment.mono))?;
+        let call = self.with(counter, moment, |key, _| local.reset_call(key, moment.mono))?;
         let replied = match call {
             Ok(call) => local.client.run(Traffic::Foreground, call, self.deadline()).await,
             Err(error) => return Some(Err(error)),
         };
         let was_tracked = replied.map(|reply| reply.taken > 0);
         if was_tracked.is_ok() {
-            self.with(key, quota, moment, |key, sends| local.forget(key, moment.mono, sends));
+            self.with(counter, moment, |key, sends| local.forget(key, moment.mono, sends));
         }
         Some(was_tracked)
     }
@@ -180,13 +168,12 @@ impl Leased {
     /// Does something with a key. `None`: the quota cannot be leased.
     fn with<T>(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         now: Moment,
         what: impl FnOnce(&mut LeasedKey, &mut PendingSends) -> T,
     ) -> Option<Result<T, StoreError>> {
         let mut sends = PendingSends::default();
-        let done = self.local.with(key, quota, now, &mut sends, what);
+        let done = self.local.with(counter, now, &mut sends, what);
         tasks::dispatch(&self.local, sends);
         done
     }
@@ -194,12 +181,11 @@ impl Leased {
     /// An operation that cannot be denied; the answer is what is there afterwards.
     async fn operate_and_peek(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         op: Op,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let operated = self.operate(key, quota, op, now).await?;
+        let operated = self.operate(counter, op, now).await?;
         let peeked = operated.peek();
         let is_nothing = matches!(op, Op::GiveBack { cost: 0 }); // of a bucket it is a peek
         if is_nothing && operated.shared.terms.per_us() > 0 {
@@ -210,15 +196,9 @@ impl Leased {
     }
 
     /// An operation on the ledger of a key.
-    async fn operate(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        op: Op,
-        now: Timestamp,
-    ) -> Result<Operated, StoreError> {
+    async fn operate(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Result<Operated, StoreError> {
         let (local, moment) = (&self.local, self.local.clock.moment(now));
-        let planned = self.with(key, quota, moment, |key, _| {
+        let planned = self.with(counter, moment, |key, _| {
             (local.call(key, op, moment.mono), key.shared.clone(), key.node.live(moment.mono))
         });
         let Some(planned) = planned else {
@@ -227,8 +207,8 @@ impl Leased {
         let (call, shared, held) = planned?;
         let by = self.deadline();
         let sent = local.client.send(Traffic::Foreground, call, by).await;
-        let reply = tasks::reply_in_window(local, key.0, op, sent, by).await?;
-        local.note_reply(key.0, &shared, &reply, moment.mono);
+        let reply = tasks::reply_in_window(local, counter.key.0, op, sent, by).await?;
+        local.note_reply(counter.key.0, &shared, &reply, moment.mono);
         Ok(Operated { shared, reply, held })
     }
 

@@ -10,9 +10,9 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use tollgate_core::{Algorithm, Decision, Quota, Sharing, Timestamp};
+use tollgate_core::{Algorithm, Decision, Timestamp};
 use tollgate_store::remote::OwnBatch;
-use tollgate_store::{StoreError, Take, Verdicts};
+use tollgate_store::{Counter, Sharing, StoreError, Take, Verdicts};
 
 use crate::ask::{BatchKind, Kind};
 use crate::exact::Exact;
@@ -41,8 +41,8 @@ impl Outcome {
     }
 }
 
-pub(crate) fn is_leased(quota: &Quota) -> bool {
-    quota.sharing() == Sharing::Leased
+pub(crate) fn is_leased(counter: Counter<'_>) -> bool {
+    counter.sharing == Sharing::Leased
 }
 
 impl Mixed {
@@ -51,7 +51,7 @@ impl Mixed {
         if let [take] = batch {
             verdicts.push(match self.begin(take, DeniedHit::Counts, now) {
                 Some(begun) => self.leased.result(begun).await,
-                None => self.exact.decide(take.key, take.quota, Kind::Take(take.cost), now).await,
+                None => self.exact.decide(take.counter, Kind::Take(take.cost), now).await,
             });
             return;
         }
@@ -127,8 +127,8 @@ impl Mixed {
     }
 
     fn begin(&self, take: &Take<'_>, hit: DeniedHit, now: Timestamp) -> Option<Begun> {
-        if is_leased(take.quota) {
-            self.leased.begin(take.key, take.quota, LeasedTake { cost: take.cost, hit }, now)
+        if is_leased(take.counter) {
+            self.leased.begin(take.counter, LeasedTake { cost: take.cost, hit }, now)
         } else {
             None
         }
@@ -160,7 +160,8 @@ impl Mixed {
         begun: &mut Vec<Option<Begun>>,
     ) -> Option<usize> {
         for take in &batch[begun.len()..] {
-            let before = batch.iter().zip(&*begun).rposition(|(before, _)| before.key == take.key);
+            let before =
+                batch.iter().zip(&*begun).rposition(|(before, _)| before.counter.key == take.counter.key);
             let next = match before.and_then(|place| Some((place, begun[place].as_ref()?))) {
                 Some((place, Begun::Waits(_))) => return Some(place),
                 Some((_, Begun::Done(Ok(denial)))) if hit == DeniedHit::TakenBack => {
@@ -210,15 +211,14 @@ impl Mixed {
     async fn give_each_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
         let mut result = Ok(());
         let mut asked = Vec::with_capacity(batch.len());
-        for take in batch.iter().filter(|take| !take.cost.is_peek()) {
-            let (key, quota, cost) = (take.key, take.quota, take.cost);
-            let returned = match is_leased(quota) {
-                true => self.leased.give_back(key, quota, cost, now).await,
+        for &Take { counter, cost } in batch.iter().filter(|take| !take.cost.is_peek()) {
+            let returned = match is_leased(counter) {
+                true => self.leased.give_back(counter, cost, now).await,
                 false => None,
             };
             match returned {
                 Some(returned) => result = result.and(returned.map(drop)),
-                None => asked.push(self.exact.begin(key, quota, Kind::GiveBack(cost), now).await),
+                None => asked.push(self.exact.begin(counter, Kind::GiveBack(cost), now).await),
             }
         }
         for asked in asked {
@@ -239,7 +239,7 @@ const fn denied_hit(kind: BatchKind) -> DeniedHit {
 /// What a take answers after a denial of its window in the same batch: that hit counts for as long as the
 /// batch lasts.
 fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
-    let is_window = matches!(take.quota.algorithm(), Algorithm::FixedWindow { .. });
+    let is_window = matches!(take.counter.quota.algorithm(), Algorithm::FixedWindow { .. });
     if denial.is_admitted() || !is_window {
         return None;
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, BatchKind, Kind};
 use crate::check::{self, Finding};
@@ -137,7 +137,7 @@ impl Store for RedisStore {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        let is_leased = batch.iter().any(|take| is_leased(take.quota));
+        let is_leased = batch.iter().any(|take| is_leased(take.counter));
         match (charge, batch) {
             (Charge::Each, _) if is_leased => self.mixed.take_each(batch, now, verdicts).await,
             (Charge::Together, _) if is_leased => {
@@ -145,7 +145,7 @@ impl Store for RedisStore {
             }
             (Charge::Each, [take]) => {
                 let kind = Kind::Take(take.cost);
-                verdicts.push(self.exact().decide(take.key, take.quota, kind, now).await);
+                verdicts.push(self.exact().decide(take.counter, kind, now).await);
             }
             (Charge::Each, _) => self.exact().take_each(batch, now, verdicts).await,
             // Also of one take: a denial leaves no trace, which matters to windows that count every hit.
@@ -155,17 +155,16 @@ impl Store for RedisStore {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        if is_leased(quota)
-            && let Some(given) = self.leased().give_back(key, quota, cost, now).await
+        if is_leased(counter)
+            && let Some(given) = self.leased().give_back(counter, cost, now).await
         {
             return given;
         }
-        self.exact().decide(key, quota, Kind::GiveBack(cost), now).await
+        self.exact().decide(counter, Kind::GiveBack(cost), now).await
     }
 
     async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
@@ -174,49 +173,43 @@ impl Store for RedisStore {
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let kind = BatchKind::Reserve { max_wait };
-        if batch.iter().any(|take| is_leased(take.quota)) {
+        if batch.iter().any(|take| is_leased(take.counter)) {
             self.mixed.all_or_none(batch, kind, now, verdicts).await;
         } else if let [take] = batch {
-            verdicts.push(self.exact().decide(take.key, take.quota, kind.of(take.cost), now).await);
+            verdicts.push(self.exact().decide(take.counter, kind.of(take.cost), now).await);
         } else {
             self.exact().all_or_none(batch, kind, now, verdicts).await;
         }
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        if is_leased(quota)
-            && let Some(charged) = self.leased().charge(key, quota, cost, now).await
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        if is_leased(counter)
+            && let Some(charged) = self.leased().charge(counter, cost, now).await
         {
             return charged;
         }
-        self.exact().decide(key, quota, Kind::Charge(cost), now).await
+        self.exact().decide(counter, Kind::Charge(cost), now).await
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        if is_leased(quota)
-            && let Some(forgotten) = self.leased().reset(key, quota, now).await
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        if is_leased(counter)
+            && let Some(forgotten) = self.leased().reset(counter, now).await
         {
             return forgotten;
         }
-        match self.exact().ask(key, quota, Kind::Reset, now).await? {
+        match self.exact().ask(counter, Kind::Reset, now).await? {
             Answer::Reset(forgotten) => Ok(forgotten),
             other => Err(self.exact().unexpected(format_args!("{other:?}"))),
         }
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        if is_leased(quota)
-            && let Some(seen) = self.leased().inspect(key, quota, now).await
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        if is_leased(counter)
+            && let Some(seen) = self.leased().inspect(counter, now).await
         {
             return seen;
         }
-        match self.exact().ask(key, quota, Kind::Inspect, now).await? {
+        match self.exact().ask(counter, Kind::Inspect, now).await? {
             Answer::Inspection(inspection) => Ok(inspection),
             other => Err(self.exact().unexpected(format_args!("{other:?}"))),
         }

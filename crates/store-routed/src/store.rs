@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::all_or_none::{Operation, take_all_or_none};
 use crate::parts::{is_local, merge, split};
 
-/// Two stores as one: quotas of [`Sharing::Local`](tollgate_core::Sharing::Local) are counted in `L`, this
+/// Two stores as one: counters of [`Sharing::Local`](tollgate_store::Sharing::Local) are kept in `L`, this
 /// node's memory, and all others in `S`.
 ///
 /// # Example
 /// ```
 /// # use tollgate_store_routed::RoutedStore;
-/// # use tollgate_core::{Cost, Quota, Sharing, Timestamp};
-/// # use tollgate_store::{Charge, Key, ModelStore, Store, Take, block_on};
+/// # use tollgate_core::{Cost, Quota, Timestamp};
+/// # use tollgate_store::{Charge, Counter, Key, ModelStore, Sharing, Store, block_on};
 /// # use std::time::Duration;
 /// let store = RoutedStore::new(ModelStore::default(), ModelStore::default());
-/// let everywhere = Quota::fixed_window(2, Duration::from_secs(60))?;
-/// let here = everywhere.clone().shared(Sharing::Local);
-/// let take = |key, quota| Take { key: Key(key), quota, cost: Cost::ONE };
-/// let (batch, mut verdicts) = ([take(b"a", &here), take(b"b", &everywhere)], Vec::new());
+/// let quota = Quota::fixed_window(2, Duration::from_secs(60))?;
+/// let here = Counter::new(Key(b"a"), &quota).shared(Sharing::Local);
+/// let everywhere = Counter::new(Key(b"b"), &quota);
+/// let (batch, mut verdicts) = ([here.take(Cost::ONE), everywhere.take(Cost::ONE)], Vec::new());
 /// block_on(store.take(&batch, Charge::Together, Timestamp::ZERO, &mut verdicts));
 /// assert_eq!(verdicts.iter().flatten().filter(|decision| decision.is_admitted()).count(), 2);
 /// assert_eq!((store.local().len(), store.shared().len()), (1, 1));
@@ -52,12 +52,12 @@ impl<S: Store, L: Store> RoutedStore<S, L> {
     }
 }
 
-/// `$call` on the store that counts `$quota`.
+/// `$call` with `$counter` first, on the store that keeps it.
 macro_rules! route {
-    ($self:ident, $quota:expr, $call:ident($($argument:expr),*)) => {
-        match is_local($quota) {
-            true => $self.local.$call($($argument),*).await,
-            false => $self.shared.$call($($argument),*).await,
+    ($self:ident, $call:ident($counter:expr $(, $argument:expr)*)) => {
+        match is_local($counter) {
+            true => $self.local.$call($counter $(, $argument)*).await,
+            false => $self.shared.$call($counter $(, $argument)*).await,
         }
     };
 }
@@ -81,7 +81,7 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        let local = batch.iter().filter(|take| is_local(take.quota)).count();
+        let local = batch.iter().filter(|take| is_local(take.counter)).count();
         if local == 0 {
             return self.shared.take(batch, charge, now, verdicts).await;
         }
@@ -104,12 +104,11 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        route!(self, quota, give_back(key, quota, cost, now))
+        route!(self, give_back(counter, cost, now))
     }
 
     /// Memory first, which is not waited for: also where the future is dropped, nothing stays charged there.
@@ -122,7 +121,7 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        let local = batch.iter().filter(|take| is_local(take.quota)).count();
+        let local = batch.iter().filter(|take| is_local(take.counter)).count();
         if local == 0 {
             self.shared.reserve(batch, max_wait, now, verdicts).await;
         } else if local == batch.len() {
@@ -140,22 +139,16 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
         }
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        route!(self, quota, charge(key, quota, cost, now))
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        route!(self, charge(counter, cost, now))
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        route!(self, quota, reset(key, quota, now))
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        route!(self, reset(counter, now))
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        route!(self, quota, inspect(key, quota, now))
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        route!(self, inspect(counter, now))
     }
 
     /// Slots are counted in the shared store.

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Quota, Sharing, Slots, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
 use tollgate_store::suite::{Options, Parked, run};
-use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{
+    Charge, Counter, Inspection, Key, ModelStore, Sharing, Store, StoreError, StoreName, Take, Verdicts,
+};
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_routed::RoutedStore;
 
@@ -24,17 +26,13 @@ impl ByKey {
         Self { store: RoutedStore::new(ModelStore::default(), MemoryStore::default()), route }
     }
 
-    fn quota(&self, key: Key<'_>, quota: &Quota) -> Quota {
-        quota.clone().shared((self.route)(key))
+    fn routed<'a>(&self, counter: Counter<'a>) -> Counter<'a> {
+        counter.shared((self.route)(counter.key))
     }
 
-    fn quotas(&self, batch: &[Take<'_>]) -> Vec<Quota> {
-        batch.iter().map(|take| self.quota(take.key, take.quota)).collect()
+    fn all<'a>(&self, batch: &[Take<'a>]) -> Vec<Take<'a>> {
+        batch.iter().map(|take| self.routed(take.counter).take(take.cost)).collect()
     }
-}
-
-fn with<'a>(batch: &[Take<'a>], quotas: &'a [Quota]) -> Vec<Take<'a>> {
-    batch.iter().zip(quotas).map(|(take, quota)| Take { quota, ..*take }).collect()
 }
 
 impl Store for ByKey {
@@ -43,46 +41,36 @@ impl Store for ByKey {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        let quotas = self.quotas(batch);
-        self.store.take(&with(batch, &quotas), charge, now, verdicts).await;
+        self.store.take(&self.all(batch), charge, now, verdicts).await;
     }
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.store.give_back(key, &self.quota(key, quota), cost, now).await
+        self.store.give_back(self.routed(counter), cost, now).await
     }
 
     async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
-        let quotas = self.quotas(batch);
-        self.store.give_all_back(&with(batch, &quotas), now).await
+        self.store.give_all_back(&self.all(batch), now).await
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        let quotas = self.quotas(batch);
-        self.store.reserve(&with(batch, &quotas), max_wait, now, verdicts).await;
+        self.store.reserve(&self.all(batch), max_wait, now, verdicts).await;
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.store.charge(key, &self.quota(key, quota), cost, now).await
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        self.store.charge(self.routed(counter), cost, now).await
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        self.store.reset(key, &self.quota(key, quota), now).await
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        self.store.reset(self.routed(counter), now).await
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        self.store.inspect(key, &self.quota(key, quota), now).await
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.store.inspect(self.routed(counter), now).await
     }
 
     async fn acquire(

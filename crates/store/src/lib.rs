@@ -1,9 +1,10 @@
 //! What a store of counters must do; the suite and the reference model that every store is held to.
 //!
 //! A store keeps one state per key and decides atomically: batch in, decisions out. It knows nothing of
-//! rules; it is handed the [`Quota`] with every take and never reads a state's bits itself.
+//! rules; it is handed a [`Counter`] with every call, and never reads a state's bits itself.
 //! Not here: any store for production. `store-memory` and its siblings each implement [`Store`].
 
+mod counter;
 mod error;
 mod model;
 #[cfg(feature = "remote")]
@@ -13,17 +14,18 @@ pub mod suite;
 mod take;
 mod wait;
 
+pub use counter::{Counter, Key, Sharing};
 pub use error::{StoreError, StoreName};
 pub use model::ModelStore;
-pub use take::{Charge, Inspection, Key, Take, Verdicts};
+pub use take::{Charge, Inspection, Take, Verdicts};
 pub use wait::{at_once, block_on};
 
 use std::future::{Future, ready};
 use std::time::Duration;
 
 #[cfg(doc)]
-use tollgate_core::Sharing;
-use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
+use tollgate_core::Quota;
+use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
 
 /// Counters by key, decided atomically.
 ///
@@ -50,7 +52,7 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Whether quotas of [`Sharing::Local`] are counted in this node's memory, beside a store that nodes
+    /// Whether counters of [`Sharing::Local`] are kept in this node's memory, beside a store that nodes
     /// share.
     ///
     /// Where such a counter denies a batch that is charged together, the answers to the others may be those
@@ -83,14 +85,13 @@ pub trait Store: Send + Sync + 'static {
         verdicts: &mut Verdicts,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Gives `cost` permits back to `key`, never above a full quota; answers what is there afterwards.
+    /// Gives `cost` permits back to `counter`, never above a full quota; answers what is there afterwards.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the permits may have been given back.
     fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
@@ -107,7 +108,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         async move {
             for take in batch {
-                let _ = self.give_back(take.key, take.quota, take.cost, now).await?;
+                let _ = self.give_back(take.counter, take.cost, now).await?;
             }
             Ok(())
         }
@@ -130,39 +131,36 @@ pub trait Store: Send + Sync + 'static {
         verdicts: &mut Verdicts,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Takes `cost` permits of `key` whether they are there or not: what was used turned out to be more than
-    /// what was held. Later permits repay the debt. Answers what is there afterwards.
+    /// Takes `cost` permits of `counter` whether they are there or not: what was used turned out to be more
+    /// than what was held. Later permits repay the debt. Answers what is there afterwards.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the permits may have been taken.
     fn charge(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
 
-    /// Forgets `key`, so that its next take finds a fresh quota. True when there was something to forget: a
-    /// state that has not expired.
+    /// Forgets `counter`, so that its next take finds a fresh quota. True when there was something to forget:
+    /// a state that has not expired.
     ///
     /// # Errors
-    /// [`StoreError`], which says whether the key may have been forgotten.
+    /// [`StoreError`], which says whether the counter may have been forgotten.
     fn reset(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         now: Timestamp,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// What is kept of `key`, and what a peek would answer; changes nothing.
+    /// What is kept of `counter`, and what a peek would answer; changes nothing.
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot say.
     fn inspect(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         now: Timestamp,
     ) -> impl Future<Output = Result<Inspection, StoreError>> + Send;
 

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::{Cost, Decision, Expiry, Holder, Quota, Slots, State, Timestamp, Wide};
+use tollgate_core::{Cost, Decision, Expiry, Holder, Slots, State, Timestamp, Wide};
 
-use crate::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use crate::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 
 type States = BTreeMap<Vec<u8>, State>;
 
@@ -18,12 +18,12 @@ type States = BTreeMap<Vec<u8>, State>;
 ///
 /// # Example
 /// ```
-/// # use tollgate_store::{Charge, Key, ModelStore, Store, Take, block_on};
+/// # use tollgate_store::{Charge, Counter, Key, ModelStore, Store, block_on};
 /// # use tollgate_core::{Cost, Quota, Timestamp};
 /// # use std::time::Duration;
 /// let store = ModelStore::default();
 /// let quota = Quota::token_bucket(2, Duration::from_secs(1))?;
-/// let take = Take { key: Key(b"a"), quota: &quota, cost: Cost::ONE };
+/// let take = Counter::new(Key(b"a"), &quota).take(Cost::ONE);
 /// let mut verdicts = Vec::new();
 /// block_on(store.take(&[take, take, take], Charge::Each, Timestamp::ZERO, &mut verdicts));
 /// let admitted = verdicts.iter().flatten().filter(|decision| decision.is_admitted()).count();
@@ -78,7 +78,7 @@ impl Store for ModelStore {
         let mut all_admitted = true;
         for take in batch {
             let decision =
-                step(&mut states, take.key, take.quota, |state| take.quota.take(state, take.cost, now));
+                step(&mut states, take.counter, |state| take.counter.quota.take(state, take.cost, now));
             all_admitted &= decision.is_admitted();
             verdicts.push(Ok(decision));
         }
@@ -90,20 +90,20 @@ impl Store for ModelStore {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        Ok(step(&mut self.lock(), key, quota, |state| quota.give_back(state, cost, now)))
+        Ok(step(&mut self.lock(), counter, |state| counter.quota.give_back(state, cost, now)))
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let mut states = self.lock();
         let before = states.clone();
         let mut all_admitted = true;
-        for Take { key, quota, cost } in batch {
-            let decision = step(&mut states, *key, quota, |state| quota.reserve(state, *cost, max_wait, now));
+        for Take { counter, cost } in batch {
+            let decision =
+                step(&mut states, *counter, |state| counter.quota.reserve(state, *cost, max_wait, now));
             all_admitted &= decision.is_admitted();
             verdicts.push(Ok(decision));
         }
@@ -113,24 +113,18 @@ impl Store for ModelStore {
         }
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        Ok(step(&mut self.lock(), key, quota, |state| quota.charge(state, cost, now)))
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        Ok(step(&mut self.lock(), counter, |state| counter.quota.charge(state, cost, now)))
     }
 
-    async fn reset(&self, key: Key<'_>, _quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        Ok(self.lock().remove(key.0).is_some_and(|state| !state.expires().is_past(now)))
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        Ok(self.lock().remove(counter.key.0).is_some_and(|state| !state.expires().is_past(now)))
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        let mut state = find(&self.lock(), key, quota);
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        let mut state = find(&self.lock(), counter);
         let is_tracked = !state.expires().is_past(now);
-        Ok(Inspection { decision: quota.take(&mut state, Cost::PEEK, now), is_tracked })
+        Ok(Inspection { decision: counter.quota.take(&mut state, Cost::PEEK, now), is_tracked })
     }
 
     async fn acquire(
@@ -167,33 +161,28 @@ fn on_wide<T>(states: &mut States, key: Key<'_>, change: impl FnOnce(&mut Wide) 
     answer
 }
 
-/// Runs `change` on the state of `key`, or on a fresh one, and keeps what it made of it.
-fn step(
-    states: &mut States,
-    key: Key<'_>,
-    quota: &Quota,
-    change: impl FnOnce(&mut State) -> Decision,
-) -> Decision {
-    let old = find(states, key, quota);
+/// Runs `change` on the state of `counter`, or on a fresh one, and keeps what it made of it.
+fn step(states: &mut States, counter: Counter<'_>, change: impl FnOnce(&mut State) -> Decision) -> Decision {
+    let old = find(states, counter);
     let mut new = old.clone();
     let decision = change(&mut new);
     if new != old {
-        states.insert(key.0.to_vec(), new);
+        states.insert(counter.key.0.to_vec(), new);
     }
     decision
 }
 
 /// After a denial that changes nothing else: a bucket that does not start full begins to fill.
 fn begin(states: &mut States, batch: &[Take<'_>], now: Timestamp) {
-    for take in batch.iter().filter(|take| take.quota.starts_partial() && !take.cost.is_peek()) {
-        let _peek = step(states, take.key, take.quota, |state| {
-            take.quota.start_refill(state, now);
-            take.quota.take(state, Cost::PEEK, now)
+    for take in batch.iter().filter(|take| take.counter.quota.starts_partial() && !take.cost.is_peek()) {
+        let _peek = step(states, take.counter, |state| {
+            take.counter.quota.start_refill(state, now);
+            take.counter.quota.take(state, Cost::PEEK, now)
         });
     }
 }
 
-fn find(states: &States, key: Key<'_>, quota: &Quota) -> State {
+fn find(states: &States, Counter { key, quota, .. }: Counter<'_>) -> State {
     // A state of another shape was written by another algorithm, before the rule changed: it counts nothing.
     states.get(key.0).filter(|state| state.shape() == quota.shape()).cloned().unwrap_or_else(|| quota.fresh())
 }

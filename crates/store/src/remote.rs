@@ -18,5 +18,5 @@ pub use error::{ConfigError, Failure, duplicate};
 pub use finish::{Finisher, OwnBatch};
 pub use health::{Health, Reporter};
 pub use state::StoreState;
-pub use stats::{ConnCounters, ConnStats, Counter};
+pub use stats::{ConnCounters, ConnStats, Stat};
 pub use timing::{jittered, patience};

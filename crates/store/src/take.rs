@@ -1,23 +1,24 @@
 //! What goes into a store and what comes out.
 
-use tollgate_core::{Cost, Decision, Quota};
+use tollgate_core::{Cost, Decision};
 
-use crate::StoreError;
+use crate::{Counter, StoreError};
 
-/// What a state is kept under: bytes that no two counters share. The limiter makes them, escaped, so that no
-/// value chosen by a client can equal another counter's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key<'a>(pub &'a [u8]);
-
-/// One take of a batch.
+/// One take of a batch ([`Counter::take`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Take<'a> {
-    /// Whose counter.
-    pub key: Key<'a>,
-    /// By which quota.
-    pub quota: &'a Quota,
+    /// From which counter.
+    pub counter: Counter<'a>,
     /// How many permits; zero peeks.
     pub cost: Cost,
+}
+
+impl<'a> Counter<'a> {
+    /// The take of `cost` permits from this counter, for a batch of [`Store::take`](crate::Store::take).
+    #[must_use]
+    pub const fn take(self, cost: Cost) -> Take<'a> {
+        Take { counter: self, cost }
+    }
 }
 
 /// What becomes of the other takes of a batch when one is denied.
@@ -34,7 +35,7 @@ pub enum Charge {
 /// nothing.
 pub type Verdicts = Vec<Result<Decision, StoreError>>;
 
-/// What a store keeps of one key.
+/// What a store keeps of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// What a peek would answer.

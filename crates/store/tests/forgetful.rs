@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
 use tollgate_store::{
-    Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts, suite,
+    Charge, Counter, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts, suite,
 };
 
 #[derive(Default)]
@@ -23,13 +23,12 @@ impl Store for Forgetful {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
         self.0.forget_expired(now);
-        self.0.give_back(key, quota, cost, now).await
+        self.0.give_back(counter, cost, now).await
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
@@ -37,25 +36,19 @@ impl Store for Forgetful {
         self.0.reserve(batch, max_wait, now, verdicts).await;
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
         self.0.forget_expired(now);
-        self.0.charge(key, quota, cost, now).await
+        self.0.charge(counter, cost, now).await
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
         self.0.forget_expired(now);
-        self.0.reset(key, quota, now).await
+        self.0.reset(counter, now).await
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
         self.0.forget_expired(now);
-        self.0.inspect(key, quota, now).await
+        self.0.inspect(counter, now).await
     }
 
     async fn acquire(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Quota, Sharing};
+use super::Quota;
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::interval_bucket::IntervalBucket;
 use crate::algorithm::leaky_queue::LeakyQueue;
@@ -44,7 +44,7 @@ impl Quota {
             }
         }
         let step = step(limit, &period, &algorithm)?;
-        Ok(Self { limit, period, algorithm, sharing: Sharing::Exact, step })
+        Ok(Self { limit, period, algorithm, step })
     }
 
     /// A token bucket of `limit` permits per `span`, full at first, `limit` at once.
@@ -76,7 +76,6 @@ impl Quota {
     #[must_use]
     pub const fn unlimited() -> Self {
         Self {
-            sharing: Sharing::Exact,
             limit: u64::MAX,
             period: Period::Span(Duration::from_secs(1)),
             algorithm: Algorithm::Unlimited,

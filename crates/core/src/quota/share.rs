@@ -1,20 +1,8 @@
 //! One node's part of a quota, for the time in which nodes cannot ask each other.
 
-use super::{Quota, Sharing};
+use super::Quota;
 use crate::algorithm::{Algorithm, LeakyForm, Refill};
 use crate::period::Period;
-
-impl Sharing {
-    /// The name in rule files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Leased => "leased",
-            Self::Local => "local",
-        }
-    }
-}
 
 impl Quota {
     /// What one of `nodes` nodes may admit by itself, so that all of them together admit about what this
@@ -31,8 +19,7 @@ impl Quota {
     /// permit a node, since each rounds its older window down). An initial fill and an overdraft are rounded
     /// down also to 0.
     ///
-    /// The share is [`Sharing::Local`] and knows nothing of states that another share wrote: keep each under
-    /// a key of its own.
+    /// The share knows nothing of states that another share wrote: keep each under a key of its own.
     ///
     /// # Example
     /// ```
@@ -51,7 +38,7 @@ impl Quota {
     #[must_use]
     pub fn share_of(&self, nodes: u32) -> Self {
         if nodes <= 1 || matches!(self.algorithm, Algorithm::Unlimited) {
-            return self.clone().shared(Sharing::Local);
+            return self.clone();
         }
         let down = |permits: u64| permits / u64::from(nodes);
         let part = |permits: u64| down(permits).max(u64::from(permits > 0));
@@ -85,7 +72,6 @@ impl Quota {
             ref windowed => ((part(self.limit), self.period.clone()), windowed.clone()),
         };
         // Smaller numbers at a slower rate than what is a quota already: it is one.
-        let share = Self::new(limit, period, algorithm).unwrap_or_else(|_| self.clone());
-        share.shared(Sharing::Local)
+        Self::new(limit, period, algorithm).unwrap_or_else(|_| self.clone())
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, Refill, Sharing};
+use tollgate_core::{Algorithm, Cost, LeakyForm, Period, Quota, Refill};
 
 use crate::any;
 
@@ -34,7 +34,6 @@ proptest! {
         }
         let (whole, n) = (plain.quota(), u64::from(nodes));
         let share = whole.share_of(nodes);
-        prop_assert_eq!(share.sharing(), Sharing::Local);
         // At once.
         let once = greedy(&share, &times[..1]) * n;
         let most = greedy(&whole, &times[..1]).max(n) + plain.overdraft();

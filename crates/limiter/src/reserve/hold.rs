@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_core::{Outcome, Timestamp};
 use tollgate_observe::{LimitRef, Observer};
 use tollgate_policy::{Domain, Override};
-use tollgate_store::{Key, Store, Take};
+use tollgate_store::{Counter, Key, Store, Take};
 
 use super::table::{Held, HeldItem, LONGEST_KEYS, QuotaRef};
 use super::{ReservationId, ReserveError, ReserveTerms, Reserved};
@@ -163,31 +163,39 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 
     /// Gives back what was held for a request that is denied after all.
     async fn let_go(&self, domain: &Domain, overrides: &[Override], held: &[HeldItem], now: Timestamp) {
-        let quota = |item: &HeldItem| match item.quota {
-            QuotaRef::Rule { place, limit, .. } => {
-                Some(&domain.rules()[place as usize].limits[limit as usize].quota)
-            }
-            QuotaRef::Override { requests_per_unit, unit, .. } => {
-                let mut given = overrides.iter().map(|it| &it.limit);
-                given
-                    .find(|it| it.requests_per_unit == requests_per_unit && it.unit == Some(unit))
-                    .map(|limit| &limit.quota)
-            }
-        };
-        let share = |item: &HeldItem| Some(Share::new(Key(&item.key), quota(item)?, item.share_of?));
-        let shares: Vec<_> = held.iter().map(share).collect();
+        let shares: Vec<_> = held
+            .iter()
+            .map(|item| Some(Share::new(counter(item, domain, overrides)?, item.share_of?)))
+            .collect();
         let takes: Vec<Take<'_>> = held
             .iter()
             .zip(&shares)
             .filter_map(|(item, share)| match share {
-                Some(share) => Some(share.take(item.cost)),
-                None => Some(Take { key: Key(&item.key), quota: quota(item)?, cost: item.cost }),
+                Some(share) => Some(share.counter().take(item.cost)),
+                None => Some(counter(item, domain, overrides)?.take(item.cost)),
             })
             .collect();
         if !takes.is_empty() {
             let _ = self.store.give_all_back(&takes, now).await; // what is not given back counts as used
         }
     }
+}
+
+/// The counter that `item` was just held in, of which its share is a part.
+fn counter<'a>(item: &'a HeldItem, domain: &'a Domain, overrides: &'a [Override]) -> Option<Counter<'a>> {
+    let (quota, sharing) = match item.quota {
+        QuotaRef::Rule { place, limit, .. } => {
+            let rule = &domain.rules()[place as usize];
+            (&rule.limits[limit as usize].quota, rule.sharing)
+        }
+        QuotaRef::Override { requests_per_unit, unit, sharing } => {
+            let mut given = overrides.iter().map(|it| &it.limit);
+            let given =
+                given.find(|it| it.requests_per_unit == requests_per_unit && it.unit == Some(unit))?;
+            (&given.quota, sharing)
+        }
+    };
+    Some(Counter::new(Key(&item.key), quota).shared(sharing))
 }
 
 fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {
@@ -199,8 +207,8 @@ fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {
         LimitRef::Override(index) => {
             let limit = &overrides[index as usize].limit;
             let unit = limit.unit.unwrap_or(tollgate_policy::Unit::Second);
-            let sharing = limit.quota.sharing();
-            QuotaRef::Override { requests_per_unit: limit.requests_per_unit, unit, sharing }
+            let (requests_per_unit, sharing) = (limit.requests_per_unit, item.sharing);
+            QuotaRef::Override { requests_per_unit, unit, sharing }
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_observe::Observer;
-use tollgate_policy::{Override, Policy};
-use tollgate_store::{Key, Store, StoreError};
+use tollgate_policy::{Domain, Limit, Override, Rule};
+use tollgate_store::{Counter, Key, Sharing, Store, StoreError};
 
 use super::table::{Found, Held, HeldItem, QuotaRef};
 use super::{Ending, ReservationId, SettleError, Settled};
@@ -99,50 +99,54 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         // A rule that was removed counts nothing.
-        let Some(quota) = quota_of(rules, held, item) else { return Ok(()) };
-        let share = item.share_of.map(|nodes| Share::new(Key(&item.key), &quota, nodes));
-        let (key, quota) = match &share {
-            Some(share) => (share.key(), &share.quota),
-            None => (Key(&item.key), &*quota),
-        };
+        let Some((quota, sharing)) = quota_of(rules, held, item) else { return Ok(()) };
+        let whole = Counter::new(Key(&item.key), &quota).shared(sharing);
+        let share = item.share_of.map(|nodes| Share::new(whole, nodes));
+        let counter = share.as_ref().map_or(whole, Share::counter);
         let done = if used > item.cost {
             let more = Cost(used.permits() - item.cost.permits());
-            self.store.charge(key, quota, more, now).await
+            self.store.charge(counter, more, now).await
         } else {
             let unused = Cost(item.cost.permits() - used.permits());
-            let back = quota.refundable(unused, &item.said, held.made_at, now);
+            let back = counter.quota.refundable(unused, &item.said, held.made_at, now);
             if back.is_peek() {
                 return Ok(());
             }
-            self.store.give_back(key, quota, back, now).await
+            self.store.give_back(counter, back, now).await
         };
         done.map(drop).inspect_err(|error| self.note_store_error(error, now))
     }
 }
 
-/// The quota that the item's counter goes with now.
-fn quota_of<'a, O: Observer>(rules: &'a Rules<O>, held: &Held, item: &HeldItem) -> Option<Cow<'a, Quota>> {
+/// The quota that the item's counter goes with now, and where it is kept now.
+fn quota_of<'a, O: Observer>(
+    rules: &'a Rules<O>,
+    held: &Held,
+    item: &HeldItem,
+) -> Option<(Cow<'a, Quota>, Sharing)> {
     match item.quota {
         QuotaRef::Override { requests_per_unit, unit, sharing } => {
             let given = Override::new(requests_per_unit, unit).ok()?;
-            Some(Cow::Owned(given.limit.quota.shared(sharing)))
+            Some((Cow::Owned(given.limit.quota), sharing))
         }
         QuotaRef::Rule { identity, place, limit } => {
             let domain = rules.policy().domain(&held.domain)?;
-            if held.generation == rules.generation {
-                return Some(Cow::Borrowed(
-                    &domain.rules().get(place as usize)?.limits.get(limit as usize)?.quota,
-                ));
-            }
-            find_again(rules.policy(), &held.domain, identity, &item.key).map(Cow::Borrowed)
+            let (rule, limit) = if held.generation == rules.generation {
+                let rule = domain.rules().get(place as usize)?;
+                (rule, rule.limits.get(limit as usize)?)
+            } else {
+                find_again(domain, identity, &item.key)?
+            };
+            Some((Cow::Borrowed(&limit.quota), rule.sharing))
         }
     }
 }
 
 /// The limit with this counter key, after a reload: of the rule at the same path, the one that is counted in
 /// the same way.
-fn find_again<'a>(policy: &'a Policy, domain: &str, identity: u64, key: &[u8]) -> Option<&'a Quota> {
-    let rule = policy.domain(domain)?.rules().iter().find(|rule| rule.identity() == identity)?;
+fn find_again<'a>(domain: &'a Domain, identity: u64, key: &[u8]) -> Option<(&'a Rule, &'a Limit)> {
+    let rule = domain.rules().iter().find(|rule| rule.identity() == identity)?;
     let tail = key.rsplit(|&byte| byte == b'|').next()?;
-    rule.limits.iter().find(|limit| limit.key_tail().as_bytes() == tail).map(|limit| &limit.quota)
+    let limit = rule.limits.iter().find(|limit| limit.key_tail().as_bytes() == tail)?;
+    Some((rule, limit))
 }

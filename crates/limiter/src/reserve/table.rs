@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Sharing, Timestamp};
+use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_observe::ReservationStats;
 use tollgate_policy::Unit;
+use tollgate_store::Sharing;
 
 use super::{ReservationId, Settled};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::Sharing;
+use tollgate_store::Sharing;
 
 use super::value::Kind;
 use super::{DescriptorSpec, Limits, Part, RuleSpec, ValueSpec};

@@ -1,7 +1,6 @@
 //! Descriptors: what they match, and their rules.
 
-use tollgate_core::Sharing;
-use tollgate_policy::{DescriptorSpec, OnStoreFailure, Part, RuleError, RuleSpec, ValueSpec};
+use tollgate_policy::{DescriptorSpec, OnStoreFailure, Part, RuleError, RuleSpec, Sharing, ValueSpec};
 
 use super::known_keys::Section;
 use super::limit::{LimitPlace, ReadLimits};

@@ -3,8 +3,8 @@
 mod algorithm;
 mod period;
 
-use tollgate_core::{Algorithm, QuotaError, Sharing};
-use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Unit};
+use tollgate_core::{Algorithm, QuotaError};
+use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Sharing, Unit};
 
 use super::known_keys::Section;
 use super::path::Path;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::{Cost, Decision};
 use tollgate_store::suite::{Executor as _, Options, run};
-use tollgate_store::{Charge, Key, Store as _, Take};
+use tollgate_store::{Charge, Counter, Key, Store as _};
 use tollgate_testkit::redis::Memcached;
 
 use crate::helpers::{NOON, Nodes, config, hourly, store};
@@ -73,7 +73,7 @@ fn a_batch_that_loses_a_race_gives_back_every_take_of_a_key() {
     for round in 0..60 {
         let keys = [format!("wide{round}"), format!("narrow{round}")];
         let on =
-            |key: usize, quota| Take { key: Key(keys[key].as_bytes()), quota, cost: Cost(2 - key as u64) };
+            |key: usize, quota| Counter::new(Key(keys[key].as_bytes()), quota).take(Cost(2 - key as u64));
         let batch = [on(0, &wide), on(1, &narrow), on(0, &wide)];
         let admitted = AtomicU64::new(0);
         std::thread::scope(|scope| {
@@ -88,7 +88,9 @@ fn a_batch_that_loses_a_race_gives_back_every_take_of_a_key() {
                 });
             }
         });
-        let seen = nodes.block_on(store.inspect(Key(keys[0].as_bytes()), &wide, NOON)).expect("an answer");
+        let seen = nodes
+            .block_on(store.inspect(Counter::new(Key(keys[0].as_bytes()), &wide), NOON))
+            .expect("an answer");
         let taken = 1_000 - seen.decision.remaining();
         assert_eq!(taken, 4 * admitted.into_inner(), "round {round}: two takes of two permits each");
     }

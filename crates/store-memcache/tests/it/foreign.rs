@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Period, Quota};
 use tollgate_store::suite::Executor;
-use tollgate_store::{Charge, Key, Store, StoreError, Take};
+use tollgate_store::{Charge, Counter, Key, Store, StoreError};
 use tollgate_testkit::redis::Memcached;
 
 use crate::helpers::{NOON, Nodes, config, hourly, store, take};
@@ -44,14 +44,14 @@ fn a_foreign_value_is_rejected_by_its_name_and_left_as_it_is() {
         let item = format!("{}theirs", config.prefix);
         tell(&memcached, &format!("set {item} 5 0 {}\r\n{value}\r\n", value.len()), "STORED");
         let store = store(config);
-        let key = Key(b"theirs");
+        let counter = Counter::new(Key(b"theirs"), quota);
         nodes.block_on(async {
             let errors = [
                 take(&store, "theirs", quota).await.map(drop),
-                store.give_back(key, quota, Cost::ONE, NOON).await.map(drop),
-                store.charge(key, quota, Cost(1 << 30), NOON).await.map(drop),
-                store.inspect(key, quota, NOON).await.map(drop),
-                store.reset(key, quota, NOON).await.map(drop),
+                store.give_back(counter, Cost::ONE, NOON).await.map(drop),
+                store.charge(counter, Cost(1 << 30), NOON).await.map(drop),
+                store.inspect(counter, NOON).await.map(drop),
+                store.reset(counter, NOON).await.map(drop),
             ];
             for (at, outcome) in errors.into_iter().enumerate() {
                 let error = outcome.expect_err("it is not ours");
@@ -95,7 +95,7 @@ fn a_window_that_has_ended_is_replaced_at_once() {
         let key = format!("{align:?}");
         for hours in 0..5 {
             let now = NOON + Duration::from_secs(hours * 3600);
-            let takes = [Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost::ONE }; 2];
+            let takes = [Counter::new(Key(key.as_bytes()), &quota).take(Cost::ONE); 2];
             let mut verdicts = Vec::new();
             nodes.block_on(store.take(&takes, Charge::Each, now, &mut verdicts));
             let admitted: Vec<_> = verdicts.iter().flatten().map(|decision| decision.is_admitted()).collect();
@@ -121,7 +121,7 @@ fn items_live_a_minute_longer_than_their_windows() {
         // Far ahead of the server's clock, so that the instant lies before 2038 and in its future.
         let mut verdicts = Vec::new();
         let now = tollgate_core::Timestamp::from_unix_seconds(2_000_000_000);
-        let takes = [Take { key: Key(b"month"), quota: &in_30_days, cost: Cost::ONE }];
+        let takes = [Counter::new(Key(b"month"), &in_30_days).take(Cost::ONE)];
         store.take(&takes, Charge::Each, now, &mut verdicts).await;
         let meta = memcached.command(&format!("mg {month} t"));
         let left: u64 = meta.rsplit_once('t').and_then(|(_, left)| left.parse().ok()).expect(&meta);
@@ -135,7 +135,7 @@ fn what_it_cannot_count_is_rejected_and_nothing_sent() {
     let store = store(config("memcache://127.0.0.1:1"));
     let bucket = Quota::token_bucket(5, Duration::from_secs(1)).expect("a quota");
     Nodes::new(1).block_on(async {
-        let takes = [Take { key: Key(b"a"), quota: &bucket, cost: Cost::ONE }; 2];
+        let takes = [Counter::new(Key(b"a"), &bucket).take(Cost::ONE); 2];
         for charge in [Charge::Each, Charge::Together] {
             let mut verdicts = Vec::new();
             store.take(&takes, charge, NOON, &mut verdicts).await;

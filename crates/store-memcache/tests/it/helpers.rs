@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_store::suite::Executor;
-use tollgate_store::{Charge, Key, Store, StoreError, Take};
+use tollgate_store::{Charge, Counter, Key, Store, StoreError};
 use tollgate_store_memcache::{MemcacheConfig, MemcacheStore, StoreState};
 
 /// All instants of a test are this one, so that windows end only where the test says so.
@@ -56,7 +56,7 @@ pub(crate) fn hourly(limit: u64) -> Quota {
 /// One take of one permit.
 pub(crate) async fn take(store: &MemcacheStore, key: &str, quota: &Quota) -> Result<Decision, StoreError> {
     let mut verdicts = Vec::new();
-    let batch = [Take { key: Key(key.as_bytes()), quota, cost: Cost::ONE }];
+    let batch = [Counter::new(Key(key.as_bytes()), quota).take(Cost::ONE)];
     store.take(&batch, Charge::Each, NOON, &mut verdicts).await;
     verdicts.remove(0)
 }

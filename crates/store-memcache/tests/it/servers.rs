@@ -2,7 +2,7 @@
 
 use tollgate_core::Cost;
 use tollgate_store::suite::{Executor, Options, run};
-use tollgate_store::{Charge, Key, Store, StoreError, Take};
+use tollgate_store::{Charge, Counter, Key, Store, StoreError};
 use tollgate_store_memcache::StoreState;
 use tollgate_testkit::redis::Memcached;
 
@@ -65,10 +65,8 @@ fn counters_are_spread_and_a_dead_server_takes_only_its_own_along() {
         }
         assert!(dead > 5 && alive > 20, "{dead} dead, {alive} alive");
         // What lives is charged together; what is dead is for whoever asked.
-        let batch: Vec<_> = keys
-            .iter()
-            .map(|key| Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost::ONE })
-            .collect();
+        let batch: Vec<_> =
+            keys.iter().map(|key| Counter::new(Key(key.as_bytes()), &quota).take(Cost::ONE)).collect();
         let mut verdicts = Vec::new();
         store.take(&batch, Charge::Together, NOON, &mut verdicts).await;
         assert_eq!(verdicts.len(), keys.len());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota};
 use tollgate_store::suite::Executor;
-use tollgate_store::{Charge, Key, Store, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Key, Store, Take, Verdicts};
 use tollgate_store_memcache::{MemcacheConfig, MemcacheStore};
 use tollgate_testkit::redis::Memcached;
 
@@ -31,7 +31,7 @@ async fn apart(store: &MemcacheStore, stopped: &Memcached, name: &str) -> [Strin
     let (mut answer, mut silent) = (Vec::new(), None);
     for nth in 0.. {
         let key = format!("{name}{nth}");
-        match store.inspect(Key(key.as_bytes()), &hourly(5), NOON).await {
+        match store.inspect(Counter::new(Key(key.as_bytes()), &hourly(5)), NOON).await {
             Ok(_) => answer.push(key),
             Err(_) => silent = Some(key),
         }
@@ -45,7 +45,7 @@ async fn apart(store: &MemcacheStore, stopped: &Memcached, name: &str) -> [Strin
 
 fn on<'a>(keys: &'a [String], quotas: &'a [Quota], costs: &'a [u64]) -> Vec<Take<'a>> {
     let takes = keys.iter().zip(quotas).zip(costs);
-    takes.map(|((key, quota), cost)| Take { key: Key(key.as_bytes()), quota, cost: Cost(*cost) }).collect()
+    takes.map(|((key, quota), cost)| Counter::new(Key(key.as_bytes()), quota).take(Cost(*cost))).collect()
 }
 
 async fn together(store: &MemcacheStore, batch: &[Take<'_>]) -> Verdicts {
@@ -61,7 +61,7 @@ fn told(verdicts: &Verdicts) -> Vec<Option<bool>> {
 
 async fn used(store: &MemcacheStore, key: &str, quota: &Quota) -> u64 {
     for _ in 0..2_000 {
-        if let Ok(seen) = store.inspect(Key(key.as_bytes()), quota, NOON).await {
+        if let Ok(seen) = store.inspect(Counter::new(Key(key.as_bytes()), quota), NOON).await {
             return quota.limit() - seen.decision.remaining();
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

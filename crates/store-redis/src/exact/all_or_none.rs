@@ -117,9 +117,9 @@ impl Exact {
     fn shares(&self, batch: &[Take<'_>], kind: BatchKind) -> Vec<Share> {
         let mut shares: Vec<Share> = Vec::new();
         for (place, take) in batch.iter().enumerate() {
-            let key = self.client().redis_key(take.key);
+            let key = self.client().redis_key(take.counter.key);
             let hash_slot = self.client().hash_slot(&key);
-            let ask = Ask { key, quota: take.quota.clone(), kind: kind.of(take.cost) };
+            let ask = Ask { key, quota: take.counter.quota.clone(), kind: kind.of(take.cost) };
             match shares.iter_mut().find(|share| share.hash_slot == hash_slot) {
                 Some(share) => {
                     share.places.push(place);

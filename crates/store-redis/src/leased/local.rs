@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_lease::{LeaseRequest, LedgerCall, LedgerReply, Mono, Op, Terms, Timing, Verdict, merge};
-use tollgate_store::remote::{Counter, duplicate};
-use tollgate_store::{Key, StoreError};
+use tollgate_store::remote::{Stat, duplicate};
+use tollgate_store::{Counter, StoreError};
 
 use super::clock::{Moment, NodeClock};
 use super::ledger_client::LedgerClient;
@@ -42,9 +42,9 @@ pub(super) struct LocalLeases {
 
 #[derive(Debug, Default)]
 struct Counts {
-    requests: Counter,
-    granted: Counter,
-    central: Counter,
+    requests: Stat,
+    granted: Stat,
+    central: Stat,
 }
 
 /// A take that has begun.
@@ -113,13 +113,13 @@ impl LocalLeases {
     #[inline]
     pub(super) fn begin(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         take: LeasedTake,
         now: Timestamp,
         sends: &mut PendingSends,
     ) -> Option<Begun> {
         let now = self.clock.moment(now);
+        let Counter { key, quota, .. } = counter;
         let mut guard = self.table.shard(key.0);
         let shard = &mut *guard;
         let begun = match shard.keys.get_mut(key.0).filter(|found| found.shared.quota.is_equivalent_to(quota))
@@ -128,7 +128,7 @@ impl LocalLeases {
                 found.note_use(now);
                 self.take(found, take, now.mono, sends)
             }
-            None => match self.find(shard, key, quota, now, sends)? {
+            None => match self.find(shard, counter, now, sends)? {
                 Ok(found) => self.take(found, take, now.mono, sends),
                 Err(error) => Begun::Done(Err(error)),
             },
@@ -141,15 +141,14 @@ impl LocalLeases {
     /// Does something with a key. `None`: the quota cannot be leased.
     pub(super) fn with<T>(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         now: Moment,
         sends: &mut PendingSends,
         what: impl FnOnce(&mut LeasedKey, &mut PendingSends) -> T,
     ) -> Option<Result<T, StoreError>> {
-        let mut shard = self.table.shard(key.0);
+        let mut shard = self.table.shard(counter.key.0);
         let done =
-            self.find(&mut shard, key, quota, now, sends).map(|found| found.map(|found| what(found, sends)));
+            self.find(&mut shard, counter, now, sends).map(|found| found.map(|found| what(found, sends)));
         shard.watched.append(&mut sends.watched);
         done
     }
@@ -352,8 +351,7 @@ impl LocalLeases {
     fn find<'a>(
         &self,
         shard: &'a mut Shard,
-        key: Key<'_>,
-        quota: &Quota,
+        Counter { key, quota, .. }: Counter<'_>,
         now: Moment,
         sends: &mut PendingSends,
     ) -> Option<Result<&'a mut LeasedKey, StoreError>> {

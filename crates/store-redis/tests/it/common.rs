@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Cost, Decision, Period, Quota, Timestamp};
-use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
+use tollgate_store::{Charge, Counter, Key, Store as _, StoreError};
 use tollgate_store_redis::{RedisConfig, RedisStore, StoreState};
 
 /// The instant that the store gets; the server has a clock of its own.
@@ -119,7 +119,7 @@ impl Told {
 
 pub(crate) async fn take(store: &RedisStore, key: &str, quota: &Quota) -> Result<Decision, StoreError> {
     let mut verdicts = Vec::new();
-    let take = Take { key: Key(key.as_bytes()), quota, cost: Cost::ONE };
+    let take = Counter::new(Key(key.as_bytes()), quota).take(Cost::ONE);
     store.take(&[take], Charge::Each, NOW, &mut verdicts).await;
     verdicts.pop().expect("an answer")
 }
@@ -141,9 +141,14 @@ pub(crate) async fn take_many(store: &RedisStore, key: &str, quota: &Quota, many
 
 /// How many permits of a [`total`] are gone, asked until there is an answer.
 pub(crate) async fn used(store: &RedisStore, key: &str, quota: &Quota, limit: u64) -> u64 {
+    used_of(store, Counter::new(Key(key.as_bytes()), quota), limit).await
+}
+
+/// As [`used`], of any counter that admits `limit` when it is fresh.
+pub(crate) async fn used_of(store: &RedisStore, counter: Counter<'_>, limit: u64) -> u64 {
     let mut left = None;
     wait("the key to be read", async || {
-        left = store.inspect(Key(key.as_bytes()), quota, NOW).await.ok().map(|it| it.decision.remaining());
+        left = store.inspect(counter, NOW).await.ok().map(|it| it.decision.remaining());
         left.is_some()
     })
     .await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate_core::{Algorithm, Cost, Period, Quota, Timestamp};
 use tollgate_store::suite::{self, Executor, Options as Suite};
-use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
+use tollgate_store::{Charge, Counter, Key, Store as _, StoreError};
 use tollgate_store_redis::{FLIGHT_EDGES, HashTag, RedisConfig, RedisStore, StoreTime};
 use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
 
@@ -153,7 +153,7 @@ fn a_batch_is_answered_in_its_order_and_takes_of_a_key_see_each_other() {
     run(async {
         let store = store(patient(&redis.url()));
         let (two, five) = (total(2), total(5));
-        let on = |key: &'static str, quota, cost| Take { key: Key(key.as_bytes()), quota, cost: Cost(cost) };
+        let on = |key: &'static str, quota, cost| Counter::new(Key(key.as_bytes()), quota).take(Cost(cost));
         let mut verdicts = Vec::new();
         let batch =
             [on("a", &two, 1), on("b", &five, 3), on("a", &two, 1), on("a", &two, 1), on("b", &five, 2)];
@@ -171,7 +171,7 @@ fn a_batch_is_answered_in_its_order_and_takes_of_a_key_see_each_other() {
 async fn take_each(store: &RedisStore, keys: &[String], quotas: &[Quota]) -> Vec<Result<bool, StoreError>> {
     let takes = keys.iter().zip(quotas.iter().cycle());
     let batch: Vec<_> =
-        takes.map(|(key, quota)| Take { key: Key(key.as_bytes()), quota, cost: Cost::ONE }).collect();
+        takes.map(|(key, quota)| Counter::new(Key(key.as_bytes()), quota).take(Cost::ONE)).collect();
     let mut verdicts = Vec::new();
     store.take(&batch, Charge::Each, NOW, &mut verdicts).await;
     verdicts.into_iter().map(|verdict| verdict.map(|decision| decision.is_admitted())).collect()
@@ -282,7 +282,7 @@ fn together_across_slots_charges_all_or_gives_back() {
         let batch: Vec<_> = keys
             .iter()
             .zip(&quotas)
-            .map(|(key, quota)| Take { key: Key(key.as_bytes()), quota, cost: Cost(2) })
+            .map(|(key, quota)| Counter::new(Key(key.as_bytes()), quota).take(Cost(2)))
             .collect();
         for round in 0..8 {
             let mut verdicts = Vec::new();

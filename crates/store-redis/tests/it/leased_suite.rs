@@ -4,15 +4,17 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Quota, Sharing, Slots, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
 use tollgate_store::suite::Options as Suite;
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{
+    Charge, Counter, Inspection, Key, Sharing, Store, StoreError, StoreName, Take, Verdicts,
+};
 use tollgate_store_redis::{HashTag, RedisStore};
 use tollgate_testkit::redis::{Options, Redis};
 
 use crate::flights::{AHEAD, suite_over};
 
-/// Asks everything of leased quotas.
+/// Asks everything of leased counters.
 #[derive(Debug)]
 struct Leasing {
     store: RedisStore,
@@ -31,12 +33,12 @@ impl Leasing {
     }
 }
 
-fn leased(quota: &Quota) -> Quota {
-    quota.clone().shared(Sharing::Leased)
+fn leased(counter: Counter<'_>) -> Counter<'_> {
+    counter.shared(Sharing::Leased)
 }
 
-fn all<'a>(batch: &[Take<'a>], quotas: &'a [Quota]) -> Vec<Take<'a>> {
-    batch.iter().zip(quotas).map(|(take, quota)| Take { quota, ..*take }).collect()
+fn all<'a>(batch: &[Take<'a>]) -> Vec<Take<'a>> {
+    batch.iter().map(|take| leased(take.counter).take(take.cost)).collect()
 }
 
 impl Store for Leasing {
@@ -45,41 +47,32 @@ impl Store for Leasing {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        let quotas: Vec<_> = batch.iter().map(|take| leased(take.quota)).collect();
-        self.store().await.take(&all(batch, &quotas), charge, now, verdicts).await;
+        self.store().await.take(&all(batch), charge, now, verdicts).await;
     }
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.store().await.give_back(key, &leased(quota), cost, now).await
+        self.store().await.give_back(leased(counter), cost, now).await
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        let quotas: Vec<_> = batch.iter().map(|take| leased(take.quota)).collect();
-        self.store().await.reserve(&all(batch, &quotas), max_wait, now, verdicts).await;
+        self.store().await.reserve(&all(batch), max_wait, now, verdicts).await;
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.store().await.charge(key, &leased(quota), cost, now).await
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        self.store().await.charge(leased(counter), cost, now).await
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        self.store().await.reset(key, &leased(quota), now).await
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        self.store().await.reset(leased(counter), now).await
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        self.store().await.inspect(key, &leased(quota), now).await
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.store().await.inspect(leased(counter), now).await
     }
 
     async fn acquire(

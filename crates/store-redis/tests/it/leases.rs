@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tollgate_clock::SystemClock;
-use tollgate_core::{
-    Algorithm, Align, Clock as _, Cost, Decision, Period, Quota, Refill, Sharing, Timestamp,
-};
-use tollgate_store::{Charge, Key, Store as _, StoreError, Take, Verdicts};
+use tollgate_core::{Algorithm, Align, Clock as _, Cost, Decision, Period, Quota, Refill, Timestamp};
+use tollgate_store::{Charge, Counter, Key, Sharing, Store as _, StoreError, Verdicts};
 use tollgate_store_redis::{RedisConfig, RedisStore, StoreTime};
 use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
 
@@ -30,13 +28,15 @@ fn bucket(limit: u64, period: Duration, burst: u64) -> Quota {
         Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill },
     )
     .expect("a quota")
-    .shared(Sharing::Leased)
 }
 
 fn window(limit: u64) -> Quota {
     Quota::new(limit, Period::Span(SECOND), Algorithm::FixedWindow { align: Align::Calendar })
         .expect("a quota")
-        .shared(Sharing::Leased)
+}
+
+fn leased<'a>(key: Key<'a>, quota: &'a Quota) -> Counter<'a> {
+    Counter::new(key, quota).shared(Sharing::Leased)
 }
 
 /// The time of day, which is also the server's.
@@ -56,7 +56,7 @@ async fn take_at(
     now: Timestamp,
 ) -> Result<Decision, StoreError> {
     let mut verdicts = Verdicts::new();
-    let batch = [Take { key: KEY, quota, cost: Cost(cost) }];
+    let batch = [leased(KEY, quota).take(Cost(cost))];
     store.take(&batch, Charge::Each, now, &mut verdicts).await;
     verdicts.pop().expect("one answer")
 }
@@ -166,12 +166,12 @@ fn a_node_that_ends_gives_back_what_it_holds_and_one_that_crashes_loses_it_for_a
         let store = store(patient(&redis.url()));
         let got = drain(&store, &quota).await;
         assert!((1_900..=1_901).contains(&got), "{got}: what was given back is there at once");
-        assert!(store.reset(KEY, &quota, now()).await.expect("an answer"));
+        assert!(store.reset(leased(KEY, &quota), now()).await.expect("an answer"));
         let held = spend(true);
         // What a crashed node held counts as spent, and comes back only as the bucket fills.
         let got = drain(&store, &quota).await;
         assert!((1_900 - held..=1_901 - held).contains(&got), "{got} besides {held} lost");
-        let inspection = store.inspect(KEY, &quota, now()).await.expect("an answer");
+        let inspection = store.inspect(leased(KEY, &quota), now()).await.expect("an answer");
         assert!(inspection.is_tracked && inspection.decision.remaining() == 0, "{inspection:?}");
     });
 }
@@ -272,15 +272,15 @@ fn all_or_none_holds_between_leases_and_scripts() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
         let store = store(patient(&redis.url()));
-        let leased = bucket(3_600, Duration::from_secs(36_000), 2_000);
+        let large = bucket(3_600, Duration::from_secs(36_000), 2_000);
         let hits = window(2_000);
-        let small = bucket(1, Duration::from_secs(36_000), 1).shared(Sharing::Exact);
-        assert_eq!(drain_n(&store, &leased, 300).await, 300, "it is leased");
+        let small = bucket(1, Duration::from_secs(36_000), 1);
+        assert_eq!(drain_n(&store, &large, 300).await, 300, "it is leased");
         for round in 0..20 {
             let batch = [
-                Take { key: KEY, quota: &leased, cost: Cost(5) },
-                Take { key: Key(b"shop|all|second"), quota: &hits, cost: Cost(1) },
-                Take { key: Key(b"shop|few|token_bucket"), quota: &small, cost: Cost(1) },
+                leased(KEY, &large).take(Cost(5)),
+                leased(Key(b"shop|all|second"), &hits).take(Cost(1)),
+                Counter::new(Key(b"shop|few|token_bucket"), &small).take(Cost(1)),
             ];
             let mut verdicts = Verdicts::new();
             if round % 2 == 0 {
@@ -293,7 +293,7 @@ fn all_or_none_holds_between_leases_and_scripts() {
             assert_eq!(admitted, [true, true, round == 0]);
         }
         store.close().await;
-        let got = drain(&store, &leased).await;
+        let got = drain(&store, &large).await;
         assert!((1_695..=1_696).contains(&got), "{got}: only the first batch was charged");
     });
 }
@@ -314,22 +314,27 @@ fn what_is_given_back_charged_and_reset_counts() {
         let quota = bucket(3_600, Duration::from_secs(36_000), 2_000);
         assert_eq!(drain_n(&one, &quota, 500).await, 500);
         for _ in 0..10 {
-            assert!(one.give_back(KEY, &quota, Cost(1), now()).await.expect("an answer").is_admitted());
+            assert!(
+                one.give_back(leased(KEY, &quota), Cost(1), now()).await.expect("an answer").is_admitted()
+            );
             assert!(admits(&one, &quota, 1).await);
         }
         one.close().await;
-        assert!(one.give_back(KEY, &quota, Cost(200), now()).await.expect("an answer").is_admitted());
-        let decision = other.charge(KEY, &quota, Cost(100), now()).await.expect("an answer");
+        assert!(one.give_back(leased(KEY, &quota), Cost(200), now()).await.expect("an answer").is_admitted());
+        let decision = other.charge(leased(KEY, &quota), Cost(100), now()).await.expect("an answer");
         assert!((1_600..=1_601).contains(&decision.remaining()), "{decision:?}");
         let got = drain(&other, &quota).await;
         assert!((1_600..=1_601).contains(&got), "{got}");
-        let decision = other.charge(KEY, &quota, Cost(100), now()).await.expect("an answer");
+        let decision = other.charge(leased(KEY, &quota), Cost(100), now()).await.expect("an answer");
         assert_eq!(decision.remaining(), 0);
         assert!(!admits(&other, &quota, 1).await);
         // Forgotten by one, fresh for all.
-        assert!(one.reset(KEY, &quota, now()).await.expect("an answer"));
-        assert!(!one.reset(KEY, &quota, now()).await.expect("an answer"), "there is nothing left to forget");
-        assert!(!one.inspect(KEY, &quota, now()).await.expect("an answer").is_tracked);
+        assert!(one.reset(leased(KEY, &quota), now()).await.expect("an answer"));
+        assert!(
+            !one.reset(leased(KEY, &quota), now()).await.expect("an answer"),
+            "there is nothing left to forget"
+        );
+        assert!(!one.inspect(leased(KEY, &quota), now()).await.expect("an answer").is_tracked);
         assert!(admits(&one, &quota, 1).await);
     });
 }
@@ -346,7 +351,7 @@ fn a_reset_voids_the_leases_of_others() {
         // it. Where it had spent all of it by then, there was nothing to lose, and it is tried again.
         let began = Instant::now();
         while other.stats().leases.permits_lost == 0 && began.elapsed() < Duration::from_secs(20) {
-            one.reset(KEY, &quota, now()).await.expect("an answer");
+            one.reset(leased(KEY, &quota), now()).await.expect("an answer");
             for _ in 0..1_000 {
                 admits(&other, &quota, 1).await;
                 if other.stats().leases.permits_lost > 0 {
@@ -400,7 +405,7 @@ fn more_keys_than_may_be_kept_in_mind_make_room() {
         let quota = bucket(100, SECOND, 100);
         for user in 0..2_000 {
             let key = format!("shop|user={user}|token_bucket");
-            let batch = [Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost(1) }];
+            let batch = [leased(Key(key.as_bytes()), &quota).take(Cost(1))];
             let mut verdicts = Verdicts::new();
             store.take(&batch, Charge::Each, now(), &mut verdicts).await;
             assert!(verdicts[0].as_ref().expect("an answer").is_admitted());
@@ -439,7 +444,7 @@ fn where_the_callers_time_counts_leases_and_ledger_go_by_it() {
             let mut count = 0;
             loop {
                 let mut verdicts = Verdicts::new();
-                let batch = [Take { key: KEY, quota: &quota, cost: Cost::ONE }];
+                let batch = [leased(KEY, &quota).take(Cost::ONE)];
                 store.take(&batch, Charge::Each, now, &mut verdicts).await;
                 if !verdicts[0].as_ref().expect("an answer").is_admitted() {
                     break;
@@ -462,7 +467,7 @@ fn leased_keys_live_where_their_slots_are() {
         let quota = bucket(2_000, SECOND, 2_000);
         for user in 0..12 {
             let key = format!("shop|user={user}|token_bucket");
-            let batch = [Take { key: Key(key.as_bytes()), quota: &quota, cost: Cost::ONE }];
+            let batch = [leased(Key(key.as_bytes()), &quota).take(Cost::ONE)];
             let before = store.stats().leases.local_decisions;
             for _ in 0..100 {
                 let mut verdicts = Verdicts::new();

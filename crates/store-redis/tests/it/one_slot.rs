@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_redis::RedisStore;
 
 /// To be used with [`HashTag::Domain`](tollgate_store_redis::HashTag::Domain).
@@ -15,8 +15,12 @@ fn within(key: Key<'_>) -> Vec<u8> {
     [b"suite|", key.0].concat()
 }
 
+fn named<'a>(counter: Counter<'a>, key: &'a [u8]) -> Counter<'a> {
+    Counter { key: Key(key), ..counter }
+}
+
 fn all<'a>(batch: &[Take<'a>], keys: &'a [Vec<u8>]) -> Vec<Take<'a>> {
-    batch.iter().zip(keys).map(|(take, key)| Take { key: Key(key), ..*take }).collect()
+    batch.iter().zip(keys).map(|(take, key)| named(take.counter, key).take(take.cost)).collect()
 }
 
 impl Store for OneSlot {
@@ -25,41 +29,34 @@ impl Store for OneSlot {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        let keys: Vec<_> = batch.iter().map(|take| within(take.key)).collect();
+        let keys: Vec<_> = batch.iter().map(|take| within(take.counter.key)).collect();
         self.0.take(&all(batch, &keys), charge, now, verdicts).await;
     }
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.0.give_back(Key(&within(key)), quota, cost, now).await
+        self.0.give_back(named(counter, &within(counter.key)), cost, now).await
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        let keys: Vec<_> = batch.iter().map(|take| within(take.key)).collect();
+        let keys: Vec<_> = batch.iter().map(|take| within(take.counter.key)).collect();
         self.0.reserve(&all(batch, &keys), max_wait, now, verdicts).await;
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.0.charge(Key(&within(key)), quota, cost, now).await
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        self.0.charge(named(counter, &within(counter.key)), cost, now).await
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        self.0.reset(Key(&within(key)), quota, now).await
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        self.0.reset(named(counter, &within(counter.key)), now).await
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        self.0.inspect(Key(&within(key)), quota, now).await
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.0.inspect(named(counter, &within(counter.key)), now).await
     }
 
     async fn acquire(

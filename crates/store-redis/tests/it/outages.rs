@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::Cost;
-use tollgate_store::{Charge, Key, Store as _, StoreError, Take};
+use tollgate_store::{Charge, Counter, Key, Store as _, StoreError};
 use tollgate_store_redis::{HashTag, RedisConfig, StoreState};
 use tollgate_testkit::redis::{Cluster, Fault, Options, Redis, Sentinel};
 
@@ -235,7 +235,7 @@ fn slots_that_move_in_use_lose_no_count_and_fail_no_call() {
             let together = tokio::spawn({
                 let (store, quota) = (store.clone(), quota.clone());
                 async move {
-                    let on = |key| Take { key: Key(key), quota: &quota, cost: Cost::ONE };
+                    let on = |key| Counter::new(Key(key), &quota).take(Cost::ONE);
                     let (batch, mut verdicts) = ([on(b"a|"), on(fresh.as_bytes())], Vec::new());
                     store.take(&batch, Charge::Together, NOW, &mut verdicts).await;
                     verdicts.into_iter().map(|it| it.map(|decision| decision.is_admitted())).collect()

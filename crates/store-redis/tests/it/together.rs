@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Cost, Period, Quota, Refill, Sharing};
-use tollgate_store::{Charge, Key, Store as _, StoreError, Take, Verdicts};
+use tollgate_core::{Algorithm, Cost, Period, Quota, Refill};
+use tollgate_store::{Charge, Counter, Key, Sharing, Store as _, StoreError, Take, Verdicts};
 use tollgate_store_redis::RedisStore;
 use tollgate_testkit::redis::{Client, Cluster, Options};
 
-use crate::common::{NOW, patient, run_beside, store, take, total, used, wait};
+use crate::common::{NOW, patient, run_beside, store, take, total, used, used_of, wait};
 
 const LIMIT: u64 = 1_000_000_000;
 
@@ -32,7 +32,14 @@ fn cluster() -> Option<Cluster> {
 
 fn on<'a>(keys: &'a [String], quotas: &'a [Quota], costs: &'a [u64]) -> Vec<Take<'a>> {
     let takes = keys.iter().zip(quotas).zip(costs);
-    takes.map(|((key, quota), cost)| Take { key: Key(key.as_bytes()), quota, cost: Cost(*cost) }).collect()
+    takes.map(|((key, quota), cost)| counter(key, quota).take(Cost(*cost))).collect()
+}
+
+/// A bucket is leased, all else is exact.
+fn counter<'a>(key: &'a str, quota: &'a Quota) -> Counter<'a> {
+    let is_bucket = matches!(quota.algorithm(), Algorithm::TokenBucket { .. });
+    let sharing = if is_bucket { Sharing::Leased } else { Sharing::Exact };
+    Counter::new(Key(key.as_bytes()), quota).shared(sharing)
 }
 
 async fn together(store: &RedisStore, batch: &[Take<'_>], holds: bool) -> Verdicts {
@@ -146,8 +153,7 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
             refill: Refill::Continuous,
         };
         let hours = Period::Span(Duration::from_secs(36_000));
-        let bucket = Quota::new(3_600, hours, leased).expect("a quota").shared(Sharing::Leased);
-        let mixed = [bucket.clone(), total(LIMIT), total(1)];
+        let mixed = [Quota::new(3_600, hours, leased).expect("a quota"), total(LIMIT), total(1)];
         for (name, quotas, denies) in
             [("full", &full, false), ("denied", &denying, true), ("leased", &mixed, true)]
         {
@@ -171,7 +177,7 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
                 store.close().await;
                 let mut gone = Vec::new();
                 for (key, quota) in keys.iter().zip(quotas) {
-                    gone.push(used(&store, key, quota, whole(quota)).await);
+                    gone.push(used_of(&store, counter(key, quota), whole(quota)).await);
                 }
                 let all = gone == costs;
                 let none = gone == [0; 3];

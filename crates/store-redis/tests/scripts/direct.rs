@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_redis_link::Value;
-use tollgate_store::{Charge, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_redis::internals::{
     Answer, Ask, Fault, Kind, MOST_CALLS, Next, Part, Replied, ScriptCall, Step, Swap, answers, argument,
     each, first, instant, redis_key, together, together_answers,
@@ -125,8 +125,8 @@ impl Direct {
         }
     }
 
-    fn one(&self, key: Key<'_>, quota: &Quota, kind: Kind, now: Timestamp) -> Result<Answer, StoreError> {
-        let asks = [self.ask(key.0, quota, kind)];
+    fn one(&self, counter: Counter<'_>, kind: Kind, now: Timestamp) -> Result<Answer, StoreError> {
+        let asks = [self.ask(counter.key.0, counter.quota, kind)];
         let answers = self.run(&asks, now).map_err(|fault| self.rejected(&fault))?;
         Ok(answers.into_iter().next().expect("one ask, one answer"))
     }
@@ -172,8 +172,10 @@ impl Store for Direct {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        let asks: Vec<Ask> =
-            batch.iter().map(|take| self.ask(take.key.0, take.quota, Kind::Take(take.cost))).collect();
+        let asks: Vec<Ask> = batch
+            .iter()
+            .map(|take| self.ask(take.counter.key.0, take.counter.quota, Kind::Take(take.cost)))
+            .collect();
         match charge {
             Charge::Together => self.decide(&asks, now, verdicts, true),
             Charge::Each => {
@@ -185,40 +187,33 @@ impl Store for Direct {
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let asks: Vec<Ask> = batch
             .iter()
-            .map(|take| self.ask(take.key.0, take.quota, Kind::Reserve(take.cost, max_wait)))
+            .map(|take| self.ask(take.counter.key.0, take.counter.quota, Kind::Reserve(take.cost, max_wait)))
             .collect();
         self.decide(&asks, now, verdicts, asks.len() > 1);
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.one(key, quota, Kind::Charge(cost), now).map(decision)
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        self.one(counter, Kind::Charge(cost), now).map(decision)
     }
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        self.one(key, quota, Kind::GiveBack(cost), now).map(decision)
+        self.one(counter, Kind::GiveBack(cost), now).map(decision)
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        match self.one(key, quota, Kind::Reset, now)? {
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        match self.one(counter, Kind::Reset, now)? {
             Answer::Reset(was) => Ok(was),
             other => panic!("{other:?}"),
         }
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        match self.one(key, quota, Kind::Inspect, now)? {
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        match self.one(counter, Kind::Inspect, now)? {
             Answer::Inspection(inspection) => Ok(inspection),
             other => panic!("{other:?}"),
         }

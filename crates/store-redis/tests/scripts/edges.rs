@@ -34,7 +34,8 @@ fn a_key_lives_as_long_as_it_says_anything() {
             let asks: Vec<_> = kinds.iter().map(|kind| store.ask(b"k", quota, *kind)).collect();
             store.run(&asks, now).expect("an answer");
             one_by_one(&model, quota, &kinds, now);
-            let seen = block_on(model.inspect(Key(b"k"), quota, now)).expect("the model always answers");
+            let seen = block_on(model.inspect(Counter::new(Key(b"k"), quota), now))
+                .expect("the model always answers");
             let says = seen.decision.reset_after();
             if seen.is_tracked && !says.is_zero() && !matches!(quota.algorithm(), Algorithm::Total) {
                 let kept = if quota.starts_partial() { HOUR * 24 * 30 } else { Duration::ZERO };
@@ -61,7 +62,8 @@ fn a_weight_that_a_double_rounds_is_rounded_down_exactly() {
     for nth in 1..400 {
         // Three permits leave every ten nanoseconds, so that the weight is whole at each of these instants.
         let now = AHEAD + SECOND * 10 + Duration::from_nanos(10 * 2_399_993 * nth);
-        let seen = block_on(model.inspect(Key(b"k"), &quota, now)).expect("the model always answers");
+        let seen =
+            block_on(model.inspect(Counter::new(Key(b"k"), &quota), now)).expect("the model always answers");
         both(Kind::Take(Cost(seen.decision.remaining() + 1)), now);
         both(Kind::Take(Cost::PEEK), now);
     }

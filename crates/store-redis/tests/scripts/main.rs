@@ -20,7 +20,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, Timestamp};
-use tollgate_store::{Charge, Key, ModelStore, Store, Take, block_on, suite};
+use tollgate_store::{Charge, Counter, Key, ModelStore, Store, block_on, suite};
 use tollgate_store_redis::StoreTime;
 use tollgate_store_redis::internals::{Answer, Kind};
 use tollgate_testkit::redis::{Options, Redis};
@@ -87,8 +87,8 @@ fn scripts_answer_as_the_model_does() {
 
 /// The model's answers to asks one after another.
 fn one_by_one(model: &ModelStore, quota: &Quota, kinds: &[Kind], now: Timestamp) -> Vec<Answer> {
-    let key = Key(b"k");
-    let batch = |cost| [Take { key, quota, cost }];
+    let counter = Counter::new(Key(b"k"), quota);
+    let batch = |cost| [counter.take(cost)];
     let mut verdicts = Vec::new();
     let last = |verdicts: &mut tollgate_store::Verdicts| {
         verdicts.pop().expect("an answer").expect("the model always answers")
@@ -103,13 +103,13 @@ fn one_by_one(model: &ModelStore, quota: &Quota, kinds: &[Kind], now: Timestamp)
             Answer::Decision(last(&mut verdicts))
         }
         Kind::Charge(cost) => {
-            Answer::Decision(block_on(model.charge(key, quota, cost, now)).expect("an answer"))
+            Answer::Decision(block_on(model.charge(counter, cost, now)).expect("an answer"))
         }
         Kind::GiveBack(cost) => {
-            Answer::Decision(block_on(model.give_back(key, quota, cost, now)).expect("an answer"))
+            Answer::Decision(block_on(model.give_back(counter, cost, now)).expect("an answer"))
         }
-        Kind::Reset => Answer::Reset(block_on(model.reset(key, quota, now)).expect("an answer")),
-        Kind::Inspect => Answer::Inspection(block_on(model.inspect(key, quota, now)).expect("an answer")),
+        Kind::Reset => Answer::Reset(block_on(model.reset(counter, now)).expect("an answer")),
+        Kind::Inspect => Answer::Inspection(block_on(model.inspect(counter, now)).expect("an answer")),
     });
     answers.collect()
 }

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tollgate_core::{Cost, Quota};
 
-use crate::{Key, Take};
+use crate::{Counter, Key, Sharing, Take};
 
 /// Runs work to its end, also where its caller leaves: what is left of it then continues in a task of the
 /// caller's runtime.
@@ -140,18 +140,35 @@ impl Drop for Place {
 
 /// A batch that outlives its caller.
 #[derive(Debug)]
-pub struct OwnBatch(Vec<(Vec<u8>, Quota, Cost)>);
+pub struct OwnBatch(Vec<OwnTake>);
+
+#[derive(Debug)]
+struct OwnTake {
+    key: Vec<u8>,
+    quota: Quota,
+    sharing: Sharing,
+    cost: Cost,
+}
+
+impl OwnTake {
+    fn of(&Take { counter: Counter { key, quota, sharing }, cost }: &Take<'_>) -> Self {
+        Self { key: key.0.to_vec(), quota: quota.clone(), sharing, cost }
+    }
+
+    fn take(&self) -> Take<'_> {
+        Counter::new(Key(&self.key), &self.quota).shared(self.sharing).take(self.cost)
+    }
+}
 
 impl OwnBatch {
     /// A copy of these takes.
     pub fn of<'a>(takes: impl IntoIterator<Item = &'a Take<'a>>) -> Self {
-        let own = |take: &Take<'_>| (take.key.0.to_vec(), take.quota.clone(), take.cost);
-        Self(takes.into_iter().map(own).collect())
+        Self(takes.into_iter().map(OwnTake::of).collect())
     }
 
     /// The takes, in their order.
     #[must_use]
     pub fn takes(&self) -> Vec<Take<'_>> {
-        self.0.iter().map(|(key, quota, cost)| Take { key: Key(key), quota, cost: *cost }).collect()
+        self.0.iter().map(OwnTake::take).collect()
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// A counter or a gauge that threads share.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct Stat(AtomicU64);
 
-impl Counter {
+impl Stat {
     /// Adds `n`.
     pub fn add(&self, n: u64) {
         if n > 0 {
@@ -45,7 +45,7 @@ macro_rules! conn_stats {
         /// Where [`ConnStats`] are counted.
         #[derive(Debug, Default)]
         pub struct ConnCounters {
-            $($(#[$doc])* pub $field: Counter,)*
+            $($(#[$doc])* pub $field: Stat,)*
         }
 
         impl ConnCounters {

@@ -9,7 +9,7 @@ use tollgate_core::{Cost, Quota, Timestamp};
 
 use super::quotas;
 use super::setup::{Executor, Failure, Options};
-use crate::{Charge, Key, ModelStore, Store, Take, Verdicts};
+use crate::{Charge, Counter, Key, ModelStore, Store, Take, Verdicts};
 
 /// Rows 8, 23 and 156: n callers on one key admit exactly what one caller after another would.
 pub(super) fn callers_at_once_admit_exactly_the_limit<S: Store>(
@@ -18,9 +18,9 @@ pub(super) fn callers_at_once_admit_exactly_the_limit<S: Store>(
     options: &Options,
 ) -> Result<(), Failure> {
     const LAW: &str = "callers_at_once_admit_exactly_the_limit";
-    let key = Key(b"hot");
     for quota in quotas::all(options) {
-        let take = Take { key, quota: &quota, cost: Cost::ONE };
+        let counter = Counter::new(Key(b"hot"), &quota);
+        let take = counter.take(Cost::ONE);
         let model = ModelStore::default();
         let rounds = options.takes * options.threads as u32;
         let want = (0..rounds)
@@ -33,8 +33,8 @@ pub(super) fn callers_at_once_admit_exactly_the_limit<S: Store>(
         expect(LAW, got == want, || {
             format!("{got} of {rounds} passed, {want} may, by {:?}", quota.algorithm())
         })?;
-        let left = left(executor, &store, key, &quota, options.begins);
-        let want = self::left(executor, &model, key, &quota, options.begins);
+        let left = left(executor, &store, counter, options.begins);
+        let want = self::left(executor, &model, counter, options.begins);
         expect(LAW, left == want, || format!("{left} are left, not {want}, by {:?}", quota.algorithm()))?;
     }
     Ok(())
@@ -50,12 +50,9 @@ pub(super) fn together_charges_all_or_nobody<S: Store>(
     let many = u64::from(options.takes) * options.threads as u64;
     let (narrow, wide) = (slow_quota(LAW, many / 4 + 1, options)?, slow_quota(LAW, many + 1, options)?);
     let store = make();
-    let (a, b) = (Key(b"narrow"), Key(b"wide"));
+    let (a, b) = (Counter::new(Key(b"narrow"), &narrow), Counter::new(Key(b"wide"), &wide));
     let got = at_once(options, |thread, _| {
-        let mut batch = [
-            Take { key: a, quota: &narrow, cost: Cost::ONE },
-            Take { key: b, quota: &wide, cost: Cost::ONE },
-        ];
+        let mut batch = [a.take(Cost::ONE), b.take(Cost::ONE)];
         if thread % 2 == 1 {
             batch.reverse(); // whoever locks in the order of the batch locks up here
         }
@@ -63,7 +60,7 @@ pub(super) fn together_charges_all_or_nobody<S: Store>(
     });
     let want = narrow.limit();
     expect(LAW, got == want, || format!("{got} passed where the narrower limit is {want}"))?;
-    let rest = left(executor, &store, b, &wide, options.begins);
+    let rest = left(executor, &store, b, options.begins);
     let want = wide.limit() - got;
     expect(LAW, rest == want, || {
         format!("{got} passed, yet {rest} instead of {want} are left of the wider limit")
@@ -85,6 +82,7 @@ pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
         slow_quota(LAW, many / 3 + 1, options)?,
     ];
     let keys = [Key(b"one"), Key(b"two"), Key(b"three")];
+    let counter = |index: usize| Counter::new(keys[index], &limits[index]);
     let admitted = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
     let store = make();
     at_once(options, |thread, round| {
@@ -92,10 +90,7 @@ pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
         let second = (first + 1 + thread % 2) % 3;
         let alone = round % 5 == 0;
         let members = if alone { &[first][..] } else { &[first, second] };
-        let batch: Vec<Take<'_>> = members
-            .iter()
-            .map(|&index| Take { key: keys[index], quota: &limits[index], cost: Cost::ONE })
-            .collect();
+        let batch: Vec<Take<'_>> = members.iter().map(|&index| counter(index).take(Cost::ONE)).collect();
         let charge = if alone { Charge::Each } else { Charge::Together };
         if passes(executor, &store, &batch, charge, options.begins) {
             members.iter().for_each(|&index| {
@@ -107,7 +102,7 @@ pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
     for (index, quota) in limits.iter().enumerate() {
         let (got, limit) = (admitted[index].load(Relaxed), quota.limit());
         expect(LAW, got <= limit, || format!("{got} passed limit {limit}"))?;
-        let rest = left(executor, &store, keys[index], quota, options.begins);
+        let rest = left(executor, &store, counter(index), options.begins);
         expect(LAW, rest == limit - got, || format!("{got} of {limit} passed, yet {rest} are left"))?;
     }
     Ok(())
@@ -121,25 +116,19 @@ pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
 ) -> Result<(), Failure> {
     const LAW: &str = "giving_back_at_once_loses_and_mints_nothing";
     let quota = slow_quota(LAW, options.threads as u64 * 3, options)?;
-    let key = Key(b"lent");
+    let counter = Counter::new(Key(b"lent"), &quota);
     let store = make();
     let kept = at_once(options, |_, round| {
-        if !passes(
-            executor,
-            &store,
-            &[Take { key, quota: &quota, cost: Cost::ONE }],
-            Charge::Each,
-            options.begins,
-        ) {
+        if !passes(executor, &store, &[counter.take(Cost::ONE)], Charge::Each, options.begins) {
             return 0;
         }
         let keep = round % 50 == 0;
         if !keep {
-            let _ = executor.block_on(store.give_back(key, &quota, Cost::ONE, options.begins));
+            let _ = executor.block_on(store.give_back(counter, Cost::ONE, options.begins));
         }
         u64::from(keep)
     });
-    let rest = left(executor, &store, key, &quota, options.begins);
+    let rest = left(executor, &store, counter, options.begins);
     expect(LAW, kept + rest == quota.limit(), || {
         format!("{kept} are kept and {rest} are left of {}", quota.limit())
     })
@@ -164,14 +153,11 @@ pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     let narrow = Quota::token_bucket(1, Duration::from_secs(1)).map_err(fail)?;
     let (wide, places) = (slow_quota(LAW, many + 1, options)?, many / 4);
     let max_wait = Duration::from_secs(places - 1);
-    let (a, b) = (Key(b"narrow"), Key(b"wide"));
+    let (a, b) = (Counter::new(Key(b"narrow"), &narrow), Counter::new(Key(b"wide"), &wide));
     let store = make();
     let delays = Mutex::new(Vec::new());
     let kept = at_once(options, |thread, round| {
-        let mut batch = [
-            Take { key: a, quota: &narrow, cost: Cost::ONE },
-            Take { key: b, quota: &wide, cost: Cost::ONE },
-        ];
+        let mut batch = [a.take(Cost::ONE), b.take(Cost::ONE)];
         if thread % 2 == 1 {
             batch.reverse();
         }
@@ -182,7 +168,7 @@ pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
         }
         if round % 7 == 0 {
             for take in &batch {
-                let _ = executor.block_on(store.give_back(take.key, take.quota, take.cost, options.begins));
+                let _ = executor.block_on(store.give_back(take.counter, take.cost, options.begins));
             }
             return 0;
         }
@@ -194,11 +180,11 @@ pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     let latest = delays.iter().max().copied().unwrap_or_default();
     expect(LAW, latest <= max_wait, || format!("a wait of {latest:?}, where {max_wait:?} was the most"))?;
     expect(LAW, kept <= places, || format!("{kept} are promised what {places} can have"))?;
-    let rest = left(executor, &store, b, &wide, options.begins);
+    let rest = left(executor, &store, b, options.begins);
     let want = wide.limit() - kept;
     expect(LAW, rest == want, || format!("{kept} are kept, yet {rest} instead of {want} are left"))?;
     // What is owed now is what was kept: one second for each until all are there.
-    let inspection = executor.block_on(store.inspect(a, &narrow, options.begins));
+    let inspection = executor.block_on(store.inspect(a, options.begins));
     let owed = inspection.map_or(u64::MAX, |it| it.decision.reset_after().as_secs());
     expect(LAW, owed == kept, || format!("{kept} are kept, and {owed} are owed"))
 }
@@ -234,8 +220,8 @@ fn passes(
 }
 
 /// What a peek says is left; `u64::MAX` when the store gives no answer.
-fn left(executor: &impl Executor, store: &impl Store, key: Key<'_>, quota: &Quota, now: Timestamp) -> u64 {
-    executor.block_on(store.inspect(key, quota, now)).map_or(u64::MAX, |it| it.decision.remaining())
+fn left(executor: &impl Executor, store: &impl Store, counter: Counter<'_>, now: Timestamp) -> u64 {
+    executor.block_on(store.inspect(counter, now)).map_or(u64::MAX, |it| it.decision.remaining())
 }
 
 fn slow_quota(law: &'static str, limit: u64, options: &Options) -> Result<Quota, Failure> {

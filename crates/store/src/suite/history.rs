@@ -8,7 +8,7 @@ use tollgate_core::{Algorithm, Cost, Decision, Quota, RetryAfter, Timestamp};
 
 use super::quotas;
 use super::setup::{Executor, Failure, Options};
-use crate::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+use crate::{Charge, Counter, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
 
 const LAW: &str = "every_store_answers_as_the_model_does";
 /// The longest wait for an instant that a decision named: a history stays within days.
@@ -211,15 +211,15 @@ fn replay<S: Store>(
 }
 
 impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
-    fn quota(&self, key: usize) -> &'a Quota {
-        self.quotas[key % QUOTAS]
+    fn counter(&self, key: usize) -> Counter<'a> {
+        Counter::new(Key(KEY_BYTES[key]), self.quotas[key % QUOTAS])
     }
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
             Step::Take { charge, takes } => self.batch(takes, Ask::Take(*charge)),
             Step::Drain { key } => {
-                let looked = self.model.inspect(Key(KEY_BYTES[*key]), self.quota(*key), self.now);
+                let looked = self.model.inspect(self.counter(*key), self.now);
                 let left = self.executor.block_on(looked).map_or(0, |it| it.decision.remaining());
                 self.batch(&[(*key, Cost(left))], Ask::Take(Charge::Each))
             }
@@ -229,13 +229,13 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
             }
             Step::Charge { key, cost } => {
                 let cost = (*cost).min(Cost(self.options.most));
-                let (key, quota) = (Key(KEY_BYTES[*key]), self.quota(*key));
-                let got = self.executor.block_on(self.store.charge(key, quota, cost, self.now));
-                let want = self.executor.block_on(self.model.charge(key, quota, cost, self.now));
+                let counter = self.counter(*key);
+                let got = self.executor.block_on(self.store.charge(counter, cost, self.now));
+                let want = self.executor.block_on(self.model.charge(counter, cost, self.now));
                 self.remember(&want);
                 same(&got, &want)
             }
-            Step::GiveBack { key, cost } => self.give_back(Key(KEY_BYTES[*key]), self.quota(*key), *cost),
+            Step::GiveBack { key, cost } => self.give_back(self.counter(*key), *cost),
             Step::Reset { key } => self.reset(*key),
             Step::Inspect { key } => self.inspect(*key),
             Step::Advance(span) => {
@@ -277,10 +277,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
     }
 
     fn batch(&mut self, takes: &[(usize, Cost)], how: Ask) -> Result<(), TestCaseError> {
-        let batch: Vec<Take<'_>> = takes
-            .iter()
-            .map(|(key, cost)| Take { key: Key(KEY_BYTES[*key]), quota: self.quota(*key), cost: *cost })
-            .collect();
+        let batch: Vec<Take<'_>> = takes.iter().map(|(key, cost)| self.counter(*key).take(*cost)).collect();
         // What a caller already holds must stay.
         let earlier = || StoreError::Failed { store: StoreName::new("suite"), reason: "earlier".into() };
         let (mut got, mut want): (Verdicts, Verdicts) = (vec![Err(earlier())], vec![Err(earlier())]);
@@ -305,38 +302,37 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
 
     /// The model's answer to a peek at the counter of `take`.
     fn peek(&self, take: &Take<'_>) -> Result<Decision, StoreError> {
-        let looked = self.executor.block_on(self.model.inspect(take.key, take.quota, self.now));
+        let looked = self.executor.block_on(self.model.inspect(take.counter, self.now));
         looked.map(|inspection| inspection.decision)
     }
 
-    fn give_back(&self, key: Key<'_>, quota: &Quota, cost: Cost) -> Result<(), TestCaseError> {
-        let is_window = matches!(quota.algorithm(), Algorithm::FixedWindow { .. });
+    fn give_back(&self, counter: Counter<'_>, cost: Cost) -> Result<(), TestCaseError> {
+        let is_window = matches!(counter.quota.algorithm(), Algorithm::FixedWindow { .. });
         let is_loose = is_window && !self.options.whole_windows;
-        let looked = || self.executor.block_on(self.model.inspect(key, quota, self.now));
+        let looked = || self.executor.block_on(self.model.inspect(counter, self.now));
         if is_loose && looked().is_ok_and(|it| !it.decision.is_admitted()) {
             return Ok(());
         }
-        let got = self.executor.block_on(self.store.give_back(key, quota, cost, self.now));
-        let want = self.executor.block_on(self.model.give_back(key, quota, cost, self.now));
+        let got = self.executor.block_on(self.store.give_back(counter, cost, self.now));
+        let want = self.executor.block_on(self.model.give_back(counter, cost, self.now));
         same(&got, &want)?;
         if is_loose && looked().is_ok_and(|it| is_full(&it)) {
-            self.forget(key, quota);
+            self.forget(counter);
         }
         Ok(())
     }
 
-    fn forget(&self, key: Key<'_>, quota: &Quota) {
-        let _ = self.executor.block_on(self.store.reset(key, quota, self.now));
-        let _ = self.executor.block_on(self.model.reset(key, quota, self.now));
+    fn forget(&self, counter: Counter<'_>) {
+        let _ = self.executor.block_on(self.store.reset(counter, self.now));
+        let _ = self.executor.block_on(self.model.reset(counter, self.now));
     }
 
     fn reset(&self, key: usize) -> Result<(), TestCaseError> {
-        let (bytes, quota) = (Key(KEY_BYTES[key]), self.quota(key));
-        let is_kept = self.model.expiry(bytes).is_some();
-        let full =
-            self.executor.block_on(self.model.inspect(bytes, quota, self.now)).is_ok_and(|it| is_full(&it));
-        let got = self.executor.block_on(self.store.reset(bytes, quota, self.now));
-        let want = self.executor.block_on(self.model.reset(bytes, quota, self.now));
+        let counter = self.counter(key);
+        let is_kept = self.model.expiry(counter.key).is_some();
+        let full = self.executor.block_on(self.model.inspect(counter, self.now)).is_ok_and(|it| is_full(&it));
+        let got = self.executor.block_on(self.store.reset(counter, self.now));
+        let want = self.executor.block_on(self.model.reset(counter, self.now));
         match (got, want) {
             (Ok(got), Ok(_)) if !is_kept && !self.options.is_split => {
                 prop_assert!(!got, "nothing was ever kept, or it was forgotten before");
@@ -353,9 +349,9 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
     }
 
     fn inspect(&self, key: usize) -> Result<(), TestCaseError> {
-        let (bytes, quota) = (Key(KEY_BYTES[key]), self.quota(key));
-        let got = self.executor.block_on(self.store.inspect(bytes, quota, self.now));
-        let want = self.executor.block_on(self.model.inspect(bytes, quota, self.now));
+        let counter = self.counter(key);
+        let got = self.executor.block_on(self.store.inspect(counter, self.now));
+        let want = self.executor.block_on(self.model.inspect(counter, self.now));
         match (got, want) {
             (Ok(got), Ok(want)) => {
                 prop_assert_eq!(got.decision, want.decision, "inspecting key {}", key);
@@ -369,10 +365,9 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
     /// A state that expired at the latest time may be gone or not when the clock steps back before that: both
     /// are right, so both stores forget it and go on alike.
     fn forget_what_a_store_may_have_dropped(&self) {
-        for (index, bytes) in KEY_BYTES.iter().enumerate() {
-            let key = Key(bytes);
-            if self.model.expiry(key).is_some_and(|expiry| expiry.is_past(self.latest)) {
-                self.forget(key, self.quota(index));
+        for counter in (0..KEY_BYTES.len()).map(|key| self.counter(key)) {
+            if self.model.expiry(counter.key).is_some_and(|expiry| expiry.is_past(self.latest)) {
+                self.forget(counter);
             }
         }
     }

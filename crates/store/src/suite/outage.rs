@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Quota, Timestamp};
+use tollgate_core::{Cost, Decision, Timestamp};
 
-use crate::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+use crate::{Charge, Counter, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
 
 /// Which keys are not answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,14 +155,14 @@ impl<S: Store> OutageStore<S> {
     /// Those that are up, and then one answer for each take.
     fn merge(&self, batch: &[Take<'_>], answers: Verdicts, verdicts: &mut Verdicts) {
         let mut answers = answers.into_iter();
-        verdicts.extend(batch.iter().map(|take| match self.is_down(take.key) {
+        verdicts.extend(batch.iter().map(|take| match self.is_down(take.counter.key) {
             true => Err(self.error()),
             false => answers.next().unwrap_or_else(|| Err(self.error())),
         }));
     }
 
     fn up<'a>(&self, batch: &[Take<'a>]) -> Vec<Take<'a>> {
-        batch.iter().copied().filter(|take| !self.is_down(take.key)).collect()
+        batch.iter().copied().filter(|take| !self.is_down(take.counter.key)).collect()
     }
 }
 
@@ -188,8 +188,7 @@ impl<S: Store> Store for OutageStore<S> {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
@@ -197,17 +196,17 @@ impl<S: Store> Store for OutageStore<S> {
         if self.outage.keeps_all.load(SeqCst) {
             return Err(self.error());
         }
-        self.ask(key)?.give_back(key, quota, cost, now).await
+        self.ask(counter.key)?.give_back(counter, cost, now).await
     }
 
     async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
         for take in batch {
-            assert!(!self.is_down(take.key), "it was never charged");
+            assert!(!self.is_down(take.counter.key), "it was never charged");
             self.outage.given_back.fetch_add(1, SeqCst);
             if self.outage.keeps_all.load(SeqCst) {
                 return Err(self.error());
             }
-            let _ = self.inner.give_back(take.key, take.quota, take.cost, now).await?;
+            let _ = self.inner.give_back(take.counter, take.cost, now).await?;
         }
         self.wait().await;
         Ok(())
@@ -220,21 +219,15 @@ impl<S: Store> Store for OutageStore<S> {
         self.merge(batch, answers, verdicts);
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.ask(key)?.charge(key, quota, cost, now).await
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        self.ask(counter.key)?.charge(counter, cost, now).await
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        self.ask(key)?.reset(key, quota, now).await
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        self.ask(counter.key)?.reset(counter, now).await
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        self.ask(key)?.inspect(key, quota, now).await
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        self.ask(counter.key)?.inspect(counter, now).await
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
-use tollgate_store::{Charge, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{
+    Charge, Counter, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts,
+};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +72,18 @@ impl Faulty {
         if self.is(Fault::TimeNeverGoesBack) { memory.0 } else { now }
     }
 
-    fn key<'a>(&self, key: Key<'a>) -> Key<'a> {
-        match self.fault {
-            Fault::LongKeysAreCut => Key(&key.0[..key.0.len().min(256)]),
-            Fault::NulEndsAKey => Key(key.0.split(|&byte| byte == 0).next().unwrap_or_default()),
-            _ => key,
-        }
+    fn counter<'a>(&self, counter: Counter<'a>) -> Counter<'a> {
+        let bytes = counter.key.0;
+        let key = match self.fault {
+            Fault::LongKeysAreCut => Key(&bytes[..bytes.len().min(256)]),
+            Fault::NulEndsAKey => Key(bytes.split(|&byte| byte == 0).next().unwrap_or_default()),
+            _ => counter.key,
+        };
+        Counter { key, ..counter }
+    }
+
+    fn batch<'a>(&self, batch: &[Take<'a>]) -> Vec<Take<'a>> {
+        batch.iter().map(|take| self.counter(take.counter).take(take.cost)).collect()
     }
 
     fn one(&self, model: &ModelStore, take: Take<'_>, charge: Charge, now: Timestamp) -> Decision {
@@ -85,8 +93,7 @@ impl Faulty {
     }
 
     fn take_now(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp) -> Verdicts {
-        let mut batch: Vec<Take<'_>> =
-            batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
+        let mut batch = self.batch(batch);
         let model = self.model.lock();
         let mut verdicts = Verdicts::new();
         let mut run = |batch: &[Take<'_>], charge| {
@@ -134,7 +141,8 @@ impl Faulty {
                     .collect();
                 run(&batch, charge);
                 for index in 1..batch.len() {
-                    let is_repeated = batch[..index].iter().any(|take| take.key == batch[index].key);
+                    let is_repeated =
+                        batch[..index].iter().any(|take| take.counter.key == batch[index].counter.key);
                     if is_repeated && batch[index].cost.is_peek() {
                         verdicts[index] = Ok(alone[index]);
                     }
@@ -181,7 +189,7 @@ impl Store for Faulty {
             Fault::TogetherIsNotAtomic => charge == Charge::Together,
             _ => false,
         };
-        let mut got = if races && is_checked(batch[0].key) {
+        let mut got = if races && is_checked(batch[0].counter.key) {
             self.take_in_two_steps(batch, charge, now)
         } else {
             self.take_now(batch, charge, now)
@@ -195,7 +203,7 @@ impl Store for Faulty {
                     if memory.1 > 0 && verdict.as_ref().is_ok_and(|it| !it.is_admitted()) {
                         memory.1 -= 1;
                         let quota = Quota::token_bucket(1, Duration::from_secs(1)).expect("in bounds");
-                        let take = Take { key: Key(b"spare"), quota: &quota, cost: Cost::PEEK };
+                        let take = Counter::new(Key(b"spare"), &quota).take(Cost::PEEK);
                         *verdict = Ok(self.one(&ModelStore::default(), take, Charge::Each, now));
                     }
                 }
@@ -207,17 +215,16 @@ impl Store for Faulty {
 
     async fn give_back(
         &self,
-        key: Key<'_>,
-        quota: &Quota,
+        counter: Counter<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let (key, now) = (self.key(key), self.time(now));
+        let (counter, now) = (self.counter(counter), self.time(now));
         let model = self.model.lock();
         if self.is(Fault::GivesBackNothing) {
-            return tollgate_store::block_on(model.give_back(key, quota, Cost(0), now));
+            return tollgate_store::block_on(model.give_back(counter, Cost(0), now));
         }
-        let decision = tollgate_store::block_on(model.give_back(key, quota, cost, now))?;
+        let decision = tollgate_store::block_on(model.give_back(counter, cost, now))?;
         if decision.reset_after().is_zero() {
             self.memory.lock().1 += 1;
         }
@@ -226,9 +233,8 @@ impl Store for Faulty {
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
         let now = self.time(now);
-        let batch: Vec<Take<'_>> =
-            batch.iter().map(|take| Take { key: self.key(take.key), ..*take }).collect();
-        let is_atomic = !(self.is(Fault::ReserveIsNotAtomic) && batch[0].key == Key(b"wide"));
+        let batch = self.batch(batch);
+        let is_atomic = !(self.is(Fault::ReserveIsNotAtomic) && batch[0].counter.key == Key(b"wide"));
         if !is_atomic {
             // What is denied late is given back, but not what others lacked meanwhile.
             let mut seen = Verdicts::new();
@@ -255,40 +261,34 @@ impl Store for Faulty {
         }
     }
 
-    async fn charge(
-        &self,
-        key: Key<'_>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        let (key, now) = (self.key(key), self.time(now));
+    async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
+        let (counter, now) = (self.counter(counter), self.time(now));
         let model = self.model.lock();
         if self.is(Fault::ChargeAsksFirst) {
-            return Ok(self.one(&model, Take { key, quota, cost }, Charge::Each, now));
+            return Ok(self.one(&model, counter.take(cost), Charge::Each, now));
         }
-        tollgate_store::block_on(model.charge(key, quota, cost, now))
+        tollgate_store::block_on(model.charge(counter, cost, now))
     }
 
-    async fn reset(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<bool, StoreError> {
-        let (key, now) = (self.key(key), self.time(now));
+    async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        let (counter, now) = (self.counter(counter), self.time(now));
         let mut model = self.model.lock();
         if self.is(Fault::ResetDoesNothing) {
-            return Ok(tollgate_store::block_on(model.inspect(key, quota, now))?.is_tracked);
+            return Ok(tollgate_store::block_on(model.inspect(counter, now))?.is_tracked);
         }
-        let answer = tollgate_store::block_on(model.reset(key, quota, now));
+        let answer = tollgate_store::block_on(model.reset(counter, now));
         if self.is(Fault::ResetForgetsAll) {
             *model = ModelStore::default();
         }
         answer
     }
 
-    async fn inspect(&self, key: Key<'_>, quota: &Quota, now: Timestamp) -> Result<Inspection, StoreError> {
-        let (key, now) = (self.key(key), self.time(now));
+    async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
+        let (counter, now) = (self.counter(counter), self.time(now));
         let model = self.model.lock();
-        let mut inspection = tollgate_store::block_on(model.inspect(key, quota, now))?;
+        let mut inspection = tollgate_store::block_on(model.inspect(counter, now))?;
         if self.is(Fault::InspectIsATake) {
-            let _ = self.one(&model, Take { key, quota, cost: Cost::ONE }, Charge::Each, now);
+            let _ = self.one(&model, counter.take(Cost::ONE), Charge::Each, now);
         }
         inspection.is_tracked |= self.is(Fault::EverythingIsTracked);
         Ok(inspection)

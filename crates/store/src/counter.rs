@@ -1,0 +1,72 @@
+//! One counter of a store: its key, the quota that it is counted by, and where it is kept.
+
+use tollgate_core::Quota;
+
+/// What a state is kept under: bytes that no two counters share. The limiter makes them, escaped, so that no
+/// value chosen by a client can equal another counter's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key<'a>(pub &'a [u8]);
+
+/// One counter of a store.
+///
+/// # Example
+/// ```
+/// # use tollgate_store::{Counter, Key, Sharing};
+/// # use tollgate_core::Quota;
+/// # use std::time::Duration;
+/// let quota = Quota::fixed_window(5, Duration::from_secs(60))?;
+/// let everywhere = Counter::new(Key(b"ann"), &quota);
+/// assert_eq!(everywhere.sharing, Sharing::Exact);
+/// let here = everywhere.shared(Sharing::Local);
+/// assert_eq!((here.key, here.sharing), (Key(b"ann"), Sharing::Local));
+/// # Ok::<(), tollgate_core::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Counter<'a> {
+    /// What its state is kept under.
+    pub key: Key<'a>,
+    /// What it is counted by.
+    pub quota: &'a Quota,
+    /// Where it is kept.
+    pub sharing: Sharing,
+}
+
+impl<'a> Counter<'a> {
+    /// The counter of `key`, counted by `quota` and kept as [`Sharing::Exact`] says.
+    #[must_use]
+    pub const fn new(key: Key<'a>, quota: &'a Quota) -> Self {
+        Self { key, quota, sharing: Sharing::Exact }
+    }
+
+    /// The same counter, kept as `sharing` says.
+    #[must_use]
+    pub const fn shared(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
+        self
+    }
+}
+
+/// Where a counter is kept when several nodes run. The arithmetic is the same; a store that only one node
+/// uses ignores this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// In the store, with a call per decision.
+    #[default]
+    Exact,
+    /// In the store, which hands out permits ahead of time.
+    Leased,
+    /// In this node's memory, even when a store is configured.
+    Local,
+}
+
+impl Sharing {
+    /// The name in rule files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Leased => "leased",
+            Self::Local => "local",
+        }
+    }
+}
