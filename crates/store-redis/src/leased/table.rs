@@ -3,41 +3,20 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::oneshot;
-use tokio::time::Instant;
-use tollgate_core::{Cost, Decision, Quota};
+use tollgate_core::Quota;
 use tollgate_lease::{LeaseRequest, Mono, Node, Terms, Timing};
-use tollgate_store::StoreError;
 
 use super::clock::Moment;
 use super::ledger_script;
+use super::take::WaitingTake;
 
 /// Locks, so that threads seldom meet.
 pub(super) const SHARDS: usize = 64;
 /// Node ids are below this: a double holds them.
 const NODE_IDS: u64 = 1 << 53;
-
-/// One take of a leased key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LeasedTake {
-    pub(crate) cost: Cost,
-    /// What happens to the hit where a window denies the take.
-    pub(crate) hit: DeniedHit,
-}
-
-/// What happens to the hit when a window denies a take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum DeniedHit {
-    /// It is counted.
-    Counts,
-    /// It is answered as if it were counted, and is not: of limits that are charged together.
-    TakenBack,
-    /// A reservation makes no hit.
-    None,
-}
 
 #[derive(Debug)]
 pub(super) struct Table {
@@ -100,16 +79,6 @@ pub(super) struct LeasedKey {
 pub(super) struct RequestId {
     node: u64,
     pub(super) seq: u64,
-}
-
-/// A caller that waits for its take.
-#[derive(Debug)]
-pub(super) struct WaitingTake {
-    pub(super) take: LeasedTake,
-    pub(super) to: oneshot::Sender<Result<Decision, StoreError>>,
-    /// Its take was sent to the ledger.
-    pub(super) sent: Arc<AtomicBool>,
-    pub(super) by: Instant,
 }
 
 impl RequestId {
