@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use tokio::sync::{mpsc, watch};
-use tollgate_net::{AcceptLimits, Figures, Listeners, Sockets, TlsError};
+use tollgate_net::{AcceptLimits, ConnectionStats, Listeners, Sockets, TlsError};
 
 use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
@@ -155,7 +155,7 @@ impl Server {
         for (surface, listeners) in surfaces.iter().zip(listeners) {
             let address = listeners.as_ref().map(|listeners| listeners.address);
             let mounted = surface.mount().mount(&Process { node, serving, decisions, address });
-            let stats = Arc::new(Figures::default());
+            let stats = Arc::new(ConnectionStats::default());
             connections.push((surface.name(), Arc::clone(&stats)));
             metrics.extend(mounted.metrics);
             let options =
