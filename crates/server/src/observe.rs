@@ -14,7 +14,7 @@ use tollgate_net::ConnectionStats;
 use crate::certificates::Certificates;
 use crate::family::Family;
 use crate::node::Node;
-use crate::telemetry::otlp::Counts;
+use crate::telemetry::span_counts::SpanCounts;
 
 /// Connections of each surface.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ pub(crate) struct ConnectionMetrics(pub(crate) Vec<(&'static str, Arc<Connection
 
 impl Collector for ConnectionMetrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
-        let of = |pick: fn(&ConnectionStats) -> u64| self.0.iter().map(move |(surface, it)| (*surface, pick(it)));
+        let of =
+            |pick: fn(&ConnectionStats) -> u64| self.0.iter().map(move |(surface, it)| (*surface, pick(it)));
         let to = &mut to;
         let help = "Connections accepted, by surface";
         Family::counter("tollgate_connections_accepted", help).write_by(
@@ -72,7 +73,7 @@ impl Collector for StoreMetrics {
 
 /// Traces that were sent, or not.
 #[derive(Debug)]
-pub(crate) struct TraceMetrics(pub(crate) Arc<Counts>);
+pub(crate) struct TraceMetrics(pub(crate) Arc<SpanCounts>);
 
 impl Collector for TraceMetrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
