@@ -55,13 +55,18 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
                 }
             }
         }
-        tables.push(table(&servers, runs, (connections, streams), settings));
+        tables.push(table(&servers, runs, connections, streams, settings));
     }
     Ok(tables)
 }
 
-fn table(servers: &[servers::Server], runs: Vec<Runs>, shape: (usize, usize), settings: &Settings) -> Table {
-    let (connections, streams) = shape;
+fn table(
+    servers: &[servers::Server],
+    runs: Vec<Runs>,
+    connections: usize,
+    streams: usize,
+    settings: &Settings,
+) -> Table {
     let in_flight = (connections * streams) as f64;
     let mut rows = Vec::new();
     let mut limitador = None;
@@ -93,7 +98,7 @@ fn table(servers: &[servers::Server], runs: Vec<Runs>, shape: (usize, usize), se
          runs of their own, since its log slows the load generator down."
     )];
     notes.extend(settings.notes());
-    let (name, heading) = match shape {
+    let (name, heading) = match (connections, streams) {
         (1, 1) => ("grpc-1x1", "gRPC, one connection, one in flight"),
         (16, 16) => ("grpc-16x16", "gRPC, 16 × 16"),
         _ => ("grpc-64x100", "gRPC, 64 × 100"),

@@ -41,5 +41,5 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     add("**tollgate**, 10,000 keys denied", "", check(), FEW, ours(1)?);
     add("**tollgate**, denied with 429", "/v1/check?status=429", check(), FEW, ours(1)?);
     let runs = measure(&contenders, SHAPE, settings)?;
-    Ok(table(("http", "HTTP/1.1, 64 × 1".to_owned()), &contenders, &runs, SHAPE, settings))
+    Ok(table("http", "HTTP/1.1, 64 × 1".to_owned(), &contenders, &runs, SHAPE, settings))
 }

@@ -35,7 +35,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     for (name, shape) in SHAPES {
         let runs = measure(&contenders, shape, settings)?;
         let title = format!("Redis protocol, {} × {}", shape.connections, shape.in_flight);
-        tables.push(table((name, title), &contenders, &runs, shape, settings));
+        tables.push(table(name, title, &contenders, &runs, shape, settings));
     }
     Ok(tables)
 }

@@ -108,7 +108,8 @@ fn plan(contender: &Contender, shape: Shape, settings: &Settings, seed: u64) -> 
 
 /// A table of those runs, each rate also as a ratio to the first contender's.
 pub(crate) fn table(
-    (name, title): (&'static str, String),
+    name: &'static str,
+    title: String,
     contenders: &[Contender],
     runs: &[Runs],
     shape: Shape,

@@ -71,7 +71,7 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
                 settings.repeats
             ));
             let before = redis.process.cpu_seconds()?;
-            let (rate, p50, p99) = benchmark(&redis, (connections, depth), count, population, &command)?;
+            let (rate, p50, p99) = benchmark(&redis, connections, depth, count, population, &command)?;
             let cpu = redis.process.cpu_seconds()? - before;
             let before = redis.process.cpu_seconds()?;
             let sent = if connections == 1 { Some(raw.run(&redis, depth, count, population)?) } else { None };
@@ -201,7 +201,8 @@ fn same_script(redis: &Redis, heard: &Heard) -> anyhow::Result<Vec<String>> {
 /// Requests a second, and latencies in µs, of redis-benchmark sending `command` with random keys.
 fn benchmark(
     redis: &Redis,
-    (connections, depth): (usize, usize),
+    connections: usize,
+    depth: usize,
     count: usize,
     population: u64,
     command: &[String],

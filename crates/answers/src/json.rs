@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::RetryAfter;
+use tollgate_core::{Outcome, RetryAfter};
 use tollgate_limiter::{Answer, DescriptorAnswer};
 
 use crate::limits::shown;
@@ -20,7 +20,7 @@ pub fn write_json(answer: &Answer<'_>, out: &mut Vec<u8>) {
     {
         // The usual request has one descriptor, and the same members as it.
         let begin = out.len();
-        Members::of(Some(&only), only.is_admitted(), only.is_shadowed, only.delay()).write(out);
+        Members::of(Some(&only), only.outcome, only.is_shadowed, only.delay()).write(out);
         let end = out.len();
         out.extend_from_slice(b",\"descriptors\":[{");
         out.extend_from_within(begin..end);
@@ -28,19 +28,15 @@ pub fn write_json(answer: &Answer<'_>, out: &mut Vec<u8>) {
     }
     let shown = shown(answer).and_then(|index| answer.descriptor(index));
     let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
-    let mut whole = Members::of(shown.as_ref(), answer.is_admitted(), answer.is_shadowed(), delay);
+    let mut whole = Members::of(shown.as_ref(), answer.overall(), answer.is_shadowed(), delay);
     // Also where the store's failure admitted a descriptor, so that it shows no limit.
     whole.degraded = answer.degraded().map(|degraded| degraded.name());
     whole.write(out);
     out.extend_from_slice(b",\"descriptors\":[");
     for (index, descriptor) in answer.descriptors().enumerate() {
         out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
-        let members = Members::of(
-            Some(&descriptor),
-            descriptor.is_admitted(),
-            descriptor.is_shadowed,
-            descriptor.delay(),
-        );
+        let members =
+            Members::of(Some(&descriptor), descriptor.outcome, descriptor.is_shadowed, descriptor.delay());
         members.write(out);
         out.push(b'}');
     }
@@ -49,7 +45,7 @@ pub fn write_json(answer: &Answer<'_>, out: &mut Vec<u8>) {
 
 /// The members that a decision and each of its descriptors have.
 struct Members<'a> {
-    is_admitted: bool,
+    outcome: Outcome,
     is_shadowed: bool,
     /// `None`, as what remains, where no limit binds.
     limit: Option<u64>,
@@ -65,15 +61,16 @@ struct Members<'a> {
 impl<'a> Members<'a> {
     fn of(
         descriptor: Option<&DescriptorAnswer<'a>>,
-        is_admitted: bool,
+        outcome: Outcome,
         is_shadowed: bool,
         delay: Duration,
     ) -> Self {
-        let retry = descriptor.filter(|_| !is_admitted).map_or(RetryAfter::Now, |it| it.retry_after());
+        let retry =
+            descriptor.filter(|_| outcome == Outcome::Deny).map_or(RetryAfter::Now, |it| it.retry_after());
         let limited = descriptor.filter(|it| it.limit.is_some());
         let reset = descriptor.map_or(Duration::ZERO, |it| it.reset_after());
         Self {
-            is_admitted,
+            outcome,
             is_shadowed,
             limit: limited.and_then(|it| it.limit).map(|limit| u64::from(limit.requests_per_unit)),
             remaining: limited.map(|it| it.remaining()),
@@ -90,10 +87,9 @@ impl<'a> Members<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(if self.is_admitted {
-            b"\"outcome\":\"admit\",\"limit\":"
-        } else {
-            b"\"outcome\":\"deny\",\"limit\":"
+        out.extend_from_slice(match self.outcome {
+            Outcome::Admit => b"\"outcome\":\"admit\",\"limit\":",
+            Outcome::Deny => b"\"outcome\":\"deny\",\"limit\":",
         });
         number(self.limit, out);
         out.extend_from_slice(b",\"remaining\":");

@@ -63,7 +63,7 @@ impl Decision {
     }
 
     /// The same, to act `delay_ns` later.
-    pub const fn with_delay(mut self, delay_ns: u64) -> Self {
+    pub(crate) const fn with_delay(mut self, delay_ns: u64) -> Self {
         let delay_ns = if delay_ns < Self::DENIED { delay_ns } else { Self::DENIED - 1 };
         self.delay = self.delay & Self::DENIED | delay_ns;
         self

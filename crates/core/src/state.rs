@@ -26,7 +26,6 @@ pub enum Shape {
 /// let soon = Expiry::at(Timestamp::from_nanos(1_500_000_000));
 /// assert!(!soon.is_past(Timestamp::from_unix_seconds(1)));
 /// assert!(soon.is_past(Timestamp::from_unix_seconds(2)));
-/// assert!(!soon.sticky().is_past(Timestamp::from_unix_seconds(2)));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Expiry(u32);
@@ -58,7 +57,7 @@ impl Expiry {
 
     /// The same instant (up to 4 s later), kept past it while there is room.
     #[must_use]
-    pub const fn sticky(self) -> Self {
+    pub(crate) const fn sticky(self) -> Self {
         if self.is_sticky() {
             return self;
         }

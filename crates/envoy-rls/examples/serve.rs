@@ -20,7 +20,7 @@ use tollgate_envoy_rls::proto::rls::{
 };
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
-use tollgate_net::{AcceptLimits, Figures, Tls, TlsFiles, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, Tls, TlsFiles, accept};
 use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -62,8 +62,8 @@ fn main() {
         );
         let listener = TcpListener::bind(&address).await.expect("a port");
         println!("listens on {address}");
-        let (bounds, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
-        accept(listener, Arc::new(service), tls, bounds, figures, drain).await;
+        let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+        accept(listener, Arc::new(service), tls, bounds, stats, drain).await;
     });
 }
 

@@ -22,8 +22,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tollgate_buffers::CallBuffers;
 use tollgate_core::Timestamp;
-use tollgate_net::{CallBuffers, Surface, draining};
+use tollgate_net::{Surface, draining};
 use tollgate_store::Store;
 
 use crate::body::Incoming;

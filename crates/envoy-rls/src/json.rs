@@ -12,8 +12,8 @@ use prost::Message;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollgate_buffers::CallBuffers;
 use tollgate_core::Outcome;
-use tollgate_net::CallBuffers;
 use tollgate_store::Store;
 
 use crate::body::PREFIX;

@@ -7,9 +7,10 @@ use std::thread::LocalKey;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::watch;
+use tollgate_buffers::{BufferPool, Buffers};
 use tollgate_core::{Clock, Timestamp};
 use tollgate_limiter::{Limiter, RequestError, Scratch};
-use tollgate_net::{Budget, BufferPool, Buffers, SharedClock};
+use tollgate_net::{Budget, SharedClock};
 use tollgate_store::Store;
 
 use crate::limits::Limits;

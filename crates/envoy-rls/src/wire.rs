@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
+use tollgate_buffers::recycle;
 use tollgate_limiter::{Descriptor, Entry, LimitOverride, Request, Unit};
-use tollgate_net::recycle;
 
 /// Why a message cannot be used. Nothing was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -50,7 +50,7 @@ async fn calls_through_tls_are_decided_as_any_other() {
         let answer = client.ask(request(vec![descriptor("api_key", "k")])).await.expect("an answer");
         assert_eq!(answer.overall_code, code as i32);
     }
-    assert_eq!((server.figures.open(), server.figures.tls_failed.get()), (1, 0));
+    assert_eq!((server.stats.open(), server.stats.tls_failed.get()), (1, 0));
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn cleartext_is_closed_where_tls_is_spoken() {
     let stream = TcpStream::connect(server.address).await.expect("connected");
     let (_send, connection) = h2::client::handshake(stream).await.expect("sent");
     assert!(connection.await.is_err());
-    while server.figures.tls_failed.get() < 1 {
+    while server.stats.tls_failed.get() < 1 {
         tokio::task::yield_now().await;
     }
     let mut client = connect(&server, &authority, None).await.expect("through");

@@ -154,7 +154,7 @@ async fn an_idle_connection_is_asked_to_go_away_and_a_dead_one_is_dropped() {
     let mut dead = TcpStream::connect(server.address).await.expect("connected");
     dead.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("sent");
     let _ = dead.read_to_end(&mut Vec::new()).await;
-    while server.figures.open() > 0 {
+    while server.stats.open() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -241,7 +241,7 @@ async fn replies_that_no_client_reads_are_not_kept_for_ever() {
     // From here on only time can help.
     tokio::time::pause();
     let _ = connection.await.expect("no panic");
-    while server.figures.open() > 0 {
+    while server.stats.open() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use tollgate_core::{Cost, Decision, ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
-use tollgate_net::{AcceptLimits, Figures, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 use tollgate_rule_files::parse_text;
 use tollgate_store::{Charge, Counter, Inspection, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -78,8 +78,8 @@ async fn connected(gate: &Arc<Semaphore>) -> h2::client::SendRequest<bytes::Byte
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let stream =
         tokio::net::TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
-    let (bounds, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
-    tokio::spawn(accept(listener, Arc::new(service), None, bounds, figures, drain));
+    let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+    tokio::spawn(accept(listener, Arc::new(service), None, bounds, stats, drain));
     let (send, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
     tokio::spawn(connection);
     send

@@ -22,7 +22,7 @@ use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings};
-use tollgate_net::{AcceptLimits, Figures, Surface, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, Surface, accept};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 const RULES: &str = "
@@ -73,11 +73,11 @@ fn main() {
         let socket = std::net::TcpListener::bind(format!("127.0.0.1:{port}")).expect("a free port");
         socket.set_nonblocking(true).expect("a socket");
         let listener = tokio::net::TcpListener::from_std(socket).expect("a socket");
-        let (limits, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
+        let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
         let (_stay, drain) = watch::channel(false);
         if what != "check" {
             let surface = Arc::new(Ok200 { reads: what == "ok-read" });
-            return accept(listener, surface, None, limits, figures, drain).await;
+            return accept(listener, surface, None, limits, stats, drain).await;
         }
         let policy = tollgate_rule_files::parse_text("bench.yaml", RULES).expect("rules");
         let store = MemoryStore::new(MemoryConfig::default());
@@ -97,6 +97,6 @@ fn main() {
         let settings = HttpSettings { style, ..HttpSettings::default() };
         let api = HttpApi::new(limiter, clock, Arc::new(Always), json, settings);
         let surface = Arc::new(HttpSurface::new(api, SurfaceSettings::default()));
-        accept(listener, surface, None, limits, figures, drain).await;
+        accept(listener, surface, None, limits, stats, drain).await;
     });
 }

@@ -2,8 +2,8 @@
 
 use std::thread::LocalKey;
 
+use tollgate_buffers::{BufferPool, Buffers};
 use tollgate_limiter::Scratch;
-use tollgate_net::{BufferPool, Buffers};
 
 use crate::parsed::Lists;
 

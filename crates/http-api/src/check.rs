@@ -7,11 +7,11 @@ use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, write_json};
+use tollgate_buffers::CallBuffers;
 use tollgate_core::Timestamp;
 use tollgate_http_kit::reply::JSON;
 use tollgate_http_kit::{Problem, Reply, Request};
 use tollgate_limiter::{Answer, Degraded, Descriptor, MAX_IN_FLIGHT, Scratch};
-use tollgate_net::CallBuffers;
 use tollgate_store::Store;
 
 use crate::api::HttpApi;

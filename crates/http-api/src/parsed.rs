@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use tollgate_buffers::recycle;
 use tollgate_http_kit::Problem;
 use tollgate_limiter::{Descriptor, Entry, Request};
-use tollgate_net::recycle;
 
 /// A key or a value; owned only where it had to be unescaped.
 pub(crate) type Text<'b> = Cow<'b, str>;

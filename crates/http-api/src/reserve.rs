@@ -8,10 +8,10 @@ use hyper::StatusCode;
 use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tollgate_answers::{limits, mark_degraded, millis, write_json};
+use tollgate_buffers::CallBuffers;
 use tollgate_http_kit::reply::{JSON, json, reply};
 use tollgate_http_kit::{Problem, Reply};
 use tollgate_limiter::{Ending, ReservationId, ReserveError, ReserveTerms, SettleError, Settled};
-use tollgate_net::CallBuffers;
 use tollgate_store::Store;
 
 use crate::api::HttpApi;

@@ -12,7 +12,7 @@ use tollgate_http_kit::reply::text;
 use tollgate_http_kit::{
     Access, Api, HttpSurface, Operation, Problem, Reply, Request, SurfaceSettings, query,
 };
-use tollgate_net::{AcceptLimits, Figures, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 
 struct Hello;
 
@@ -51,6 +51,6 @@ async fn main() {
     println!("listening on http://{}", listener.local_addr().expect("it is bound"));
     let surface = Arc::new(HttpSurface::new(Hello, SurfaceSettings::default()));
     let (_running, drain) = watch::channel(false);
-    let (limits, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
-    accept(listener, surface, None, limits, figures, drain).await;
+    let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+    accept(listener, surface, None, limits, stats, drain).await;
 }

@@ -2,10 +2,9 @@
 
 use tollgate_core::{Decision, Timestamp};
 use tollgate_observe::{Degraded, Observer};
-use tollgate_policy::{Entry, OnStoreFailure, Rule};
-use tollgate_store::{Counter, Inspection, Key, Store, StoreError};
+use tollgate_policy::{Entry, Rule};
+use tollgate_store::{Counter, Key, Store, StoreError};
 
-use crate::keys::Share;
 use crate::limiter::Limiter;
 
 /// What is kept for one limit of the rule that a descriptor falls under.
@@ -94,21 +93,17 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             let mut bytes = Vec::new();
             rule.write_key(index, domain, entries, &mut bytes);
             let counter = Counter::new(Key(&bytes), &limit.quota).shared(rule.sharing);
-            // What this node counts itself while the store does not answer.
-            let share = Share::new(counter, self.store.live_nodes());
-            let ((was_tracked, inspection), degraded) = match look(&self.store, counter, forget, now).await {
-                Ok(looked) => (looked, None),
-                Err(_)
-                    if !forget
-                        && self.store.has_local()
-                        && rule.on_store_failure == OnStoreFailure::Local =>
-                {
-                    (look(&self.store, share.counter(), false, now).await?, Some(Degraded::Local))
+            let was_tracked = forget && self.store.reset(counter, now).await?;
+            let (inspection, degraded) = match self.store.inspect(counter, now).await {
+                Ok(inspection) => (inspection, None),
+                Err(error) if forget => return Err(error.into()),
+                Err(error) => {
+                    let share = self.inspect_share(rule.on_store_failure, counter, now).await;
+                    (share.unwrap_or(Err(error))?, Some(Degraded::Local))
                 }
-                Err(error) => return Err(error.into()),
             };
-            if forget && self.store.has_local() {
-                self.store.reset(share.counter(), now).await?;
+            if forget {
+                self.reset_share(counter, now).await?;
             }
             reports.push(KeyReport {
                 rule: rule.path.clone(),
@@ -121,18 +116,6 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         }
         Ok(reports)
     }
-}
-
-/// Forgets `counter` if `forget` says so, and inspects it: whether a state was forgotten, and what is there
-/// now.
-async fn look<S: Store>(
-    store: &S,
-    counter: Counter<'_>,
-    forget: bool,
-    now: Timestamp,
-) -> Result<(bool, Inspection), StoreError> {
-    let was_tracked = if forget { store.reset(counter, now).await? } else { false };
-    Ok((was_tracked, store.inspect(counter, now).await?))
 }
 
 fn find<'a>(

@@ -8,7 +8,7 @@ use tollgate_core::{Decision, Outcome, RetryAfter};
 use tollgate_policy::{Domain, Limit, Override, Policy, Rule};
 
 use crate::rules::Rules;
-use tollgate_observe::{Degraded, Kind, LimitRef, Metrics, Observer, RETRY_DEGRADED, Status};
+use tollgate_observe::{Degraded, Kind, LimitRef, Metrics, Observer, Status, retry_after};
 
 /// The answer to one request. Holds the rules that it was decided by, so that a reload does not change it.
 pub struct Answer<'s, O: Observer = Metrics> {
@@ -70,11 +70,7 @@ impl DescriptorAnswer<'_> {
     /// How long until this cost fits. This is the counter's answer, also if a shadow rule admits the request.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
-        match (&self.decision, self.outcome) {
-            (Some(decision), _) => decision.retry_after(),
-            (None, Outcome::Admit) => RetryAfter::Now,
-            (None, Outcome::Deny) => RetryAfter::After(RETRY_DEGRADED),
-        }
+        retry_after(self.decision.as_ref(), self.outcome)
     }
 
     /// How much later an admitted request should act; zero except with pacing rules.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::Guard;
+use tollgate_buffers::recycle;
 use tollgate_core::{Outcome, Timestamp};
 use tollgate_observe::{Decided, Observer, Status};
 use tollgate_policy::{Charge, Domain, Override};
@@ -15,7 +16,7 @@ use crate::outage::Operation;
 use crate::plan::plan;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::rules::Rules;
-use crate::scratch::{Item, Scratch, recycle};
+use crate::scratch::{Item, Scratch};
 use crate::settle;
 
 impl<S: Store, O: Observer> Limiter<S, O> {

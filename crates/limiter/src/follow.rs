@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use tollgate_core::{Clock, Timestamp};
+use tollgate_observe::Observer;
 use tollgate_policy::{RuleSource, RuleUpdate};
 use tollgate_store::Store;
 
@@ -65,12 +66,12 @@ struct Shared {
 /// assert!(limiter.rules().policy().domain("shop").is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn follow<S: Store>(
+pub fn follow<S: Store, O: Observer>(
     mut source: impl RuleSource + 'static,
-    limiter: Arc<Limiter<S>>,
+    limiter: Arc<Limiter<S, O>>,
     clock: Arc<dyn Clock>,
 ) -> std::io::Result<Follower> {
-    limiter.metrics().note_begin(clock.now());
+    limiter.observer().started(clock.now());
     let version = limiter.rules().policy().version().to_owned();
     let state = FollowState { version, ..FollowState::default() };
     let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
@@ -83,9 +84,9 @@ pub fn follow<S: Store>(
     Ok(follower)
 }
 
-fn apply<E: std::error::Error, S: Store>(
+fn apply<E: std::error::Error, S: Store, O: Observer>(
     update: RuleUpdate<E>,
-    limiter: &Limiter<S>,
+    limiter: &Limiter<S, O>,
     now: Timestamp,
     shared: &Shared,
 ) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_observe::{LimitRef, Observer, Status};
 use tollgate_policy::{Domain, OnStoreFailure};
-use tollgate_store::{Charge, Store, StoreError, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, Store, StoreError, Take, Verdicts};
 
 use crate::keys::Share;
 use crate::limiter::Limiter;
@@ -79,12 +79,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 Ok(decision) => ItemResult::Decided(*decision),
                 Err(error) => {
                     let way = rule(at, error);
-                    match way {
-                        OnStoreFailure::Local if self.store.has_local() => {
-                            shares.push((at, Share::new(takes[at].counter, nodes)));
-                        }
-                        OnStoreFailure::Deny => is_charged &= is_alone,
-                        _ => {}
+                    if self.counts_shares(way) {
+                        shares.push((at, Share::new(takes[at].counter, nodes)));
+                    } else if way == OnStoreFailure::Deny {
+                        is_charged &= is_alone;
                     }
                     ItemResult::Unanswered(way)
                 }
@@ -110,6 +108,35 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             }
         }
         FellBack { results, is_charged, peeked }
+    }
+
+    /// What this node counts itself of `counter`, if it does so by `way` while the store does not answer.
+    #[cold]
+    pub(crate) async fn inspect_share(
+        &self,
+        way: OnStoreFailure,
+        counter: Counter<'_>,
+        now: Timestamp,
+    ) -> Option<Result<Inspection, StoreError>> {
+        if !self.counts_shares(way) {
+            return None;
+        }
+        let share = Share::new(counter, self.store.live_nodes());
+        Some(self.store.inspect(share.counter(), now).await)
+    }
+
+    /// Forgets what this node counted itself of `counter`.
+    pub(crate) async fn reset_share(&self, counter: Counter<'_>, now: Timestamp) -> Result<(), StoreError> {
+        if self.store.has_local() {
+            let share = Share::new(counter, self.store.live_nodes());
+            self.store.reset(share.counter(), now).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether this node counts by its share, where `way` is what the rule says.
+    fn counts_shares(&self, way: OnStoreFailure) -> bool {
+        way == OnStoreFailure::Local && self.store.has_local()
     }
 
     async fn decide_by_shares(&self, batch: &[Take<'_>], mode: Mode, now: Timestamp) -> Verdicts {

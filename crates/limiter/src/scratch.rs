@@ -85,10 +85,3 @@ impl Scratch {
         self.ends.clear();
     }
 }
-
-/// The buffer of `takes`, emptied, for takes of another lifetime: collecting in place moves it without a
-/// copy.
-pub(crate) fn recycle<'a>(mut takes: Vec<Take<'_>>) -> Vec<Take<'a>> {
-    takes.clear();
-    takes.into_iter().map(|_| unreachable!("it is empty")).collect()
-}

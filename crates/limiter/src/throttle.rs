@@ -6,6 +6,7 @@
 //! [setting](crate::LimiterSettings::throttle_on_store_failure) decides while the store does not answer. Not
 //! here: rules ([`decide`](crate::Limiter::decide)), replies of protocols (transports).
 
+use tollgate_buffers::recycle;
 use tollgate_core::{Algorithm, Align, LeakyForm, Refill, Timestamp};
 use tollgate_observe::{Degraded, Observer, Throttle, Throttled};
 use tollgate_policy::OnStoreFailure;
@@ -14,7 +15,7 @@ use tollgate_store::{Charge, Counter, Key, Store, StoreError, Take, Verdicts};
 use crate::keys::write_head;
 use crate::limiter::Limiter;
 use crate::outage::{Failed, Mode};
-use crate::scratch::{Scratch, recycle};
+use crate::scratch::Scratch;
 use crate::settle::ItemResult;
 
 impl<S: Store, O: Observer> Limiter<S, O> {

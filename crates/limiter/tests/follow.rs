@@ -7,12 +7,13 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use common::{NOON, ask, of};
 use tollgate_core::ManualClock;
 use tollgate_limiter::follow::{FollowState, Follower, follow};
-use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_policy::RuleUpdate;
 use tollgate_rule_files::{Faults, FileSource, Options, WatchHandle, WatchSettings, load, parse_text};
 use tollgate_store::ModelStore;
@@ -264,7 +265,7 @@ fn no_request_fails_while_rules_change() {
 #[test]
 fn rules_from_a_channel_replace_the_previous_rules_and_keep_their_counts() {
     let limiter = Arc::new(common::limiter(&rules(5)));
-    let (supply, source) = std::sync::mpsc::channel::<RuleUpdate<Faults>>();
+    let (supply, source) = mpsc::channel::<RuleUpdate<Faults>>();
     let follower = follow(source, Arc::clone(&limiter), Arc::new(ManualClock::at(NOON))).expect("a thread");
     assert_eq!(follower.state().updates, 0);
     assert_eq!(ask(&limiter, &[of("a=1")]), "OK: ok 4/5");
@@ -282,5 +283,19 @@ fn rules_from_a_channel_replace_the_previous_rules_and_keep_their_counts() {
         assert_eq!(state.error.is_some(), error.is_some());
         assert!(error.is_none_or(|start| state.error.is_some_and(|error| error.starts_with(start))));
         assert_eq!(ask(&limiter, &[of("a=1")]), answer);
+    }
+}
+
+#[test]
+fn a_limiter_without_an_observer_follows_too() {
+    let settings = LimiterSettings::default();
+    let limiter = Arc::new(Limiter::with_observer(Policy::empty(), ModelStore::default(), settings, ()));
+    let (supply, source) = mpsc::channel::<RuleUpdate<Faults>>();
+    let follower = follow(source, Arc::clone(&limiter), Arc::new(ManualClock::at(NOON))).expect("a thread");
+    for (updates, text, is_loaded) in [(1, rules(5), true), (2, "{".to_owned(), false)] {
+        supply.send(RuleUpdate::new("", parse_text("rules.yaml", text))).expect("the follower listens");
+        let state = follower.wait(|state| state.updates == updates, PATIENCE).expect("an update");
+        assert_eq!(state.error.is_none(), is_loaded);
+        assert!(limiter.rules().policy().domain("d").is_some());
     }
 }

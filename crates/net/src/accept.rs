@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::figures::Figures;
+use crate::connection_stats::ConnectionStats;
 use crate::surface::{Surface, draining};
 use crate::tls::Tls;
 
@@ -54,7 +54,7 @@ pub async fn accept<S: Surface>(
     surface: Arc<S>,
     tls: Option<Arc<Tls>>,
     limits: Arc<AcceptLimits>,
-    figures: Arc<Figures>,
+    stats: Arc<ConnectionStats>,
     mut drain: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -84,18 +84,18 @@ pub async fn accept<S: Surface>(
             tracing::info!("accepting connections again");
             is_failing = false;
         }
-        figures.accepted.increment();
+        stats.accepted.increment();
         // Connections that have ended free their places here, at the latest.
         while let Some(ended) = connections.try_join_next() {
             report(ended);
         }
         if connections.len() >= limits.max_connections {
-            figures.rejected.increment();
+            stats.rejected.increment();
             continue;
         }
         // Without it a reply could wait for the peer's acknowledgement; if it fails, the connection is gone.
         let _ = stream.set_nodelay(true);
-        let place = Place(Arc::clone(&figures));
+        let place = Place(Arc::clone(&stats));
         let (surface, drain) = (Arc::clone(&surface), drain.clone());
         match &tls {
             None => connections.spawn(async move {
@@ -126,7 +126,7 @@ async fn encrypted(
     stream: TcpStream,
     peer: SocketAddr,
     within: Duration,
-    figures: &Figures,
+    stats: &ConnectionStats,
     mut drain: watch::Receiver<bool>,
 ) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
     let handshake = tokio::select! {
@@ -141,12 +141,12 @@ async fn encrypted(
         Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(%peer, ?within, "TLS handshake timed out"),
     }
-    figures.tls_failed.increment();
+    stats.tls_failed.increment();
     None
 }
 
 /// A connection's place among those that are open: given back when it has ended, also by a panic.
-struct Place(Arc<Figures>);
+struct Place(Arc<ConnectionStats>);
 
 impl Drop for Place {
     fn drop(&mut self) {

@@ -3,15 +3,14 @@
 //!
 //! A transport is a [`Surface`]: it serves one connection and knows nothing of sockets. [`Listeners`] binds
 //! the sockets, [`accept`] takes connections off one of them, through [`Tls`] where there is TLS, and hands
-//! each to the surface. The surface bounds what a peer can make grow with a [`Budget`], how long it waits
-//! with an [`IdleTimer`], and allocates nothing per call with [`CallBuffers`]. Not here: any protocol
-//! (`envoy-rls`, `http-api`, `resp-api`), threads and runtimes (the server).
+//! each to the surface. The surface bounds what a peer can make grow with a [`Budget`], and how long it waits
+//! with an [`IdleTimer`]. Not here: any protocol (`envoy-rls`, `http-api`, `resp-api`), the buffers of calls
+//! (`buffers`), threads and runtimes (the server).
 
 mod accept;
 mod budget;
-mod buffers;
 mod clock;
-mod figures;
+mod connection_stats;
 mod idle;
 mod listeners;
 mod surface;
@@ -19,9 +18,8 @@ mod tls;
 
 pub use accept::{AcceptLimits, accept};
 pub use budget::{Budget, BudgetShare, OverBudget};
-pub use buffers::{BufferPool, Buffers, CallBuffers, recycle};
 pub use clock::SharedClock;
-pub use figures::{Count, Figures};
+pub use connection_stats::{ConnectionStats, Count};
 pub use idle::{IdleTimer, LazyTimer};
 pub use listeners::{Listeners, Sockets, raise_descriptor_limit};
 pub use surface::{Surface, draining};

@@ -78,7 +78,7 @@ async fn a_drain_stops_accepting_and_lets_each_connection_end() {
     }
     server.ended.await.expect("no panic");
     assert!(TcpStream::connect(server.address).await.is_err(), "nobody listens");
-    assert_eq!((server.figures.open(), server.figures.closed.get()), (0, 2));
+    assert_eq!((server.stats.open(), server.stats.closed.get()), (0, 2));
 }
 
 /// Serves until the peer goes, drain or not.

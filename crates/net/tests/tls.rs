@@ -143,7 +143,7 @@ async fn a_drain_leaves_no_time_for_slow_handshakes_and_lets_the_others_finish()
     assert_eq!(rest(&mut silent).await, b"");
     server.ended.await.expect("no panic");
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    assert_eq!(server.figures.tls_failed.get(), 0, "it was we who ended it");
+    assert_eq!(server.stats.tls_failed.get(), 0, "it was we who ended it");
 }
 
 #[tokio::test]

@@ -183,7 +183,7 @@ impl Exposition {
 
     fn stores(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        let figures: Vec<_> = stores.iter().map(|(name, figures)| (name.as_str(), figures())).collect();
+        let stats: Vec<_> = stores.iter().map(|(name, stats)| (name.as_str(), stats())).collect();
         type Pick = fn(&StoreStats) -> u64;
         let gauges: [(&str, &str, MetricType, Pick); 4] = [
             ("tollgate_tracked_keys", "Keys that have a counter", MetricType::Gauge, |it| it.tracked_keys),
@@ -197,12 +197,12 @@ impl Exposition {
         ];
         for (name, help, kind, pick) in gauges {
             let mut family = to.encode_descriptor(name, help, None, kind)?;
-            for (store, figures) in &figures {
+            for (store, stats) in &stats {
                 let labels = [("store", *store)];
                 let mut series = family.encode_family(&labels)?;
                 match kind {
-                    MetricType::Counter => count(&mut series, pick(figures))?,
-                    _ => series.encode_gauge(&pick(figures))?,
+                    MetricType::Counter => count(&mut series, pick(stats))?,
+                    _ => series.encode_gauge(&pick(stats))?,
                 }
             }
         }

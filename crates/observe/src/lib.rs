@@ -28,6 +28,6 @@ pub use rule_meters::RuleMeters;
 pub use sampling::CALL;
 pub use settings::ObserveSettings;
 pub use shared::StoreStats;
-pub use status::{Degraded, Kind, LimitRef, RETRY_DEGRADED, Status};
+pub use status::{Degraded, Kind, LimitRef, Status, retry_after};
 pub use throttled::{THROTTLE, Throttle, Throttled};
 pub use top_keys::TopKey;

@@ -82,10 +82,10 @@ impl Metrics {
         self.shared.globals.sum(Global::StoreErrors as usize)
     }
 
-    /// Asks `figures` at every scrape what the store called `name` holds.
-    pub fn watch_store(&self, name: &str, figures: impl Fn() -> StoreStats + Send + Sync + 'static) {
+    /// Asks `stats` at every scrape what the store called `name` holds.
+    pub fn watch_store(&self, name: &str, stats: impl Fn() -> StoreStats + Send + Sync + 'static) {
         let mut stores = self.shared.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.push((name.to_owned(), Box::new(figures)));
+        stores.push((name.to_owned(), Box::new(stats)));
     }
 
     /// Lets a transport or the server add its own metrics to what [`render`](Self::render) writes.
@@ -103,15 +103,6 @@ impl Metrics {
             let _ = writeln!(text, "# EOF");
         }
         text
-    }
-
-    /// The rules in force were loaded about `now`, where nothing has said when: those that a limiter was made
-    /// with.
-    pub fn note_begin(&self, now: Timestamp) {
-        let mut loads = self.shared.loads();
-        if loads.last_good == Timestamp::ZERO && loads.is_last_good {
-            (loads.last, loads.last_good) = (now, now);
-        }
     }
 
     /// Samples this share of the requests from now on, from 0 (none; then `traceparent` counts for nothing
@@ -184,6 +175,13 @@ impl Observer for Metrics {
                     loads.last_error = Some(Arc::clone(why));
                 }
             }
+        }
+    }
+
+    fn started(&self, now: Timestamp) {
+        let mut loads = self.shared.loads();
+        if loads.last_good == Timestamp::ZERO && loads.is_last_good {
+            (loads.last, loads.last_good) = (now, now);
         }
     }
 

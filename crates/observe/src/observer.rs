@@ -24,6 +24,10 @@ pub trait Observer: Send + Sync + 'static {
     /// Rules were loaded, or rejected.
     fn rules_loaded(&self, loaded: RulesLoaded<'_>, now: Timestamp);
 
+    /// The limiter is in use from `now` on. Limiters are made without a clock, so this is about when the
+    /// rules were loaded that it was made with.
+    fn started(&self, now: Timestamp);
+
     /// Reservations can be asked for their numbers from now on.
     fn watch_reservations(&self, stats: impl Fn() -> ReservationStats + Send + Sync + 'static);
 
@@ -122,6 +126,8 @@ impl Observer for () {
     fn prepare(&self, _: &Policy) {}
 
     fn rules_loaded(&self, _: RulesLoaded<'_>, _: Timestamp) {}
+
+    fn started(&self, _: Timestamp) {}
 
     fn watch_reservations(&self, _: impl Fn() -> ReservationStats + Send + Sync + 'static) {}
 

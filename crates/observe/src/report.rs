@@ -15,7 +15,7 @@ pub struct Report {
     /// Version of the rules: twelve hexadecimal digits.
     pub version: String,
     /// When they were put into force. Of those that the limiter was made with: the time given to
-    /// [`Metrics::note_begin`](crate::Metrics::note_begin), else [`Timestamp::ZERO`].
+    /// [`Observer::started`](crate::Observer::started), else [`Timestamp::ZERO`].
     pub loaded_at: Timestamp,
     /// Why the files as they are now are not in force; `None` when they are.
     pub last_error: Option<Arc<str>>,

@@ -61,7 +61,7 @@ pub struct StoreStats {
 }
 
 impl StoreStats {
-    /// All four figures.
+    /// All four numbers.
     #[must_use]
     pub const fn new(tracked_keys: u64, bytes: u64, capacity_bytes: u64, evictions: u64) -> Self {
         Self { tracked_keys, bytes, capacity_bytes, evictions }

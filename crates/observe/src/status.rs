@@ -4,10 +4,21 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Decision, Outcome};
+use tollgate_core::{Decision, Outcome, RetryAfter};
 
 /// `retry_after` of a denial that no counter made, since the store did not answer.
-pub const RETRY_DEGRADED: Duration = Duration::from_secs(1);
+const RETRY_DEGRADED: Duration = Duration::from_secs(1);
+
+/// How long until the cost of an `outcome` fits: as the counter decided, also if a shadow rule admits the
+/// request; a second where it is denied because the store did not answer.
+#[must_use]
+pub fn retry_after(decision: Option<&Decision>, outcome: Outcome) -> RetryAfter {
+    match (decision, outcome) {
+        (Some(decision), _) => decision.retry_after(),
+        (None, Outcome::Admit) => RetryAfter::Now,
+        (None, Outcome::Deny) => RetryAfter::After(RETRY_DEGRADED),
+    }
+}
 
 /// One descriptor of a request, and its result.
 #[derive(Clone, Copy, Debug)]

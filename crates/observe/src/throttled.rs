@@ -6,7 +6,7 @@ use tollgate_core::{Cost, Decision, Outcome, Quota, RetryAfter};
 use tollgate_policy::OnStoreFailure;
 use tracing::Span;
 
-use crate::status::{Degraded, RETRY_DEGRADED};
+use crate::status::{Degraded, retry_after};
 
 /// What such requests are called together, as if they were one rule.
 pub const THROTTLE: &str = "(throttle)";
@@ -68,11 +68,7 @@ impl Throttled {
     /// How long until this cost fits; a second when it is denied because the store did not answer.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
-        match (&self.decision, self.outcome) {
-            (Some(decision), _) => decision.retry_after(),
-            (None, Outcome::Admit) => RetryAfter::Now,
-            (None, Outcome::Deny) => RetryAfter::After(RETRY_DEGRADED),
-        }
+        retry_after(self.decision.as_ref(), self.outcome)
     }
 
     /// How long until the full quota is there again; zero when the store did not answer.

@@ -93,6 +93,13 @@ struct Watcher<P: Probe> {
     pause: Duration,
 }
 
+/// Calls that were counted before a report.
+#[derive(Clone, Copy, Default)]
+struct SeenCalls {
+    requests: u64,
+    silent: u64,
+}
+
 /// The task ends with its runtime; another may start.
 impl<P: Probe> Drop for Watcher<P> {
     fn drop(&mut self) {
@@ -104,7 +111,7 @@ impl<P: Probe> Drop for Watcher<P> {
 impl<P: Probe> Watcher<P> {
     async fn run(mut self) {
         let interval = self.probe.interval();
-        let mut seen = (0, 0);
+        let mut seen = SeenCalls::default();
         while !self.shared.has_ended() {
             let had_connection = self.connection.is_some();
             let mut round = self.round().await;
@@ -144,16 +151,16 @@ impl<P: Probe> Watcher<P> {
 
     /// Reports whether calls are answered in time, though the server answers. `seen`: those of earlier
     /// reports.
-    fn report_calls(&self, seen: &mut (u64, u64)) {
+    fn report_calls(&self, seen: &mut SeenCalls) {
         let conn = &self.shared.counters().conn;
-        let (requests, silent) = (conn.requests.get(), conn.silent.get());
+        let now = SeenCalls { requests: conn.requests.get(), silent: conn.silent.get() };
         let calls = Calls {
-            requests: requests.saturating_sub(seen.0),
-            silent: silent.saturating_sub(seen.1),
+            requests: now.requests.saturating_sub(seen.requests),
+            silent: now.silent.saturating_sub(seen.silent),
             round_trip: Duration::from_micros(conn.round_trip_us.get()),
             deadline: self.shared.settings().deadline,
         };
-        *seen = (requests, silent);
+        *seen = now;
         self.shared.report_calls(calls);
     }
 

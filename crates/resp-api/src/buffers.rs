@@ -5,7 +5,7 @@
 
 use std::thread::LocalKey;
 
-use tollgate_net::{BufferPool, Buffers};
+use tollgate_buffers::{BufferPool, Buffers};
 
 use crate::batch::Batch;
 use crate::parse::Span;

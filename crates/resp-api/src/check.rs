@@ -4,8 +4,8 @@
 use std::str::from_utf8;
 
 use futures_util::future::join_all;
+use tollgate_buffers::recycle;
 use tollgate_limiter::{Answer, Descriptor, Entry, MAX_IN_FLIGHT, Request, Scratch};
-use tollgate_net::recycle;
 use tollgate_store::Store;
 
 use crate::arguments::{Arguments, integer};

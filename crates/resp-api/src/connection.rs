@@ -16,7 +16,8 @@ use std::task::{Context as TaskContext, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tollgate_net::{CallBuffers, IdleTimer, OverBudget};
+use tollgate_buffers::CallBuffers;
+use tollgate_net::{IdleTimer, OverBudget};
 use tollgate_store::Store;
 
 use self::end::End;

@@ -6,9 +6,9 @@
 mod form;
 mod quotas;
 
+use tollgate_buffers::recycle;
 use tollgate_core::Cost;
 use tollgate_limiter::{Scratch, Throttle, Throttled};
-use tollgate_net::recycle;
 use tollgate_store::Store;
 
 pub(crate) use self::form::Form;

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tollgate_net::{AcceptLimits, Figures, Surface, Tls, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, Surface, Tls, accept};
 
 /// Runs until its socket is closed.
 pub(crate) type Accepting = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -22,7 +22,7 @@ pub(crate) struct Acceptor(Box<Accept>);
 pub(crate) struct ListenerOptions {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) limits: Arc<AcceptLimits>,
-    pub(crate) stats: Arc<Figures>,
+    pub(crate) stats: Arc<ConnectionStats>,
 }
 
 /// A surface bound to a socket, not accepting yet.

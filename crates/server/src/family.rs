@@ -22,6 +22,22 @@ impl<'a> Family<'a> {
         Self { name, help, kind: MetricType::Gauge }
     }
 
+    /// Writes counters of one value each, by name and help.
+    pub(crate) fn counters<const N: usize>(
+        to: &mut DescriptorEncoder<'_>,
+        counters: [(&'a str, &'a str, u64); N],
+    ) -> fmt::Result {
+        counters.into_iter().try_for_each(|(name, help, value)| Self::counter(name, help).write(to, value))
+    }
+
+    /// Writes gauges of one value each, by name and help.
+    pub(crate) fn gauges<const N: usize>(
+        to: &mut DescriptorEncoder<'_>,
+        gauges: [(&'a str, &'a str, u64); N],
+    ) -> fmt::Result {
+        gauges.into_iter().try_for_each(|(name, help, value)| Self::gauge(name, help).write(to, value))
+    }
+
     /// Writes its only value.
     pub(crate) fn write(self, to: &mut DescriptorEncoder<'_>, value: u64) -> fmt::Result {
         self.encode(&mut to.encode_descriptor(self.name, self.help, None, self.kind)?, value)

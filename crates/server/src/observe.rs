@@ -9,20 +9,21 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use tollgate_net::Figures;
+use tollgate_net::ConnectionStats;
 
 use crate::certificates::Certificates;
 use crate::family::Family;
 use crate::node::Node;
-use crate::telemetry::otlp::Counts;
+use crate::telemetry::span_counts::SpanCounts;
 
 /// Connections of each surface.
 #[derive(Debug)]
-pub(crate) struct ConnectionMetrics(pub(crate) Vec<(&'static str, Arc<Figures>)>);
+pub(crate) struct ConnectionMetrics(pub(crate) Vec<(&'static str, Arc<ConnectionStats>)>);
 
 impl Collector for ConnectionMetrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
-        let of = |pick: fn(&Figures) -> u64| self.0.iter().map(move |(surface, it)| (*surface, pick(it)));
+        let of =
+            |pick: fn(&ConnectionStats) -> u64| self.0.iter().map(move |(surface, it)| (*surface, pick(it)));
         let to = &mut to;
         let help = "Connections accepted, by surface";
         Family::counter("tollgate_connections_accepted", help).write_by(
@@ -43,7 +44,7 @@ impl Collector for ConnectionMetrics {
             of(|it| it.tls_failed.get()),
         )?;
         let help = "Open connections, by surface";
-        Family::gauge("tollgate_connections", help).write_by(to, "surface", of(Figures::open))
+        Family::gauge("tollgate_connections", help).write_by(to, "surface", of(ConnectionStats::open))
     }
 }
 
@@ -72,7 +73,7 @@ impl Collector for StoreMetrics {
 
 /// Traces that were sent, or not.
 #[derive(Debug)]
-pub(crate) struct TraceMetrics(pub(crate) Arc<Counts>);
+pub(crate) struct TraceMetrics(pub(crate) Arc<SpanCounts>);
 
 impl Collector for TraceMetrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use tokio::sync::{mpsc, watch};
-use tollgate_net::{AcceptLimits, Figures, Listeners, Sockets, TlsError};
+use tollgate_net::{AcceptLimits, ConnectionStats, Listeners, Sockets, TlsError};
 
 use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
@@ -19,7 +19,7 @@ use crate::observe::{CertificateMetrics, ConnectionMetrics, StoreMetrics, TraceM
 use crate::settings::{Listen, Settings, Surface};
 use crate::signals::Signals;
 use crate::surface::Process;
-use crate::telemetry::otlp::Counts;
+use crate::telemetry::span_counts::SpanCounts;
 use crate::worker::{self, small_runtime};
 
 /// How often certificates are checked for changes.
@@ -90,7 +90,7 @@ impl Server {
     /// When the system gives no thread or signal handler, when `up` fails, or when a worker ends by itself.
     pub(crate) fn run(
         mut self,
-        traces: Option<Arc<Counts>>,
+        traces: Option<Arc<SpanCounts>>,
         up: impl FnOnce(&Settings, &[Listening<'_>]) -> io::Result<()>,
     ) -> io::Result<()> {
         let workers = self.mount(traces);
@@ -142,7 +142,7 @@ impl Server {
     }
 
     /// Makes every surface: acceptors for each worker of those that are on, and the metrics of all.
-    pub(crate) fn mount(&mut self, traces: Option<Arc<Counts>>) -> Vec<Vec<BoundSurface>> {
+    pub(crate) fn mount(&mut self, traces: Option<Arc<SpanCounts>>) -> Vec<Vec<BoundSurface>> {
         let Self { node, settings, certificates, listeners } = self;
         let Settings { serving, decisions, surfaces, .. } = &*settings;
         let limits = Arc::new(AcceptLimits {
@@ -155,7 +155,7 @@ impl Server {
         for (surface, listeners) in surfaces.iter().zip(listeners) {
             let address = listeners.as_ref().map(|listeners| listeners.address);
             let mounted = surface.mount().mount(&Process { node, serving, decisions, address });
-            let stats = Arc::new(Figures::default());
+            let stats = Arc::new(ConnectionStats::default());
             connections.push((surface.name(), Arc::clone(&stats)));
             metrics.extend(mounted.metrics);
             let options =

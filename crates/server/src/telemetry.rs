@@ -4,6 +4,7 @@
 
 #[cfg_attr(not(feature = "otlp"), path = "telemetry/no_otlp.rs")]
 pub(crate) mod otlp;
+pub(crate) mod span_counts;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::FilterFn;

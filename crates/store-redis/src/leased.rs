@@ -11,15 +11,20 @@
 //! Not here: what a lease may pay for ([`tollgate_lease`]); which limits are leased
 //! ([`mixed`](crate::mixed)).
 
+mod central;
 mod clock;
+mod decide;
+mod grants;
 mod ledger_client;
 pub(crate) mod ledger_script;
 mod local;
+mod outgoing;
+mod requests;
 mod table;
+mod take;
 mod tasks;
 
-pub(crate) use local::Begun;
-pub(crate) use table::{DeniedHit, LeasedTake};
+pub(crate) use take::{Begun, DeniedHit, LeasedTake};
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,8 +37,10 @@ use tollgate_store::{Counter, Inspection, StoreError};
 
 use self::clock::{Moment, NodeClock};
 use self::ledger_client::LedgerClient;
-use self::local::{LocalLeases, PendingSends, PendingTake, peek};
+use self::local::LocalLeases;
+use self::outgoing::PendingSends;
 use self::table::{LeasedKey, SharedTerms};
+use self::take::PendingTake;
 use crate::client::RedisClient;
 use crate::stats::LeaseStats;
 
@@ -219,8 +226,10 @@ impl Leased {
 }
 
 impl Operated {
-    /// What a peek would answer now.
+    /// What a peek would answer now: what the ledger has, and what is held here.
     fn peek(&self) -> Decision {
-        peek(&self.shared.terms, &self.reply, self.held)
+        let terms = &self.shared.terms;
+        let taken = self.reply.taken.saturating_sub(self.held.saturating_mul(terms.interval()));
+        terms.decision(&LedgerReply { taken, ..self.reply }, 0)
     }
 }

@@ -21,7 +21,7 @@ impl Exposition {
     /// The sum of all samples called `name` that have all of `labels`.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.named(name)
-            .filter(|sample| labels.iter().all(|label| sample.has(*label)))
+            .filter(|sample| labels.iter().all(|&(label, value)| sample.label(label) == Some(value)))
             .map(|it| it.value)
             .sum()
     }
@@ -39,10 +39,6 @@ impl Exposition {
 impl Sample {
     fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    fn has(&self, (name, value): (&str, &str)) -> bool {
-        self.label(name) == Some(value)
     }
 }
 

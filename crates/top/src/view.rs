@@ -67,7 +67,7 @@ pub(crate) struct View {
     pub(crate) server: String,
     pub(crate) sort: Sort,
     pub(crate) is_paused: bool,
-    /// Why the last reading could not be had; the figures before it stay.
+    /// Why the last reading could not be had; the numbers before it stay.
     pub(crate) fault: Option<String>,
     pub(crate) rows: Vec<Row>,
     pub(crate) chosen: usize,
@@ -192,14 +192,14 @@ impl View {
         let name = |row: &Row| (row.domain.clone(), row.rule.clone());
         let by = self.sort;
         self.rows.sort_by(|a, b| {
-            let figures = |row: &Row| match by {
+            let numbers = |row: &Row| match by {
                 Sort::Denied => [row.denied, row.denied_total as f64, row.decisions],
                 Sort::Decisions => [row.decisions, row.denied, 0.0],
                 Sort::Share => [row.share(), row.denied, row.decisions],
                 Sort::Rule => [0.0; 3],
             };
-            let (a_figures, b_figures) = (figures(a), figures(b));
-            let order = b_figures.iter().zip(&a_figures).map(|(b, a)| b.total_cmp(a)).find(|it| it.is_ne());
+            let (a_numbers, b_numbers) = (numbers(a), numbers(b));
+            let order = b_numbers.iter().zip(&a_numbers).map(|(b, a)| b.total_cmp(a)).find(|it| it.is_ne());
             order.unwrap_or_else(|| name(a).cmp(&name(b)))
         });
         let place = chosen.and_then(|chosen| self.rows.iter().position(|row| name(row) == chosen));

@@ -14,7 +14,7 @@ use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Answer, Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
-use tollgate_net::{AcceptLimits, Figures, Surface, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, Surface, accept};
 use tollgate_resp_api::{RespApi, RespSettings};
 use tollgate_rule_files::parse_text;
 use tollgate_store::{ModelStore, Store};
@@ -197,7 +197,7 @@ async fn listen(surface: Arc<impl Surface>, drain: watch::Receiver<bool>) -> Soc
         surface,
         None,
         Arc::new(AcceptLimits::default()),
-        Arc::new(Figures::default()),
+        Arc::new(ConnectionStats::default()),
         drain,
     ));
     address

@@ -22,12 +22,11 @@ descriptors:
   - {key: f, rate_limit: {unit: minute, requests_per_unit: 20, algorithm: token_bucket, burst: 30}}
 ";
 
-fn service(headers: bool, dynamic_metadata: bool) -> RateLimitService<MemoryStore> {
+fn service(options: ReplyOptions) -> RateLimitService<MemoryStore> {
     let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
     let store = MemoryStore::new(MemoryConfig::default());
     let limiter = Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
     let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(1_700_000_000_123_456_789)));
-    let options = ReplyOptions { headers: headers.then(HeaderNames::default), dynamic_metadata };
     RateLimitService::new(limiter, clock, watch::channel(true).1, options, Limits::default())
 }
 
@@ -63,7 +62,7 @@ proptest! {
         headers in any::<bool>(),
         dynamic_metadata in any::<bool>(),
     ) {
-        let service = service(headers, dynamic_metadata);
+        let service = service(ReplyOptions { headers: headers.then(HeaderNames::default), dynamic_metadata });
         let mut buffers = AnswerBuffers::default();
         for (descriptors, hits_addend) in asked {
             let count = descriptors.len();
@@ -85,7 +84,12 @@ fn metadata_of_rules_is_merged_and_the_first_value_stays() {
     let descriptor = |key| rls::RateLimitDescriptor { entries: vec![entry(key)], ..Default::default() };
     let descriptors = vec![descriptor("b"), descriptor("c"), descriptor("e")];
     let request = rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 };
-    let framed = ask(&service(false, true), &request, &mut AnswerBuffers::default()).expect("an answer");
+    let framed = ask(
+        &service(ReplyOptions { headers: None, dynamic_metadata: true }),
+        &request,
+        &mut AnswerBuffers::default(),
+    )
+    .expect("an answer");
     let response = rls::RateLimitResponse::decode(framed.slice(PREFIX..)).expect("readable");
     let metadata = &response.dynamic_metadata.expect("asked for").fields["metadata"];
     let want = serde_json::json!({"team": "x", "deep": {"one": 1, "two": [null, true, 2.5]}});

@@ -14,7 +14,7 @@ use tollgate_core::{ManualClock, Timestamp};
 use tollgate_envoy_rls::proto::rls;
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_limiter::{Limiter, LimiterSettings};
-use tollgate_net::{AcceptLimits, Figures, Tls, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, Tls, accept};
 use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tonic::transport::Channel;
@@ -62,7 +62,7 @@ pub fn service(
 pub struct Server {
     pub address: SocketAddr,
     pub limiter: Arc<Limiter<MemoryStore>>,
-    pub figures: Arc<Figures>,
+    pub stats: Arc<ConnectionStats>,
     pub ready: watch::Sender<bool>,
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
@@ -79,9 +79,9 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
-        let (bounds, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
-        let ended = tokio::spawn(accept(listener, service, tls, bounds, Arc::clone(&figures), draining));
-        Self { address, limiter, figures, ready, drain, ended }
+        let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+        let ended = tokio::spawn(accept(listener, service, tls, bounds, Arc::clone(&stats), draining));
+        Self { address, limiter, stats, ready, drain, ended }
     }
 
     pub async fn plain() -> Self {

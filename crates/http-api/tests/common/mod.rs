@@ -15,7 +15,7 @@ use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
 use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
-use tollgate_net::{AcceptLimits, Figures, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 use tollgate_rule_files::{Options, load, parse_text};
 use tollgate_store::Store;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -105,7 +105,7 @@ pub struct Server {
     pub node: Arc<State>,
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
-    pub connections: Arc<Figures>,
+    pub connections: Arc<ConnectionStats>,
     /// Bytes of half-arrived bodies that it holds.
     pub buffered: Box<dyn Fn() -> usize + Send + Sync>,
 }
@@ -142,7 +142,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
-        let (limits, connections) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
+        let (limits, connections) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
         let accepting = accept(listener, surface, None, limits, Arc::clone(&connections), draining);
         let ended = tokio::spawn(accepting);
         Self { address, clock, node, drain, ended, connections, buffered }

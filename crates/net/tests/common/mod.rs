@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tollgate_net::{AcceptLimits, Figures, Surface, Tls, accept, draining};
+use tollgate_net::{AcceptLimits, ConnectionStats, Surface, Tls, accept, draining};
 
 /// Says what it hears; panics when it hears `panic`; says `bye` and ends when told to drain.
 pub struct Echo;
@@ -42,7 +42,7 @@ impl Surface for Echo {
 
 pub struct Server {
     pub address: SocketAddr,
-    pub figures: Arc<Figures>,
+    pub stats: Arc<ConnectionStats>,
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
 }
@@ -55,11 +55,10 @@ impl Server {
     pub async fn with(surface: impl Surface, tls: Option<Arc<Tls>>, limits: AcceptLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
-        let figures = Arc::new(Figures::default());
+        let stats = Arc::new(ConnectionStats::default());
         let (drain, draining) = watch::channel(false);
-        let loops =
-            accept(listener, Arc::new(surface), tls, Arc::new(limits), Arc::clone(&figures), draining);
-        Self { address, figures, drain, ended: tokio::spawn(loops) }
+        let loops = accept(listener, Arc::new(surface), tls, Arc::new(limits), Arc::clone(&stats), draining);
+        Self { address, stats, drain, ended: tokio::spawn(loops) }
     }
 
     pub async fn connect(&self) -> TcpStream {
@@ -68,13 +67,13 @@ impl Server {
 
     /// `open`, `accepted`, `rejected`, `closed`, `tls_failed`.
     pub fn counts(&self) -> [u64; 5] {
-        let Figures { accepted, rejected, closed, tls_failed } = &*self.figures;
-        [self.figures.open(), accepted.get(), rejected.get(), closed.get(), tls_failed.get()]
+        let ConnectionStats { accepted, rejected, closed, tls_failed } = &*self.stats;
+        [self.stats.open(), accepted.get(), rejected.get(), closed.get(), tls_failed.get()]
     }
 
     /// Waits until this number of connections is open.
     pub async fn opened(&self, open: u64) {
-        while self.figures.open() != open {
+        while self.stats.open() != open {
             tokio::task::yield_now().await;
         }
     }

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
-use tollgate_net::{AcceptLimits, Figures, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 use tollgate_resp_api::{RespApi, RespSettings};
 use tollgate_rule_files::parse_text;
 use tollgate_store::Store;
@@ -82,8 +82,9 @@ impl<S: Store> Server<S> {
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 told.send(listener.local_addr().expect("an address")).expect("somebody waits");
-                let (limits, figures) = (Arc::new(AcceptLimits::default()), Arc::new(Figures::default()));
-                accept(listener, surface, None, limits, figures, draining).await;
+                let (limits, stats) =
+                    (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+                accept(listener, surface, None, limits, stats, draining).await;
             });
         });
         let address = address.recv().expect("it listens");

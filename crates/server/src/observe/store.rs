@@ -38,7 +38,7 @@ pub(super) fn encode(to: &mut DescriptorEncoder<'_>, store: &AnyStore) -> fmt::R
                     stats.left_counted,
                 ),
             ];
-            more.into_iter().try_for_each(|(name, help, value)| Family::counter(name, help).write(to, value))
+            Family::counters(to, more)
         }
     }
 }
@@ -58,9 +58,7 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &ConnStats) -> fmt::Result {
         ("tollgate_store_connect_failures", "Connections that were tried in vain", of.connect_failures),
         ("tollgate_store_breaker_opened", "Times that a breaker opened", of.breaker_opened),
     ];
-    for (name, help, value) in counters {
-        Family::counter(name, help).write(to, value)?;
-    }
+    Family::counters(to, counters)?;
     let failures = [
         ("breaker_open", of.breaker_blocked),
         ("queue_full", of.queue_full),
@@ -80,10 +78,7 @@ fn work(to: &mut DescriptorEncoder<'_>, of: &ConnStats) -> fmt::Result {
             of.round_trip_us,
         ),
     ];
-    for (name, help, value) in gauges {
-        Family::gauge(name, help).write(to, value)?;
-    }
-    Ok(())
+    Family::gauges(to, gauges)
 }
 
 fn flights(to: &mut DescriptorEncoder<'_>, of: &RedisStats) -> fmt::Result {
@@ -95,9 +90,7 @@ fn flights(to: &mut DescriptorEncoder<'_>, of: &RedisStats) -> fmt::Result {
             of.flights.redirects,
         ),
     ];
-    for (name, help, value) in counters {
-        Family::counter(name, help).write(to, value)?;
-    }
+    Family::counters(to, counters)?;
     let help = "Nodes that share its counters, this one included";
     Family::gauge("tollgate_store_live_nodes", help).write(to, of.live_nodes)?;
     let bounds = FLIGHT_EDGES.iter().map(|edge| *edge as f64).chain([f64::INFINITY]);
@@ -123,9 +116,7 @@ fn leases(to: &mut DescriptorEncoder<'_>, of: &LeaseStats) -> fmt::Result {
         ("tollgate_lease_requests", "Requests for leases, and returns, sent to the store", of.lease_requests),
         ("tollgate_leased_keys_evicted", "Leased keys that made room for others", of.leased_keys_evicted),
     ];
-    for (name, help, value) in counters {
-        Family::counter(name, help).write(to, value)?;
-    }
+    Family::counters(to, counters)?;
     let help =
         "Permits leased: granted by the store, returned unspent, lost because their time ran out unspent";
     let permits =
@@ -136,8 +127,5 @@ fn leases(to: &mut DescriptorEncoder<'_>, of: &LeaseStats) -> fmt::Result {
         ("tollgate_lease_permits_held", "Permits held and not spent", of.permits_held),
         ("tollgate_leased_keys", "Leased keys in mind", of.leased_keys),
     ];
-    for (name, help, value) in gauges {
-        Family::gauge(name, help).write(to, value)?;
-    }
-    Ok(())
+    Family::gauges(to, gauges)
 }

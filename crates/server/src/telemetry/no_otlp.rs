@@ -2,19 +2,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Counts of spans, always 0.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    /// Always 0.
-    pub(crate) sent: AtomicU64,
-    /// Always 0.
-    pub(crate) failed: AtomicU64,
-    /// Always 0.
-    pub(crate) dropped: AtomicU64,
-}
+use crate::telemetry::span_counts::SpanCounts;
 
 /// Cannot be created.
 #[derive(Debug)]
@@ -33,7 +23,7 @@ impl Traces {
     }
 
     /// Never called.
-    pub(crate) fn counts(&self) -> Arc<Counts> {
+    pub(crate) fn counts(&self) -> Arc<SpanCounts> {
         match self.0 {}
     }
 

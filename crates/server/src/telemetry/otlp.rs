@@ -8,7 +8,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
@@ -29,6 +29,8 @@ use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::layer::{Context as LayerContext, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::telemetry::span_counts::SpanCounts;
+
 /// Most ended spans that wait to be sent.
 const QUEUE: usize = 4096;
 /// Most spans of one message to the collector.
@@ -38,22 +40,11 @@ const GATHER: Duration = Duration::from_secs(1);
 /// How long the collector may take to answer.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What became of the spans of sampled calls.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    /// Taken by the collector.
-    pub(crate) sent: AtomicU64,
-    /// Not taken by the collector.
-    pub(crate) failed: AtomicU64,
-    /// Not sent because too many waited.
-    pub(crate) dropped: AtomicU64,
-}
-
 /// The way to the collector. Stop it at the end, or the last spans are lost.
 #[derive(Debug)]
 pub(crate) struct Traces {
     provider: SdkTracerProvider,
-    counts: Arc<Counts>,
+    counts: Arc<SpanCounts>,
     stop: watch::Sender<bool>,
     stopped: std::sync::mpsc::Receiver<()>,
 }
@@ -86,7 +77,7 @@ impl Traces {
         let (spans, queue) = mpsc::channel(QUEUE);
         let (stop, told_to_stop) = watch::channel(false);
         let (done, stopped) = std::sync::mpsc::channel();
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(SpanCounts::default());
         let sender = Sender {
             exporter,
             collector: collector.to_owned(),
@@ -116,7 +107,7 @@ impl Traces {
     }
 
     /// What became of the spans so far.
-    pub(crate) fn counts(&self) -> Arc<Counts> {
+    pub(crate) fn counts(&self) -> Arc<SpanCounts> {
         Arc::clone(&self.counts)
     }
 
@@ -230,7 +221,7 @@ impl Extractor for Said {
 #[derive(Debug)]
 struct Queue {
     spans: mpsc::Sender<SpanData>,
-    counts: Arc<Counts>,
+    counts: Arc<SpanCounts>,
 }
 
 impl SpanProcessor for Queue {
@@ -256,7 +247,7 @@ impl SpanProcessor for Queue {
 struct Sender {
     exporter: opentelemetry_otlp::SpanExporter,
     collector: String,
-    counts: Arc<Counts>,
+    counts: Arc<SpanCounts>,
     is_failing: bool,
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::time::Instant;
 use tollgate_core::Timestamp;
-use tollgate_lease::Mono;
+use tollgate_lease::{LedgerReply, Mono};
 
 use crate::config::StoreTime;
 
@@ -17,6 +17,11 @@ pub(super) struct Moment {
 }
 
 impl Moment {
+    /// This instant, `now`, with the time of day as the ledger had it.
+    pub(super) fn of_ledger(reply: &LedgerReply, now: Mono) -> Self {
+        Self { time: Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), mono: now }
+    }
+
     /// The time of day at `now`, if the clock was right at this moment.
     pub(super) fn time_at(self, now: Mono) -> Timestamp {
         self.time + std::time::Duration::from_nanos(now.0.saturating_sub(self.mono.0))

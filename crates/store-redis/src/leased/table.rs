@@ -3,53 +3,33 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::oneshot;
-use tokio::time::Instant;
-use tollgate_core::{Cost, Decision, Quota};
+use fastrand::Rng;
+use tollgate_core::Quota;
 use tollgate_lease::{LeaseRequest, Mono, Node, Terms, Timing};
-use tollgate_store::StoreError;
 
 use super::clock::Moment;
 use super::ledger_script;
+use super::take::WaitingTake;
 
 /// Locks, so that threads seldom meet.
 pub(super) const SHARDS: usize = 64;
 /// Node ids are below this: a double holds them.
 const NODE_IDS: u64 = 1 << 53;
 
-/// One take of a leased key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LeasedTake {
-    pub(crate) cost: Cost,
-    /// What happens to the hit where a window denies the take.
-    pub(crate) hit: DeniedHit,
-}
-
-/// What happens to the hit when a window denies a take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum DeniedHit {
-    /// It is counted.
-    Counts,
-    /// It is answered as if it were counted, and is not: of limits that are charged together.
-    TakenBack,
-    /// A reservation makes no hit.
-    None,
-}
-
 #[derive(Debug)]
 pub(super) struct Table {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     most_per_shard: usize,
-    nodes: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shard {
     pub(super) keys: HashMap<Arc<[u8]>, Box<LeasedKey>>,
+    /// Draws the id of each new key's node.
+    node_ids: Rng,
     /// The terms of the newest key, which the next one usually shares.
     newest: Option<Arc<SharedTerms>>,
     /// Keys that may hold something; each once.
@@ -102,16 +82,6 @@ pub(super) struct RequestId {
     pub(super) seq: u64,
 }
 
-/// A caller that waits for its take.
-#[derive(Debug)]
-pub(super) struct WaitingTake {
-    pub(super) take: LeasedTake,
-    pub(super) to: oneshot::Sender<Result<Decision, StoreError>>,
-    /// Its take was sent to the ledger.
-    pub(super) sent: Arc<AtomicBool>,
-    pub(super) by: Instant,
-}
-
 impl RequestId {
     pub(super) const fn of(request: &LeaseRequest) -> Self {
         Self { node: request.node, seq: request.seq }
@@ -121,9 +91,9 @@ impl RequestId {
 impl Table {
     /// A table of about `most` keys.
     pub(super) fn new(most: usize) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new())).collect();
         let most_per_shard = most.div_ceil(SHARDS).max(1);
-        Self { shards, hasher: RandomState::new(), most_per_shard, nodes: AtomicU64::new(0) }
+        Self { shards, hasher: RandomState::new(), most_per_shard }
     }
 
     #[inline]
@@ -143,7 +113,7 @@ impl Table {
         shard.keys.len() < self.most_per_shard
     }
 
-    /// Adds `key`, with a node id that no other ever had.
+    /// Adds `key`, with a node id of its own.
     pub(super) fn insert(
         &self,
         shard: &mut Shard,
@@ -153,12 +123,11 @@ impl Table {
         now: Moment,
     ) {
         let key: Arc<[u8]> = key.into();
-        let id = self.hasher.hash_one((&key, self.nodes.fetch_add(1, Relaxed))) % NODE_IDS;
         let entry = LeasedKey {
             key: key.clone(),
             redis_key,
             shared,
-            node: Node::new(id),
+            node: Node::new(shard.node_ids.u64(..NODE_IDS)),
             in_flight: None,
             pause_until: Mono(0),
             waiting: VecDeque::new(),
@@ -177,6 +146,21 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 impl Shard {
+    fn new() -> Self {
+        // Nodes on other machines must not draw the same ids.
+        let seed = getrandom::u64().unwrap_or_else(|_| fastrand::u64(..));
+        Self {
+            keys: HashMap::new(),
+            node_ids: Rng::with_seed(seed),
+            newest: None,
+            watched: Vec::new(),
+            local_decisions: 0,
+            lapsed: 0,
+            given_back: 0,
+            evicted: 0,
+        }
+    }
+
     /// What keys of this quota share. `None`: it cannot be leased.
     pub(super) fn shared_terms(&mut self, quota: &Quota, timing: Timing) -> Option<Arc<SharedTerms>> {
         if let Some(newest) = self.newest.as_ref().filter(|shared| shared.quota.is_equivalent_to(quota)) {

@@ -14,7 +14,8 @@ use tollgate_redis_link::Traffic;
 use tollgate_store::StoreError;
 
 use super::ledger_client::SentCall;
-use super::local::{LocalLeases, OutgoingRequest, PendingSends};
+use super::local::LocalLeases;
+use super::outgoing::{OutgoingRequest, PendingSends};
 use super::table::SHARDS;
 
 /// How often the table is looked through for what is idle, in a tau.

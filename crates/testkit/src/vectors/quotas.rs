@@ -7,6 +7,14 @@ use tollgate_core::{Algorithm, Align, Period, Quota, Refill};
 
 use super::case::{Stop, Vector};
 
+/// What a bucket has beside its rate.
+#[derive(Clone, Copy)]
+struct Bucket {
+    burst: Option<u64>,
+    initial: Option<u64>,
+    refill: Refill,
+}
+
 /// The quotas of a vector: all of them must admit.
 pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
     let params = &vector.params;
@@ -18,7 +26,8 @@ pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
         },
         "gcra" | "gcra_keyed" => {
             let burst = number(params, "burst")?;
-            let of = (Some(burst), params.get("initial").and_then(Value::as_u64), Refill::Continuous);
+            let initial = params.get("initial").and_then(Value::as_u64);
+            let of = Bucket { burst: Some(burst), initial, refill: Refill::Continuous };
             one(bucket(1, number(params, "period_per_token_ns")?, of))
         }
         "fixed_window_first_hit" => one(window(params, Algorithm::FixedWindow { align: Align::FirstHit })),
@@ -45,11 +54,11 @@ pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
             rates.iter().map(log).collect()
         }
         "interval_token_bucket_fifo" => {
-            let of = (
-                params.get("max").and_then(Value::as_u64),
-                params.get("initial").and_then(Value::as_u64),
-                Refill::Interval,
-            );
+            let of = Bucket {
+                burst: params.get("max").and_then(Value::as_u64),
+                initial: params.get("initial").and_then(Value::as_u64),
+                refill: Refill::Interval,
+            };
             one(bucket(number(params, "refill")?, number(params, "interval_ns")?, of))
         }
         "leaky_bucket_queue" => slotted(params),
@@ -68,7 +77,8 @@ fn bandwidth(bandwidth: &Value) -> Result<Quota, Stop> {
         Some("interval") => Refill::Interval,
         _ => return skip("refill aligned to an instant of the wall clock"),
     };
-    let of = (Some(number(fields, "capacity")?), Some(number(fields, "initial")?), refill);
+    let (burst, initial) = (Some(number(fields, "capacity")?), Some(number(fields, "initial")?));
+    let of = Bucket { burst, initial, refill };
     bucket(number(fields, "refill")?, number(fields, "period_ns")?, of)
 }
 
@@ -78,8 +88,10 @@ fn rate_and_burst(params: &Map<String, Value>) -> Result<Quota, Stop> {
     if rate > 1e18 {
         return Ok(Quota::unlimited());
     }
-    let most = ["burst", "max", "capacity"].iter().find_map(|name| params.get(*name)).and_then(Value::as_u64);
-    let of = (most, params.get("initial").and_then(Value::as_u64), Refill::Continuous);
+    let burst =
+        ["burst", "max", "capacity"].iter().find_map(|name| params.get(*name)).and_then(Value::as_u64);
+    let initial = params.get("initial").and_then(Value::as_u64);
+    let of = Bucket { burst, initial, refill: Refill::Continuous };
     let (limit, seconds) =
         ratio(rate).ok_or_else(|| Stop::Skip("a rate below one in ten years".to_owned()))?;
     bucket(limit, seconds * 1_000_000_000, of)
@@ -98,7 +110,8 @@ pub(super) fn ratio(rate: f64) -> Option<(u64, u64)> {
 /// Slots that may stay unused up to `slack` are permits of a bucket that starts with one.
 fn slotted(params: &Map<String, Value>) -> Result<Vec<Quota>, Stop> {
     let one = |rate: u64, per_ns: u64, slack: u64| {
-        bucket(rate, per_ns, (Some(slack + 1), Some(1), Refill::Continuous))
+        let of = Bucket { burst: Some(slack + 1), initial: Some(1), refill: Refill::Continuous };
+        bucket(rate, per_ns, of)
     };
     if params.contains_key("slow_rate") {
         let slow = one(number(params, "slow_rate")?, 1_000_000_000, number(params, "slow_slack")?)?;
@@ -119,9 +132,8 @@ fn window(params: &Map<String, Value>, algorithm: Algorithm) -> Result<Quota, St
     make(number(params, "limit")?, number(params, "window_ns")?, algorithm)
 }
 
-/// (burst, initial, refill)
-fn bucket(limit: u64, period_ns: u64, of: (Option<u64>, Option<u64>, Refill)) -> Result<Quota, Stop> {
-    let (burst, initial, refill) = of;
+fn bucket(limit: u64, period_ns: u64, of: Bucket) -> Result<Quota, Stop> {
+    let Bucket { burst, initial, refill } = of;
     let algorithm = Algorithm::TokenBucket { burst, initial, overdraft: 0, refill };
     make(limit, period_ns, algorithm)
 }
@@ -146,12 +158,13 @@ pub(super) fn changed(old: &Quota, step: &Map<String, Value>) -> Result<Quota, S
     };
     let period_ns = u64::try_from(period.as_nanos()).map_err(|_| lacks("period"))?;
     let burst = step.get("burst").and_then(Value::as_u64).or(*burst);
+    let of = Bucket { burst, initial: None, refill: *refill };
     match step.get("rate_per_s").and_then(Value::as_f64) {
         Some(rate) => {
             let (limit, seconds) = ratio(rate).ok_or_else(|| lacks("rate_per_s"))?;
-            bucket(limit, seconds * 1_000_000_000, (burst, None, *refill))
+            bucket(limit, seconds * 1_000_000_000, of)
         }
-        None => bucket(old.limit(), period_ns, (burst, None, *refill)),
+        None => bucket(old.limit(), period_ns, of),
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread::LocalKey;
 /// # Example
 /// ```
 /// # use std::thread::LocalKey;
-/// use tollgate_net::{BufferPool, Buffers, CallBuffers};
+/// use tollgate_buffers::{BufferPool, Buffers, CallBuffers};
 ///
 /// #[derive(Debug, Default)]
 /// struct Output {
@@ -121,7 +121,7 @@ impl<B: Buffers> Drop for CallBuffers<B> {
 ///
 /// # Example
 /// ```
-/// # use tollgate_net::recycle;
+/// # use tollgate_buffers::recycle;
 /// let mut words: Vec<&'static str> = Vec::with_capacity(8);
 /// for line in ["a b", "c d e"] {
 ///     let line = line.to_owned();

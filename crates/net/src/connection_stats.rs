@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters of one listener, or of several that share them; each only grows. Read them at any time, from any
 /// thread.
 #[derive(Debug, Default)]
-pub struct Figures {
+pub struct ConnectionStats {
     /// Connections accepted, also those closed at once.
     pub accepted: Count,
     /// Connections closed at once because there were too many.
@@ -17,7 +17,7 @@ pub struct Figures {
     pub tls_failed: Count,
 }
 
-impl Figures {
+impl ConnectionStats {
     /// Connections that have a place now.
     #[must_use]
     pub fn open(&self) -> u64 {
