@@ -10,7 +10,7 @@ use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tollgate_core::Clock;
 use tollgate_http_kit::reply::{JSON, reply, text};
-use tollgate_http_kit::{Api, Body, Operation, Problem, Reply, Request, page};
+use tollgate_http_kit::{Api, Operation, Problem, Reply, Request, page};
 use tollgate_limiter::Limiter;
 use tollgate_net::SharedClock;
 use tollgate_store::Store;
@@ -68,7 +68,7 @@ impl<S: Store + 'static> Api for HttpApi<S> {
         OPERATIONS
     }
 
-    async fn answer(self: &Arc<Self>, route: Route, request: &mut Request<'_>) -> Result<Reply, Problem> {
+    async fn answer(self: &Arc<Self>, route: Route, request: Request<'_>) -> Result<Reply, Problem> {
         match route {
             Route::Check => self.check(request).await,
             // Boxed, so that the future of a check stays small.
@@ -82,27 +82,27 @@ impl<S: Store + 'static> HttpApi<S> {
     async fn answer_other(
         self: &Arc<Self>,
         route: Route,
-        request: &mut Request<'_>,
+        mut request: Request<'_>,
     ) -> Result<Reply, Problem> {
         let max_body = self.settings.max_body_bytes;
         match route {
             Route::Check => self.check(request).await,
             Route::Reserve => {
                 let body = request.json(max_body).await?;
-                self.reserve(&request.head, &body).await
+                self.reserve(request.headers(), &body).await
             }
             Route::Commit => self.commit(&request.json(max_body).await?).await,
             Route::Cancel => self.cancel(&request.json(max_body).await?).await,
             Route::Explain => {
-                let target = query::descriptor(request.query(), self.caps)?;
+                let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
                 Ok(explain::answer(self.limiter.rules().policy(), &target, &self.settings.style))
             }
             Route::Keys => {
-                let target = query::descriptor(request.query(), self.caps)?;
-                self.keys(&request.head.method, &target).await
+                let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
+                self.keys(request.method(), &target).await
             }
             Route::Rules => self.slow(|api| api.rules()).await,
-            Route::PeerJson => Ok(self.peer_json(&mut request.body).await),
+            Route::PeerJson => Ok(self.peer_json(request).await),
             Route::Metrics => {
                 self.slow(|api| {
                     let content_type = HeaderValue::from_static(tollgate_limiter::CONTENT_TYPE);
@@ -143,8 +143,8 @@ impl<S: Store + 'static> HttpApi<S> {
     }
 
     /// `/json`: as envoyproxy/ratelimit answers it, including its errors, which are plain text.
-    async fn peer_json(&self, body: &mut Body<'_>) -> Reply {
-        match body.read(MAX_PEER_BODY).await {
+    async fn peer_json(&self, mut request: Request<'_>) -> Reply {
+        match request.body(MAX_PEER_BODY).await {
             Ok(body) => (self.json)(body).await.map(|body| Full::new(body.into())),
             Err(problem) => text(problem.status, format!("{}\n", problem.detail)),
         }

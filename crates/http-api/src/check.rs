@@ -4,7 +4,6 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
-use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, write_json};
 use tollgate_buffers::CallBuffers;
@@ -31,24 +30,23 @@ struct CheckCall<'c> {
 
 impl<S: Store> HttpApi<S> {
     /// Answers `/v1/check`.
-    pub(crate) async fn check(&self, request: &mut Request<'_>) -> Result<Reply, Problem> {
-        let body = if request.head.method == Method::POST {
+    pub(crate) async fn check(&self, mut request: Request<'_>) -> Result<Reply, Problem> {
+        let body = if *request.method() == Method::POST {
             request.json(self.settings.max_body_bytes.max(self.settings.max_batch_bytes)).await?
         } else {
             Bytes::new()
         };
-        let head = &request.head;
         let mut buffers = CallBuffers::<RequestBuffers>::take();
         let RequestBuffers { lists, scratch, out } = &mut *buffers;
         let mut parsed = lists.body();
-        let denial_status = self.parse(head, &body, &mut parsed)?;
+        let denial_status = self.parse(&request, &body, &mut parsed)?;
         let entries = lists.entries(&parsed);
         let descriptors = lists.descriptors(&parsed, &entries);
         parsed.check(&descriptors)?;
         let call = CheckCall {
             descriptors: &descriptors,
             denial_status,
-            traceparent: self.traceparent(&head.headers),
+            traceparent: self.traceparent(request.headers()),
             now: self.clock.now(),
         };
         let reply = match &parsed.requests[..] {
@@ -66,15 +64,15 @@ impl<S: Store> HttpApi<S> {
     /// for one.
     fn parse<'b>(
         &self,
-        head: &'b Parts,
+        request: &'b Request<'_>,
         body: &'b Bytes,
         parsed: &mut ParsedBody<'b>,
     ) -> Result<Option<DenialStatus>, Problem> {
-        let query = match head.uri.query() {
+        let query = match request.query() {
             None => CheckQuery::default(),
-            Some(query) => query::check(query, &head.headers, parsed, self.caps)?,
+            Some(query) => query::check(query, request.headers(), parsed, self.caps)?,
         };
-        if head.method == Method::POST {
+        if *request.method() == Method::POST {
             if query.has_request {
                 let detail =
                     "the request belongs into the body: beside a body the query can only have `status`";

@@ -4,8 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::StatusCode;
-use hyper::http::request::Parts;
+use hyper::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use tollgate_answers::{limits, mark_degraded, millis, write_json};
 use tollgate_buffers::CallBuffers;
@@ -21,7 +20,7 @@ use crate::json_body::{self, Terms};
 
 impl<S: Store> HttpApi<S> {
     /// Answers `/v1/reserve`. A denial is a decision like any other, without an id.
-    pub(crate) async fn reserve(&self, head: &Parts, body: &Bytes) -> Result<Reply, Problem> {
+    pub(crate) async fn reserve(&self, headers: &HeaderMap, body: &Bytes) -> Result<Reply, Problem> {
         let mut buffers = CallBuffers::<RequestBuffers>::take();
         let RequestBuffers { lists, scratch, out } = &mut *buffers;
         let mut parsed = lists.body();
@@ -32,7 +31,7 @@ impl<S: Store> HttpApi<S> {
         let Some(request) = parsed.requests.first() else { return Err(Problem::internal()) }; // one was read
         let request = request.request(&descriptors);
         let now = self.clock.now();
-        let span = self.limiter.call_span("http", request.domain, self.traceparent(&head.headers));
+        let span = self.limiter.call_span("http", request.domain, self.traceparent(headers));
         let reserved = self.limiter.reserve(&request, terms.into(), now, scratch).await;
         let reserved = reserved.map_err(not_reserved)?;
         if let Some(span) = span {

@@ -33,9 +33,9 @@ impl Api for Hello {
         OPERATIONS
     }
 
-    async fn answer(self: &Arc<Self>, (): (), request: &mut Request<'_>) -> Result<Reply, Problem> {
+    async fn answer(self: &Arc<Self>, (): (), request: Request<'_>) -> Result<Reply, Problem> {
         let mut name = None;
-        for parameter in query::parameters(request.query()) {
+        for parameter in query::parameters(request.query().unwrap_or_default()) {
             match parameter? {
                 (key, value) if key == "name" => query::once(&mut name, "name", value.into_owned())?,
                 (key, _) => return Err(query::unknown(&key, &["name"])),

@@ -26,7 +26,7 @@ pub trait Api: Send + Sync + Sized + 'static {
     fn answer(
         self: &Arc<Self>,
         route: Self::Route,
-        request: &mut Request<'_>,
+        request: Request<'_>,
     ) -> impl Future<Output = Result<Reply, Problem>> + Send;
 }
 

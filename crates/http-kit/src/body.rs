@@ -10,61 +10,71 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::CONTENT_TYPE;
-use hyper::http::request::Parts;
-use hyper::{HeaderMap, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode};
 use tokio::time::Sleep;
 use tollgate_net::{Budget, OverBudget};
 
 use crate::problem::Problem;
 use crate::reply::JSON;
 
-/// One request to an [`Api`](crate::Api).
+/// One request to an [`Api`](crate::Api): its head, and its body, which is not read yet. A body that is not
+/// read is dropped, and its connection with it.
+///
+/// Lent, not given: a head is a quarter of a kilobyte, and each async function would copy it twice.
 #[derive(Debug)]
-pub struct Request<'k> {
-    /// Method, target and fields.
-    pub head: Parts,
-    /// Its body, not read yet.
-    pub body: Body<'k>,
-}
-
-/// A body on its way. One that is not read is dropped, and its connection with it.
-#[derive(Debug)]
-pub struct Body<'k> {
-    pub(crate) incoming: Incoming,
-    pub(crate) timeout: Duration,
-    pub(crate) budget: &'k Arc<Budget>,
+pub struct Request<'r> {
+    pub(crate) received: &'r mut hyper::Request<Incoming>,
+    pub(crate) body_timeout: Duration,
+    pub(crate) budget: &'r Arc<Budget>,
 }
 
 impl Request<'_> {
-    /// What follows `?` in the target; empty without one.
+    /// Its method.
     #[must_use]
-    pub fn query(&self) -> &str {
-        self.head.uri.query().unwrap_or_default()
+    pub fn method(&self) -> &Method {
+        self.received.method()
+    }
+
+    /// The path of its target.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.received.uri().path()
+    }
+
+    /// What follows `?` in the target, if there is one.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
+        self.received.uri().query()
+    }
+
+    /// Its header fields.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        self.received.headers()
     }
 
     /// The whole body, which must not claim to be anything other than JSON.
     ///
     /// # Errors
-    /// 415 for another content type, and as [`Body::read`].
+    /// 415 for another content type, and as [`body`](Self::body).
     pub async fn json(&mut self, max_bytes: usize) -> Result<Bytes, Problem> {
-        must_be_json(&self.head.headers)?;
-        self.body.read(max_bytes).await
+        must_be_json(self.headers())?;
+        self.body(max_bytes).await
     }
-}
 
-impl Body<'_> {
     /// The whole body, once. One that arrived with its head, as most do, is neither copied nor timed.
     ///
     /// # Errors
     /// 413 above `max_bytes`, 408 when it takes longer than the surface's timeout, 503 when the bodies of all
     /// connections that have not arrived whole exceed their budget, 400 when it breaks off.
-    pub async fn read(&mut self, max_bytes: usize) -> Result<Bytes, Problem> {
-        if self.incoming.size_hint().lower() > max_bytes as u64 {
+    pub async fn body(&mut self, max_bytes: usize) -> Result<Bytes, Problem> {
+        let incoming = self.received.body_mut();
+        if incoming.size_hint().lower() > max_bytes as u64 {
             return Err(too_large(max_bytes));
         }
-        let mut frames = Frames { timeout: self.timeout, has_polled: false, sleep: None };
-        let Some(first) = frames.data(&mut self.incoming, max_bytes).await? else { return Ok(Bytes::new()) };
-        if self.incoming.is_end_stream() {
+        let mut frames = Frames { timeout: self.body_timeout, has_polled: false, sleep: None };
+        let Some(first) = frames.data(incoming, max_bytes).await? else { return Ok(Bytes::new()) };
+        if incoming.is_end_stream() {
             return Ok(first);
         }
         let mut share = self.budget.share();
@@ -73,7 +83,7 @@ impl Body<'_> {
         loop {
             share.grow(next.len()).map_err(over_budget)?;
             all.extend_from_slice(&next);
-            match frames.data(&mut self.incoming, max_bytes - all.len()).await? {
+            match frames.data(incoming, max_bytes - all.len()).await? {
                 Some(data) => next = data,
                 None => return Ok(all.freeze()),
             }

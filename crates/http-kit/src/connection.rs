@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tollgate_net::{IdleTimer, Surface, draining};
 
 use crate::api::{Api, HttpSurface};
-use crate::body::{Body, Request};
+use crate::body::Request;
 use crate::reply::Reply;
 use crate::settings::SurfaceSettings;
 
@@ -40,7 +40,10 @@ impl<A: Api> Surface for HttpSurface<A> {
         let requests = Arc::clone(&shared);
         let service = service_fn(move |request| {
             let connection = Arc::clone(&requests);
-            async move { Ok::<_, Infallible>(connection.answer(request).await) }
+            async move {
+                let mut request: hyper::Request<Incoming> = request;
+                Ok::<_, Infallible>(connection.answer(&mut request).await)
+            }
         });
         let settings = &shared.surface.settings;
         let mut connection = pin!(
@@ -88,13 +91,11 @@ struct Connection<A> {
 }
 
 impl<A: Api> Connection<A> {
-    async fn answer(&self, request: hyper::Request<Incoming>) -> Reply {
+    async fn answer(&self, received: &mut hyper::Request<Incoming>) -> Reply {
         let number = self.activity.begin_request();
         let HttpSurface { settings, budget, .. } = &*self.surface;
-        let (head, incoming) = request.into_parts();
-        // Lent from here on: a head is a quarter of a kilobyte, and each move would copy it.
-        let mut request = Request { head, body: Body { incoming, timeout: settings.body_timeout, budget } };
-        let mut reply = self.surface.answer(&mut request).await;
+        let request = Request { received, body_timeout: settings.body_timeout, budget };
+        let mut reply = self.surface.answer(request).await;
         if settings.max_requests.is_some_and(|max| number >= max) {
             reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -24,7 +24,7 @@ mod token;
 
 pub use admin::AdminAccess;
 pub use api::{Api, HttpSurface};
-pub use body::{Body, Request};
+pub use body::Request;
 pub use operations::{Access, Operation};
 pub use problem::{Problem, ProblemBody};
 pub use reply::Reply;

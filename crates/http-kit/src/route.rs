@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::task::Poll;
 
 use hyper::header::{ALLOW, HeaderValue};
-use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use tollgate_human_text::{clip_to, did_you_mean};
 
@@ -18,7 +17,7 @@ use crate::reply::Reply;
 
 impl<A: Api> HttpSurface<A> {
     /// Answers `request`. A panic costs this one request.
-    pub(crate) async fn answer(&self, request: &mut Request<'_>) -> Reply {
+    pub(crate) async fn answer(&self, request: Request<'_>) -> Reply {
         let mut routed = pin!(self.route(request));
         let answered = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(cx))) {
             Ok(poll) => poll,
@@ -30,29 +29,29 @@ impl<A: Api> HttpSurface<A> {
         answered.await.unwrap_or_else(|problem| problem.reply())
     }
 
-    async fn route(&self, request: &mut Request<'_>) -> Result<Reply, Problem> {
-        let operation = match find(A::operations(), &request.head) {
+    async fn route(&self, request: Request<'_>) -> Result<Reply, Problem> {
+        let operation = match find(A::operations(), &request) {
             Some(operation) => operation,
-            None => return unknown(A::operations(), &request.head),
+            None => return unknown(A::operations(), &request),
         };
         if operation.access == Access::Admin {
-            self.settings.admin.check(&request.head.headers)?;
+            self.settings.admin.check(request.headers())?;
         }
         self.api.answer(operation.route, request).await
     }
 }
 
-fn find<R>(operations: &'static [Operation<R>], head: &Parts) -> Option<&'static Operation<R>> {
-    let (path, method) = (head.uri.path(), &head.method);
+fn find<R>(operations: &'static [Operation<R>], request: &Request<'_>) -> Option<&'static Operation<R>> {
+    let (path, method) = (request.path(), request.method());
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     operations.iter().find(|operation| operation.method == *method && operation.path == path)
 }
 
 /// The reply where there is no such operation, or only the question which there are.
 #[cold]
-fn unknown<R>(operations: &'static [Operation<R>], head: &Parts) -> Result<Reply, Problem> {
-    let path = head.uri.path();
-    let is_question = head.method == Method::OPTIONS;
+fn unknown<R>(operations: &'static [Operation<R>], request: &Request<'_>) -> Result<Reply, Problem> {
+    let path = request.path();
+    let is_question = *request.method() == Method::OPTIONS;
     if is_question && path == "*" {
         return Ok(options(&operations::allowed(operations.iter())));
     }

@@ -54,11 +54,11 @@ impl Api for Hello {
         OPERATIONS
     }
 
-    async fn answer(self: &Arc<Self>, route: Route, request: &mut Request<'_>) -> Result<Reply, Problem> {
+    async fn answer(self: &Arc<Self>, route: Route, mut request: Request<'_>) -> Result<Reply, Problem> {
         Ok(match route {
             Route::Greet => {
                 let mut name = None;
-                for parameter in query::parameters(request.query()) {
+                for parameter in query::parameters(request.query().unwrap_or_default()) {
                     match parameter? {
                         (key, value) if key == "name" => query::once(&mut name, "name", value.into_owned())?,
                         (key, _) => return Err(query::unknown(&key, &["name"])),
