@@ -3,12 +3,11 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Frame, Incoming};
+use hyper::body::{Body as _, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::time::Sleep;
@@ -113,6 +112,11 @@ fn too_large(max_bytes: usize) -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {max_bytes} bytes"))
 }
 
+#[cold]
+fn unreadable(error: &hyper::Error) -> Problem {
+    Problem::bad(format!("the body cannot be read: {error}"))
+}
+
 fn over_budget(_: OverBudget) -> Problem {
     let detail = "too many bytes of half-arrived bodies; nothing was done, try again later";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
@@ -127,41 +131,45 @@ struct Frames {
 
 impl Frames {
     /// The next bytes, at most `max_bytes`; `None` at the end.
-    async fn data(&mut self, body: &mut Incoming, max_bytes: usize) -> Result<Option<Bytes>, Problem> {
-        loop {
-            let Some(frame) = self.next(body).await? else { return Ok(None) };
-            let Ok(data) = frame.into_data() else { continue }; // trailers are ignored
-            if data.len() > max_bytes {
-                return Err(too_large(max_bytes));
+    fn data(
+        &mut self,
+        body: &mut Incoming,
+        max_bytes: usize,
+    ) -> impl Future<Output = Result<Option<Bytes>, Problem>> {
+        poll_fn(move |cx| {
+            loop {
+                let frame = match Pin::new(&mut *body).poll_frame(cx) {
+                    Poll::Ready(frame) => frame,
+                    Poll::Pending => return self.poll_late(cx).map(Err),
+                };
+                let frame = match frame {
+                    None => return Poll::Ready(Ok(None)),
+                    Some(Ok(frame)) => frame,
+                    Some(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
+                };
+                let Ok(data) = frame.into_data() else { continue }; // trailers are ignored
+                return Poll::Ready(if data.len() > max_bytes {
+                    Err(too_large(max_bytes))
+                } else {
+                    Ok(Some(data))
+                });
             }
-            return Ok(Some(data));
-        }
+        })
     }
 
-    async fn next(&mut self, body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Problem> {
-        let mut frame = body.frame();
-        let frame = poll_fn(|cx| match Pin::new(&mut frame).poll(cx) {
-            Poll::Ready(frame) => Poll::Ready(Some(frame)),
-            Poll::Pending if !self.has_polled => {
-                // The first poll tells the connection that the body is wanted; what has arrived is there at
-                // the next.
-                self.has_polled = true;
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            Poll::Pending => {
-                let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.timeout)));
-                sleep.as_mut().poll(cx).map(|()| None)
-            }
-        });
-        match frame.await {
-            None => {
-                let detail = format!("the body did not arrive within {:?}", self.timeout);
-                Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
-            }
-            Some(None) => Ok(None),
-            Some(Some(Ok(frame))) => Ok(Some(frame)),
-            Some(Some(Err(error))) => Err(Problem::bad(format!("the body cannot be read: {error}"))),
+    /// Waits for bytes that are not there. Ready when they take too long.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Problem> {
+        if !self.has_polled {
+            // The first poll tells the connection that the body is wanted; what has arrived is there at the
+            // next.
+            self.has_polled = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.timeout)));
+        sleep.as_mut().poll(cx).map(|()| {
+            let detail = format!("the body did not arrive within {:?}", self.timeout);
+            Problem::new(StatusCode::REQUEST_TIMEOUT, detail)
+        })
     }
 }

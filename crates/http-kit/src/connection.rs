@@ -95,12 +95,15 @@ impl<A: Api> Connection<A> {
         let number = self.activity.begin_request();
         let HttpSurface { settings, budget, .. } = &*self.surface;
         let request = Request { received, body_timeout: settings.body_timeout, budget };
-        let mut reply = self.surface.answer(request).await;
-        if settings.max_requests.is_some_and(|max| number >= max) {
-            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        self.activity.end_request();
-        reply
+        let is_last = settings.max_requests.is_some_and(|max| number >= max);
+        let finish = |mut reply: Reply| {
+            if is_last {
+                reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            self.activity.end_request();
+            reply
+        };
+        self.surface.answer(request, finish).await
     }
 }
 

@@ -16,17 +16,20 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 
 impl<A: Api> HttpSurface<A> {
-    /// Answers `request`. A panic costs this one request.
-    pub(crate) async fn answer(&self, request: Request<'_>) -> Reply {
+    /// Answers `request`; `finish` gets the reply where it is made, so that it is moved less. A panic costs
+    /// this one request.
+    pub(crate) async fn answer(&self, request: Request<'_>, finish: impl Fn(Reply) -> Reply) -> Reply {
         let mut routed = pin!(self.route(request));
-        let answered = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(cx))) {
-            Ok(poll) => poll,
+        poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(cx))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(reply))) => Poll::Ready(finish(reply)),
+            Ok(Poll::Ready(Err(problem))) => Poll::Ready(finish(problem.reply())),
             Err(_) => {
                 tracing::error!("a request over HTTP panicked; it was answered 500");
-                Poll::Ready(Err(Problem::internal()))
+                Poll::Ready(finish(Problem::internal().reply()))
             }
-        });
-        answered.await.unwrap_or_else(|problem| problem.reply())
+        })
+        .await
     }
 
     async fn route(&self, request: Request<'_>) -> Result<Reply, Problem> {
