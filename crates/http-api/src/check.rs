@@ -42,7 +42,9 @@ impl<S: Store> HttpApi<S> {
         let denial_status = self.parse(&request, &body, &mut parsed)?;
         let entries = lists.entries(&parsed);
         let descriptors = lists.descriptors(&parsed, &entries);
-        parsed.check(&descriptors)?;
+        if parsed.is_batch {
+            parsed.check(&descriptors)?;
+        }
         let call = CheckCall {
             descriptors: &descriptors,
             denial_status,
@@ -207,7 +209,7 @@ impl<S: Store> HttpApi<S> {
     ) -> Result<Answer<'s>, Problem> {
         let request = request.request(call.descriptors);
         let span = self.limiter.call_span("http", request.domain, call.traceparent);
-        // Invalid requests were found before; an error now would be the same for every request.
+        // Only a single request can be invalid here; those of a batch were checked before the first was decided.
         let answer = self.limiter.decide(&request, call.now, scratch).await;
         let answer = answer.map_err(|error| Problem::bad(error.to_string()))?;
         if let Some(span) = span {

@@ -1,13 +1,14 @@
 //! Which quotas can be counted: by the store that is configured, and by leases.
 
 use tollgate_core::{Algorithm, LeakyForm, Quota, Refill};
+use tollgate_store::Sharing;
 
-/// Whether the configured store can count a quota. `Err` contains the reason and what to write instead.
+/// Whether the configured store can count a quota that is shared so. `Err` contains the reason and what to write instead.
 ///
 /// # Example
 /// ```
 /// # use tollgate_policy::*;
-/// let nothing = Countable::by(|_| Err("this store counts nothing"));
+/// let nothing = Countable::by(|_, _| Err("this store counts nothing"));
 /// let user = DescriptorSpec::new("user").rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
 /// let shop = DomainSpec::new("shop").descriptor(user);
 /// let built = PolicyBuilder::new().countable(nothing).domain(shop).build();
@@ -16,24 +17,24 @@ use tollgate_core::{Algorithm, LeakyForm, Quota, Refill};
 /// # Ok::<(), LimitError>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Countable(fn(&Quota) -> Result<(), &'static str>);
+pub struct Countable(fn(&Quota, Sharing) -> Result<(), &'static str>);
 
 impl Countable {
     /// What `check` accepts.
     #[must_use]
-    pub const fn by(check: fn(&Quota) -> Result<(), &'static str>) -> Self {
+    pub const fn by(check: fn(&Quota, Sharing) -> Result<(), &'static str>) -> Self {
         Self(check)
     }
 
-    pub(crate) fn check(self, quota: &Quota) -> Result<(), &'static str> {
-        (self.0)(quota)
+    pub(crate) fn check(self, quota: &Quota, sharing: Sharing) -> Result<(), &'static str> {
+        (self.0)(quota, sharing)
     }
 }
 
 impl Default for Countable {
     /// Every quota.
     fn default() -> Self {
-        Self(|_| Ok(()))
+        Self(|_, _| Ok(()))
     }
 }
 

@@ -23,7 +23,7 @@ fn network(text: &str) -> ValueSpec {
 
 /// Path and error of everything that is wrong with one descriptor.
 fn errors(descriptor: DescriptorSpec) -> Vec<(String, RuleError)> {
-    let only_windows = Countable::by(|quota| match quota.algorithm().name() {
+    let only_windows = Countable::by(|quota, _| match quota.algorithm().name() {
         "fixed_window" | "token_bucket" => Ok(()),
         _ => Err("write fixed_window"),
     });

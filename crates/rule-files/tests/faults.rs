@@ -72,7 +72,7 @@ fn merged_files_of_one_domain_add_up_and_duplicates_in_them_are_faults() {
 
 #[test]
 fn a_rule_that_the_store_cannot_count_is_a_fault_unless_it_is_local() {
-    let only_windows = Countable::by(|quota| match quota.algorithm().name() {
+    let only_windows = Countable::by(|quota, _| match quota.algorithm().name() {
         "fixed_window" => Ok(()),
         _ => Err("this store counts only fixed_window"),
     });

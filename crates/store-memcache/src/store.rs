@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tollgate_core::{Algorithm, Cost, Decision, Quota, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
-use tollgate_store::{Charge, Counter, Inspection, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, Sharing, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::charge_together;
 use crate::client::Client;
@@ -34,7 +34,7 @@ pub struct MemcacheStore {
     client: Arc<Client>,
 }
 
-/// Whether memcached's commands can count by `quota`.
+/// Whether memcached's commands can count by `quota`, shared so. What is local is not counted there.
 ///
 /// # Errors
 /// Why not, and what to write instead; for the message at load.
@@ -43,17 +43,23 @@ pub struct MemcacheStore {
 /// ```
 /// use std::time::Duration;
 /// use tollgate_core::Quota;
+/// use tollgate_store::Sharing;
 /// use tollgate_store_memcache::supports;
 ///
 /// let second = Duration::from_secs(1);
-/// assert!(supports(&Quota::fixed_window(5, second)?).is_ok());
-/// assert!(supports(&Quota::token_bucket(5, second)?).is_err());
+/// assert!(supports(&Quota::fixed_window(5, second)?, Sharing::Exact).is_ok());
+/// assert!(supports(&Quota::fixed_window(5, second)?, Sharing::Leased).is_err());
+/// assert!(supports(&Quota::token_bucket(5, second)?, Sharing::Exact).is_err());
 /// # Ok::<(), tollgate_core::QuotaError>(())
 /// ```
-pub fn supports(quota: &Quota) -> Result<(), &'static str> {
-    match quota.algorithm() {
-        Algorithm::Unlimited | Algorithm::FixedWindow { .. } | Algorithm::SlidingWindowCounter => Ok(()),
-        Algorithm::Total => Err(
+pub fn supports(quota: &Quota, sharing: Sharing) -> Result<(), &'static str> {
+    match (quota.algorithm(), sharing) {
+        (Algorithm::Unlimited, _) | (_, Sharing::Local) => Ok(()),
+        (Algorithm::FixedWindow { .. } | Algorithm::SlidingWindowCounter, Sharing::Exact) => Ok(()),
+        (Algorithm::FixedWindow { .. } | Algorithm::SlidingWindowCounter, Sharing::Leased) => {
+            Err("memcached runs no scripts, so it cannot lease permits; use sharing: exact, or a redis store")
+        }
+        (Algorithm::Total, _) => Err(
             "memcached may forget an item at any time, and a total must not be forgotten; use a redis store",
         ),
         _ => Err("memcached runs no scripts, so it counts only fixed_window and sliding_window_counter; \

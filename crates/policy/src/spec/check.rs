@@ -120,7 +120,7 @@ impl RuleSpec {
         if self.sharing == Sharing::Leased && !is_leasable(&limit.quota) {
             errors.push((part, RuleError::NotLeasable { algorithm }));
         } else if self.sharing != Sharing::Local
-            && let Err(reason) = countable.check(&limit.quota)
+            && let Err(reason) = countable.check(&limit.quota, self.sharing)
         {
             errors.push((part, RuleError::NotCountable { algorithm, reason }));
         }
