@@ -102,7 +102,9 @@ local function counter(key, arg, go)
       now, before = 0, 0
     end
     if now == 0 and before == 0 and n ~= -3 then -- as an unseen key
-      ahead, o_ms, o, write, gone = 0, rest_ms, rest, false, true
+      ahead, o_ms, o, write = 0, rest_ms, rest, false
+      -- A look deletes nothing: for a caller whose clock is behind, the key may still count.
+      gone = gone or n < 0
     end
     if at > #arg then
       break

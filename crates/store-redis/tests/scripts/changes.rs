@@ -1,7 +1,6 @@
 //! Rules that change: counts continue, in permits. (Several rules at once: [`rates`](super::rates).)
 
 use tollgate_core::{Decision, RetryAfter};
-use tollgate_store::Inspection;
 use tollgate_store_redis::internals::Ask;
 
 use super::*;

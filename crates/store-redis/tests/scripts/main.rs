@@ -20,7 +20,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, Timestamp};
-use tollgate_store::{Charge, Counter, Key, ModelStore, Store, block_on, suite};
+use tollgate_store::{Charge, Counter, Inspection, Key, ModelStore, Store, block_on, suite};
 use tollgate_store_redis::StoreTime;
 use tollgate_store_redis::internals::{Answer, Kind};
 use tollgate_testkit::redis::{Options, Redis};
@@ -83,6 +83,30 @@ fn scripts_answer_as_the_model_does() {
         ..Default::default()
     };
     suite::run(&suite::Parked, || store(&redis, StoreTime::Node), &options);
+}
+
+/// Nodes whose clocks differ ask for one key: what the one behind has counted still counts for it.
+#[test]
+fn a_look_by_a_clock_that_is_ahead_deletes_nothing() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for quota in each(SECOND) {
+        let (store, model) = (store(&redis, StoreTime::Node), ModelStore::default());
+        for (kind, now) in [
+            (Kind::Take(Cost(4)), AHEAD),
+            (Kind::Take(Cost(0)), AHEAD + 10 * SECOND),
+            (Kind::Take(Cost(u64::MAX)), AHEAD + 10 * SECOND),
+            (Kind::Inspect, AHEAD),
+            (Kind::Take(Cost(4)), AHEAD),
+        ] {
+            let decisions = |answers: &[Answer]| match answers {
+                [Answer::Decision(it)] | [Answer::Inspection(Inspection { decision: it, .. })] => *it,
+                other => panic!("{other:?}"),
+            };
+            let got = store.run(&[store.ask(b"k", &quota, kind)], now).expect("an answer");
+            let want = one_by_one(&model, &quota, &[kind], now);
+            assert_eq!(decisions(&got), decisions(&want), "{kind:?} of {quota:?}");
+        }
+    }
 }
 
 /// The model's answers to asks one after another.

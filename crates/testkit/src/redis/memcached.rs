@@ -101,7 +101,7 @@ impl Memcached {
     /// # Panics
     /// When it does not run.
     pub fn stop(&self) {
-        self.process.signal(Signal::STOP);
+        self.process.stop();
     }
 
     /// SIGCONT.

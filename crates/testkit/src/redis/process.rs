@@ -91,6 +91,19 @@ impl Process {
         self.child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|ended| ended.is_none()))
     }
 
+    /// SIGSTOP. It answers nothing more when this returns: every thread of it has stopped by then.
+    pub(super) fn stop(&self) {
+        self.signal(Signal::STOP);
+        let id = self.child.as_ref().map_or(0, Child::id);
+        let threads = || std::fs::read_dir(format!("/proc/{id}/task")).ok();
+        let has_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+            Some(stat.rsplit_once(") ")?.1.starts_with('T'))
+        };
+        let have_stopped = || threads()?.all(|thread| has_stopped(thread).unwrap_or(true)).then_some(());
+        poll("a process to stop", have_stopped);
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("it runs");
         kill_process(Pid::from_child(child), signal).expect("it runs");

@@ -210,7 +210,7 @@ impl Redis {
     /// # Panics
     /// When it does not run.
     pub fn stop(&self) {
-        self.process.signal(Signal::STOP);
+        self.process.stop();
     }
 
     /// SIGCONT: it continues, with all that has arrived meanwhile.
