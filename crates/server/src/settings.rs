@@ -10,6 +10,7 @@ mod envoy_compat;
 mod fault;
 mod file;
 mod gather;
+mod kubernetes;
 mod layer;
 pub(crate) mod layers;
 pub(crate) mod parse;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+mod environment;
 mod envoy_compat;
 mod pages;
 mod stores;
