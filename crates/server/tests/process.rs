@@ -355,6 +355,29 @@ fn the_environment_of_the_peers_container_is_enough() {
 }
 
 #[test]
+fn variables_that_are_meant_for_others_change_nothing() {
+    let folder = rules(RULES);
+    let mut command = tollgate();
+    command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--resp", "off"]);
+    command.args(["--drain-delay", "0", "--rules"]).arg(folder.path()).envs([
+        ("TOLLGATE_SERVICE_HOST", "10.0.0.11"),
+        ("TOLLGATE_PORT", "tcp://10.0.0.11:8080"),
+        ("TOLLGATE_IMAGE_DIGEST", "sha256:0"),
+        ("REDIS_URL", "127.0.0.1:1"),
+    ]);
+    let server = Server::of(command);
+    assert_eq!(server.says("store"), Some("memory, at most 1GiB"));
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    for part in ["REDIS_URL: ignored, ", "TOLLGATE_IMAGE_DIGEST: no effect: unknown setting; the nearest is "]
+    {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(!said.contains("TOLLGATE_PORT") && !said.contains("TOLLGATE_SERVICE"), "{said}");
+}
+
+#[test]
 fn sighup_puts_new_rules_into_force_and_keeps_the_count() {
     let folder = rules(RULES);
     let server = Server::start(folder.path(), &[]);

@@ -38,12 +38,14 @@ pub(crate) fn gather(sources: &Sources, table: &[&'static Setting]) -> Layers {
     let env = texts(&sources.env, &mut all.faults);
     all.layers.push(flags(&sources.flags, table, &mut all.faults));
     all.layers.push(own_env(&env, table, &mut all.faults, &mut all.notes));
-    all.layers.push(envoy_compat::read(&env, table, &mut all.faults, &mut all.notes));
+    let own = all.layers.len();
     let config = sources.config.clone().or_else(|| env.get(CONFIG).map(PathBuf::from));
     if let Some(path) = config {
         all.layers.push(read_file(&path, table, &mut all.faults));
     }
     all.layers.push(defaults(table));
+    let compat = envoy_compat::layer(&env, table, own, &mut all);
+    all.layers.insert(own, compat);
     all
 }
 
