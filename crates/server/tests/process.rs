@@ -490,18 +490,23 @@ fn a_surface_that_is_off_is_not_there() {
 }
 
 #[test]
-fn a_port_in_use_is_reported() {
+fn every_port_in_use_is_reported_at_once_with_a_way_out() {
     let folder = rules(RULES);
     let first = Server::start(folder.path(), &[]);
-    let taken = first.http().to_string();
+    let (http, resp) = (first.http().to_string(), first.says("resp").expect("an address"));
     let mut second = tollgate();
-    second
-        .args(["serve", "--grpc", "127.0.0.1:0", "--resp", "off", "--http", &taken, "--rules"])
-        .arg(folder.path());
-    let ran = second.output().expect("it ends");
+    second.args(["serve", "--grpc", "127.0.0.1:0", "--http", &http, "--resp", resp, "--rules"]);
+    let ran = second.arg(folder.path()).output().expect("it ends");
     assert_eq!(ran.status.code(), Some(2));
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(said.contains(&format!("http cannot listen on {taken}: ")), "{said}");
+    for part in [
+        format!("http cannot listen on {http}: "),
+        format!("resp cannot listen on {resp}: "),
+        "--http 127.0.0.1:0 picks a free port".to_owned(),
+    ] {
+        assert_eq!(said.matches(&part).count(), 1, "{part} in {said}");
+    }
+    assert!(!said.contains("grpc cannot listen"), "{said}");
 }
 
 #[test]
