@@ -3,7 +3,8 @@
 //! Worker threads serve every surface; signals, reload and certificates have one small runtime here. They
 //! share nothing but the node.
 
-use std::io;
+use std::convert::Infallible;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::certificates::Certificates;
 use crate::node::Node;
 use crate::observe::{CertificateMetrics, ConnectionMetrics, StoreMetrics, TraceMetrics};
 use crate::settings::{Listen, Settings, Surface};
-use crate::signals::Signals;
+use crate::signals::{EndSignal, Signals};
 use crate::surface::Process;
 use crate::telemetry::span_counts::SpanCounts;
 use crate::worker::{self, small_runtime};
@@ -140,16 +141,21 @@ impl Server {
             node.limiter.store().first_state().await;
             up(settings, &self.listening())?;
             let outcome = tokio::select! {
-                () = signals.end(node, certificates) => Ok(()),
-                () = watch_certificates(certificates) => Ok(()),
+                signal = signals.end(node, certificates) => Ok(signal),
+                never = watch_certificates(certificates) => match never {},
                 Some(worker) = ended.recv() => Err(io::Error::other(format!("worker {worker} ended by itself"))),
             };
             node.drain();
-            let delay = settings.serving.drain_delay;
-            tracing::info!("draining: not ready, still accepting requests for {delay:?} (signal again to skip)");
-            tokio::select! {
-                () = tokio::time::sleep(delay) => {}
-                () = signals.end(node, certificates) => {}
+            // Nobody balances load over a server that is tried out at a terminal.
+            if !(matches!(outcome, Ok(EndSignal::Interrupt)) && io::stdin().is_terminal()) {
+                let delay = settings.serving.drain_delay;
+                tracing::info!(
+                    "draining: not ready, still accepting requests for {delay:?} (signal again to skip)"
+                );
+                tokio::select! {
+                    () = tokio::time::sleep(delay) => {}
+                    _ = signals.end(node, certificates) => {}
+                }
             }
             let timeout = settings.serving.drain_timeout;
             tracing::info!(?timeout, "waiting for in-flight requests");
@@ -161,13 +167,13 @@ impl Server {
             });
             let is_finished = tokio::select! {
                 finished = finished => finished.is_ok(),
-                () = signals.end(node, certificates) => false,
+                _ = signals.end(node, certificates) => false,
             };
             match is_finished {
                 true => tracing::info!("stopped"),
                 false => tracing::warn!("stopped; in-flight requests were cut off"),
             }
-            outcome
+            outcome.map(drop)
         })
     }
 
@@ -207,7 +213,7 @@ impl Server {
 }
 
 /// Never ends.
-async fn watch_certificates(certificates: &Certificates) {
+async fn watch_certificates(certificates: &Certificates) -> Infallible {
     let mut ticks = tokio::time::interval(CERTIFICATE_CHECK);
     loop {
         ticks.tick().await;

@@ -266,6 +266,31 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
 }
 
 #[test]
+fn ctrl_c_at_a_terminal_skips_the_delay() {
+    let folder = rules(RULES);
+    let serve = format!(
+        "exec {} serve --grpc off --resp off --http 127.0.0.1:0 --drain-delay 60s --rules {}",
+        env!("CARGO_BIN_EXE_tollgate"),
+        folder.path().display()
+    );
+    let mut command = Command::new("script");
+    command.args(["-qefc", &serve, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        println!("SKIPPED Ctrl-C: there is no `script` on this machine");
+        return;
+    };
+    let (mut keys, out) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let (mut out, mut said) = (BufReader::new(out), String::new());
+    while !said.ends_with("  ready\r\n") {
+        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended: {said}");
+    }
+    keys.write_all(b"\x03").expect("typed");
+    out.read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{said}");
+    assert!(said.contains("stopped") && !said.contains("still accepting requests"), "{said}");
+}
+
+#[test]
 fn a_call_that_never_ends_holds_the_end_for_the_timeout_or_the_next_signal_only() {
     let folder = rules(RULES);
     for (timeout, signals) in [("100ms", 1), ("1h", 2)] {

@@ -41,7 +41,7 @@ and memory_max. A flag overrides the environment, which overrides the file. The 
 are read too, after Tollgate's own, if one is set that only it has, or with --compat ratelimit.
 
 SIGHUP reloads rules and certificates. SIGTERM and SIGINT: /readyz fails, requests are accepted for --drain-delay, in-flight \
-requests finish, exit 0; a second signal skips the delay.";
+requests finish, exit 0; a second signal skips the delay, and so does Ctrl-C at a terminal.";
 const EXAMPLES: &str = "\
 Examples:
   tollgate serve --rules examples/rules
