@@ -9,5 +9,5 @@ mod names;
 mod quote;
 
 pub use duration::{parse_duration, show_duration};
-pub use names::{did_you_mean, one_of};
+pub use names::{Nearest, did_you_mean, nearest, one_of};
 pub use quote::{clip, clip_to};

@@ -11,13 +11,37 @@
 /// ```
 #[must_use]
 pub fn did_you_mean(word: &str, names: &[&str]) -> Option<String> {
+    let nearest = nearest(word, names).filter(|nearest| nearest.is_near)?;
+    Some(format!("did you mean {}?", nearest.name))
+}
+
+/// The name of a list that is nearest to a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nearest<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The word is probably a misspelling of it.
+    pub is_near: bool,
+}
+
+/// The nearest of `names`, which may still be far; `None` if there are no names.
+///
+/// # Example
+/// ```
+/// # use tollgate_human_text::nearest;
+/// let found = |word| nearest(word, &["hour", "minute"]).map(|nearest| (nearest.name, nearest.is_near));
+/// assert_eq!(found("minuet"), Some(("minute", true)));
+/// assert_eq!(found("our watch"), Some(("hour", false)));
+/// ```
+#[must_use]
+pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<Nearest<'a>> {
     let plain = |text: &str| -> Vec<char> {
         text.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).take(40).collect()
     };
     let word = plain(word);
     let (distance, name) =
-        names.iter().map(|name| (distance(&word, &plain(name)), name)).min_by_key(|near| near.0)?;
-    (distance <= 1.max(word.len() / 3) && distance < word.len()).then(|| format!("did you mean {name}?"))
+        names.iter().map(|name| (distance(&word, &plain(name)), *name)).min_by_key(|near| near.0)?;
+    Some(Nearest { name, is_near: distance <= 1.max(word.len() / 3) && distance < word.len() })
 }
 
 /// `a, b or c`.

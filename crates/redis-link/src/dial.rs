@@ -283,17 +283,27 @@ impl Dialer {
     /// Asks the sentinels, in order, where the master is.
     pub(crate) async fn master(&self, sentinels: &[HostPort], master: &str) -> Result<HostPort, ServerError> {
         let mut whys = Vec::new();
+        // If no sentinel will ever know, trying again will not help.
+        let mut cause = Cause::Misconfigured;
         // A silent one must not use up the time of the others.
         let limit = self.settings.connect_timeout / 2;
         for sentinel in sentinels {
             match timeout(limit, self.ask_sentinel(sentinel, master)).await {
                 Ok(Ok(found)) => return Ok(found),
-                Ok(Err(error)) => whys.push(error.why.to_string()),
-                Err(_) => whys.push(format!("{sentinel}: no answer within {limit:?}")),
+                Ok(Err(error)) => {
+                    if error.cause != Cause::Misconfigured {
+                        cause = Cause::Network;
+                    }
+                    whys.push(error.why.to_string());
+                }
+                Err(_) => {
+                    cause = Cause::Network;
+                    whys.push(format!("{sentinel}: no answer within {limit:?}"));
+                }
             }
         }
         let why = format!("no sentinel knows where `{master}` is: {}", whys.join("; "));
-        Err(ServerError::new(Cause::Network, why))
+        Err(ServerError::new(cause, why))
     }
 
     async fn ask_sentinel(&self, at: &HostPort, master: &str) -> Result<HostPort, ServerError> {

@@ -3,7 +3,8 @@
 //! Worker threads serve every surface; signals, reload and certificates have one small runtime here. They
 //! share nothing but the node.
 
-use std::io;
+use std::convert::Infallible;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::certificates::Certificates;
 use crate::node::Node;
 use crate::observe::{CertificateMetrics, ConnectionMetrics, StoreMetrics, TraceMetrics};
 use crate::settings::{Listen, Settings, Surface};
-use crate::signals::Signals;
+use crate::signals::{EndSignal, Signals};
 use crate::surface::Process;
 use crate::telemetry::span_counts::SpanCounts;
 use crate::worker::{self, small_runtime};
@@ -55,24 +56,54 @@ impl std::fmt::Display for Listening<'_> {
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BindError {
-    /// An address cannot be used.
-    #[error("{surface} cannot listen on {address}: {source}")]
-    Address { surface: &'static str, address: String, source: io::Error },
+    /// Addresses cannot be used; at least one.
+    #[error("{}", with_hint(.0))]
+    Addresses(Vec<AddressError>),
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] TlsError),
+}
+
+/// Why a surface cannot listen on its address.
+#[derive(Debug, thiserror::Error)]
+#[error("{surface} cannot listen on {address}: {source}")]
+pub(crate) struct AddressError {
+    surface: &'static str,
+    address: String,
+    source: io::Error,
+}
+
+/// One error per line, and what to do if another program has a port.
+fn with_hint(errors: &[AddressError]) -> String {
+    let mut text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    if let Some(taken) = errors.iter().find(|error| error.source.kind() == io::ErrorKind::AddrInUse) {
+        let surface = taken.surface;
+        text += &format!(
+            "\nstop the program that has the port (`ss -ltnp` shows it), or give another address: --{surface} \
+             127.0.0.1:0 picks a free port, --{surface} off needs none"
+        );
+    }
+    text
 }
 
 impl Server {
     /// Opens the ports and reads the certificates of `settings`.
     ///
     /// # Errors
-    /// [`BindError`] names the surface whose port cannot be opened, or the file that cannot be used.
+    /// [`BindError`] names every surface whose port cannot be opened, or the file that cannot be used.
     pub(crate) fn bind(settings: Settings, node: Arc<Node>) -> Result<Self, BindError> {
         tollgate_net::raise_descriptor_limit();
         let certificates = Certificates::load(&settings)?;
-        let listeners = settings.surfaces.iter().map(|surface| bind(surface, &settings));
-        let listeners = listeners.collect::<Result<_, _>>()?;
+        let (mut listeners, mut errors) = (Vec::new(), Vec::new());
+        for surface in &settings.surfaces {
+            match bind(surface, &settings) {
+                Ok(bound) => listeners.push(bound),
+                Err(error) => errors.push(error),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(BindError::Addresses(errors));
+        }
         Ok(Self { node, settings, certificates, listeners })
     }
 
@@ -110,16 +141,21 @@ impl Server {
             node.limiter.store().first_state().await;
             up(settings, &self.listening())?;
             let outcome = tokio::select! {
-                () = signals.end(node, certificates) => Ok(()),
-                () = watch_certificates(certificates) => Ok(()),
+                signal = signals.end(node, certificates) => Ok(signal),
+                never = watch_certificates(certificates) => match never {},
                 Some(worker) = ended.recv() => Err(io::Error::other(format!("worker {worker} ended by itself"))),
             };
             node.drain();
-            let delay = settings.serving.drain_delay;
-            tracing::info!("draining: not ready, still accepting requests for {delay:?} (signal again to skip)");
-            tokio::select! {
-                () = tokio::time::sleep(delay) => {}
-                () = signals.end(node, certificates) => {}
+            // Nobody balances load over a server that is tried out at a terminal.
+            if !(matches!(outcome, Ok(EndSignal::Interrupt)) && io::stdin().is_terminal()) {
+                let delay = settings.serving.drain_delay;
+                tracing::info!(
+                    "draining: not ready, still accepting requests for {delay:?} (signal again to skip)"
+                );
+                tokio::select! {
+                    () = tokio::time::sleep(delay) => {}
+                    _ = signals.end(node, certificates) => {}
+                }
             }
             let timeout = settings.serving.drain_timeout;
             tracing::info!(?timeout, "waiting for in-flight requests");
@@ -131,13 +167,13 @@ impl Server {
             });
             let is_finished = tokio::select! {
                 finished = finished => finished.is_ok(),
-                () = signals.end(node, certificates) => false,
+                _ = signals.end(node, certificates) => false,
             };
             match is_finished {
                 true => tracing::info!("stopped"),
                 false => tracing::warn!("stopped; in-flight requests were cut off"),
             }
-            outcome
+            outcome.map(drop)
         })
     }
 
@@ -177,7 +213,7 @@ impl Server {
 }
 
 /// Never ends.
-async fn watch_certificates(certificates: &Certificates) {
+async fn watch_certificates(certificates: &Certificates) -> Infallible {
     let mut ticks = tokio::time::interval(CERTIFICATE_CHECK);
     loop {
         ticks.tick().await;
@@ -185,7 +221,7 @@ async fn watch_certificates(certificates: &Certificates) {
     }
 }
 
-fn bind(surface: &Surface, settings: &Settings) -> Result<Option<Listeners>, BindError> {
+fn bind(surface: &Surface, settings: &Settings) -> Result<Option<Listeners>, AddressError> {
     let Listen::At(address) = surface.listen() else { return Ok(None) };
     let sockets = Sockets { count: settings.serving.workers, backlog: settings.serving.backlog };
     match Listeners::bind(address, sockets) {
@@ -193,7 +229,7 @@ fn bind(surface: &Surface, settings: &Settings) -> Result<Option<Listeners>, Bin
             warn_if_exposed(surface, listeners.address, settings);
             Ok(Some(listeners))
         }
-        Err(source) => Err(BindError::Address { surface: surface.name(), address: address.clone(), source }),
+        Err(source) => Err(AddressError { surface: surface.name(), address: address.clone(), source }),
     }
 }
 

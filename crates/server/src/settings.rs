@@ -2,14 +2,15 @@
 //!
 //! Every setting is one row, declared where its value is used: those of a surface in its file, the others in
 //! the files of this folder. Between a `TOLLGATE_*` name and the file are the names that envoyproxy/ratelimit
-//! reads, so that its container can be replaced in place. All faults of all layers are reported at once, each
-//! with its place. Not here: what the settings do.
+//! reads, so that its container can be replaced in place; `--compat` is about when they count. All faults of
+//! all layers are reported at once, each with its place. Not here: what the settings do.
 
 pub(crate) mod decisions;
 mod envoy_compat;
 mod fault;
 mod file;
 mod gather;
+mod kubernetes;
 mod layer;
 pub(crate) mod layers;
 pub(crate) mod parse;

@@ -7,6 +7,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::certificates::Certificates;
 use crate::node::Node;
 
+/// A signal that ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndSignal {
+    /// SIGTERM, from whoever runs the process.
+    Terminate,
+    /// SIGINT, which Ctrl-C at a terminal sends.
+    Interrupt,
+}
+
 /// The signals that are handled.
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -28,13 +37,13 @@ impl Signals {
         })
     }
 
-    /// Returns at the next signal that ends the process; until then each SIGHUP reloads rules and
+    /// Returns the next signal that ends the process; until then each SIGHUP reloads rules and
     /// certificates.
-    pub(crate) async fn end(&mut self, node: &Node, certificates: &Certificates) {
-        let name = loop {
+    pub(crate) async fn end(&mut self, node: &Node, certificates: &Certificates) -> EndSignal {
+        let (signal, name) = loop {
             tokio::select! {
-                Some(()) = self.terminate.recv() => break "SIGTERM",
-                Some(()) = self.interrupt.recv() => break "SIGINT",
+                Some(()) = self.terminate.recv() => break (EndSignal::Terminate, "SIGTERM"),
+                Some(()) = self.interrupt.recv() => break (EndSignal::Interrupt, "SIGINT"),
                 Some(()) = self.hangup.recv() => {
                     tracing::info!("received SIGHUP: reloading rules and certificates");
                     node.rules.files.reload_now();
@@ -43,5 +52,6 @@ impl Signals {
             }
         };
         tracing::info!("received {name}");
+        signal
     }
 }

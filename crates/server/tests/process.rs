@@ -266,6 +266,31 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
 }
 
 #[test]
+fn ctrl_c_at_a_terminal_skips_the_delay() {
+    let folder = rules(RULES);
+    let serve = format!(
+        "exec {} serve --grpc off --resp off --http 127.0.0.1:0 --drain-delay 60s --rules {}",
+        env!("CARGO_BIN_EXE_tollgate"),
+        folder.path().display()
+    );
+    let mut command = Command::new("script");
+    command.args(["-qefc", &serve, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        println!("SKIPPED Ctrl-C: there is no `script` on this machine");
+        return;
+    };
+    let (mut keys, out) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let (mut out, mut said) = (BufReader::new(out), String::new());
+    while !said.ends_with("  ready\r\n") {
+        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended: {said}");
+    }
+    keys.write_all(b"\x03").expect("typed");
+    out.read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{said}");
+    assert!(said.contains("stopped") && !said.contains("still accepting requests"), "{said}");
+}
+
+#[test]
 fn a_call_that_never_ends_holds_the_end_for_the_timeout_or_the_next_signal_only() {
     let folder = rules(RULES);
     for (timeout, signals) in [("100ms", 1), ("1h", 2)] {
@@ -352,6 +377,29 @@ fn the_environment_of_the_peers_container_is_enough() {
         rest.iter().all(|line| line.starts_with("the store is down")) && rest.len() <= 1,
         "only what the operator should know: {messages:?}"
     );
+}
+
+#[test]
+fn variables_that_are_meant_for_others_change_nothing() {
+    let folder = rules(RULES);
+    let mut command = tollgate();
+    command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--resp", "off"]);
+    command.args(["--drain-delay", "0", "--rules"]).arg(folder.path()).envs([
+        ("TOLLGATE_SERVICE_HOST", "10.0.0.11"),
+        ("TOLLGATE_PORT", "tcp://10.0.0.11:8080"),
+        ("TOLLGATE_IMAGE_DIGEST", "sha256:0"),
+        ("REDIS_URL", "127.0.0.1:1"),
+    ]);
+    let server = Server::of(command);
+    assert_eq!(server.says("store"), Some("memory, at most 1GiB"));
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    for part in ["REDIS_URL: ignored, ", "TOLLGATE_IMAGE_DIGEST: no effect: unknown setting; the nearest is "]
+    {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(!said.contains("TOLLGATE_PORT") && !said.contains("TOLLGATE_SERVICE"), "{said}");
 }
 
 #[test]
@@ -467,18 +515,23 @@ fn a_surface_that_is_off_is_not_there() {
 }
 
 #[test]
-fn a_port_in_use_is_reported() {
+fn every_port_in_use_is_reported_at_once_with_a_way_out() {
     let folder = rules(RULES);
     let first = Server::start(folder.path(), &[]);
-    let taken = first.http().to_string();
+    let (http, resp) = (first.http().to_string(), first.says("resp").expect("an address"));
     let mut second = tollgate();
-    second
-        .args(["serve", "--grpc", "127.0.0.1:0", "--resp", "off", "--http", &taken, "--rules"])
-        .arg(folder.path());
-    let ran = second.output().expect("it ends");
+    second.args(["serve", "--grpc", "127.0.0.1:0", "--http", &http, "--resp", resp, "--rules"]);
+    let ran = second.arg(folder.path()).output().expect("it ends");
     assert_eq!(ran.status.code(), Some(2));
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(said.contains(&format!("http cannot listen on {taken}: ")), "{said}");
+    for part in [
+        format!("http cannot listen on {http}: "),
+        format!("resp cannot listen on {resp}: "),
+        "--http 127.0.0.1:0 picks a free port".to_owned(),
+    ] {
+        assert_eq!(said.matches(&part).count(), 1, "{part} in {said}");
+    }
+    assert!(!said.contains("grpc cannot listen"), "{said}");
 }
 
 #[test]

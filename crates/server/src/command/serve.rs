@@ -38,10 +38,10 @@ Run the rate limit server: gRPC, HTTP and the Redis protocol.
 
 Every setting is a flag, an environment variable and a line in the file of --config: --memory-max is TOLLGATE_MEMORY_MAX \
 and memory_max. A flag overrides the environment, which overrides the file. The environment names of envoyproxy/ratelimit \
-are read too, after Tollgate's own.
+are read too, after Tollgate's own, if one is set that only it has, or with --compat ratelimit.
 
 SIGHUP reloads rules and certificates. SIGTERM and SIGINT: /readyz fails, requests are accepted for --drain-delay, in-flight \
-requests finish, exit 0; a second signal skips the delay.";
+requests finish, exit 0; a second signal skips the delay, and so does Ctrl-C at a terminal.";
 const EXAMPLES: &str = "\
 Examples:
   tollgate serve --rules examples/rules

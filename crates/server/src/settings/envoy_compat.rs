@@ -6,14 +6,20 @@
 //! `RUNTIME_IGNOREDOTFILES` (always), `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` (always).
 
 mod env;
+mod mode;
 mod store;
 
+use std::collections::BTreeSet;
+
 use super::fault::Fault;
-use super::layer::{Given, Layer};
+use super::layer::{Given, Layer, Origin};
+use super::layers::Layers;
 use super::row::{Kind, Setting};
-use super::{rules, telemetry, tls};
+use super::{kubernetes, rules, telemetry, tls};
 use crate::surfaces::{grpc, http};
 pub(super) use env::Env;
+use mode::Mode;
+pub(super) use mode::ROWS;
 
 /// Names with an effect only together with others, or only with certain values.
 const CONDITIONAL: [&str; 8] = [
@@ -27,13 +33,45 @@ const CONDITIONAL: [&str; 8] = [
     "TRACING_SAMPLING_RATE",
 ];
 
+/// The layer of `env`, for the settings of `table`, if its names count. If not, a note lists those that would
+/// have had an effect: that none of the first `stronger` layers overrides.
+pub(super) fn layer(env: &Env, table: &[&'static Setting], stronger: usize, layers: &mut Layers) -> Layer {
+    match layers.one(&mode::MODE) {
+        Mode::Off => Layer::default(),
+        Mode::Auto if !mode::is_of_ratelimit(env) => {
+            let is_given = |setting: &Setting| {
+                layers.layers.iter().take(stronger).any(|layer| layer.get(setting).is_some())
+            };
+            let settings: Vec<_> = table.iter().copied().filter(|setting| !is_given(setting)).collect();
+            let ignored = effective(env, table, &settings);
+            if !ignored.is_empty() {
+                let names = ignored.into_iter().collect::<Vec<_>>().join(", ");
+                layers.note(format!(
+                    "{names}: ignored, since other programs use such names too; --compat ratelimit reads the names of \
+                     envoyproxy/ratelimit, --compat off ignores them without this line"
+                ));
+            }
+            Layer::default()
+        }
+        Mode::Auto | Mode::Ratelimit => read(env, table, &mut layers.faults, &mut layers.notes),
+    }
+}
+
+/// The names of `env` that would have an effect on `settings`, or be at fault.
+fn effective(env: &Env, table: &[&'static Setting], settings: &[&'static Setting]) -> BTreeSet<String> {
+    let mut faults = Vec::new();
+    let layer = read(env, table, &mut faults, &mut Vec::new());
+    let given = settings.iter().filter_map(|setting| layer.get(setting)).flatten();
+    let names = given.filter_map(|given| match &given.origin {
+        Origin::Env(names) => Some(names.as_str()),
+        Origin::Flag(_) | Origin::File(_) | Origin::Default => None,
+    });
+    let faulty = faults.iter().filter_map(|fault| fault.place.strip_prefix("environment: "));
+    names.chain(faulty).flat_map(|names| names.split(", ")).map(str::to_owned).collect()
+}
+
 /// The layer of `env`, for the settings of `table`.
-pub(super) fn read(
-    env: &Env,
-    table: &[&'static Setting],
-    faults: &mut Vec<Fault>,
-    notes: &mut Vec<String>,
-) -> Layer {
+fn read(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &mut Vec<String>) -> Layer {
     let mut layer = Layer::default();
     for setting in table.iter().filter(|setting| setting.kind != Kind::Many) {
         if let [name] = setting.envoy_compat
@@ -111,7 +149,8 @@ impl Address {
     /// With only a port, envoyproxy/ratelimit listens on every interface. Some shells export `HOST` as the
     /// machine's name, so it counts only if it is a number or comes with a port.
     fn read(self, env: &Env) -> Option<Given> {
-        let port = env.given(self.port);
+        // Kubernetes sets GRPC_PORT to an address if there is a Service called `grpc`.
+        let port = env.given(self.port).filter(|port| !kubernetes::is_address(port));
         let host = env.given(self.host);
         let host = host.filter(|text| port.is_some() || text.parse::<std::net::IpAddr>().is_ok());
         let (text, names) = match (host, port) {

@@ -4,12 +4,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use tollgate_human_text::{Nearest, nearest};
+
 use super::envoy_compat::{self, Env};
 use super::fault::Fault;
-use super::file;
 use super::layer::{Given, Layer, Origin};
 use super::layers::Layers;
 use super::row::{Kind, Setting};
+use super::{file, kubernetes};
+
+/// Variables whose names begin so are Tollgate's own.
+const PREFIX: &str = "TOLLGATE_";
+
+/// The file of settings.
+const CONFIG: &str = "TOLLGATE_CONFIG";
 
 /// What [`Settings::read`](super::Settings::read) reads. It is an argument so that a test needs no process.
 #[derive(Clone, Debug, Default)]
@@ -29,13 +37,15 @@ pub(crate) fn gather(sources: &Sources, table: &[&'static Setting]) -> Layers {
     let mut all = Layers::default();
     let env = texts(&sources.env, &mut all.faults);
     all.layers.push(flags(&sources.flags, table, &mut all.faults));
-    all.layers.push(own_env(&env, table, &mut all.faults));
-    all.layers.push(envoy_compat::read(&env, table, &mut all.faults, &mut all.notes));
-    let config = sources.config.clone().or_else(|| env.get("TOLLGATE_CONFIG").map(PathBuf::from));
+    all.layers.push(own_env(&env, table, &mut all.faults, &mut all.notes));
+    let own = all.layers.len();
+    let config = sources.config.clone().or_else(|| env.get(CONFIG).map(PathBuf::from));
     if let Some(path) = config {
         all.layers.push(read_file(&path, table, &mut all.faults));
     }
     all.layers.push(defaults(table));
+    let compat = envoy_compat::layer(&env, table, own, &mut all);
+    all.layers.insert(own, compat);
     all
 }
 
@@ -76,7 +86,7 @@ fn texts(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Env {
             Some(value) => {
                 texts.insert(name.to_owned(), value.to_owned());
             }
-            None if name.starts_with("TOLLGATE_") => {
+            None if name.starts_with(PREFIX) => {
                 faults.push(Fault::new(format!("environment: {name}"), "is not UTF-8 text"));
             }
             None => {}
@@ -85,15 +95,16 @@ fn texts(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Env {
     Env(texts)
 }
 
-fn own_env(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>) -> Layer {
+fn own_env(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &mut Vec<String>) -> Layer {
     let mut layer = Layer::default();
-    for (name, value) in env.0.iter().filter(|(name, _)| name.starts_with("TOLLGATE_")) {
-        if name == "TOLLGATE_CONFIG" {
+    for (name, value) in env.0.iter().filter(|(name, _)| name.starts_with(PREFIX)) {
+        if name == CONFIG {
             continue;
         }
         let Some(setting) = table.iter().find(|setting| setting.env() == *name) else {
-            let known = table.iter().map(|setting| setting.env()).chain(["TOLLGATE_CONFIG".to_owned()]);
-            faults.push(Fault::unknown(format!("environment: {name}"), name, known));
+            if !kubernetes::is_of_a_service(name, value) {
+                unknown(name, table, faults, notes);
+            }
             continue;
         };
         match setting.kind {
@@ -105,6 +116,22 @@ fn own_env(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>) -> La
         }
     }
     layer
+}
+
+/// A misspelt name is a fault. Any other may be meant for another program, such as a script that starts this
+/// one.
+fn unknown(name: &str, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
+    let known: Vec<String> = table.iter().map(|setting| setting.env()).chain([CONFIG.to_owned()]).collect();
+    // The prefix is the same in all of them, and would make short names look alike.
+    let without_prefix: Vec<&str> = known.iter().filter_map(|known| known.strip_prefix(PREFIX)).collect();
+    let word = name.strip_prefix(PREFIX).unwrap_or(name);
+    let Some(Nearest { name: near, is_near }) = nearest(word, &without_prefix) else { return };
+    if is_near {
+        let what = format!("unknown setting; did you mean {PREFIX}{near}?");
+        faults.push(Fault::new(format!("environment: {name}"), what));
+    } else {
+        notes.push(format!("{name}: no effect: unknown setting; the nearest is {PREFIX}{near}"));
+    }
 }
 
 fn read_file(path: &Path, table: &[&'static Setting], faults: &mut Vec<Fault>) -> Layer {

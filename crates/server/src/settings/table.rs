@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::row::Setting;
-use super::{decisions, rules, serving, store, telemetry, tls};
+use super::{decisions, envoy_compat, rules, serving, store, telemetry, tls};
 use crate::surface::Kind;
 use crate::surfaces;
 
@@ -12,7 +12,15 @@ pub static SETTINGS: LazyLock<Vec<&'static Setting>> = LazyLock::new(|| table(&s
 
 /// Every setting of a server with these surfaces.
 pub(crate) fn table(surfaces: &[&'static Kind]) -> Vec<&'static Setting> {
-    let common = [rules::ROWS, tls::ROWS, serving::ROWS, decisions::ROWS, store::ROWS, telemetry::ROWS];
+    let common = [
+        rules::ROWS,
+        tls::ROWS,
+        serving::ROWS,
+        decisions::ROWS,
+        store::ROWS,
+        telemetry::ROWS,
+        envoy_compat::ROWS,
+    ];
     let mut rows: Vec<_> = surfaces.iter().map(|kind| kind.rows).chain(common).flatten().copied().collect();
     rows.sort_by_key(|setting| setting.heading);
     rows

@@ -126,6 +126,26 @@ fn a_store_that_evicts_is_rejected_unless_the_operator_insists() {
 }
 
 #[test]
+fn a_sentinel_url_at_the_port_of_a_server_ends_the_start() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let folder = rules(MIXED);
+    let url = |sentinels: &str| format!("redis+sentinel://{sentinels}/mymaster");
+    let mut command = tollgate();
+    command.args(["serve", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0"]);
+    command
+        .args(["--store", &url(&redis.address().to_string()), "--store-connect-timeout", "20s"])
+        .args(PATIENT);
+    let output = command.arg("--rules").arg(folder.path()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("it is not a sentinel: give the sentinels' ports"), "{said}");
+    // A sentinel that is down may know the master when it is back.
+    let with_one_down = url(&format!("{},127.0.0.1:1", redis.address()));
+    let server = Server::start(folder.path(), &["--store", &with_one_down]);
+    server.wait_ready(|_, body| body["store"]["state"] == "down");
+}
+
+#[test]
 fn a_wrong_password_is_said_and_never_shown() {
     let Some(redis) = Redis::start(&Options::new().password("right-1")) else { return };
     let folder = rules(MIXED);

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// All names count, also those that other programs have too.
+const ALWAYS: (&str, &str) = ("compat", "ratelimit");
+
 #[test]
 fn the_environment_of_envoyproxy_ratelimit_is_read() {
     let env = [
@@ -60,8 +63,70 @@ fn addresses_are_what_envoyproxy_ratelimit_would_listen_on() {
         (&[("HOST", ""), ("PORT", "")], "127.0.0.1:8080"),
         (&[], "127.0.0.1:8080"),
     ] {
-        assert_eq!(listen(&read_with_rules(&[], env, None), "http"), &at(want), "{env:?}");
+        assert_eq!(listen(&read_with_rules(&[ALWAYS], env, None), "http"), &at(want), "{env:?}");
     }
+    // What Kubernetes sets for a Service called `grpc` is not a port.
+    let env = [("GRPC_PORT", "tcp://10.0.0.11:8081")];
+    for flags in [&[][..], &[ALWAYS]] {
+        let settings = read_with_rules(flags, &env, None);
+        assert_eq!((listen(&settings, "grpc"), settings.notes.len()), (&at("127.0.0.1:8081"), 0));
+    }
+}
+
+#[test]
+fn names_that_other_programs_have_too_count_only_beside_one_that_they_do_not_have() {
+    let stray = [
+        ("HOST", "0.0.0.0"),
+        ("PORT", "80"),
+        ("GRPC_HOST", "10.0.0.7"),
+        ("REDIS_URL", "redis:6379"),
+        ("REDIS_AUTH", "s3cret"),
+        ("SHADOW_MODE", "true"),
+        ("LOG_LEVEL", "verbose"),
+        ("CONFIG_TYPE", "yaml"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"), // no effect by itself
+    ];
+    let plain = read_with_rules(&[], &[], None);
+    let ignored = read_with_rules(&[], &stray, None);
+    let names =
+        "CONFIG_TYPE, GRPC_HOST, HOST, LOG_LEVEL, PORT, REDIS_AUTH, REDIS_URL, SHADOW_MODE: ignored, ";
+    let [note] = &ignored.notes[..] else { panic!("{:?}", ignored.notes) };
+    assert!(note.starts_with(names) && note.contains("--compat ratelimit"), "{note}");
+    assert_eq!(Settings { notes: Vec::new(), ..ignored }, plain);
+    assert_eq!(read_with_rules(&[("compat", "off")], &stray, None), plain);
+    // What is set by Tollgate's own names needs no note.
+    let own = [("TOLLGATE_HTTP", "127.0.0.1:1"), ("PORT", "80")];
+    assert_eq!(read_with_rules(&[], &own, None).notes, Vec::<String>::new());
+
+    let effective = [("PORT", "80"), ("REDIS_URL", "redis:6379")];
+    for distinctive in [
+        ("RUNTIME_ROOT", "/data"),
+        ("USE_STATSD", "false"),
+        ("REDIS_SOCKET_TYPE", "tcp"),
+        ("BACKEND_TYPE", "redis"),
+        ("GRPC_PORT", "8081"),
+        ("LIMIT_RESPONSE_HEADERS_ENABLED", "false"),
+    ] {
+        let env: Vec<_> = effective.into_iter().chain([distinctive]).collect();
+        let settings = read_with_rules(&[], &env, None);
+        assert_eq!(listen(&settings, "http"), &at("0.0.0.0:80"), "{distinctive:?}");
+        assert_eq!(redis(&settings), "redis:6379, -:-, tollgate:", "{distinctive:?}");
+        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+        let off = read_with_rules(&[("compat", "off")], &env, None);
+        assert_eq!(off, plain, "{distinctive:?}");
+    }
+    let by_env = [("TOLLGATE_COMPAT", "ratelimit"), ("PORT", "80")];
+    for settings in [
+        read_with_rules(&[ALWAYS], &effective, None),
+        read_with_rules(&[], &by_env, None),
+        read_with_rules(&[], &effective, Some("compat: ratelimit")),
+    ] {
+        assert_eq!(listen(&settings, "http"), &at("0.0.0.0:80"));
+    }
+    assert_eq!(
+        faults(read(&[("rules", "rules"), ("compat", "envoy")], &[], None)),
+        ["command line: --compat: unknown mode \"envoy\": expected auto, ratelimit or off"]
+    );
 }
 
 /// The settings of a shared store as a test compares them: servers, login, encryption.
@@ -98,7 +163,7 @@ fn the_store_of_envoyproxy_ratelimit_is_the_store() {
         ),
         (&[("REDIS_URL", "r:1"), ("TOLLGATE_STORE", "memory")], "Memory"),
     ] {
-        let settings = read_with_rules(&[], env, None);
+        let settings = read_with_rules(&[ALWAYS], env, None);
         assert_eq!(redis(&settings), want, "{env:?}");
         assert!(!format!("{settings:?}").contains("s3cret"), "{env:?}");
     }
@@ -177,10 +242,10 @@ fn traces_of_envoyproxy_ratelimit_go_to_a_collector_over_grpc() {
         (&[on, grpc], Some("http://localhost:4317")),
         (&[on, grpc, endpoint], Some("http://collector:4317")),
     ] {
-        let settings = read_with_rules(&[], env, None);
+        let settings = read_with_rules(&[ALWAYS], env, None);
         assert_eq!(settings.telemetry.otlp.as_deref(), want, "{env:?}");
         assert_eq!(settings.notes.len(), usize::from(env == [on, endpoint]), "{:?}", settings.notes);
     }
-    let settings = read_with_rules(&[], &[on, grpc, ("TRACING_SAMPLING_RATE", "0.25")], None);
+    let settings = read_with_rules(&[ALWAYS], &[on, grpc, ("TRACING_SAMPLING_RATE", "0.25")], None);
     assert!((settings.decisions.limiter.observe.trace_ratio - 0.25).abs() < 1e-9);
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+mod environment;
 mod envoy_compat;
 mod pages;
 mod stores;
@@ -96,6 +97,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("headers", _) => "legacy,draft-11",
             ("backlog" | "max-reservations" | "denial-log-rate" | "top-keys", _) => "77",
             ("denial-log-level", _) => "off",
+            ("compat", _) => "ratelimit",
             ("throttle-on-store-failure", _) => "deny",
             ("otlp", _) => "http://collector:4317",
             ("trace-ratio", _) => "0.5",
@@ -126,9 +128,11 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
         ];
         let certificate = [("TOLLGATE_TLS_CERT", "a.pem"), ("TOLLGATE_TLS_KEY", "b.pem")];
         let certificate = certificate.into_iter().filter(|_| name.contains("tls") || name.ends_with("-ca"));
+        let compat = [("HOST", "127.0.0.2")].into_iter().filter(|_| *name == "compat");
         let base: Vec<_> = base
             .into_iter()
             .chain(certificate)
+            .chain(compat)
             .filter(|(key, _)| *key != row.env() || name.starts_with("tls-"))
             .collect();
         let by_flag = read(&[(name, value)], &base, None);
@@ -164,7 +168,8 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
 #[test]
 fn every_fault_of_every_layer_is_reported_at_once_with_its_place() {
     let flags = [("http", "8080"), ("store", "disk"), ("drain-delay", "5 fortnights")];
-    let env = [("TOLLGATE_GRCP", "127.0.0.1:1"), ("TOLLGATE_WORKERS", "0"), ("SHADOW_MODE", "perhaps")];
+    let env =
+        [("TOLLGATE_GRCP", "127.0.0.1:1"), ("TOLLGATE_WORKERS", "0"), ("MERGE_DOMAIN_CONFIG", "perhaps")];
     let file = "max_conections: 5\nmemory_max: lots\nlog_level:\n  - info\n  - debug\n";
     assert_eq!(
         faults(read(&flags, &env, Some(file))),
@@ -172,11 +177,11 @@ fn every_fault_of_every_layer_is_reported_at_once_with_its_place() {
             "environment: TOLLGATE_GRCP: unknown setting; did you mean TOLLGATE_GRPC?",
             "tollgate.yaml:1:1: max_conections: unknown setting; did you mean max_connections?",
             "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
+            "environment: MERGE_DOMAIN_CONFIG: invalid switch \"perhaps\": expected true or false",
             "settings: no rules given; add --rules FOLDER",
             "command line: --http: invalid address \"8080\": expected host:port, such as 127.0.0.1:8081, or off",
             "environment: TOLLGATE_WORKERS: invalid number \"0\": expected a whole number from 1 to 1024",
             "command line: --drain-delay: invalid duration \"5 fortnights\": expected something like 500ms, 5s or 1h30m",
-            "environment: SHADOW_MODE: invalid switch \"perhaps\": expected true or false",
             "command line: --store: unknown store \"disk\": expected memory, or a URL such as redis://127.0.0.1:6379",
             "tollgate.yaml:2:13: memory_max: invalid size \"lots\": expected something like 512MiB or 2GiB",
         ]

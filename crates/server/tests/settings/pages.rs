@@ -12,7 +12,13 @@ Each setting is a flag, an environment variable, and a key in the file given by 
 
 - The first of these that is set is used: the flag, the `TOLLGATE_` variable, the variable of
   envoyproxy/ratelimit, the file, the default.
+- The variables of envoyproxy/ratelimit count only if one of them is set that no other program has
+  ([envoy.md](envoy.md#environment) lists these), or with `--compat ratelimit`. Otherwise a line in the log
+  names those that were ignored: a `PORT` or `REDIS_URL` meant for another program changes nothing.
 - All configuration errors are reported together with their location, and the server does not start.
+- A misspelt `TOLLGATE_` variable is an error. Any other unknown one has no effect, and a line in the log
+  names the nearest setting. What Kubernetes sets for a Service called `tollgate` (`TOLLGATE_PORT`,
+  `TOLLGATE_SERVICE_HOST` and more) is ignored.
 - Durations are written as `500ms`, `5s` or `1h30m`, sizes as `512MiB`, switches as `true` or `false`. In the
   environment, several rule paths are separated by `:`.
 - Secrets have no flag, since all users of a machine can read command lines.

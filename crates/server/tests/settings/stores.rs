@@ -38,7 +38,12 @@ fn the_sentinels_have_a_login_of_their_own() {
         ),
         (
             &[],
-            &[("REDIS_URL", "ignored"), ("REDIS_AUTH", "ann:hers"), ("REDIS_SENTINEL_AUTH", "bob:his")],
+            &[
+                ("REDIS_SOCKET_TYPE", "tcp"),
+                ("REDIS_URL", "ignored"),
+                ("REDIS_AUTH", "ann:hers"),
+                ("REDIS_SENTINEL_AUTH", "bob:his"),
+            ],
             who("ann", "hers"),
             who("bob", "his"),
             false,

@@ -174,7 +174,7 @@ fn the_sentinels_master_is_found_and_a_sentinel_is_no_server() {
     fails(
         "a server as a sentinel",
         patient(&format!("redis+sentinel://{}/master", server.address())),
-        Severity::Unknown,
+        Severity::Reject,
         &["is not a sentinel", "redis://"],
     );
 }
