@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tollgate_clock::SystemClock;
 use tollgate_core::Clock;
-use tollgate_limiter::follow::follow;
+use tollgate_limiter::follow::{FollowSettings, follow};
 use tollgate_limiter::{Limiter, StoreStats};
 use tollgate_policy::Policy;
 use tollgate_rule_files::{FileSource, Options, RuleSet, WatchSettings};
@@ -55,7 +55,8 @@ pub(crate) fn node(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let watched = WatchSettings { loaded, ..WatchSettings::new(settings.rules.paths.clone(), options) };
     let (source, files) = FileSource::watch(watched);
-    let follower = follow(source, Arc::clone(&limiter), Arc::clone(&clock))?;
+    let followed = FollowSettings { max_rules_dropped: settings.rules.max_rules_dropped };
+    let follower = follow(source, Arc::clone(&limiter), Arc::clone(&clock), followed)?;
     let rules = NodeRules { files, follower };
     Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs_store)))
 }
