@@ -209,7 +209,7 @@ impl<S: Store> HttpApi<S> {
     ) -> Result<Answer<'s>, Problem> {
         let request = request.request(call.descriptors);
         let span = self.limiter.call_span("http", request.domain, call.traceparent);
-        // Only a single request can be invalid here; those of a batch were checked before the first was decided.
+        // Only a single request can be invalid here; those of a batch were all checked before.
         let answer = self.limiter.decide(&request, call.now, scratch).await;
         let answer = answer.map_err(|error| Problem::bad(error.to_string()))?;
         if let Some(span) = span {
