@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{NOON, ask, of};
 use tollgate_core::ManualClock;
-use tollgate_limiter::follow::{FollowState, Follower, follow};
+use tollgate_limiter::follow::{FollowSettings, FollowState, Follower, follow};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_policy::RuleUpdate;
 use tollgate_rule_files::{Faults, FileSource, Options, WatchHandle, WatchSettings, load, parse_text};
@@ -54,7 +54,8 @@ impl Following {
         };
         let (source, files) = FileSource::watch(settings);
         let clock = Arc::new(ManualClock::at(NOON));
-        let follower = follow(source, Arc::clone(&limiter), clock).expect("a thread");
+        let follower =
+            follow(source, Arc::clone(&limiter), clock, FollowSettings::default()).expect("a thread");
         Self { limiter, files, follower, updates: 0.into() }
     }
 
@@ -266,7 +267,8 @@ fn no_request_fails_while_rules_change() {
 fn rules_from_a_channel_replace_the_previous_rules_and_keep_their_counts() {
     let limiter = Arc::new(common::limiter(&rules(5)));
     let (supply, source) = mpsc::channel::<RuleUpdate<Faults>>();
-    let follower = follow(source, Arc::clone(&limiter), Arc::new(ManualClock::at(NOON))).expect("a thread");
+    let clock = Arc::new(ManualClock::at(NOON));
+    let follower = follow(source, Arc::clone(&limiter), clock, FollowSettings::default()).expect("a thread");
     assert_eq!(follower.state().updates, 0);
     assert_eq!(ask(&limiter, &[of("a=1")]), "OK: ok 4/5");
     for (updates, text, version_changes, error, answer) in [
@@ -291,11 +293,54 @@ fn a_limiter_without_an_observer_follows_too() {
     let settings = LimiterSettings::default();
     let limiter = Arc::new(Limiter::with_observer(Policy::empty(), ModelStore::default(), settings, ()));
     let (supply, source) = mpsc::channel::<RuleUpdate<Faults>>();
-    let follower = follow(source, Arc::clone(&limiter), Arc::new(ManualClock::at(NOON))).expect("a thread");
+    let clock = Arc::new(ManualClock::at(NOON));
+    let follower = follow(source, Arc::clone(&limiter), clock, FollowSettings::default()).expect("a thread");
     for (updates, text, is_loaded) in [(1, rules(5), true), (2, "{".to_owned(), false)] {
         supply.send(RuleUpdate::new("", parse_text("rules.yaml", text))).expect("the follower listens");
         let state = follower.wait(|state| state.updates == updates, PATIENCE).expect("an update");
         assert_eq!(state.error.is_none(), is_loaded);
         assert!(limiter.rules().policy().domain("d").is_some());
     }
+}
+
+#[test]
+fn an_update_that_drops_more_rules_than_allowed_is_rejected_with_their_names_and_the_way_out() {
+    let of = |keys: &[&str]| {
+        let rule = |key: &&str| format!("{{key: {key}, rate_limit: {{unit: minute, requests_per_unit: 5}}}}");
+        let rules: Vec<String> = keys.iter().map(rule).collect();
+        parse_text("rules.yaml", format!("{{domain: d, descriptors: [{}]}}", rules.join(", ")))
+    };
+    let limiter = Arc::new(Limiter::new(
+        of(&["a", "b", "c", "e"]).expect("rules"),
+        ModelStore::default(),
+        LimiterSettings::default(),
+    ));
+    let (supply, source) = mpsc::channel::<RuleUpdate<Faults>>();
+    let settings = FollowSettings { max_rules_dropped: 50 };
+    let follower = follow(source, Arc::clone(&limiter), Arc::new(ManualClock::at(NOON)), settings);
+    let follower = follower.expect("a thread");
+    assert_eq!(ask(&limiter, &[common::of("a=1")]), "OK: ok 4/5");
+    for (updates, keys, error, rules) in [
+        (
+            1,
+            &["e"][..],
+            Some(
+                "the new rules lack 3 of the 4 rules in force (d: a, d: b, d: c), more than the 50 % of \
+                 max-rules-dropped; restore them, or restart the server to load the new rules as they are",
+            ),
+            4,
+        ),
+        (2, &["a", "e"], None, 2), // half of them may go
+        (3, &["x", "y", "z"], Some("the new rules lack 2 of the 2 rules in force"), 2),
+        (4, &["a", "x", "y"], None, 3),
+    ] {
+        supply.send(RuleUpdate::new("", of(keys))).expect("the follower listens");
+        let state = follower.wait(|state| state.updates == updates, PATIENCE).expect("an update");
+        let found = state.error.as_deref();
+        assert_eq!(found.is_some(), error.is_some(), "{keys:?}: {found:?}");
+        assert!(error.is_none_or(|start| found.is_some_and(|found| found.starts_with(start))), "{found:?}");
+        assert_eq!(limiter.report(NOON).last_error.as_deref(), found);
+        assert_eq!(limiter.rules().policy().rules().count(), rules, "{keys:?}");
+    }
+    assert_eq!(ask(&limiter, &[common::of("a=1")]), "OK: ok 3/5");
 }

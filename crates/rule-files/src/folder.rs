@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::error::LoadError;
 use crate::yaml_tree::MAX_BYTES;
@@ -28,20 +29,15 @@ pub struct RuleFile {
     pub text: String,
 }
 
+/// The texts of all files, or why they cannot be read.
+pub(crate) type Reading = Result<Vec<RuleFile>, LoadError>;
+
 /// Reads every rule file of `paths`, in the order of `paths` and then of names.
 ///
 /// # Errors
 /// [`LoadError::Unreadable`]: a path cannot be read, or the files are too many or too large.
-pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<RuleFile>, LoadError> {
-    let (mut names, mut seen) = (Vec::new(), HashSet::new());
-    for path in paths {
-        // A path that is given itself is read whatever its name is.
-        if fs::metadata(path).map_err(|source| unreadable(path, source))?.is_dir() {
-            folder(path, &mut names, &mut seen)?;
-        } else {
-            names.push(path.clone());
-        }
-    }
+pub(crate) fn read(paths: &[PathBuf]) -> Reading {
+    let names = names(paths)?;
     let mut files = Vec::with_capacity(names.len());
     let mut total = 0;
     for name in names {
@@ -53,6 +49,42 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<RuleFile>, LoadError> {
         files.push(RuleFile { name, text });
     }
     Ok(files)
+}
+
+/// What shows that a file has been written to, without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// The file.
+    pub(crate) name: PathBuf,
+    bytes: u64,
+    /// `None` where the file system keeps no such time.
+    modified: Option<SystemTime>,
+}
+
+/// The stamps of the files that [`read`] would read.
+///
+/// # Errors
+/// [`LoadError::Unreadable`]: a path cannot be read, or the files are too many.
+pub(crate) fn stamps(paths: &[PathBuf]) -> Result<Vec<Stamp>, LoadError> {
+    let stamp = |name: PathBuf| match fs::metadata(&name) {
+        Ok(metadata) => Ok(Stamp { name, bytes: metadata.len(), modified: metadata.modified().ok() }),
+        Err(source) => Err(unreadable(&name, source)),
+    };
+    names(paths)?.into_iter().map(stamp).collect()
+}
+
+/// The rule files at and below `paths`, in the order of `paths` and then of names.
+fn names(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
+    let (mut names, mut seen) = (Vec::new(), HashSet::new());
+    for path in paths {
+        // A path that is given itself is read whatever its name is.
+        if fs::metadata(path).map_err(|source| unreadable(path, source))?.is_dir() {
+            folder(path, &mut names, &mut seen)?;
+        } else {
+            names.push(path.clone());
+        }
+    }
+    Ok(names)
 }
 
 fn folder(path: &Path, names: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {

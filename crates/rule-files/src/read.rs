@@ -5,6 +5,7 @@
 //! errors get a place here.
 
 mod descriptor;
+mod guesses;
 mod known_keys;
 mod limit;
 mod notes;

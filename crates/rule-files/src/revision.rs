@@ -2,12 +2,11 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::error::LoadError;
-use crate::folder::RuleFile;
+use crate::folder::{Reading, RuleFile};
 
 /// Twelve hexadecimal digits that change with the files: with their names, their texts, or the error of
 /// reading them.
-pub(crate) fn revision(reading: &Result<Vec<RuleFile>, LoadError>) -> String {
+pub(crate) fn revision(reading: &Reading) -> String {
     match reading {
         Ok(files) => revision_of(files),
         Err(error) => digest([error.to_string().as_bytes()].into_iter()),

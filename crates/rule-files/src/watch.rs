@@ -3,10 +3,11 @@
 //! The source looks at the files when the file system reports a change, when [`WatchHandle::reload_now`] is
 //! called (SIGHUP), and every few seconds, since notifications can get lost. It compares texts: a swapped
 //! link, as Kubernetes uses for ConfigMaps, is a change like any other, and a link that leads to the same
-//! text is not one. A file that is still being written is read again until two readings agree. Not here:
-//! putting rules in force (`limiter`), signals (the server).
+//! text is not one. Files that are still being written are not read: their sizes and times of change must
+//! have been the same for a while. Not here: putting rules in force (`limiter`), signals (the server).
 
 mod notifications;
+mod settling;
 mod signals;
 
 use std::path::PathBuf;
@@ -16,14 +17,17 @@ use std::time::Duration;
 use tollgate_policy::{RuleSource, RuleUpdate};
 
 use crate::error::LoadError;
-use crate::folder::{self, RuleFile};
+use crate::folder::{self, Reading};
 use crate::load::{Options, parse};
 use crate::revision::revision;
 use notifications::Notifications;
-use signals::{Signal, Signals};
+use settling::Settling;
+use signals::{Raised, Signal, Signals};
 
-/// The most readings of files that keep changing; then the last reading is used as it is.
-const MAX_READINGS: u32 = 20;
+/// How often to look at files that have changed while they must stay the same.
+const LOOKS: u32 = 6;
+/// How long files may keep changing before the log says that they are not loaded.
+const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// What to watch, and how patiently.
 #[derive(Clone, Debug)]
@@ -37,15 +41,15 @@ pub struct WatchSettings {
     pub loaded: Option<String>,
     /// How often to look without a notification.
     pub poll: Duration,
-    /// How long files must stay the same before they are used.
+    /// How long sizes and times of change of files must stay the same before they are read.
     pub settle: Duration,
 }
 
 impl WatchSettings {
-    /// Watches `paths`: looks every 2 s, and uses what stays the same for 50 ms.
+    /// Watches `paths`: looks every 2 s, and reads what stays the same for 300 ms.
     #[must_use]
     pub const fn new(paths: Vec<PathBuf>, options: Options) -> Self {
-        let (poll, settle) = (Duration::from_secs(2), Duration::from_millis(50));
+        let (poll, settle) = (Duration::from_secs(2), Duration::from_millis(300));
         Self { paths, options, loaded: None, poll, settle }
     }
 }
@@ -91,9 +95,6 @@ impl Drop for WatchHandle {
     }
 }
 
-/// The texts of all files, or why they cannot be read.
-type Reading = Result<Vec<RuleFile>, LoadError>;
-
 impl FileSource {
     /// Starts to watch. The first [`next`](RuleSource::next) looks at the files at once.
     #[must_use]
@@ -105,24 +106,29 @@ impl FileSource {
         (Self { settings, signals, notifications, supplied, has_looked: false }, handle)
     }
 
-    fn read(&self) -> Reading {
-        folder::read(&self.settings.paths)
-    }
-
-    /// Reads until two readings agree; `None` once the source is stopped.
-    fn settled(&self, mut reading: Reading) -> Option<Reading> {
-        for _ in 0..MAX_READINGS {
-            // Notifications must not extend this wait: other files in the folder may change all the time.
-            if self.signals.sleep(self.settings.settle).is_stopped {
+    /// Waits until the files are still, and reads them; `None` once the source is stopped. The signals are
+    /// those raised before the last look, which the reading covers.
+    fn settled(&self) -> Option<(Reading, Raised)> {
+        let WatchSettings { paths, settle, .. } = &self.settings;
+        let mut settling = Settling::begin(paths, *settle);
+        let (pause, mut waited, mut raised) = (*settle / LOOKS, Duration::ZERO, Raised::default());
+        loop {
+            // Notifications must not shorten this wait: it measures how long the files are still.
+            self.signals.sleep(pause);
+            raised = raised.and(self.signals.wait(Duration::ZERO));
+            if raised.is_stopped {
                 return None;
             }
-            let again = self.read();
-            if revision(&again) == revision(&reading) {
-                break;
+            if let Some(reading) = settling.look(pause) {
+                return Some((reading, raised));
             }
-            reading = again;
+            let is_long = waited < LONG_WAIT && waited + pause >= LONG_WAIT;
+            waited += pause;
+            if is_long {
+                let file = settling.changing().map(|name| name.display().to_string());
+                tracing::warn!(file, "the rule files keep changing, so they are not loaded");
+            }
         }
-        Some(reading)
     }
 
     fn update(&self, revision: String, reading: Reading) -> RuleUpdate<LoadError> {
@@ -153,17 +159,12 @@ impl RuleSource for FileSource {
             if raised.is_stopped {
                 return None;
             }
-            let reading = self.read();
-            if !raised.is_reload && Some(revision(&reading)) == self.supplied {
+            let is_supplied = || Some(revision(&folder::read(&self.settings.paths))) == self.supplied;
+            if !raised.is_reload && is_supplied() {
                 continue;
             }
-            let reading = self.settled(reading)?;
-            // Notifications and requests so far are covered by the last reading.
-            let raised_since = self.signals.wait(Duration::ZERO);
+            let (reading, raised_since) = self.settled()?;
             let revision = revision(&reading);
-            if raised_since.is_stopped {
-                return None;
-            }
             if !(raised.is_reload || raised_since.is_reload) && Some(&revision) == self.supplied.as_ref() {
                 continue;
             }

@@ -110,3 +110,21 @@ fn the_examples_load_together_without_a_warning_and_hold_the_three_rules() {
         );
     }
 }
+
+/// A plan that a client makes up lifts no limit.
+#[test]
+fn every_plan_of_the_example_shop_is_limited() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rules");
+    let policy = load(&[folder], &Options::default()).unwrap_or_else(|error| panic!("{error}")).policy;
+    for (api_key, plan, limit) in [
+        ("alice", "gold", 10),
+        ("alice", "silver", 5),
+        ("alice", "", 5),
+        ("partner-1", "gold", 100),
+        ("partner-1", "silver", 100),
+    ] {
+        let entries = [Entry { key: "api_key", value: api_key }, Entry { key: "plan", value: plan }];
+        let rule = policy.domain("shop").and_then(|domain| domain.find(&entries));
+        assert_eq!(rule.map(|rule| rule.limits[0].requests_per_unit), Some(limit), "{api_key} {plan}");
+    }
+}

@@ -135,3 +135,69 @@ domain: other
     ];
     assert_eq!(shown, want);
 }
+
+#[test]
+fn a_value_that_is_written_as_a_network_is_warned_of_and_so_is_no_other() {
+    let of = |value: &str| {
+        let text = format!(
+            "domain: d\ndescriptors:\n  - key: a\n    value: {value}\n    rate_limit: {{unit: day, requests_per_unit: 1}}\n"
+        );
+        let rules = parse(&[file("d.yaml", &text)], &Options::default()).expect("loads");
+        rules.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (value, network) in
+        [("10.0.0.0/8", "10.0.0.0/8"), ("10.1.2.3/8", "10.0.0.0/8"), ("\"2001:db8::/32\"", "2001:db8::/32")]
+    {
+        let want = format!(
+            "d.yaml:4:12: descriptors[0].value: only this exact text matches; write value_cidr: {network} for the network"
+        );
+        assert_eq!(of(value), [want]);
+    }
+    for value in ["10.0.0.1", "\"2001:db8::1\"", "a/8", "/10.0.0.0", "10.0.0.0/99", "10.0.0.0/*"] {
+        assert!(of(value).is_empty(), "{value}");
+    }
+}
+
+#[test]
+fn a_limited_descriptor_below_which_other_values_are_not_limited_is_warned_of() {
+    let limit = "rate_limit: {unit: day, requests_per_unit: 1}";
+    let of = |own: &str, below: &[&str]| {
+        let below: Vec<String> =
+            below.iter().map(|entry| format!("      - {{{entry}, {limit}}}\n")).collect();
+        let text =
+            format!("domain: d\ndescriptors:\n  - key: user\n{own}    descriptors:\n{}", below.concat());
+        let rules = parse(&[file("d.yaml", &text)], &Options::default()).expect("loads");
+        rules.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let own = format!("    {limit}\n");
+    let warning = |line: u32, index: usize, key: &str| {
+        format!(
+            "d.yaml:{line}:9: descriptors[0].descriptors[{index}]: other values of {key} match no rule here, so they \
+             are not limited; add a descriptor with key: {key} and no value"
+        )
+    };
+    for (below, want) in [
+        (&["key: plan, value: gold"][..], vec![warning(6, 0, "plan")]),
+        (&["key: plan, value: gold", "key: plan, value: tin"], vec![warning(6, 0, "plan")]),
+        (&["key: path", "key: plan, value_regex: 'g.*'"], vec![warning(7, 1, "plan")]),
+        (
+            &["key: ip, value_cidr: 10.0.0.0/8", "key: plan, value: a*"],
+            vec![warning(6, 0, "ip"), warning(7, 1, "plan")],
+        ),
+        (&["key: plan, value: gold", "key: plan"], vec![]),
+        (&["key: plan, value: gold", "key: plan, value: '*'"], vec![]),
+        (&["key: plan, value: gold", "key: plan, value_regex: '.*'"], vec![]),
+        (&["key: plan, value: gold", "key: pl*"], vec![]),
+        (&["key: plan"], vec![]),
+    ] {
+        assert_eq!(of(&own, below), want, "{below:?}");
+    }
+    // Without a limit of its own, a descriptor says nothing about other values.
+    assert!(of("", &["key: plan, value: gold"]).is_empty());
+    assert!(of("    rate_limit: {unlimited: true}\n", &["key: plan, value: gold"]).is_empty());
+    // A descriptor without a limit says that other values have none.
+    let text = format!(
+        "domain: d\ndescriptors:\n  - key: user\n{own}    descriptors:\n      - {{key: plan, value: gold, {limit}}}\n      - key: plan\n"
+    );
+    assert!(parse(&[file("d.yaml", &text)], &Options::default()).expect("loads").warnings.is_empty());
+}

@@ -23,6 +23,8 @@ mod table;
 mod telemetry;
 mod tls;
 
+use std::ffi::OsString;
+
 use self::gather::gather;
 use crate::surface::Kind as SurfaceKind;
 use crate::surfaces;
@@ -111,6 +113,23 @@ impl Settings {
             envoy_compat_names: layers.envoy_compat_names(),
         };
         layers.finish(settings)
+    }
+
+    /// Whether several files may contain rules of one domain: by a flag of another command, or by the
+    /// environment as [`read`](Self::read) reads it.
+    pub(crate) fn merge_domains(
+        flag: bool,
+        env: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<bool, Vec<Fault>> {
+        let setting = &rules::MERGE_DOMAINS.setting;
+        let flags = flag.then(|| (setting.name.to_owned(), vec!["true".to_owned()]));
+        let own = setting.env();
+        let is_read = |name: &OsString| *name == *own || setting.envoy_compat.iter().any(|it| *name == **it);
+        let env = env.filter(|(name, _)| is_read(name)).collect();
+        let sources = Sources { flags: flags.into_iter().collect(), env, ..Sources::default() };
+        let mut layers = gather(&sources, &[setting]);
+        let merge_domains = layers.one(&rules::MERGE_DOMAINS);
+        layers.finish(merge_domains)
     }
 
     /// The surface called `name`.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tollgate_clock::SystemClock;
 use tollgate_core::Clock;
-use tollgate_limiter::follow::follow;
+use tollgate_limiter::follow::{FollowSettings, follow};
 use tollgate_limiter::{Limiter, StoreStats};
 use tollgate_policy::Policy;
-use tollgate_rule_files::{FileSource, Options, RuleSet, WatchSettings};
+use tollgate_rule_files::{FileSource, LoadError, Options, RuleSet, WatchSettings};
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tollgate_store_redis::RedisStore;
@@ -31,13 +31,33 @@ pub(crate) enum StartError {
     Io(#[from] io::Error),
 }
 
-/// The rules of `paths`, or their errors, one per line.
-pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, String> {
-    let rules = tollgate_rule_files::load(paths, options).map_err(|error| error.to_string())?;
+/// Why there are no rules.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RulesError {
+    /// The paths, joined, contain no rule file.
+    #[error("{0}: no rule file found; only *.yaml, *.yml and *.json are read")]
+    NoFiles(String),
+    /// A path cannot be read, or files are faulty.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+impl RulesError {
+    /// Number of errors: one per line.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Load(LoadError::Faulty(faults)) => faults.as_slice().len(),
+            _ => 1,
+        }
+    }
+}
+
+/// The rules of `paths`. Every command loads them by this, so that all of them agree.
+pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, RulesError> {
+    let rules = tollgate_rule_files::load(paths, options)?;
     if rules.policy.domains().is_empty() {
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        let paths = paths.join(", ");
-        return Err(format!("{paths}: no rule file found; only *.yaml, *.yml and *.json are read"));
+        return Err(RulesError::NoFiles(paths.join(", ")));
     }
     Ok(rules)
 }
@@ -55,7 +75,8 @@ pub(crate) fn node(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let watched = WatchSettings { loaded, ..WatchSettings::new(settings.rules.paths.clone(), options) };
     let (source, files) = FileSource::watch(watched);
-    let follower = follow(source, Arc::clone(&limiter), Arc::clone(&clock))?;
+    let followed = FollowSettings { max_rules_dropped: settings.rules.max_rules_dropped };
+    let follower = follow(source, Arc::clone(&limiter), Arc::clone(&clock), followed)?;
     let rules = NodeRules { files, follower };
     Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs_store)))
 }

@@ -55,8 +55,8 @@ fn check_names_every_fault_of_every_file_and_counts_them() {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), 2, "{out}");
     for (line, parts) in lines.iter().zip([
-        ["app.yaml:4:24: ", "descriptors[0].rate_limit.unit: ", "day"],
-        ["web.yaml:4:29: ", "descriptors[0].rate_limit.request_per_unit: ", "requests_per_unit"],
+        ["error: app.yaml:4:24: ", "descriptors[0].rate_limit.unit: ", "day"],
+        ["error: web.yaml:4:29: ", "descriptors[0].rate_limit.request_per_unit: ", "requests_per_unit"],
     ]) {
         for part in parts {
             assert!(line.contains(part), "{part} in {line}");
@@ -69,7 +69,10 @@ fn check_names_every_fault_of_every_file_and_counts_them() {
 fn check_counts_what_it_read_when_there_are_no_errors() {
     let (ending, out, talk) = run(&[("shop.yaml", SHOP)], &["check", "RULES"]);
     let (counts, version) = out.split_once(" (version ").expect("a version");
-    assert_eq!((ending, counts, talk.as_str()), (Ending::Yes, "1 domain, 4 rules, no errors", ""));
+    let want = "warning: shop.yaml:7:9: descriptors[0].descriptors[0]: other values of plan match no rule here, so they \
+                are not limited; add a descriptor with key: plan and no value\n\
+                1 domain, 4 rules, no errors, 1 warning";
+    assert_eq!((ending, counts, talk.as_str()), (Ending::Yes, want, ""));
     assert!(version.trim_end_matches(")\n").chars().all(|c| c.is_ascii_hexdigit()), "{version}");
 }
 
@@ -93,7 +96,69 @@ fn check_knows_what_a_store_cannot_count() {
 fn check_of_a_path_that_is_not_there_cannot_tell() {
     let (ending, out, talk) = run(&[], &["check", "RULES/nowhere"]);
     assert_eq!((ending, out.as_str()), (Ending::CouldNotTell, ""));
-    assert!(talk.starts_with("cannot read nowhere: "), "{talk}");
+    assert!(talk.starts_with("error: cannot read nowhere: "), "{talk}");
+}
+
+#[test]
+fn check_rejects_a_folder_without_rule_files_as_serve_does() {
+    let (ending, out, talk) = run(&[("notes.txt", "domain: no")], &["check", "RULES"]);
+    assert_eq!((ending, talk.as_str()), (Ending::No, "1 error\n"));
+    assert!(out.starts_with("error: ") && out.contains(": no rule file found; only *.yaml"), "{out}");
+    let args = ["explain", "--rules", "RULES", "--domain", "d", "a=b"];
+    let (ending, out, talk) = run(&[("notes.txt", "domain: no")], &args);
+    assert_eq!((ending, out.as_str()), (Ending::CouldNotTell, ""));
+    assert!(talk.contains("no rule file found"), "{talk}");
+}
+
+#[test]
+fn check_and_explain_read_the_environment_that_serve_reads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, key) in [("a.yaml", "a"), ("b.yaml", "b")] {
+        let text = format!(
+            "domain: d\ndescriptors: [{{key: {key}, rate_limit: {{unit: day, requests_per_unit: 1}}}}]\n"
+        );
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    let run = |args: &[&str], env: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        let ran = command.env_clear().envs(env.iter().copied()).args(args).arg(folder.path());
+        let ran = ran.output().expect("it ends");
+        let said = [ran.stdout, ran.stderr].concat();
+        (ran.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let explain = ["explain", "--domain", "d", "b=1", "--rules"];
+    for (env, code, part) in [
+        (&[][..], 1, "error: "),
+        (&[("MERGE_DOMAIN_CONFIG", "true")], 0, "1 domain, 2 rules, no errors"),
+        (&[("TOLLGATE_MERGE_DOMAINS", "yes"), ("MERGE_DOMAIN_CONFIG", "false")], 0, "no errors"),
+        (
+            &[("TOLLGATE_MERGE_DOMAINS", "perhaps")],
+            2,
+            "error: environment: TOLLGATE_MERGE_DOMAINS: invalid switch",
+        ),
+        (&[("TOLLGATE_GRPC", "nonsense")], 1, "error: "), // a setting of the server alone
+    ] {
+        let (found, said) = run(&["check"], env);
+        assert!(found == Some(code) && said.contains(part), "{env:?}: {found:?} {said}");
+        let (found, said) = run(&explain, env);
+        assert_eq!(found, Some(if code == 0 { 0 } else { 2 }), "{env:?}: {said}");
+    }
+    assert_eq!(run(&["check", "--merge-domains"], &[("MERGE_DOMAIN_CONFIG", "false")]).0, Some(0));
+}
+
+#[test]
+fn check_marks_warnings_and_rejects_them_only_if_it_is_strict() {
+    let text =
+        "domain: d\nunit: day\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 1}}\n";
+    let files = [("d.yaml", text)];
+    let (ending, out, talk) = run(&files, &["check", "RULES"]);
+    assert_eq!((ending, talk.as_str()), (Ending::Yes, ""));
+    assert!(out.starts_with("warning: d.yaml:2:1: unit: has no effect here;"), "{out}");
+    assert!(out.contains("\n1 domain, 1 rule, no errors, 1 warning (version "), "{out}");
+    let (ending, strictly, talk) = run(&files, &["check", "--strict", "RULES"]);
+    assert_eq!((ending, strictly, talk.as_str()), (Ending::No, out, "1 warning; --strict accepts none\n"));
+    let without = text.replace("unit: day\ndesc", "desc");
+    assert_eq!(run(&[("d.yaml", &without)], &["check", "--strict", "RULES"]).0, Ending::Yes);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Descriptors: what they match, and their rules.
 
+use std::collections::HashSet;
+
+use tollgate_human_text::clip;
 use tollgate_policy::{DescriptorSpec, OnStoreFailure, Part, RuleError, RuleSpec, Sharing, ValueSpec};
 
 use super::known_keys::Section;
@@ -67,6 +70,9 @@ impl Reader<'_> {
             }
         }
         let children = self.descriptors(&fields, path);
+        if rule.is_some() {
+            self.warn_of_unlimited_values(&fields, path);
+        }
         is_usable.then(|| children.into_iter().fold(spec, DescriptorSpec::child))
     }
 
@@ -128,9 +134,43 @@ impl Reader<'_> {
         let value = match name {
             "value_cidr" => ValueSpec::network(&text),
             "value_regex" => ValueSpec::regex(&text),
-            _ => Ok(ValueSpec::text(text)),
+            _ => {
+                if let Some(network) = network_in(&text) {
+                    let message =
+                        format!("only this exact text matches; write value_cidr: {network} for the network");
+                    self.notes.warn(node.pos, here, message);
+                }
+                Ok(ValueSpec::text(text))
+            }
         };
         value.map_err(|error| self.notes.fault(node.pos, here, error.to_string())).ok()
+    }
+
+    /// Below a limited descriptor: warns of keys that have rules for some values only, since a request with
+    /// another value matches no rule.
+    fn warn_of_unlimited_values(&mut self, fields: &Fields<'_>, path: &Path<'_>) {
+        let Some(Node { kind: Kind::List(items), .. }) = fields.get("descriptors") else { return };
+        if is_unlimited(fields) {
+            return;
+        }
+        let list = path.key("descriptors");
+        let levels: Vec<Option<(&str, bool)>> = items.iter().map(|item| key_and_reach(item)).collect();
+        let mut seen = HashSet::new();
+        for (index, level) in levels.iter().enumerate() {
+            let Some((key, _)) = level else { continue };
+            let is_covered = levels.iter().flatten().any(|(other, takes_all)| other == key && *takes_all);
+            // A pattern that begins in the key may take any other value.
+            let is_pattern = levels.iter().flatten().any(|(other, _)| other.contains('*'));
+            if !is_covered && !is_pattern && seen.insert(*key) {
+                let message = format!(
+                    "other values of {} match no rule here, so they are not limited; add a descriptor with key: {} \
+                     and no value",
+                    clip(key),
+                    clip(key)
+                );
+                self.notes.warn(items[index].pos, list.index(index), message);
+            }
+        }
     }
 
     /// `None` for a descriptor without a limit.
@@ -201,6 +241,40 @@ impl Reader<'_> {
         self.wrong_kind(node, path, "a map");
         None
     }
+}
+
+/// The network that a text is written as, if it is one with a prefix length.
+fn network_in(text: &str) -> Option<String> {
+    match ValueSpec::network(text) {
+        _ if !text.contains('/') => None,
+        Ok(_) => Some(text.to_owned()),
+        Err(RuleError::HostBits { network, .. }) => Some(network.to_string()),
+        Err(_) => None,
+    }
+}
+
+/// Whether the limit of a descriptor says that it has none.
+fn is_unlimited(fields: &Fields<'_>) -> bool {
+    let Some(Node { kind: Kind::Map(limit), .. }) = fields.get("rate_limit") else { return false };
+    limit.entries.iter().any(|(key, node)| key.text == "unlimited" && !node.is_null())
+}
+
+/// The key of a descriptor, and whether it takes every value.
+fn key_and_reach(node: &Node) -> Option<(&str, bool)> {
+    let Kind::Map(map) = &node.kind else { return None };
+    let fields = Fields { pos: node.pos, map };
+    let text = |names: &[&str]| {
+        let node = names.iter().find_map(|name| fields.get(name))?;
+        if let Kind::Scalar(scalar) = &node.kind { Some(scalar.text.as_str()) } else { None }
+    };
+    let key = text(&["key", "Key"])?;
+    let takes_all = match (text(&["value", "Value"]), text(&["value_regex"]), text(&["value_cidr"])) {
+        (None, None, None) => true,
+        (Some(value), ..) => value == "*",
+        (_, Some(regex), _) => regex == ".*",
+        (.., Some(_)) => false,
+    };
+    Some((key, takes_all))
 }
 
 /// Free data, taken as written.

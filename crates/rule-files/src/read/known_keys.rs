@@ -2,9 +2,10 @@
 
 use tollgate_human_text::{did_you_mean, one_of};
 
+use super::guesses;
 use super::notes::Notes;
 use super::path::Path;
-use crate::yaml_tree::Key;
+use crate::yaml_tree::{Key, Node};
 
 /// A kind of map in a rule file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +134,7 @@ fn home(name: &str) -> Option<&'static str> {
 }
 
 /// Notes a key that is unknown in its section.
-pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<'_>) {
+pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, value: &Node, path: &Path<'_>) {
     let name = key.text.as_str();
     // Some files of envoyproxy/ratelimit write these two with a capital letter.
     if section.allows(name) || (section == Section::Descriptor && matches!(name, "Key" | "Value")) {
@@ -156,7 +157,13 @@ pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<
         Some(home) => notes.fault(key.pos, here, format!("is not a key of this map; it belongs {home}")),
         None => {
             let names = section.names();
-            let hint = did_you_mean(name, &names)
+            let guess = match section {
+                Section::RateLimit | Section::LimitsEntry => guesses::limit_key(name, value),
+                Section::Descriptor => guesses::descriptor_key(name, value),
+                Section::Root | Section::ReplacesEntry | Section::Response => None,
+            };
+            let hint = guess
+                .or_else(|| did_you_mean(name, &names))
                 .unwrap_or_else(|| format!("the keys here are {}", one_of(&names).replace(" or ", " and ")));
             notes.fault(key.pos, here, format!("unknown key; {hint}"));
         }

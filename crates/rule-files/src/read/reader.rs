@@ -52,8 +52,8 @@ impl Reader<'_> {
             self.wrong_kind(node, path, section.example());
             return None;
         };
-        for (key, _) in &map.entries {
-            known_keys::check(self.notes, section, key, path);
+        for (key, value) in &map.entries {
+            known_keys::check(self.notes, section, key, value, path);
         }
         Some(Fields { pos: node.pos, map })
     }

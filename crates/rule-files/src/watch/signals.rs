@@ -22,6 +22,17 @@ pub(super) struct Raised {
     pub(super) is_stopped: bool,
 }
 
+impl Raised {
+    /// Both together.
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self {
+            is_change: self.is_change || other.is_change,
+            is_reload: self.is_reload || other.is_reload,
+            is_stopped: self.is_stopped || other.is_stopped,
+        }
+    }
+}
+
 /// Signals from other threads. A signal stays raised until a wait returns it, [`Signal::Stop`] for ever.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
@@ -51,8 +62,8 @@ impl Signals {
     }
 
     /// Waits for `duration`, unless [`Signal::Stop`] is raised; lowers no signal.
-    pub(super) fn sleep(&self, duration: Duration) -> Raised {
-        *self.wait_while(duration, |raised| !raised.is_stopped)
+    pub(super) fn sleep(&self, duration: Duration) {
+        drop(self.wait_while(duration, |raised| !raised.is_stopped));
     }
 
     fn wait_while(

@@ -3,57 +3,81 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tollgate_rule_files::{LoadError, Options, RuleSet, load};
+use tollgate_rule_files::{LoadError, Options, RuleSet};
 
-use super::fault_count;
 use crate::counted::{count, summary};
 use crate::ending::Ending;
-use crate::settings::StoreKind;
+use crate::settings::{Settings, StoreKind};
+use crate::start::{self, RulesError};
 
 /// Report every error in rule files.
 ///
-/// One line per error: `file:line:column: path.to.key: what is wrong; what to write instead`.
-/// Exit 0: no errors. 1: errors. 2: a path cannot be read.
+/// One line per error: `error: file:line:column: path.to.key: what is wrong; what to write instead`. Warnings
+/// begin with `warning: `; they are about rules that are valid, but probably not what is meant.
+/// Exit 0: no errors, so that `serve` would load the rules. 1: errors, or warnings with --strict. 2: a path
+/// cannot be read.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  tollgate check examples/rules\n  tollgate check shop.yaml messaging.yaml"
-)]
+#[command(after_help = "Examples:
+  tollgate check examples/rules
+  tollgate check --strict shop.yaml messaging.yaml")]
 pub(crate) struct Check {
     /// Files and folders of rules; together they are one set, as `serve` would load it.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Allow several files to contain rules of one domain.
+    /// Allow several files to contain rules of one domain [env: TOLLGATE_MERGE_DOMAINS, MERGE_DOMAIN_CONFIG]
     #[arg(long)]
     merge_domains: bool,
     /// Store that will count, as for `serve`: rules that it cannot count are errors. Nothing connects to it.
     #[arg(long, value_name = "URL", default_value = "memory")]
     store: StoreKind,
+    /// Warnings count as errors.
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Check {
-    /// Writes errors and warnings to `out`, the number of errors to `talk`.
+    /// Writes errors and warnings to `out`, their number to `talk`.
     ///
     /// # Errors
     /// When either cannot be written to.
     pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let options = Options { merge_domains: self.merge_domains, countable: self.store.countable() };
-        match load(&self.paths, &options) {
+        let merge_domains = match Settings::merge_domains(self.merge_domains, std::env::vars_os()) {
+            Ok(merge_domains) => merge_domains,
+            Err(faults) => {
+                lines("error", &faults, talk)?;
+                return Ok(Ending::CouldNotTell);
+            }
+        };
+        match start::load(&self.paths, &Options { merge_domains, countable: self.store.countable() }) {
             Ok(RuleSet { policy, warnings, .. }) => {
-                for warning in &warnings {
-                    writeln!(out, "{warning}")?;
+                lines("warning", &warnings, out)?;
+                let warned = match warnings.len() {
+                    0 => String::new(),
+                    number => format!(", {}", count(number, "warning")),
+                };
+                writeln!(out, "{}, no errors{warned} (version {})", summary(&policy), policy.version())?;
+                if self.strict && !warnings.is_empty() {
+                    writeln!(talk, "{}; --strict accepts none", count(warnings.len(), "warning"))?;
+                    return Ok(Ending::No);
                 }
-                writeln!(out, "{}, no errors (version {})", summary(&policy), policy.version())?;
                 Ok(Ending::Yes)
             }
-            Err(error @ LoadError::Faulty(_)) => {
-                writeln!(out, "{error}")?;
-                writeln!(talk, "{}", count(fault_count(&error), "error"))?;
-                Ok(Ending::No)
+            Err(RulesError::Load(error @ LoadError::Unreadable { .. })) => {
+                writeln!(talk, "error: {error}")?;
+                Ok(Ending::CouldNotTell)
             }
             Err(error) => {
-                writeln!(talk, "{error}")?;
-                Ok(Ending::CouldNotTell)
+                for line in error.to_string().lines() {
+                    writeln!(out, "error: {line}")?;
+                }
+                writeln!(talk, "{}", count(error.count(), "error"))?;
+                Ok(Ending::No)
             }
         }
     }
+}
+
+/// One line per item, each beginning with its severity.
+fn lines(severity: &str, items: &[impl std::fmt::Display], to: &mut dyn Write) -> std::io::Result<()> {
+    items.iter().try_for_each(|item| writeln!(to, "{severity}: {item}"))
 }

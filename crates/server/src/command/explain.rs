@@ -7,11 +7,12 @@ use tollgate_answers::preview;
 use tollgate_headers::Style;
 use tollgate_limiter::explain::{Verdict, explain};
 use tollgate_policy::Entry;
-use tollgate_rule_files::{Options, load};
+use tollgate_rule_files::Options;
 
-use super::fault_count;
 use crate::counted::count;
 use crate::ending::Ending;
+use crate::settings::Settings;
+use crate::start;
 
 /// Show which rule a descriptor matches, why, and what would be charged.
 ///
@@ -25,7 +26,7 @@ pub(crate) struct Explain {
     /// Folder or file of rules; may be given more than once.
     #[arg(long, required = true, value_name = "PATH")]
     rules: Vec<PathBuf>,
-    /// Allow several files to contain rules of one domain.
+    /// Allow several files to contain rules of one domain [env: TOLLGATE_MERGE_DOMAINS, MERGE_DOMAIN_CONFIG]
     #[arg(long)]
     merge_domains: bool,
     /// Also show the HTTP response of a client whose limit is used up.
@@ -55,12 +56,19 @@ impl Explain {
     /// # Errors
     /// When either cannot be written to.
     pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let options = Options { merge_domains: self.merge_domains, ..Options::default() };
-        let policy = match load(&self.rules, &options) {
+        let merge_domains = match Settings::merge_domains(self.merge_domains, std::env::vars_os()) {
+            Ok(merge_domains) => merge_domains,
+            Err(faults) => {
+                faults.iter().try_for_each(|fault| writeln!(talk, "{fault}"))?;
+                return Ok(Ending::CouldNotTell);
+            }
+        };
+        let options = Options { merge_domains, ..Options::default() };
+        let policy = match start::load(&self.rules, &options) {
             Ok(rules) => rules.policy,
             Err(error) => {
                 writeln!(talk, "{error}")?;
-                writeln!(talk, "{}; nothing can be explained", count(fault_count(&error), "error"))?;
+                writeln!(talk, "{}; nothing can be explained", count(error.count(), "error"))?;
                 return Ok(Ending::CouldNotTell);
             }
         };

@@ -16,7 +16,7 @@ use crate::ending::Ending;
 use crate::node::Node;
 use crate::server::{BindError, Server};
 use crate::settings::{Fault, Kind, SETTINGS, Settings, Sources};
-use crate::start::{self, StartError};
+use crate::start::{self, RulesError, StartError};
 use crate::telemetry::otlp::Traces;
 use crate::worker::small_runtime;
 
@@ -113,9 +113,9 @@ enum ServeError {
     #[error(
         "{}\n{} in the rules; nothing was started (--start-anyway waits for valid ones)",
         .0,
-        count(.0.lines().count(), "error")
+        count(.0.count(), "error")
     )]
-    Rules(String),
+    Rules(RulesError),
     #[error("{0}")]
     Store(String),
     #[error(transparent)]

@@ -92,6 +92,13 @@ pub(crate) fn number<N: TryFrom<u64>>(text: &str, min: u64, max: u64) -> Result<
     number.ok_or_else(|| format!("invalid number {text:?}: expected a whole number from {min} to {max}"))
 }
 
+/// A percentage from 0 to 100, such as `50` or `50%`.
+pub(crate) fn percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<u8>();
+    let number = number.ok().filter(|number| *number <= 100);
+    number.ok_or_else(|| format!("invalid percentage {text:?}: expected a whole number from 0 to 100"))
+}
+
 /// A share from 0 to 1.
 pub(crate) fn ratio(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
@@ -194,6 +201,24 @@ fn split_digits(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentages_are_whole_numbers_with_or_without_their_sign() {
+        for (text, want) in [
+            ("0", Some(0)),
+            ("50", Some(50)),
+            ("50%", Some(50)),
+            ("50 %", Some(50)),
+            ("100", Some(100)),
+            ("101", None),
+            ("-1", None),
+            ("0.5", None),
+            ("%", None),
+            ("", None),
+        ] {
+            assert_eq!(percent(text).ok(), want, "{text:?}");
+        }
+    }
 
     #[test]
     fn durations_are_parsed_as_people_and_envoyproxy_ratelimit_write_them() {

@@ -17,6 +17,8 @@ rows! {
     MERGE_DOMAINS: Row<bool> = Row::switch("merge-domains")
         .envoy_compat(&["MERGE_DOMAIN_CONFIG"])
         .help(Rules, "Allow several files to contain rules of one domain");
+    MAX_RULES_DROPPED: Row<u8> = Row::new("max-rules-dropped", "PERCENT", "100", parse::percent)
+        .help(Rules, "Reject a reload that drops more than this percentage of the rules in force; 100 rejects none");
     START_ANYWAY: Row<bool> = Row::switch("start-anyway")
         .envoy_compat(&["FORCE_START_WITHOUT_INITIAL_CONFIG"])
         .help(Rules, "Start even if rules are missing or invalid: not ready, and calls fail, until they are valid");
@@ -29,6 +31,8 @@ pub struct RuleSettings {
     pub paths: Vec<PathBuf>,
     /// Several files may contain rules of one domain.
     pub merge_domains: bool,
+    /// A reload that drops more than this percentage of the rules in force is rejected.
+    pub max_rules_dropped: u8,
     /// Start even without valid rules.
     pub start_anyway: bool,
 }
@@ -38,6 +42,7 @@ impl RuleSettings {
         let settings = Self {
             paths: layers.all(&PATHS),
             merge_domains: layers.one(&MERGE_DOMAINS),
+            max_rules_dropped: layers.one(&MAX_RULES_DROPPED),
             start_anyway: layers.one(&START_ANYWAY),
         };
         if settings.paths.is_empty() {

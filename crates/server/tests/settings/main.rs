@@ -89,6 +89,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
         let value = match (*name, kind) {
             ("rules", _) => "elsewhere",
             ("workers", _) => "7",
+            ("max-rules-dropped", _) => "50",
             ("http" | "grpc" | "resp", _) => "127.0.0.1:9",
             ("tls-cert" | "tls-key" | "grpc-client-ca", _) => "some.pem",
             ("tls", _) => "grpc",

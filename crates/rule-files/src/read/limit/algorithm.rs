@@ -3,6 +3,7 @@
 use tollgate_core::{Algorithm, Align, LeakyForm, Quota, Refill};
 use tollgate_human_text::{did_you_mean, one_of};
 
+use crate::read::guesses;
 use crate::read::path::Path;
 use crate::read::reader::{Fields, Reader};
 use crate::read::scalar::quoted;
@@ -83,8 +84,9 @@ impl Reader<'_> {
         let message = if LATER.contains(&scalar.text.as_str()) {
             format!("{} is not available yet; write {}", scalar.text, one_of(&NAMES))
         } else {
-            let hint =
-                did_you_mean(&scalar.text, &NAMES).unwrap_or_else(|| format!("write {}", one_of(&NAMES)));
+            let hint = guesses::algorithm(&scalar.text)
+                .or_else(|| did_you_mean(&scalar.text, &NAMES))
+                .unwrap_or_else(|| format!("write {}", one_of(&NAMES)));
             format!("unknown algorithm {}; {hint}", quoted(scalar))
         };
         self.notes.fault(node.pos, here, message);

@@ -6,6 +6,7 @@ use tollgate_core::{CivilUnit, Period};
 use tollgate_human_text::{did_you_mean, parse_duration};
 use tollgate_policy::Unit;
 
+use crate::read::guesses;
 use crate::read::path::Path;
 use crate::read::reader::{Fields, Reader};
 use crate::read::scalar::quoted;
@@ -82,7 +83,8 @@ impl Reader<'_> {
         let scalar = self.scalar(node, &here, "a unit such as minute")?;
         let unit = unit(&scalar.text);
         if unit.is_none() {
-            let hint = did_you_mean(&scalar.text, &names)
+            let hint = guesses::unit(&scalar.text)
+                .or_else(|| did_you_mean(&scalar.text, &names))
                 .unwrap_or_else(|| format!("write one of {}", names.join(", ")));
             self.notes.fault(node.pos, here, format!("unknown unit {}; {hint}", quoted(scalar)));
         }
