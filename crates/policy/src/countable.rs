@@ -3,7 +3,8 @@
 use tollgate_core::{Algorithm, LeakyForm, Quota, Refill};
 use tollgate_store::Sharing;
 
-/// Whether the configured store can count a quota that is shared so. `Err` contains the reason and what to write instead.
+/// Whether the configured store can count a quota that is shared so. `Err` contains the reason and what to
+/// write instead.
 ///
 /// # Example
 /// ```
