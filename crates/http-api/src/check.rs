@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
-use hyper::{Method, Response, StatusCode};
+use hyper::{Method, Response};
 use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, write_json};
 use tollgate_buffers::CallBuffers;
 use tollgate_core::Timestamp;
@@ -81,9 +81,9 @@ impl<S: Store> HttpApi<S> {
                 return Err(Problem::bad(detail));
             }
             json_body::check(body, parsed, self.caps)?;
-            if !parsed.is_batch && body.len() > self.settings.max_body_bytes {
-                let detail = format!("the body is larger than {} bytes", self.settings.max_body_bytes);
-                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+            let max_bytes = self.settings.max_body_bytes;
+            if body.len() > max_bytes {
+                parsed.check_bytes(max_bytes)?;
             }
         } else if !query.has_request {
             let detail =
@@ -209,7 +209,7 @@ impl<S: Store> HttpApi<S> {
     ) -> Result<Answer<'s>, Problem> {
         let request = request.request(call.descriptors);
         let span = self.limiter.call_span("http", request.domain, call.traceparent);
-        // Only a single request can be invalid here; those of a batch were all checked before.
+        // Only a single request can be invalid here: those of a batch were checked before.
         let answer = self.limiter.decide(&request, call.now, scratch).await;
         let answer = answer.map_err(|error| Problem::bad(error.to_string()))?;
         if let Some(span) = span {

@@ -6,6 +6,7 @@ use tollgate_http_kit::openapi::{Description, JSON, TEXT, parameter, schema, str
 use crate::bodies::{CheckRequest, ReserveRequest};
 
 const READS_BODY: &[u16] = &[400, 408, 413, 415, 503];
+const RESERVES: &[u16] = &[400, 408, 413, 415, 429, 503];
 const FINDS_RESERVATION: &[u16] = &[400, 404, 408, 413, 415, 503];
 /// An id cannot be written into a description beforehand.
 const ID: &str = "0123456789abcdef0123456789abcdef";
@@ -37,7 +38,7 @@ pub(crate) fn check_by_query() -> Description {
 
 pub(crate) fn reserve() -> Description {
     let example = json!(ReserveRequest::of_user("ann"));
-    Description::json(schema("Reservation")).takes(schema("ReserveRequest"), example).fails(READS_BODY)
+    Description::json(schema("Reservation")).takes(schema("ReserveRequest"), example).fails(RESERVES)
 }
 
 pub(crate) fn commit() -> Description {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use hyper::StatusCode;
 use tollgate_buffers::recycle;
 use tollgate_http_kit::Problem;
 use tollgate_limiter::{Descriptor, Entry, Request};
@@ -118,6 +119,31 @@ impl<'b> ParsedRequest<'b> {
 }
 
 impl ParsedBody<'_> {
+    /// Whether each request of a body above `max_bytes` keeps to that cap: a single one, alone or as a batch
+    /// of one, never does; those of a larger batch do by the bytes of their texts.
+    ///
+    /// # Errors
+    /// 413.
+    pub(crate) fn check_bytes(&self, max_bytes: usize) -> Result<(), Problem> {
+        let too_large = |detail| Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+        if self.requests.len() <= 1 {
+            return too_large(format!("the body is larger than {max_bytes} bytes"));
+        }
+        for (index, request) in self.requests.iter().enumerate() {
+            let descriptors = &self.descriptors[request.descriptors.clone()];
+            let entries = descriptors.iter().flat_map(|descriptor| &self.entries[descriptor.entries.clone()]);
+            let texts: usize = entries.map(|(key, value)| key.len() + value.len()).sum();
+            let bytes = request.domain.len() + texts;
+            if bytes > max_bytes {
+                let detail = format!(
+                    "requests[{index}]: its texts take {bytes} bytes; one request may have {max_bytes}"
+                );
+                return too_large(detail);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether every request can be decided, so that a batch is decided as a whole or not at all.
     pub(crate) fn check(&self, descriptors: &[Descriptor<'_>]) -> Result<(), Problem> {
         for (index, parsed) in self.requests.iter().enumerate() {

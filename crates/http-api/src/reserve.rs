@@ -10,7 +10,9 @@ use tollgate_answers::{limits, mark_degraded, millis, write_json};
 use tollgate_buffers::CallBuffers;
 use tollgate_http_kit::reply::{JSON, json, reply};
 use tollgate_http_kit::{Problem, Reply};
-use tollgate_limiter::{Ending, ReservationId, ReserveError, ReserveTerms, SettleError, Settled};
+use tollgate_limiter::{
+    Ending, ReservationId, ReservationShare, ReserveError, ReserveTerms, SettleError, Settled,
+};
 use tollgate_store::Store;
 
 use crate::api::HttpApi;
@@ -97,7 +99,11 @@ fn id_of(text: &str) -> Result<ReservationId, Problem> {
 
 fn not_reserved(error: ReserveError) -> Problem {
     let status = match error {
-        ReserveError::Full { .. } | ReserveError::NoRandomness => StatusCode::SERVICE_UNAVAILABLE,
+        // This caller has too many open; for all others there is room.
+        ReserveError::Share { of: ReservationShare::Caller, .. } => StatusCode::TOO_MANY_REQUESTS,
+        ReserveError::Full { .. } | ReserveError::Share { .. } | ReserveError::NoRandomness => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         _ => StatusCode::BAD_REQUEST,
     };
     Problem::new(status, error.to_string())

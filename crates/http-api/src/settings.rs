@@ -14,7 +14,8 @@ use tollgate_headers::Style;
 pub struct HttpSettings {
     /// Which header fields describe the limits.
     pub style: Style,
-    /// Bytes of one request's body; a batch may have [`max_batch_bytes`](Self::max_batch_bytes).
+    /// Bytes of one request's body, also of a batch of one; a larger batch may have
+    /// [`max_batch_bytes`](Self::max_batch_bytes), and the texts of each of its requests this many.
     pub max_body_bytes: usize,
     /// Bytes of the body of a batch.
     pub max_batch_bytes: usize,

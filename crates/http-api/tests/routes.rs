@@ -7,10 +7,12 @@ mod degraded;
 
 use std::time::Duration;
 
-use common::{Server, loopback, one};
+use common::{RULES, Server, api_over, loopback, one, policy};
 use serde_json::{Value, json};
-use tollgate_http_api::NodeState;
+use tollgate_http_api::{HttpSettings, NodeState};
 use tollgate_http_kit::{AdminAccess, SurfaceSettings, Token};
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 #[tokio::test]
 async fn probes_say_how_the_process_is() {
@@ -67,6 +69,47 @@ async fn a_reservation_is_committed_or_cancelled_once() {
     let other = client.post("/v1/reserve", &body(1)).await.json()["id"].as_str().unwrap().to_owned();
     let cancelled = client.post("/v1/cancel", &json!({"id": other}).to_string()).await.json();
     assert_eq!((&cancelled["ending"], &cancelled["returned"]), (&json!("cancelled"), &json!(1)));
+}
+
+#[tokio::test]
+async fn one_client_cannot_exhaust_the_reservations_and_learns_why_it_gets_no_more() {
+    let settings = LimiterSettings { max_reservations: 4, ..LimiterSettings::default() };
+    let limiter = Limiter::new(policy(RULES), MemoryStore::new(MemoryConfig::default()), settings);
+    let server = Server::serve(api_over(limiter, HttpSettings::default()), loopback()).await;
+    let mut client = server.client().await;
+    // What no rule matches, what no limit counts and what costs nothing takes no place.
+    let nowhere = one("user", "x").replace("shop", "nowhere");
+    let nothing = one("tokens", "x").replacen('{', r#"{"hits":0,"#, 1);
+    for body in [&nowhere, &one("unknown", "x"), &one("free", "x"), &nothing] {
+        for _ in 0..10 {
+            let reserved = client.post("/v1/reserve", body).await;
+            let id = reserved.json()["id"].as_str().expect("an id").to_owned();
+            assert_eq!(reserved.status, 200, "{body}");
+            assert_eq!(client.post("/v1/cancel", &json!({"id": id}).to_string()).await.status, 200, "{body}");
+        }
+    }
+    let zero = client.post("/v1/reserve", &nothing).await.json()["id"].clone();
+    let detail = client.post("/v1/commit", &json!({"id": zero, "actual": 3}).to_string()).await.problem(400);
+    assert!(detail.contains("so that 3 cannot be charged to it"), "{detail}");
+    // Half of the places are one caller's.
+    let first = client.post("/v1/reserve", &one("tokens", "x")).await.json();
+    assert_eq!(client.post("/v1/reserve", &one("tokens", "x")).await.status, 200);
+    let detail = client.post("/v1/reserve", &one("tokens", "x")).await.problem(429);
+    assert!(detail.starts_with("this domain and first entry has 2 open reservations"), "{detail}");
+    assert!(detail.ends_with("commit or cancel some; no permit was taken"), "{detail}");
+    for other in ["y", "z"] {
+        assert_eq!(client.post("/v1/reserve", &one("tokens", other)).await.status, 200);
+    }
+    let detail = client.post("/v1/reserve", &one("tokens", "w")).await.problem(503);
+    assert!(detail.starts_with("there is no room for another open reservation"), "{detail}");
+    let cancel = json!({"id": first["id"]}).to_string();
+    assert_eq!(client.post("/v1/cancel", &cancel).await.status, 200);
+    assert_eq!(client.post("/v1/reserve", &one("tokens", "w")).await.status, 200);
+    let metrics = String::from_utf8(client.get("/metrics").await.body).expect("text");
+    for line in [r#"{event="over_caller_share"} 1"#, r#"{event="refused"} 1"#, r#"{event="made"} 5"#] {
+        let line = format!("tollgate_reservation_events_total{line}");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
 }
 
 #[tokio::test]

@@ -96,11 +96,16 @@ async fn a_client_that_goes_away_in_a_body_costs_no_other_client() {
 #[tokio::test]
 async fn bodies_above_their_cap_are_rejected_also_without_a_length() {
     let server = Server::plain().await;
-    let large =
-        format!(r#"{{"domain":"shop","descriptors":[[{{"key":"user","value":"{}"}}]]}}"#, "x".repeat(70_000));
+    let body =
+        |value: &str| format!(r#"{{"domain":"shop","descriptors":[[{{"key":"user","value":"{value}"}}]]}}"#);
+    let (small, large) = (body("a longer name than ann"), body(&"x".repeat(70_000)));
     let huge = " ".repeat(1024 * 1024 + 1);
+    let one_in_a_batch = format!(r#"{{"requests":[{large}]}}"#);
+    let large_in_a_batch = format!(r#"{{"requests":[{small},{large}]}}"#);
     for (path, body) in [
         ("/v1/check", &large),
+        ("/v1/check", &one_in_a_batch),
+        ("/v1/check", &large_in_a_batch),
         ("/v1/check", &huge),
         ("/v1/reserve", &large),
         ("/json", &large),
@@ -119,6 +124,13 @@ async fn bodies_above_their_cap_are_rejected_also_without_a_length() {
         client.send("0\r\n\r\n").await;
         assert_eq!(client.reply().await.map(|reply| reply.status), Some(413), "{path} in chunks");
     }
+    let reply = server.client().await.post("/v1/check", &large_in_a_batch).await;
+    let detail = reply.problem(413);
+    assert!(detail.starts_with("requests[1]: its texts take 700"), "{detail}");
+    // Many requests share the cap of a batch, and none of them is large.
+    let many = format!(r#"{{"requests":[{}]}}"#, vec![small; 900].join(","));
+    assert!(many.len() > 64 * 1024);
+    assert_eq!(server.client().await.post("/v1/check", &many).await.status, 200);
     let mut client = server.client().await;
     client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 99999999999\r\n\r\n").await;
     assert_eq!(client.reply().await.expect("an answer").status, 413, "rejected before a byte of it is sent");

@@ -29,7 +29,8 @@ pub use answer::{Answer, DescriptorAnswer};
 pub use limiter::{Limiter, MAX_IN_FLIGHT};
 pub use request::{Descriptor, LimitOverride, Request, RequestError};
 pub use reserve::{
-    BadReservationId, Ending, ReservationId, ReserveError, ReserveTerms, Reserved, SettleError, Settled,
+    BadReservationId, Ending, ReservationId, ReservationShare, ReserveError, ReserveTerms, Reserved,
+    SettleError, Settled,
 };
 pub use rules::Rules;
 pub use scratch::Scratch;

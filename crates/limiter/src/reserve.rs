@@ -11,13 +11,16 @@
 //! the HTTP calls (`http-api`; `docs/reservations.md` has them).
 
 mod hold;
+mod nothing;
 mod settle;
+mod shares;
 pub(crate) mod table;
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+pub use shares::ReservationShare;
 use tollgate_core::Timestamp;
 use tollgate_observe::{Metrics, Observer};
 
@@ -42,8 +45,8 @@ impl Default for ReserveTerms {
     }
 }
 
-/// The name of a reservation: 128 random bits, shown as 32 hexadecimal digits. A caller that knows it may
-/// settle it.
+/// The name of a reservation: 127 random bits, shown as 32 hexadecimal digits. A caller that knows it may
+/// settle it. (That of one that holds nothing is not random.)
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReservationId(pub(crate) u128);
 
@@ -82,7 +85,8 @@ pub struct Reserved<'s, O: Observer = Metrics> {
     /// As [`Limiter::decide`](crate::Limiter::decide) would answer, except that the caller may wait for
     /// permits.
     pub answer: Answer<'s, O>,
-    /// The id to settle it by; `None` if it is denied and nothing is held.
+    /// The id to settle it by; `None` if it is denied. (If it is granted and holds nothing, settling it
+    /// changes nothing.)
     pub id: Option<ReservationId>,
     /// How long until the permits may be used; zero when they may at once.
     pub delay: Duration,
@@ -116,6 +120,24 @@ pub enum ReserveError {
         most: usize,
         /// Bytes that they may take together.
         most_bytes: u64,
+    },
+    /// The caller or the domain has its share of the open reservations: a domain and first entry may have as
+    /// many as there are free places, a domain four times as many; the same holds for bytes.
+    #[error(
+        "{of} has {open} open reservations ({bytes} bytes), which is its share while {free} places ({free_bytes} \
+         bytes) are free; commit or cancel some; no permit was taken"
+    )]
+    Share {
+        /// Whose share it is.
+        of: ReservationShare,
+        /// How many it has open.
+        open: u64,
+        /// Bytes that these take.
+        bytes: u64,
+        /// Places that are free.
+        free: u64,
+        /// Bytes that are free.
+        free_bytes: u64,
     },
     /// The counters' keys are too long to be remembered.
     #[error(
@@ -182,6 +204,15 @@ pub enum SettleError {
         "there is no such open reservation; if there was one, its time is over and its permits count as used"
     )]
     Unknown,
+    /// The reservation was made for 0 permits, so no counter was remembered that others could be charged to.
+    #[error(
+        "the reservation is of 0 permits, so that {actual} cannot be charged to it; no permit was taken; reserve \
+         an estimate, or take the permits with a check"
+    )]
+    HoldsNothing {
+        /// The number of permits used.
+        actual: u64,
+    },
     /// The number of permits is 2^63 or more.
     #[error("{actual} permits are more than can be meant; the most is 2^63 - 1; the reservation stays open")]
     HugeActual {

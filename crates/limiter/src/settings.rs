@@ -15,7 +15,8 @@ pub struct LimiterSettings {
     /// How a quota that came with the request ([`Limiter::throttle`](crate::Limiter::throttle)) is decided
     /// while the store does not answer.
     pub throttle_on_store_failure: OnStoreFailure,
-    /// Most reservations that may be open at a time.
+    /// Most reservations that may be open at a time. One domain and first entry has half of them at most, one
+    /// domain four fifths; less, if others want them too.
     pub max_reservations: usize,
     /// Longest time that a reservation may be held from its start on, and longest that one may wait for its
     /// start.
@@ -26,14 +27,14 @@ pub struct LimiterSettings {
 
 impl Default for LimiterSettings {
     /// No mode; quotas that came with the request pass while the store does not answer; 100,000 reservations
-    /// of up to an hour; [`ObserveSettings::default`].
+    /// of up to five minutes; [`ObserveSettings::default`].
     fn default() -> Self {
         Self {
             shadow_mode: false,
             quota_mode: false,
             throttle_on_store_failure: OnStoreFailure::default(),
             max_reservations: 100_000,
-            longest_reservation: Duration::from_secs(3_600),
+            longest_reservation: Duration::from_secs(300),
             observe: ObserveSettings::default(),
         }
     }

@@ -9,9 +9,10 @@ use common::desk::{Desk, NOW, waiting};
 use common::{Ask, NOON, Routed, ask_at, beside_memory, cut, limiter, of, policy, seconds};
 use tollgate_core::RetryAfter;
 use tollgate_limiter::{
-    Descriptor, Ending, Entry, Limiter, LimiterSettings, Request, ReservationId, ReserveError, ReserveTerms,
-    Scratch, SettleError,
+    Descriptor, Ending, Entry, Limiter, LimiterSettings, Request, ReservationId, ReservationShare,
+    ReserveError, ReserveTerms, Scratch, SettleError,
 };
+use tollgate_rule_files::{Options, RuleFile, parse};
 use tollgate_store::suite::{Down, OutageStore};
 use tollgate_store::{ModelStore, block_on};
 
@@ -26,6 +27,7 @@ descriptors:
   - {key: soft, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: soft2, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: free, rate_limit: {unlimited: true}}
+  - {key: many, rate_limit: {unit: minute, requests_per_unit: 1000000}}
   - key: two
     limits:
       - {name: short, requests_per_unit: 4, unit: second}
@@ -46,7 +48,6 @@ fn what_is_not_used_goes_back_and_what_is_used_beyond_it_is_owed() {
         ("bucket", 6, Some(Some(9)), (Committed, 6, 9), 1),
         ("bucket", 6, Some(Some(25)), (Committed, 6, 25), 0),
         ("bucket", 6, None, (Cancelled, 6, 0), 10),
-        ("bucket", 0, Some(Some(3)), (Committed, 0, 3), 7), // nothing is known before
         ("minute", 6, Some(Some(1)), (Committed, 6, 1), 9),
         ("minute", 6, None, (Cancelled, 6, 0), 10),
         ("strict", 6, Some(Some(7)), (Committed, 6, 7), 3),
@@ -156,7 +157,7 @@ fn what_has_flowed_back_by_itself_is_not_given_back_twice() {
     assert_eq!(desk.commit(minute, Some(4), next), Ok((Ending::Committed, 10, 4)));
     assert_eq!(desk.left("minute=k", next), 6);
     let minute =
-        desk.reserve("minute=k", 6, ReserveTerms { ttl: seconds(600), ..NOW }, next).id.expect("it fits");
+        desk.reserve("minute=k", 6, ReserveTerms { ttl: seconds(300), ..NOW }, next).id.expect("it fits");
     let next = NOON + seconds(60);
     assert_eq!(ask_at(&desk.0, "d", &[of("minute=k").hits(8)], next), "OK: ok 2/10");
     assert_eq!(desk.cancel(minute, next), Ok((Ending::Cancelled, 6, 0)));
@@ -190,7 +191,7 @@ fn of_many_that_are_over_none_can_be_settled_though_they_are_cleared_a_few_at_a_
     let desk = desk();
     let terms = ReserveTerms { ttl: seconds(1), ..NOW };
     let ids: Vec<ReservationId> =
-        (0..500).map(|_| desk.reserve("free=k", 1, terms, NOON).id.expect("nothing limits it")).collect();
+        (0..500).map(|_| desk.reserve("many=k", 1, terms, NOON).id.expect("there are many")).collect();
     for id in ids.iter().rev() {
         assert_eq!(desk.commit(*id, Some(0), NOON + seconds(1)), Err(SettleError::Unknown));
     }
@@ -261,7 +262,7 @@ fn soft_limits_shadow_rules_and_nothing_at_all_answer_as_a_decision_does() {
 #[test]
 fn an_invalid_request_and_a_full_table_take_nothing() {
     let settings = LimiterSettings {
-        max_reservations: 2,
+        max_reservations: 4,
         longest_reservation: seconds(100),
         ..LimiterSettings::default()
     };
@@ -290,7 +291,9 @@ fn an_invalid_request_and_a_full_table_take_nothing() {
         ),
         (reserve(&[of("minute=k")], 1, ttl(seconds(10))), Ok(true)),
         (reserve(&[of("minute=k")], 1, NOW), Ok(true)),
-        (reserve(&[of("minute=k")], 1, NOW), Err(ReserveError::Full { most: 2, most_bytes: 2_048 })),
+        (reserve(&[of("minute=other")], 1, NOW), Ok(true)),
+        (reserve(&[of("minute=third")], 1, NOW), Ok(true)),
+        (reserve(&[of("minute=k")], 1, NOW), Err(ReserveError::Full { most: 4, most_bytes: 4_096 })),
     ] {
         assert_eq!(got, want);
     }
@@ -301,27 +304,135 @@ fn an_invalid_request_and_a_full_table_take_nothing() {
     );
     // One that is over, or denied, or settled, makes room.
     let later = NOON + seconds(10);
-    let id = desk.reserve("minute=k", 1, NOW, later).id.expect("one is over");
+    let id = desk.reserve("minute=fourth", 1, NOW, later).id.expect("one is over");
     assert_eq!(
         desk.try_reserve(&[of("minute=k")], 1, NOW, later).err(),
-        Some(ReserveError::Full { most: 2, most_bytes: 2_048 })
+        Some(ReserveError::Full { most: 4, most_bytes: 4_096 })
     );
     assert!(desk.cancel(id, later).is_ok());
     for _ in 0..5 {
-        assert!(desk.reserve("minute=k", 10, NOW, later).id.is_none(), "denied");
+        assert!(desk.reserve("minute=fourth", 11, NOW, later).id.is_none(), "denied");
     }
-    assert!(desk.reserve("minute=k", 1, NOW, later).id.is_some());
+    assert!(desk.reserve("minute=fourth", 1, NOW, later).id.is_some());
     let text = desk.0.metrics().render();
     for line in [
-        "tollgate_reservations 2",
-        "tollgate_reservations_limit 2",
-        "tollgate_reservation_events_total{event=\"made\"} 4",
+        "tollgate_reservations 4",
+        "tollgate_reservations_limit 4",
+        "tollgate_reservation_events_total{event=\"made\"} 6",
         "tollgate_reservation_events_total{event=\"cancelled\"} 1",
         "tollgate_reservation_events_total{event=\"expired\"} 1",
         "tollgate_reservation_events_total{event=\"refused\"} 2",
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
+}
+
+#[test]
+fn what_holds_nothing_takes_no_place_and_can_be_settled_all_the_same() {
+    let settings = LimiterSettings { max_reservations: 4, ..LimiterSettings::default() };
+    let desk = Desk(Limiter::<ModelStore>::new(policy(RULES), ModelStore::default(), settings));
+    let entries = [Entry { key: "k", value: "v" }];
+    let nowhere = Request { domain: "nowhere", descriptors: &[Descriptor::new(&entries)], hits: 3 };
+    let mut scratch = Scratch::new();
+    for _ in 0..100 {
+        let unknown = block_on(desk.0.reserve(&nowhere, NOW, NOON, &mut scratch)).expect("it takes no place");
+        let unknown = unknown.id.expect("nothing limits it");
+        for (settled, want) in [
+            (desk.commit(unknown, None, NOON), (Ending::Committed, 3, 3)),
+            (desk.commit(unknown, Some(9), NOON), (Ending::Committed, 3, 9)),
+            (desk.cancel(unknown, NOON + seconds(1_000)), (Ending::Cancelled, 3, 0)),
+        ] {
+            assert_eq!(settled, Ok(want));
+        }
+        for (asks, hits) in [
+            (&[of("free=k")][..], 5),
+            (&[of("no=rule"), of("free=k")], 5),
+            (&[of("minute=k")], 0),
+            (&[of("minute=k").hits(0), of("free=k")], 5),
+        ] {
+            let got = desk.try_reserve(asks, hits, NOW, NOON).expect("it takes no place");
+            let id = got.id.expect("nothing limits it");
+            assert_eq!(desk.commit(id, None, NOON), Ok((Ending::Committed, hits, hits)));
+        }
+    }
+    assert_eq!((desk.0.report(NOON).reservations, desk.left("minute=k", NOON)), (0, 10));
+    // No counter is remembered, so nothing is charged to one in silence.
+    let zero = desk.reserve("minute=k", 0, NOW, NOON).id.expect("0 fit");
+    assert_eq!(desk.commit(zero, Some(3), NOON), Err(SettleError::HoldsNothing { actual: 3 }));
+    assert_eq!(desk.commit(zero, Some(0), NOON), Ok((Ending::Committed, 0, 0)));
+    assert_eq!(desk.cancel(zero, NOON), Ok((Ending::Cancelled, 0, 0)));
+    // A shadow rule that has nothing left lets it pass, and holds nothing.
+    let shadowed = [(); 3].map(|()| desk.reserve("shadow=k", 2, NOW, NOON).id.expect("it never denies"));
+    assert_eq!(desk.0.report(NOON).reservations, 1);
+    assert_eq!(desk.commit(shadowed[2], Some(1), NOON), Ok((Ending::Committed, 2, 1)));
+    assert!(desk.commit(shadowed[0], Some(1), NOON).is_ok());
+    assert_eq!(desk.0.report(NOON).reservations, 0);
+}
+
+#[test]
+fn one_caller_gets_half_of_the_places_and_one_domain_four_fifths_whatever_it_asks_for() {
+    let settings = LimiterSettings { max_reservations: 1_000, ..LimiterSettings::default() };
+    let rules = |domain: &str| RULES.replace("domain: d", &format!("domain: {domain}"));
+    let files = ["d", "e"].map(|domain| RuleFile { name: domain.into(), text: rules(domain) });
+    let both = parse(&files, &Options::default()).expect("rules without fault").policy;
+    let desk = Desk(Limiter::<ModelStore>::new(both, ModelStore::default(), settings));
+    let fill = |value: &dyn Fn(usize) -> String| {
+        let mut made = 0;
+        loop {
+            // A caller that another descriptor hides is the same caller.
+            let (many, other) = (format!("many={}", value(made)), format!("no=rule{made}"));
+            match desk.try_reserve(&[of(&other), of(&many)], 1, NOW, NOON) {
+                Ok(got) => assert!(got.id.is_some(), "there are many"),
+                Err(error) => return (made, error),
+            }
+            made += 1;
+        }
+    };
+    let (made, error) = fill(&|_| "k".to_owned());
+    assert_eq!(made, 500);
+    assert!(
+        matches!(error, ReserveError::Share { of: ReservationShare::Caller, open: 500, free: 500, .. }),
+        "{error:?}"
+    );
+    let said = error.to_string();
+    assert!(said.starts_with("this domain and first entry has 500 open reservations"), "{said}");
+    assert_eq!(desk.left("many=k", NOON), 1_000_000 - 500, "no permit was taken");
+    let (made, error) = fill(&|nth| nth.to_string());
+    assert_eq!(made, 300);
+    assert!(
+        matches!(error, ReserveError::Share { of: ReservationShare::Domain, open: 800, free: 200, .. }),
+        "{error:?}"
+    );
+    // Another domain finds its part of the rest, and what is over makes room.
+    let entries = [Entry { key: "many", value: "k" }];
+    let elsewhere = Request { domain: "e", descriptors: &[Descriptor::new(&entries)], hits: 1 };
+    let mut scratch = Scratch::new();
+    for _ in 0..100 {
+        assert!(block_on(desk.0.reserve(&elsewhere, NOW, NOON, &mut scratch)).is_ok());
+    }
+    let share = block_on(desk.0.reserve(&elsewhere, NOW, NOON, &mut scratch)).err();
+    assert!(matches!(share, Some(ReserveError::Share { of: ReservationShare::Caller, open: 100, .. })));
+    assert!(desk.try_reserve(&[of("many=k")], 1, NOW, NOON + seconds(60)).is_ok());
+    let text = desk.0.metrics().render();
+    for line in [
+        "tollgate_reservation_events_total{event=\"made\"} 901",
+        "tollgate_reservation_events_total{event=\"refused\"} 0",
+        "tollgate_reservation_events_total{event=\"over_caller_share\"} 2",
+        "tollgate_reservation_events_total{event=\"over_domain_share\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
+#[test]
+fn a_caller_with_long_keys_gets_half_of_the_bytes() {
+    let settings = LimiterSettings { max_reservations: 100, ..LimiterSettings::default() };
+    let desk = Desk(Limiter::<ModelStore>::new(policy(RULES), ModelStore::default(), settings));
+    let long = format!("many={}", "x".repeat(7_000));
+    let made = (0..).take_while(|_| desk.try_reserve(&[of(&long)], 1, NOW, NOON).is_ok()).count();
+    // Of 100 KiB; the last one begins below the half.
+    assert_eq!(made, 7, "of 7.5 kB each");
+    assert!(desk.try_reserve(&[of("many=other")], 1, NOW, NOON).is_ok());
 }
 
 #[test]

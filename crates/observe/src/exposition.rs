@@ -106,7 +106,9 @@ impl Exposition {
             ("committed", stats.committed),
             ("cancelled", stats.cancelled),
             ("expired", stats.expired),
-            ("refused", stats.rejected),
+            ("refused", stats.full),
+            ("over_caller_share", stats.caller_share),
+            ("over_domain_share", stats.domain_share),
         ];
         let help = "Reservations by outcome";
         let mut family =

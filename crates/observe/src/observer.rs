@@ -116,8 +116,12 @@ pub struct ReservationStats {
     pub cancelled: u64,
     /// Neither, until their time was over.
     pub expired: u64,
-    /// Not made, since there was no place.
-    pub rejected: u64,
+    /// Not made, since all places were taken.
+    pub full: u64,
+    /// Not made, since the domain and first entry had its share of the places.
+    pub caller_share: u64,
+    /// Not made, since the domain had its share of the places.
+    pub domain_share: u64,
 }
 
 impl Observer for () {

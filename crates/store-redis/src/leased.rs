@@ -42,6 +42,7 @@ use self::outgoing::PendingSends;
 use self::table::{LeasedKey, SharedTerms};
 use self::take::PendingTake;
 use crate::client::RedisClient;
+use crate::keys::bounded;
 use crate::stats::LeaseStats;
 
 /// The leased keys of one node. Clones share them.
@@ -205,6 +206,8 @@ impl Leased {
     /// An operation on the ledger of a key.
     async fn operate(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Result<Operated, StoreError> {
         let (local, moment) = (&self.local, self.local.clock.moment(now));
+        let mut kept = Vec::new();
+        let counter = bounded(counter, &mut kept);
         let planned = self.with(counter, moment, |key, _| {
             (local.call(key, op, moment.mono), key.shared.clone(), key.node.live(moment.mono))
         });

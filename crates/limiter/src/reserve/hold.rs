@@ -7,7 +7,8 @@ use tollgate_observe::{LimitRef, Observer};
 use tollgate_policy::{Domain, Override};
 use tollgate_store::{Counter, Key, Store, Take};
 
-use super::table::{Held, HeldItem, LONGEST_KEYS, QuotaRef};
+use super::nothing::Nothing;
+use super::table::{Held, HeldItem, LONGEST_KEYS, NoPlace, QuotaRef, bytes_of};
 use super::{ReservationId, ReserveError, ReserveTerms, Reserved};
 use crate::charge::Batch;
 use crate::keys::Share;
@@ -31,10 +32,13 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// first instant at which all of them are there, if that is at most `terms.max_wait` away.
     ///
     /// For limits that are not hard it answers as [`decide`](Self::decide) does: rules in shadow mode and
-    /// soft limits hold what they have and never keep others from being held. Nothing is held where nothing
-    /// limits. A fixed window does not count hits that are denied here. To settle, see
-    /// [`commit`](Self::commit) and [`cancel`](Self::cancel). When the future is dropped before its end, the
-    /// permits may have been taken, and then count as used.
+    /// soft limits hold what they have and never keep others from being held. A fixed window does not count
+    /// hits that are denied here. To settle, see [`commit`](Self::commit) and [`cancel`](Self::cancel). When
+    /// the future is dropped before its end, the permits may have been taken, and then count as used.
+    ///
+    /// Nothing is held where nothing limits, and where 0 permits are asked for; such a reservation is granted
+    /// and takes no place. One domain and first entry may have as many places as are free, and a domain four
+    /// times as many.
     ///
     /// # Errors
     /// [`ReserveError`]: no permit was taken. As with `decide`, a store that does not answer is not an error.
@@ -75,18 +79,24 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             self.observer.request_rejected();
             return Err(error.into());
         }
-        let (most, (_, most_bytes)) = (self.reservations.most(), self.reservations.bytes());
-        let place = self.reservations.place(now).ok_or(ReserveError::Full { most, most_bytes })?;
         let id = new_id().ok_or(ReserveError::NoRandomness)?;
         scratch.clear();
         let rules = self.rules.load();
-        let mut holding = Holding::default();
+        let (mut holding, mut place) = (Holding::default(), None);
         let answer = match rules.policy().domain(request.domain) {
             None => self.answer_of_no_domain(rules, request, scratch),
             Some(domain) => {
                 plan(domain, request, &self.settings, true, scratch)?;
                 if scratch.keys.len() > LONGEST_KEYS {
                     return Err(ReserveError::LongKeys { bytes: scratch.keys.len(), most: LONGEST_KEYS });
+                }
+                // What asks for no permit takes no place.
+                if let Some(item) = scratch.items.iter().find(|item| !item.cost.is_peek()) {
+                    let first = request.descriptors[item.descriptor as usize].entries.first();
+                    let holder = self.reservations.holder(request.domain, first);
+                    let bytes = bytes_of(request.domain, &scratch.items);
+                    let kept = self.reservations.place(holder, bytes, now);
+                    place = Some(kept.map_err(|why| self.no_place(why))?);
                 }
                 if !scratch.items.is_empty() {
                     let max_wait = terms.max_wait.min(longest);
@@ -106,21 +116,47 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let Holding { items, delay } = holding;
         let starts_at = now + delay;
         let expires_at = starts_at + terms.ttl;
-        let id = answer.is_admitted().then_some(id);
-        if let Some(id) = id {
-            let held = Held {
-                // Without items, no rule has to be found again.
-                domain: if items.is_empty() { "" } else { request.domain }.into(),
-                generation: answer.rules.generation,
-                items: items.into_boxed_slice(),
-                reserved: request.hits,
-                made_at: now,
-                starts_at,
-                expires_at,
-            };
-            self.reservations.insert(place, id, held);
+        if !answer.is_admitted() {
+            return Ok(Reserved { answer, id: None, delay, expires_at });
         }
+        let holds = items.iter().any(|item| !item.cost.is_peek());
+        let id = match place.filter(|_| holds) {
+            Some(place) => {
+                let held = Held {
+                    holder: place.holder,
+                    bytes: place.bytes,
+                    domain: request.domain.into(),
+                    generation: answer.rules.generation,
+                    items: items.into_boxed_slice(),
+                    reserved: request.hits,
+                    made_at: now,
+                    starts_at,
+                    expires_at,
+                };
+                self.reservations.insert(place, id, held);
+                id
+            }
+            None => Nothing { hits: request.hits, is_of_zero: items.iter().any(|item| item.is_scaled) }.id(),
+        };
+        let id = Some(id);
         Ok(Reserved { answer, id, delay, expires_at })
+    }
+
+    #[cold]
+    fn no_place(&self, why: NoPlace) -> ReserveError {
+        match why {
+            NoPlace::Full => {
+                let (_, most_bytes) = self.reservations.bytes();
+                ReserveError::Full { most: self.reservations.most(), most_bytes }
+            }
+            NoPlace::Share { of, has, free } => ReserveError::Share {
+                of,
+                open: has.places,
+                bytes: has.bytes,
+                free: free.places,
+                free_bytes: free.bytes,
+            },
+        }
     }
 
     /// Holds every item of `scratch`, and lets the results bind their descriptors.
@@ -216,5 +252,5 @@ fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {
 fn new_id() -> Option<ReservationId> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
-    Some(ReservationId(u128::from_le_bytes(bytes)))
+    Some(Nothing::unlike(u128::from_le_bytes(bytes)))
 }

@@ -8,6 +8,7 @@ use tollgate_observe::Observer;
 use tollgate_policy::{Domain, Limit, Override, Rule};
 use tollgate_store::{Counter, Key, Sharing, Store, StoreError};
 
+use super::nothing::Nothing;
 use super::table::{Found, Held, HeldItem, QuotaRef};
 use super::{Ending, ReservationId, SettleError, Settled};
 use crate::keys::Share;
@@ -23,7 +24,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     ///
     /// `actual` replaces the request's number of hits; descriptors with a number of their own keep it. For a
     /// reservation that is settled already, the first result is returned and nothing changes. When the future
-    /// is dropped before its end, the reservation is settled, and permits to give back may count as used.
+    /// is dropped before its end, the reservation is settled, and permits to give back may count as used. One
+    /// that holds nothing charges nothing, and is answered anew each time.
     ///
     /// # Errors
     /// [`SettleError`]: nothing was settled.
@@ -58,6 +60,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         actual: Option<u64>,
         now: Timestamp,
     ) -> Result<Settled, SettleError> {
+        if let Some(nothing) = Nothing::of(id) {
+            return nothing.settle(ending, actual);
+        }
         let found = self.reservations.settle(id, now, |held| {
             let is_late =
                 ending == Ending::Cancelled && held.starts_at > held.made_at && now > held.starts_at;

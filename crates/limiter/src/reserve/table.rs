@@ -1,9 +1,9 @@
 //! The open reservations of a limiter: bounded; expired ones are removed by later calls.
 //!
 //! Sixteen parts, each behind its own lock, which is held for a few dozen instructions. Each call drops at
-//! most a few expired ones of its part; a table that is full drops as many as it takes to make one place.
-//! Settled ones are remembered for a while, so that a repeated call gets the same result; they are capped as
-//! well.
+//! most a few expired ones of its part; a call that finds no place drops up to some thousands, until
+//! there is one. Settled ones are remembered for a while, so that a repeated call gets the same result; they
+//! are capped as well. Not here: how large the share of a caller is (`shares`).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -13,20 +13,25 @@ use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_observe::ReservationStats;
-use tollgate_policy::Unit;
+use tollgate_policy::{Entry as PolicyEntry, Unit};
 use tollgate_store::Sharing;
 
+use super::shares::{Holder, ReservationShare, Room, Shares};
 use super::{ReservationId, Settled};
+use crate::scratch::Item;
 
 const PARTS: usize = 16;
 /// Expired ones that a call drops on its way.
 const DROPPED_A_CALL: usize = 4;
+/// Expired ones that a call without a place drops of each part: some thousands, within about a millisecond.
+const DROPPED_FOR_PLACE: usize = 256;
 /// Bytes of keys that a reservation may remember.
 pub(crate) const LONGEST_KEYS: usize = 8 << 10;
-/// Bytes for each reservation that there may be, on average; one with one short key takes a third of it.
+/// Bytes for each reservation that there may be, on average; one with one short key takes half of it.
 const BYTES_EACH: u64 = 1024;
-/// What one takes besides its items: its entries in the map and in the list of ends, the allocations.
-const OVERHEAD_BYTES: u64 = 192 + size_of::<Held>() as u64;
+/// What one takes besides its items: its entries in the map, in the list of ends and in the shares, the
+/// allocations.
+const OVERHEAD_BYTES: u64 = 256 + size_of::<Held>() as u64;
 /// How long a settled one is remembered at least, if there is room.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
@@ -58,6 +63,9 @@ pub(crate) enum QuotaRef {
 /// One that is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
+    pub(crate) holder: Holder,
+    /// What it takes of the table.
+    pub(crate) bytes: u64,
     pub(crate) domain: Box<str>,
     /// Of the rules that it was made by.
     pub(crate) generation: u64,
@@ -69,11 +77,10 @@ pub(crate) struct Held {
     pub(crate) expires_at: Timestamp,
 }
 
-impl Held {
-    fn bytes(&self) -> u64 {
-        let items = self.items.iter().map(|item| (size_of::<HeldItem>() + item.key.len()) as u64);
-        OVERHEAD_BYTES + items.sum::<u64>() + self.domain.len() as u64
-    }
+/// What a reservation of `items` in `domain` takes of the table, at most.
+pub(crate) fn bytes_of(domain: &str, items: &[Item]) -> u64 {
+    let items = items.iter().map(|item| (size_of::<HeldItem>() + item.key.len()) as u64);
+    OVERHEAD_BYTES + items.sum::<u64>() + domain.len() as u64
 }
 
 /// What a look-up finds.
@@ -106,6 +113,7 @@ struct Part {
 #[derive(Debug)]
 pub(crate) struct Table {
     parts: [Mutex<Part>; PARTS],
+    shares: Shares,
     most: usize,
     live: AtomicUsize,
     bytes: AtomicU64,
@@ -119,23 +127,42 @@ pub(crate) struct Events {
     pub(crate) committed: AtomicU64,
     pub(crate) cancelled: AtomicU64,
     pub(crate) expired: AtomicU64,
-    pub(crate) rejected: AtomicU64,
+    /// Not made, since the table was full.
+    pub(crate) full: AtomicU64,
+    /// Not made, since the caller had its share.
+    pub(crate) caller_share: AtomicU64,
+    /// Not made, since the domain had its share.
+    pub(crate) domain_share: AtomicU64,
 }
 
 /// A place that is kept free for one reservation; given up when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place<'a>(&'a Table);
+pub(crate) struct Place<'a> {
+    table: &'a Table,
+    pub(crate) holder: Holder,
+    pub(crate) bytes: u64,
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.live.fetch_sub(1, Relaxed);
+        self.table.free(self.holder, self.bytes);
     }
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NoPlace {
+    /// All are taken.
+    Full,
+    /// The holder `has` its share of what is `free`.
+    Share { of: ReservationShare, has: Room, free: Room },
 }
 
 impl Table {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             parts: Default::default(),
+            shares: Shares::default(),
             most,
             live: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
@@ -160,7 +187,7 @@ impl Table {
     /// For an observer.
     pub(crate) fn stats(&self) -> ReservationStats {
         let (bytes, max_bytes) = self.bytes();
-        let Events { made, committed, cancelled, expired, rejected } = &self.events;
+        let Events { made, committed, cancelled, expired, full, caller_share, domain_share } = &self.events;
         ReservationStats {
             open: self.live(),
             max: self.most() as u64,
@@ -170,35 +197,64 @@ impl Table {
             committed: committed.load(Relaxed),
             cancelled: cancelled.load(Relaxed),
             expired: expired.load(Relaxed),
-            rejected: rejected.load(Relaxed),
+            full: full.load(Relaxed),
+            caller_share: caller_share.load(Relaxed),
+            domain_share: domain_share.load(Relaxed),
         }
     }
 
-    /// Keeps a place free; `None` when the table is full.
-    pub(crate) fn place(&self, now: Timestamp) -> Option<Place<'_>> {
-        let has_room = || {
-            let (bytes, most_bytes) = self.bytes();
-            bytes < most_bytes
-                && self.live.try_update(Relaxed, Relaxed, |live| (live < self.most).then(|| live + 1)).is_ok()
-        };
-        if has_room() {
-            return Some(Place(self));
-        }
+    /// Whoever reserves in `domain`, by the first entry.
+    pub(crate) fn holder(&self, domain: &str, first: Option<&PolicyEntry<'_>>) -> Holder {
+        self.shares.holder(domain, first)
+    }
+
+    /// Keeps a place of `bytes` free.
+    pub(crate) fn place(&self, holder: Holder, bytes: u64, now: Timestamp) -> Result<Place<'_>, NoPlace> {
+        let mut result = self.try_place(holder, bytes);
         for part in &self.parts {
-            // One expired reservation frees a place; the others are removed by later calls.
-            self.drop_expired(&mut lock(part), now, DROPPED_A_CALL);
-            if has_room() {
-                return Some(Place(self));
+            if result.is_ok() {
+                return result;
             }
+            self.drop_expired(&mut lock(part), now, DROPPED_FOR_PLACE);
+            result = self.try_place(holder, bytes);
         }
-        self.events.rejected.fetch_add(1, Relaxed);
-        None
+        if let Err(why) = &result {
+            let event = match why {
+                NoPlace::Full => &self.events.full,
+                NoPlace::Share { of: ReservationShare::Caller, .. } => &self.events.caller_share,
+                NoPlace::Share { of: ReservationShare::Domain, .. } => &self.events.domain_share,
+            };
+            event.fetch_add(1, Relaxed);
+        }
+        result
+    }
+
+    fn try_place(&self, holder: Holder, bytes: u64) -> Result<Place<'_>, NoPlace> {
+        let (used_bytes, most_bytes) = self.bytes();
+        if used_bytes >= most_bytes {
+            return Err(NoPlace::Full);
+        }
+        let count = |live| (live < self.most).then(|| live + 1);
+        let live = self.live.try_update(Relaxed, Relaxed, count).map_err(|_| NoPlace::Full)?;
+        let free = Room { places: (self.most - live) as u64, bytes: most_bytes - used_bytes };
+        if let Err((of, has)) = self.shares.take(holder, bytes, free) {
+            self.live.fetch_sub(1, Relaxed);
+            return Err(NoPlace::Share { of, has, free });
+        }
+        self.bytes.fetch_add(bytes, Relaxed);
+        Ok(Place { table: self, holder, bytes })
+    }
+
+    /// Gives up the place of one that takes `bytes`.
+    fn free(&self, holder: Holder, bytes: u64) {
+        self.live.fetch_sub(1, Relaxed);
+        self.bytes.fetch_sub(bytes, Relaxed);
+        self.shares.give_back(holder, bytes);
     }
 
     /// Puts a reservation into the place that was kept for it.
     pub(crate) fn insert(&self, place: Place<'_>, id: ReservationId, held: Held) {
         std::mem::forget(place);
-        self.bytes.fetch_add(held.bytes(), Relaxed);
         self.events.made.fetch_add(1, Relaxed);
         let mut part = self.part(id);
         self.drop_expired(&mut part, held.made_at, DROPPED_A_CALL);
@@ -224,7 +280,7 @@ impl Table {
         let Some(Entry::Open(held)) = part.entries.insert(id.0, Entry::Settled(settled)) else {
             return Found::Unknown;
         };
-        self.close(&mut part, held.bytes());
+        self.close(&mut part, held.holder, held.bytes);
         part.settled.push_back((now + REMEMBERED, id.0));
         // Of the settled ones, too, there are never more than the cap.
         if part.settled.len() > self.most.div_ceil(PARTS) {
@@ -254,18 +310,17 @@ impl Table {
             };
             part.ends.pop();
             if let Some(Entry::Open(held)) = part.entries.get(&id) {
-                let bytes = held.bytes();
+                let (holder, bytes) = (held.holder, held.bytes);
                 self.events.expired.fetch_add(1, Relaxed);
-                self.close(part, bytes);
+                self.close(part, holder, bytes);
                 part.entries.remove(&id);
             }
         }
     }
 
     /// One that takes `bytes` is no longer open.
-    fn close(&self, part: &mut Part, bytes: u64) {
-        self.live.fetch_sub(1, Relaxed);
-        self.bytes.fetch_sub(bytes, Relaxed);
+    fn close(&self, part: &mut Part, holder: Holder, bytes: u64) {
+        self.free(holder, bytes);
         part.open -= 1;
         if part.ends.len() > 2 * part.open + 64 {
             let Part { ends, entries, .. } = part;

@@ -42,8 +42,9 @@ rows! {
         .help(Answers, "Above this share of a limit, an admitted hit counts as near it in the metrics");
     MAX_RESERVATIONS: Row<usize> =
         Row::new("max-reservations", "N", "100000", |text| parse::number(text, 0, 10_000_000))
-            .help(Counters, "Maximum open reservations; above it /v1/reserve fails");
-    LONGEST_RESERVATION: Row<Duration> = Row::new("longest-reservation", "DURATION", "1h", parse::duration)
+            .help(Counters, "Maximum open reservations; above it /v1/reserve fails. One domain and first entry gets at most \
+                             half of them, one domain four fifths");
+    LONGEST_RESERVATION: Row<Duration> = Row::new("longest-reservation", "DURATION", "5m", parse::duration)
         .help(Counters, "Maximum time that a reservation may be held");
     THROTTLE_ON_STORE_FAILURE: Row<OnStoreFailure> =
         Row::new("throttle-on-store-failure", "ANSWER", "allow", parse::on_store_failure)

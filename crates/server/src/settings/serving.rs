@@ -19,8 +19,8 @@ rows! {
         .help(Listen, "Connections waiting to be accepted, per worker and address; the system caps this too \
                        (net.core.somaxconn)");
     MAX_BODY: Row<usize> = Row::new("max-body", "BYTES", "64KiB", parse::body)
-        .help(Listen, "Maximum size of a request body over HTTP and of an argument over the Redis protocol; a batch over \
-                       HTTP may be sixteen times as large");
+        .help(Listen, "Maximum size of a request body over HTTP and of an argument over the Redis protocol; a batch of \
+                       several requests over HTTP may be sixteen times as large");
     REQUEST_TIMEOUT: Row<Duration> = Row::new("request-timeout", "DURATION", "10s", parse::timeout)
         .help(Listen, "Time that a client has to send a header, a body or a command over HTTP and the Redis protocol, and \
                        to read a reply of the latter");

@@ -13,6 +13,7 @@ use super::ledger_client::LedgerClient;
 use super::outgoing::PendingSends;
 use super::table::{LeasedKey, Shard, Table};
 use super::take::{Begun, LeasedTake};
+use crate::keys::bounded;
 use crate::stats::LeaseStats;
 
 /// The leased keys of one node. All threads share them.
@@ -56,6 +57,8 @@ impl LocalLeases {
         sends: &mut PendingSends,
     ) -> Option<Begun> {
         let now = self.clock.moment(now);
+        let mut kept = Vec::new();
+        let counter = bounded(counter, &mut kept);
         let Counter { key, quota, .. } = counter;
         let mut guard = self.table.shard(key.0);
         let shard = &mut *guard;
@@ -83,6 +86,8 @@ impl LocalLeases {
         sends: &mut PendingSends,
         what: impl FnOnce(&mut LeasedKey, &mut PendingSends) -> T,
     ) -> Option<Result<T, StoreError>> {
+        let mut kept = Vec::new();
+        let counter = bounded(counter, &mut kept);
         let mut shard = self.table.shard(counter.key.0);
         let done =
             self.find(&mut shard, counter, now, sends).map(|found| found.map(|found| what(found, sends)));

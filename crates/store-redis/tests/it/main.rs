@@ -14,6 +14,7 @@ mod flights;
 mod latency;
 mod leased_suite;
 mod leases;
+mod long_keys;
 mod one_slot;
 mod outages;
 mod scripted;
