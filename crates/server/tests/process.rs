@@ -314,6 +314,28 @@ fn a_connection_above_the_most_is_closed_and_counted() {
 }
 
 #[test]
+fn a_reader_of_the_log_that_stalls_stops_no_decision() {
+    let folder = rules(RULES);
+    // Nobody reads stderr until the end: the pipe is full after 64 KiB, the queue after 1 MiB.
+    let mut server = Server::start(folder.path(), &["--denial-log-rate", "1000000", "--workers", "1"]);
+    let request = r#"{"domain":"shop","descriptors":[[{"key":"api_key","value":"alice"}]]}"#;
+    let batch = format!("{{\"requests\":[{}]}}", vec![request; 1_000].join(","));
+    for _ in 0..10 {
+        let (status, body) = server.post("/v1/check", &batch);
+        assert_eq!(status, 200, "{body}");
+    }
+    let (_, metrics) = server.get("/metrics");
+    let dropped = metrics.lines().find_map(|line| line.strip_prefix("tollgate_log_lines_dropped_total{reason=\"slow_reader\"} "));
+    let dropped: u64 = dropped.and_then(|text| text.parse().ok()).expect("the metric");
+    assert!((1..10_000).contains(&dropped), "{dropped} of 10,000 lines dropped");
+    let mut log = BufReader::new(server.child.stderr.take().expect("piped")).lines().map(|it| it.expect("text"));
+    let notice = log.find(|line| line.contains("log lines were dropped")).expect("it says so when it is read");
+    assert!(notice.contains(&format!("lines={dropped}")), "{notice}");
+    server.signal("TERM");
+    assert!(log.any(|line| line.contains("stopped")), "the last line is written");
+}
+
+#[test]
 fn the_environment_of_the_peers_container_is_enough() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("current/ratelimit/config");
