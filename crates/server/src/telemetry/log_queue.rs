@@ -130,7 +130,10 @@ impl Missing {
     fn report(self, before: Self) {
         let (dropped, left_out) = (self.dropped - before.dropped, self.left_out - before.left_out);
         if dropped > 0 {
-            tracing::warn!(lines = dropped, "log lines were dropped, because stderr was not read fast enough");
+            tracing::warn!(
+                lines = dropped,
+                "log lines were dropped, because stderr was not read fast enough"
+            );
         }
         if left_out > 0 {
             tracing::warn!(lines = left_out, "log lines were left out, because many were of one kind");
