@@ -68,6 +68,10 @@ impl<S: Store + 'static> Api for HttpApi<S> {
         OPERATIONS
     }
 
+    fn is_draining(&self) -> bool {
+        self.node.is_draining()
+    }
+
     async fn answer(self: &Arc<Self>, route: Route, request: Request<'_>) -> Result<Reply, Problem> {
         match route {
             Route::Check => self.check(request).await,

@@ -7,6 +7,11 @@ use std::time::Duration;
 pub trait Node: Send + Sync + 'static {
     /// How it is now.
     fn state(&self) -> NodeState;
+
+    /// Whether it is shutting down. Asked for each reply.
+    fn is_draining(&self) -> bool {
+        self.state().is_draining
+    }
 }
 
 /// How a process is at one moment.

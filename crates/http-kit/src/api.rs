@@ -15,6 +15,11 @@ pub trait Api: Send + Sync + Sized + 'static {
     /// What an operation is called in [`answer`](Self::answer): usually an enum.
     type Route: Copy + Send + Sync + 'static;
 
+    /// Whether clients should connect elsewhere: replies then carry `Connection: close`. Asked for each reply.
+    fn is_draining(&self) -> bool {
+        false
+    }
+
     /// Every operation. Requests are routed by this table, so those that come most belong first.
     fn operations() -> &'static [Operation<Self::Route>];
 

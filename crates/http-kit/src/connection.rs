@@ -19,12 +19,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::{Sleep, sleep};
 use tollgate_net::{IdleTimer, Surface, draining};
 
 use crate::api::{Api, HttpSurface};
 use crate::body::Request;
 use crate::reply::Reply;
 use crate::settings::SurfaceSettings;
+
+/// How long a drained connection waits for the next request, which may be on its way: its reply is the one
+/// that closes.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The smallest cap on a head that `hyper` accepts.
 const MIN_HEADER_BYTES: usize = 8 * 1024;
@@ -59,7 +64,8 @@ impl<A: Api> Surface for HttpSurface<A> {
         let drain_state = drain.clone();
         let mut draining = pin!(draining(&mut drain));
         let mut is_watched = false;
-        let mut is_draining = false;
+        let mut linger: Option<Pin<Box<Sleep>>> = None;
+        let mut is_closing = false;
         let mut idle = IdleTimer::new(Phase::Head(0));
         let ended = poll_fn(|cx| {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -68,8 +74,12 @@ impl<A: Api> Surface for HttpSurface<A> {
             // The first poll registers this task's waker; polling again is useless until the state changes.
             let may_drain = !is_watched || drain_state.has_changed().unwrap_or(true);
             is_watched = true;
-            if may_drain && !is_draining && draining.as_mut().poll(cx).is_ready() {
-                is_draining = true;
+            if may_drain && linger.is_none() && draining.as_mut().poll(cx).is_ready() {
+                shared.activity.is_draining.store(true, Relaxed);
+                linger = Some(Box::pin(sleep(LINGER)));
+            }
+            if !is_closing && linger.as_mut().is_some_and(|linger| linger.as_mut().poll(cx).is_ready()) {
+                is_closing = true;
                 connection.as_mut().graceful_shutdown();
                 if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                     return Poll::Ready(ended.map_err(|error| error.to_string()));
@@ -97,7 +107,7 @@ impl<A: Api> Connection<A> {
         let request = Request { received, body_timeout: settings.body_timeout, budget };
         let is_last = settings.max_requests.is_some_and(|max| number >= max);
         let finish = |mut reply: Reply| {
-            if is_last {
+            if is_last || self.activity.is_draining.load(Relaxed) || self.surface.api.is_draining() {
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             self.activity.end_request();
@@ -114,6 +124,8 @@ struct Activity {
     /// Requests whose head has arrived.
     requests: AtomicU64,
     is_answering: AtomicBool,
+    /// The next reply is the last.
+    is_draining: AtomicBool,
     /// Bytes have arrived since the last reply: a head has begun.
     has_received: AtomicBool,
     /// The client takes no more bytes.

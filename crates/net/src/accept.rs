@@ -59,6 +59,29 @@ pub async fn accept<S: Surface>(
 ) {
     let mut connections = JoinSet::new();
     let mut is_failing = false;
+    let served_until = drain.clone();
+    let serve = |connections: &mut JoinSet<()>, stream: TcpStream, peer| {
+        // Without it a reply could wait for the peer's acknowledgement; if it fails, the connection is gone.
+        let _ = stream.set_nodelay(true);
+        let place = Place(Arc::clone(&stats));
+        let (surface, drain) = (Arc::clone(&surface), served_until.clone());
+        match &tls {
+            None => connections.spawn(async move {
+                let _place = place;
+                surface.serve(stream, drain).await;
+            }),
+            Some(tls) => {
+                let (tls, within) = (Arc::clone(tls), limits.handshake_timeout);
+                connections.spawn(async move {
+                    if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
+                    {
+                        surface.serve(stream, drain).await;
+                    }
+                    drop(place);
+                })
+            }
+        };
+    };
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -93,31 +116,31 @@ pub async fn accept<S: Surface>(
             stats.rejected.increment();
             continue;
         }
-        // Without it a reply could wait for the peer's acknowledgement; if it fails, the connection is gone.
-        let _ = stream.set_nodelay(true);
-        let place = Place(Arc::clone(&stats));
-        let (surface, drain) = (Arc::clone(&surface), drain.clone());
-        match &tls {
-            None => connections.spawn(async move {
-                let _place = place;
-                surface.serve(stream, drain).await;
-            }),
-            Some(tls) => {
-                let (tls, within) = (Arc::clone(tls), limits.handshake_timeout);
-                connections.spawn(async move {
-                    if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
-                    {
-                        surface.serve(stream, drain).await;
-                    }
-                    drop(place);
-                })
-            }
-        };
+        serve(&mut connections, stream, peer);
     }
-    drop(listener);
+    // Clients whose connections still wait to be accepted count on them: closing would reset them.
+    for (stream, peer) in backlog(listener) {
+        stats.accepted.increment();
+        if connections.len() >= limits.max_connections {
+            stats.rejected.increment();
+            continue;
+        }
+        serve(&mut connections, stream, peer);
+    }
     while let Some(ended) = connections.join_next().await {
         report(ended);
     }
+}
+
+/// The connections that wait to be accepted. Closes the listener.
+fn backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let mut waiting = Vec::new();
+    let Ok(listener) = listener.into_std() else { return waiting };
+    while let Ok((stream, peer)) = listener.accept() {
+        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+        waiting.extend(stream.map(|stream| (stream, peer)));
+    }
+    waiting
 }
 
 /// The connection's stream once both sides have said that they can read each other.

@@ -114,6 +114,10 @@ impl Node {
 }
 
 impl tollgate_http_api::Node for Node {
+    fn is_draining(&self) -> bool {
+        Self::is_draining(self)
+    }
+
     fn state(&self) -> tollgate_http_api::NodeState {
         tollgate_http_api::NodeState {
             is_ready: self.is_ready(),

@@ -14,6 +14,7 @@ use tollgate_net::ConnectionStats;
 use crate::certificates::Certificates;
 use crate::family::Family;
 use crate::node::Node;
+use crate::telemetry::log_queue::LogQueue;
 use crate::telemetry::span_counts::SpanCounts;
 
 /// Connections of each surface.
@@ -68,6 +69,18 @@ pub(crate) struct StoreMetrics(pub(crate) Arc<Node>);
 impl Collector for StoreMetrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
         store::encode(&mut to, self.0.limiter.store())
+    }
+}
+
+/// Log lines that nobody will read.
+#[derive(Debug)]
+pub(crate) struct LogMetrics(pub(crate) LogQueue);
+
+impl Collector for LogMetrics {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Log lines dropped because stderr was not read fast enough, or many were of one kind";
+        let dropped = [("slow_reader", self.0.dropped()), ("rate", self.0.left_out())];
+        Family::counter("tollgate_log_lines_dropped", help).write_by(&mut to, "reason", dropped)
     }
 }
 

@@ -16,11 +16,11 @@ use tollgate_net::{AcceptLimits, ConnectionStats, Listeners, Sockets, TlsError};
 use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
 use crate::node::Node;
-use crate::observe::{CertificateMetrics, ConnectionMetrics, StoreMetrics, TraceMetrics};
+use crate::observe::{CertificateMetrics, ConnectionMetrics, LogMetrics, StoreMetrics, TraceMetrics};
 use crate::settings::{Listen, Settings, Surface};
 use crate::signals::{EndSignal, Signals};
 use crate::surface::Process;
-use crate::telemetry::span_counts::SpanCounts;
+use crate::telemetry::Reported;
 use crate::worker::{self, small_runtime};
 
 /// How often certificates are checked for changes.
@@ -114,17 +114,16 @@ impl Server {
         surfaces.map(|(surface, address)| Listening { surface, address }).collect()
     }
 
-    /// Serves until a signal ends it. `up` is called once every surface accepts connections; `traces` counts
-    /// those sent.
+    /// Serves until a signal ends it. `up` is called once every surface accepts connections.
     ///
     /// # Errors
     /// When the system gives no thread or signal handler, when `up` fails, or when a worker ends by itself.
     pub(crate) fn run(
         mut self,
-        traces: Option<Arc<SpanCounts>>,
+        reported: Reported,
         up: impl FnOnce(&Settings, &[Listening<'_>]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let workers = self.mount(traces);
+        let workers = self.mount(reported);
         let (node, settings, certificates) = (&self.node, &self.settings, &self.certificates);
         let (close, closing) = watch::channel(false);
         let (ends, mut ended) = mpsc::unbounded_channel();
@@ -178,7 +177,7 @@ impl Server {
     }
 
     /// Makes every surface: acceptors for each worker of those that are on, and the metrics of all.
-    pub(crate) fn mount(&mut self, traces: Option<Arc<SpanCounts>>) -> Vec<Vec<BoundSurface>> {
+    pub(crate) fn mount(&mut self, reported: Reported) -> Vec<Vec<BoundSurface>> {
         let Self { node, settings, certificates, listeners } = self;
         let Settings { serving, decisions, surfaces, .. } = &*settings;
         let limits = Arc::new(AcceptLimits {
@@ -204,7 +203,8 @@ impl Server {
         metrics.push(Box::new(ConnectionMetrics(connections)));
         metrics.push(Box::new(CertificateMetrics(certificates.clone())));
         metrics.push(Box::new(StoreMetrics(Arc::clone(node))));
-        metrics.extend(traces.map(|counts| Box::new(TraceMetrics(counts)) as Box<dyn Collector>));
+        metrics.push(Box::new(LogMetrics(reported.lines)));
+        metrics.extend(reported.spans.map(|counts| Box::new(TraceMetrics(counts)) as Box<dyn Collector>));
         node.limiter.metrics().register(|registry| {
             metrics.into_iter().for_each(|collector| registry.register_collector(collector));
         });

@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Only a hang takes so long.
@@ -265,6 +266,64 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
     assert!(said.contains("stopped"), "{said}");
 }
 
+/// One keep-alive client: asks until its connection is closed. `Err` if a request that was sent on a connection
+/// that the server had not announced to close got no reply.
+fn ask_until_closed(to: SocketAddr, asked: &AtomicU64) -> Result<(), String> {
+    while let Ok(stream) = TcpStream::connect(to) {
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let mut lines = BufReader::new(stream);
+        for number in 0.. {
+            let request =
+                format!("POST /json HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n{ALICE}", ALICE.len());
+            if let Err(error) = lines.get_mut().write_all(request.as_bytes()) {
+                return Err(format!("request {number} was not sent: {error}"));
+            }
+            let (mut length, mut is_last, mut line) = (0, false, String::new());
+            while line != "\r\n" {
+                line.clear();
+                match lines.read_line(&mut line) {
+                    Ok(0) => return Err(format!("request {number} had no reply")),
+                    Ok(_) => {}
+                    Err(error) => return Err(format!("request {number} had no reply: {error}")),
+                }
+                let field = line.to_ascii_lowercase();
+                is_last |= field.trim_end() == "connection: close";
+                if let Some(text) = field.strip_prefix("content-length: ") {
+                    length = text.trim_end().parse().expect("a length");
+                }
+            }
+            lines.read_exact(&mut vec![0; length]).expect("the body");
+            asked.fetch_add(1, Relaxed);
+            if is_last {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_request_on_a_kept_connection_is_lost_when_the_server_ends() {
+    let folder = rules(RULES);
+    for delay in ["0", "300ms"] {
+        let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
+        let (to, asked) = (server.http(), AtomicU64::new(0));
+        std::thread::scope(|threads| {
+            let clients: Vec<_> = (0..8).map(|_| threads.spawn(|| ask_until_closed(to, &asked))).collect();
+            while asked.load(Relaxed) < 200 {
+                std::thread::yield_now();
+            }
+            server.signal("TERM");
+            for client in clients {
+                assert_eq!(client.join().expect("no panic"), Ok(()), "with a delay of {delay}");
+            }
+        });
+        let (code, said) = server.ended();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("stopped") && !said.contains("cut off"), "{said}");
+    }
+}
+
 #[test]
 fn ctrl_c_at_a_terminal_skips_the_delay() {
     let folder = rules(RULES);
@@ -336,6 +395,32 @@ fn a_connection_above_the_most_is_closed_and_counted() {
     let mut said = String::new();
     first.read_to_string(&mut said).expect("the first is served");
     assert!(said.contains("tollgate_connections_refused_total{surface=\"http\"} 1"), "{said}");
+}
+
+#[test]
+fn a_reader_of_the_log_that_stalls_stops_no_decision() {
+    let folder = rules(RULES);
+    // Nobody reads stderr until the end: the pipe is full after 64 KiB, the queue after 1 MiB.
+    let mut server = Server::start(folder.path(), &["--denial-log-rate", "1000000", "--workers", "1"]);
+    let request = r#"{"domain":"shop","descriptors":[[{"key":"api_key","value":"alice"}]]}"#;
+    let batch = format!("{{\"requests\":[{}]}}", vec![request; 1_000].join(","));
+    for _ in 0..10 {
+        let (status, body) = server.post("/v1/check", &batch);
+        assert_eq!(status, 200, "{body}");
+    }
+    let (_, metrics) = server.get("/metrics");
+    let dropped = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("tollgate_log_lines_dropped_total{reason=\"slow_reader\"} "));
+    let dropped: u64 = dropped.and_then(|text| text.parse().ok()).expect("the metric");
+    assert!((1..10_000).contains(&dropped), "{dropped} of 10,000 lines dropped");
+    let mut log =
+        BufReader::new(server.child.stderr.take().expect("piped")).lines().map(|it| it.expect("text"));
+    let notice =
+        log.find(|line| line.contains("log lines were dropped")).expect("it says so when it is read");
+    assert!(notice.contains(&format!("lines={dropped}")), "{notice}");
+    server.signal("TERM");
+    assert!(log.any(|line| line.contains("stopped")), "the last line is written");
 }
 
 #[test]

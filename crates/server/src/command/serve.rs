@@ -17,6 +17,8 @@ use crate::node::Node;
 use crate::server::{BindError, Server};
 use crate::settings::{Fault, Kind, SETTINGS, Settings, Sources};
 use crate::start::{self, RulesError, StartError};
+use crate::telemetry::Reported;
+use crate::telemetry::log_queue::{FlushOnDrop, LogQueue};
 use crate::telemetry::otlp::Traces;
 use crate::worker::small_runtime;
 
@@ -152,13 +154,13 @@ impl Serve {
 
     fn serve(self, out: &mut dyn Write) -> Result<(), ServeError> {
         let settings = self.read_settings()?;
-        let traces = start_telemetry(&settings)?;
+        let (traces, reported, _flush) = start_telemetry(&settings)?;
         let (rules, options) = load_rules(&settings)?;
         let node = start::node(rules, options, &settings)?;
         let server = Server::bind(settings, Arc::clone(&node))?;
         // The ports are open by now. A client that connects waits until a reachable store has been checked.
         check_store(&node)?;
-        serve(server, &node, traces, out)
+        serve(server, &node, traces, reported, out)
     }
 
     fn read_settings(self) -> Result<Settings, ServeError> {
@@ -169,11 +171,14 @@ impl Serve {
     }
 }
 
-/// Starts logs and traces, and logs what is remarkable in the settings.
-fn start_telemetry(settings: &Settings) -> Result<Option<Traces>, ServeError> {
+/// Starts logs and traces, and logs what is remarkable in the settings. The last lines are written when the
+/// last value is dropped.
+fn start_telemetry(settings: &Settings) -> Result<(Option<Traces>, Reported, FlushOnDrop), ServeError> {
     let telemetry = &settings.telemetry;
     let traces = telemetry.otlp.as_deref().map(Traces::start).transpose().map_err(ServeError::Traces)?;
-    crate::telemetry::start(telemetry.log_level, telemetry.log_format, traces.as_ref().map(Traces::layer));
+    let (lines, flush) = LogQueue::start(io::stderr())?;
+    let layer = traces.as_ref().map(Traces::layer);
+    crate::telemetry::start(telemetry.log_level, telemetry.log_format, lines.clone(), layer);
     for note in &settings.notes {
         tracing::warn!("{note}");
     }
@@ -184,7 +189,8 @@ fn start_telemetry(settings: &Settings) -> Result<Option<Traces>, ServeError> {
     if settings.decisions.limiter.shadow_mode {
         tracing::warn!("shadow mode: every request is admitted");
     }
-    Ok(traces)
+    let reported = Reported { lines, spans: traces.as_ref().map(Traces::counts) };
+    Ok((traces, reported, flush))
 }
 
 /// The rules, `None` if the server starts without, and how they are to be loaded again.
@@ -212,8 +218,14 @@ fn check_store(node: &Node) -> Result<(), ServeError> {
 }
 
 /// Serves until a signal, and prints the banner once every surface accepts connections.
-fn serve(server: Server, node: &Node, traces: Option<Traces>, out: &mut dyn Write) -> Result<(), ServeError> {
-    let ended = server.run(traces.as_ref().map(Traces::counts), |settings, surfaces| {
+fn serve(
+    server: Server,
+    node: &Node,
+    traces: Option<Traces>,
+    reported: Reported,
+    out: &mut dyn Write,
+) -> Result<(), ServeError> {
+    let ended = server.run(reported, |settings, surfaces| {
         let rules = node.limiter.rules();
         let policy = rules.policy();
         let listening: Vec<String> = surfaces.iter().map(ToString::to_string).collect();

@@ -9,6 +9,7 @@ use crate::server::Server;
 use crate::settings::row::Heading::Listen as Where;
 use crate::settings::row::rows;
 use crate::settings::{Settings, Sources, parse};
+use crate::telemetry::Reported;
 use crate::{start, worker};
 
 rows! {
@@ -61,7 +62,7 @@ fn a_new_surface_is_read_mounted_and_served_like_the_others() {
 
     let node = start::node(None, Options::default(), &settings).expect("a node");
     let mut server = Server::bind(settings, node).expect("a free port");
-    let workers = server.mount(None);
+    let workers = server.mount(Reported::default());
     let listening = server.listening();
     assert_eq!(listening.iter().map(|it| it.surface.name()).collect::<Vec<_>>(), ["toy"]);
     let address = listening[0].address.expect("it is on");
