@@ -17,18 +17,18 @@ use tollgate_store_memory::{MemoryConfig, MemoryStore};
 #[tokio::test]
 async fn probes_say_how_the_process_is() {
     let server = Server::plain().await;
-    let mut client = server.client().await;
     for (state, ready, peer) in [
         (NodeState { is_ready: true, ..NodeState::default() }, 200, 200),
         (NodeState { is_draining: true, ..NodeState::default() }, 503, 500),
         (NodeState { last_error: Some("shop.yaml:1:1: bad".into()), ..NodeState::default() }, 503, 500),
     ] {
         *server.node.0.lock().unwrap() = state.clone();
-        assert_eq!(
-            (client.get("/healthz").await.status, client.get("/healthcheck").await.status),
-            (200, peer)
-        );
-        let reply = client.get("/readyz").await;
+        // One connection each: while the process drains, every reply is the last of its connection.
+        let get = async |path| server.client().await.get(path).await;
+        let health = get("/healthz").await;
+        assert_eq!(health.header("connection"), state.is_draining.then_some("close"));
+        assert_eq!((health.status, get("/healthcheck").await.status), (200, peer));
+        let reply = get("/readyz").await;
         assert_eq!(reply.status, ready);
         let json = reply.json();
         assert_eq!((&json["ready"], &json["draining"]), (&json!(state.is_ready), &json!(state.is_draining)));

@@ -15,7 +15,7 @@ pub trait Api: Send + Sync + Sized + 'static {
     /// What an operation is called in [`answer`](Self::answer): usually an enum.
     type Route: Copy + Send + Sync + 'static;
 
-    /// Whether clients should connect elsewhere: replies then carry `Connection: close`. Asked for each reply.
+    /// Whether clients should connect elsewhere: replies then carry `Connection: close`. Asked for each one.
     fn is_draining(&self) -> bool {
         false
     }

@@ -101,6 +101,8 @@ impl<'a> Attempt<'a> {
         let rules = tempfile::tempdir().expect("a folder");
         write(rules.path(), &self.files);
         let mut start = Start::new(rules.path());
+        // Some of its names are those of other programs too.
+        start = start.env("TOLLGATE_COMPAT", "ratelimit");
         for (name, value) in self.case["env"].as_object().into_iter().flatten() {
             start = start.env(name, value.as_str().unwrap_or_default());
         }

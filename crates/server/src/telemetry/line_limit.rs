@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_core::{Algorithm, Clock, Cost, Period, Quota, Refill, State};
+use tracing::Metadata;
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
-use tracing::{Event, Metadata};
 use tracing_subscriber::layer::{Context, Filter};
 
 use crate::telemetry::log_queue::LogQueue;
@@ -70,16 +70,14 @@ impl LineFilter {
 }
 
 impl<S> Filter<S> for LineFilter {
+    /// Asked before each event. (Not `event_enabled`: what that rejects leaves the filter in a state that
+    /// rejects the next event too.)
     fn enabled(&self, about: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        self.is_of_level(about)
+        self.is_of_level(about) && self.has_room(about)
     }
 
     fn callsite_enabled(&self, about: &'static Metadata<'static>) -> Interest {
-        if self.is_of_level(about) { Interest::always() } else { Interest::never() }
-    }
-
-    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
-        self.has_room(event.metadata())
+        if self.is_of_level(about) { Interest::sometimes() } else { Interest::never() }
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -92,6 +90,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use tollgate_core::Timestamp;
+    use tracing::Event;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
 
     use super::*;
