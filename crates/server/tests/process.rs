@@ -3,6 +3,10 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+#[path = "process/ending.rs"]
+mod ending;
+#[path = "process/reload.rs"]
+mod reload;
 #[path = "process/store.rs"]
 mod store;
 
@@ -10,7 +14,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Only a hang takes so long.
@@ -238,151 +241,6 @@ fn the_answer_in_the_readmes_is_what_the_example_rules_give() {
 }
 
 #[test]
-fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
-    let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--drain-delay", "60s"]);
-    let mut stream = connect(server.http());
-    let (first, rest) = ALICE.split_at(10);
-    let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length";
-    write!(stream, "{head}: {}\r\n\r\n", ALICE.len()).expect("sent");
-    let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).expect("the call is in flight");
-    stream.write_all(first.as_bytes()).expect("sent");
-    server.signal("TERM");
-    let said = server.wait_ready(|status, _| status == 503);
-    assert_eq!(said["draining"], true, "{said}");
-    assert_eq!(server.get("/healthz").0, 200, "it lives while it drains");
-    assert_eq!(server.get("/healthcheck").0, 500);
-    let (status, body) = server.post("/json", ALICE);
-    assert_eq!(status, 200, "calls are taken during the delay: {body}");
-    server.signal("TERM"); // enough of the delay
-    let address = server.http();
-    while TcpStream::connect(address).is_ok() {}
-    stream.write_all(rest.as_bytes()).expect("sent");
-    let (status, body) = answer(stream);
-    assert!(status == 200 && body.contains("OK"), "the in-flight call finished: {status} {body}");
-    let (code, said) = server.ended();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("stopped"), "{said}");
-}
-
-/// One keep-alive client: asks until its connection is closed. `Err` if a request that was sent on a connection
-/// that the server had not announced to close got no reply.
-fn ask_until_closed(to: SocketAddr, asked: &AtomicU64) -> Result<(), String> {
-    while let Ok(stream) = TcpStream::connect(to) {
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        let mut lines = BufReader::new(stream);
-        for number in 0.. {
-            let request =
-                format!("POST /json HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n{ALICE}", ALICE.len());
-            if let Err(error) = lines.get_mut().write_all(request.as_bytes()) {
-                return Err(format!("request {number} was not sent: {error}"));
-            }
-            let (mut length, mut is_last, mut line) = (0, false, String::new());
-            while line != "\r\n" {
-                line.clear();
-                match lines.read_line(&mut line) {
-                    Ok(0) => return Err(format!("request {number} had no reply")),
-                    Ok(_) => {}
-                    Err(error) => return Err(format!("request {number} had no reply: {error}")),
-                }
-                let field = line.to_ascii_lowercase();
-                is_last |= field.trim_end() == "connection: close";
-                if let Some(text) = field.strip_prefix("content-length: ") {
-                    length = text.trim_end().parse().expect("a length");
-                }
-            }
-            lines.read_exact(&mut vec![0; length]).expect("the body");
-            asked.fetch_add(1, Relaxed);
-            if is_last {
-                break;
-            }
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn no_request_on_a_kept_connection_is_lost_when_the_server_ends() {
-    let folder = rules(RULES);
-    for delay in ["0", "300ms"] {
-        let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
-        let (to, asked) = (server.http(), AtomicU64::new(0));
-        std::thread::scope(|threads| {
-            let clients: Vec<_> = (0..8).map(|_| threads.spawn(|| ask_until_closed(to, &asked))).collect();
-            while asked.load(Relaxed) < 200 {
-                std::thread::yield_now();
-            }
-            server.signal("TERM");
-            for client in clients {
-                assert_eq!(client.join().expect("no panic"), Ok(()), "with a delay of {delay}");
-            }
-        });
-        let (code, said) = server.ended();
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("stopped") && !said.contains("cut off"), "{said}");
-    }
-}
-
-#[test]
-fn ctrl_c_at_a_terminal_skips_the_delay() {
-    let folder = rules(RULES);
-    let serve = format!(
-        "exec {} serve --grpc off --resp off --http 127.0.0.1:0 --drain-delay 60s --rules {}",
-        env!("CARGO_BIN_EXE_tollgate"),
-        folder.path().display()
-    );
-    let mut command = Command::new("script");
-    command.args(["-qefc", &serve, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let Ok(mut child) = command.spawn() else {
-        println!("SKIPPED Ctrl-C: there is no `script` on this machine");
-        return;
-    };
-    let (mut keys, out) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-    let (mut out, mut said) = (BufReader::new(out), String::new());
-    while !said.ends_with("  ready\r\n") {
-        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended: {said}");
-    }
-    keys.write_all(b"\x03").expect("typed");
-    out.read_to_string(&mut said).expect("text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{said}");
-    assert!(said.contains("stopped") && !said.contains("still accepting requests"), "{said}");
-}
-
-#[test]
-fn a_call_that_never_ends_holds_the_end_for_the_timeout_or_the_next_signal_only() {
-    let folder = rules(RULES);
-    for (timeout, signals) in [("100ms", 1), ("1h", 2)] {
-        let server = Server::start(folder.path(), &["--drain-timeout", timeout]);
-        let mut stuck = connect(server.http());
-        let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\r\n";
-        stuck.write_all(head.as_bytes()).expect("sent");
-        stuck.read_exact(&mut [0; 25]).expect("the call is in flight");
-        server.signal("TERM");
-        if signals == 2 {
-            while TcpStream::connect(server.http()).is_ok() {}
-            server.signal("TERM");
-        }
-        let (code, said) = server.ended();
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("in-flight requests were cut off"), "{said}");
-    }
-}
-
-#[test]
-fn a_connection_that_is_idle_does_not_hold_the_end() {
-    let folder = rules(RULES);
-    let server = Server::start(folder.path(), &[]);
-    let mut idle = connect(server.http());
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").expect("sent");
-    idle.read_exact(&mut [0; 15]).expect("an answer"); // HTTP/1.1 200 OK
-    server.signal("TERM");
-    let (code, said) = server.ended();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("stopped") && !said.contains("cut off"), "{said}");
-}
-
-#[test]
 fn a_connection_above_the_most_is_closed_and_counted() {
     let folder = rules(RULES);
     let server = Server::start(folder.path(), &["--max-connections", "1", "--workers", "1"]);
@@ -485,125 +343,6 @@ fn variables_that_are_meant_for_others_change_nothing() {
         assert!(said.contains(part), "{part} in {said}");
     }
     assert!(!said.contains("TOLLGATE_PORT") && !said.contains("TOLLGATE_SERVICE"), "{said}");
-}
-
-#[test]
-fn sighup_puts_new_rules_into_force_and_keeps_the_count() {
-    let folder = rules(RULES);
-    let server = Server::start(folder.path(), &[]);
-    for want in [200, 200, 429] {
-        assert_eq!(server.post("/json", ALICE).0, want);
-    }
-    let before = server.wait_ready(|status, _| status == 200)["rules"]["version"].clone();
-    std::fs::write(
-        folder.path().join("shop.yaml"),
-        RULES.replace("requests_per_unit: 2", "requests_per_unit: 4"),
-    )
-    .expect("written");
-    server.signal("HUP");
-    server.wait_ready(|_, body| body["rules"]["version"] != before);
-    // Three were counted: the denied one too, as fixed windows do.
-    for want in [200, 429] {
-        assert_eq!(server.post("/json", ALICE).0, want);
-    }
-}
-
-#[test]
-fn an_invalid_reload_is_reported_and_changes_nothing() {
-    let folder = rules(RULES);
-    let server = Server::start(folder.path(), &["--log-format", "json"]);
-    let before = server.wait_ready(|status, _| status == 200);
-    std::fs::write(folder.path().join("shop.yaml"), RULES.replace("unit: year", "unit: yaer"))
-        .expect("written");
-    server.signal("HUP");
-    let after = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());
-    assert_eq!(
-        (&after["ready"], &after["rules"]["version"]),
-        (&before["ready"], &before["rules"]["version"])
-    );
-    assert!(
-        after["rules"]["last_error"].as_str().is_some_and(|error| error.contains("shop.yaml:4:")),
-        "{after}"
-    );
-    assert_eq!(server.post("/json", ALICE).0, 200);
-    std::fs::write(folder.path().join("shop.yaml"), RULES).expect("written");
-    server.wait_ready(|_, body| body["rules"]["last_error"].is_null());
-    server.signal("TERM");
-    let (code, said) = server.ended();
-    assert_eq!(code, Some(0), "{said}");
-    for line in said.lines() {
-        let line: serde_json::Value = serde_json::from_str(line).expect("each line is JSON");
-        assert!(line["level"].is_string() && line["timestamp"].is_string(), "{line}");
-    }
-    assert!(said.contains("shop.yaml:4:"), "{said}");
-}
-
-#[test]
-fn rules_and_domains_that_a_reload_removes_are_logged_by_name() {
-    let app = "domain: app\ndescriptors:\n  - {key: a, rate_limit: {unit: day, requests_per_unit: 1}}\n";
-    let plan = "  - key: plan\n    rate_limit: {unit: year, requests_per_unit: 2}\n";
-    let folder = rules(&format!("{RULES}{plan}"));
-    std::fs::write(folder.path().join("app.yaml"), app).expect("written");
-    let server = Server::start(folder.path(), &["--log-format", "json"]);
-    let before = server.wait_ready(|status, _| status == 200)["rules"]["version"].clone();
-    std::fs::remove_file(folder.path().join("app.yaml")).expect("removed");
-    let half = server.wait_ready(|_, body| body["rules"]["version"] != before)["rules"]["version"].clone();
-    std::fs::write(folder.path().join("shop.yaml"), RULES).expect("written");
-    server.wait_ready(|_, body| body["rules"]["version"] != half);
-    server.signal("TERM");
-    let (_, said) = server.ended();
-    let lines: Vec<serde_json::Value> =
-        said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let removed: Vec<String> = lines
-        .iter()
-        .filter(|line| line["message"].as_str().is_some_and(|text| text.contains("removed by the reload")))
-        .map(|line| {
-            format!(
-                "{} {} {} {} {}",
-                line["level"], line["message"], line["domain"], line["rule"], line["rules"]
-            )
-        })
-        .collect();
-    let want = [
-        r#""WARN" "domain removed by the reload" "app" null 1"#,
-        r#""WARN" "rule removed by the reload" "shop" "plan" null"#,
-    ];
-    assert_eq!(removed, want, "{said}");
-}
-
-#[test]
-fn a_reload_that_drops_too_many_rules_changes_nothing_and_says_the_way_out() {
-    let plan = "  - key: plan\n    rate_limit: {unit: year, requests_per_unit: 2}\n";
-    let folder = rules(&format!("{RULES}{plan}"));
-    let server = Server::start(folder.path(), &["--max-rules-dropped", "40%"]);
-    let before = server.wait_ready(|status, _| status == 200)["rules"]["version"].clone();
-    std::fs::write(folder.path().join("shop.yaml"), RULES).expect("written");
-    let after = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());
-    assert_eq!(after["rules"]["version"], before);
-    let error = after["rules"]["last_error"].as_str().unwrap_or_default();
-    for part in ["1 of the 2 rules in force (shop: plan)", "40 % of max-rules-dropped", "restart the server"]
-    {
-        assert!(error.contains(part), "{part} in {error}");
-    }
-    server.signal("TERM");
-    let (_, said) = server.ended();
-    assert!(said.contains("rule reload failed") && said.contains("max-rules-dropped"), "{said}");
-    // A restart loads the files as they are.
-    let again = Server::start(folder.path(), &["--max-rules-dropped", "40%"]);
-    assert_ne!(again.wait_ready(|status, _| status == 200)["rules"]["version"], before);
-}
-
-#[test]
-fn a_folder_that_is_emptied_lifts_no_limit() {
-    let folder = rules(RULES);
-    let server = Server::start(folder.path(), &[]);
-    std::fs::remove_file(folder.path().join("shop.yaml")).expect("removed");
-    server.signal("HUP");
-    let said = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());
-    assert_eq!((&said["ready"], &said["rules"]["rules"]), (&true.into(), &1.into()), "{said}");
-    for want in [200, 200, 429] {
-        assert_eq!(server.post("/json", ALICE).0, want);
-    }
 }
 
 #[test]

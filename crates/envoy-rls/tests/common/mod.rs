@@ -152,7 +152,7 @@ pub fn framed(message: &impl Message) -> Bytes {
     bytes.into()
 }
 
-/// HTTP status and gRPC status of a raw call, wherever the latter is; -1 when there is none.
+/// HTTP status and gRPC status of a raw call, wherever the latter is; -1 without one.
 pub async fn outcome(response: h2::client::ResponseFuture) -> Result<(u16, i32), h2::Error> {
     let response = response.await?;
     let code = response.status().as_u16();

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_core::{Algorithm, Clock, Cost, Period, Quota, Refill, State};
+use tollgate_limiter::DENIED;
 use tracing::Metadata;
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
@@ -17,9 +18,6 @@ use tracing::subscriber::Interest;
 use tracing_subscriber::layer::{Context, Filter};
 
 use crate::telemetry::log_queue::LogQueue;
-
-/// Target of the lines about denials.
-const DENIED: &str = "tollgate::denied";
 
 /// Lines of one kind at once: a start with many warnings loses none.
 const BURST: u64 = 100;

@@ -1,0 +1,150 @@
+//! Signals that end the process: what is in flight finishes, and no request is lost.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::*;
+
+#[test]
+fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &["--drain-delay", "60s"]);
+    let mut stream = connect(server.http());
+    let (first, rest) = ALICE.split_at(10);
+    let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length";
+    write!(stream, "{head}: {}\r\n\r\n", ALICE.len()).expect("sent");
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).expect("the call is in flight");
+    stream.write_all(first.as_bytes()).expect("sent");
+    server.signal("TERM");
+    let said = server.wait_ready(|status, _| status == 503);
+    assert_eq!(said["draining"], true, "{said}");
+    assert_eq!(server.get("/healthz").0, 200, "it lives while it drains");
+    assert_eq!(server.get("/healthcheck").0, 500);
+    let (status, body) = server.post("/json", ALICE);
+    assert_eq!(status, 200, "calls are taken during the delay: {body}");
+    server.signal("TERM"); // enough of the delay
+    let address = server.http();
+    while TcpStream::connect(address).is_ok() {}
+    stream.write_all(rest.as_bytes()).expect("sent");
+    let (status, body) = answer(stream);
+    assert!(status == 200 && body.contains("OK"), "the in-flight call finished: {status} {body}");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stopped"), "{said}");
+}
+
+/// One keep-alive client: asks until its connection is closed. `Err` if a request that was sent on a connection
+/// that the server had not announced to close got no reply.
+fn ask_until_closed(to: SocketAddr, asked: &AtomicU64) -> Result<(), String> {
+    while let Ok(stream) = TcpStream::connect(to) {
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let mut lines = BufReader::new(stream);
+        for number in 0.. {
+            let request =
+                format!("POST /json HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n{ALICE}", ALICE.len());
+            if let Err(error) = lines.get_mut().write_all(request.as_bytes()) {
+                return Err(format!("request {number} was not sent: {error}"));
+            }
+            let (mut length, mut is_last, mut line) = (0, false, String::new());
+            while line != "\r\n" {
+                line.clear();
+                match lines.read_line(&mut line) {
+                    Ok(0) => return Err(format!("request {number} had no reply")),
+                    Ok(_) => {}
+                    Err(error) => return Err(format!("request {number} had no reply: {error}")),
+                }
+                let field = line.to_ascii_lowercase();
+                is_last |= field.trim_end() == "connection: close";
+                if let Some(text) = field.strip_prefix("content-length: ") {
+                    length = text.trim_end().parse().expect("a length");
+                }
+            }
+            lines.read_exact(&mut vec![0; length]).expect("the body");
+            asked.fetch_add(1, Relaxed);
+            if is_last {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_request_on_a_kept_connection_is_lost_when_the_server_ends() {
+    let folder = rules(RULES);
+    for delay in ["0", "300ms"] {
+        let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
+        let (to, asked) = (server.http(), AtomicU64::new(0));
+        std::thread::scope(|threads| {
+            let clients: Vec<_> = (0..8).map(|_| threads.spawn(|| ask_until_closed(to, &asked))).collect();
+            while asked.load(Relaxed) < 200 {
+                std::thread::yield_now();
+            }
+            server.signal("TERM");
+            for client in clients {
+                assert_eq!(client.join().expect("no panic"), Ok(()), "with a delay of {delay}");
+            }
+        });
+        let (code, said) = server.ended();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("stopped") && !said.contains("cut off"), "{said}");
+    }
+}
+
+#[test]
+fn ctrl_c_at_a_terminal_skips_the_delay() {
+    let folder = rules(RULES);
+    let serve = format!(
+        "exec {} serve --grpc off --resp off --http 127.0.0.1:0 --drain-delay 60s --rules {}",
+        env!("CARGO_BIN_EXE_tollgate"),
+        folder.path().display()
+    );
+    let mut command = Command::new("script");
+    command.args(["-qefc", &serve, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        println!("SKIPPED Ctrl-C: there is no `script` on this machine");
+        return;
+    };
+    let (mut keys, out) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let (mut out, mut said) = (BufReader::new(out), String::new());
+    while !said.ends_with("  ready\r\n") {
+        assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended: {said}");
+    }
+    keys.write_all(b"\x03").expect("typed");
+    out.read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{said}");
+    assert!(said.contains("stopped") && !said.contains("still accepting requests"), "{said}");
+}
+
+#[test]
+fn a_call_that_never_ends_holds_the_end_for_the_timeout_or_the_next_signal_only() {
+    let folder = rules(RULES);
+    for (timeout, signals) in [("100ms", 1), ("1h", 2)] {
+        let server = Server::start(folder.path(), &["--drain-timeout", timeout]);
+        let mut stuck = connect(server.http());
+        let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\r\n";
+        stuck.write_all(head.as_bytes()).expect("sent");
+        stuck.read_exact(&mut [0; 25]).expect("the call is in flight");
+        server.signal("TERM");
+        if signals == 2 {
+            while TcpStream::connect(server.http()).is_ok() {}
+            server.signal("TERM");
+        }
+        let (code, said) = server.ended();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("in-flight requests were cut off"), "{said}");
+    }
+}
+
+#[test]
+fn a_connection_that_is_idle_does_not_hold_the_end() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &[]);
+    let mut idle = connect(server.http());
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").expect("sent");
+    idle.read_exact(&mut [0; 15]).expect("an answer"); // HTTP/1.1 200 OK
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stopped") && !said.contains("cut off"), "{said}");
+}
