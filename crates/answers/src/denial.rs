@@ -110,6 +110,7 @@ pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Sty
     let state = LimitState {
         name: name(rule, limit),
         limit: u64::from(limit.requests_per_unit),
+        burst: limit.quota.burst(),
         window: limit.period,
         remaining: 0,
         reset_after: limit.period,
