@@ -4,12 +4,12 @@
 
 use std::io::Write;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use tollgate_load::Bench;
-use tollgate_top::Top;
+use tollgate_top::{Healthcheck, Top};
 
-use crate::command::{Check, Explain, Serve};
+use crate::command::{Check, Completions, Explain, Man, Serve};
 pub use crate::ending::Ending;
 
 /// A distributed rate limiter: one set of rules for Envoy (gRPC), HTTP and the Redis protocol.
@@ -35,6 +35,9 @@ enum Command {
     Explain(Explain),
     Bench(Box<Bench>),
     Top(Top),
+    Healthcheck(Healthcheck),
+    Completions(Completions),
+    Man(Man),
 }
 
 impl Cli {
@@ -49,6 +52,9 @@ impl Cli {
             Command::Explain(explain) => explain.run(out, talk),
             Command::Bench(bench) => bench.run(out, talk).map(Into::into),
             Command::Top(top) => top.run(out, talk).map(Into::into),
+            Command::Healthcheck(healthcheck) => healthcheck.run(talk).map(Into::into),
+            Command::Completions(completions) => completions.run(Self::command(), out),
+            Command::Man(man) => man.run(Self::command(), out, talk),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - `certificates` (feature of that name): authorities and certificates that exist for one test.
 //! - `redis` (feature of that name): real processes of Redis, Sentinel, Cluster and memcached, and a proxy
 //!   that spoils connections.
+//! - `yaml` (feature of that name): YAML files as trees of JSON values.
 
 #[cfg(feature = "certificates")]
 pub mod certificates;
@@ -12,3 +13,5 @@ pub mod certificates;
 pub mod redis;
 pub mod table;
 pub mod vectors;
+#[cfg(feature = "yaml")]
+pub mod yaml;
