@@ -116,6 +116,28 @@ impl Listener {
         waiting
     }
 
+    /// Lets the kernel drop each packet that would begin a handshake. A connection that is made between the
+    /// last accept and the close would be reset, and its client may have sent a request. One that tries now is
+    /// refused when it tries again, a second later. Returns false where the system cannot do it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn begins_no_handshake(&self) -> bool {
+        use socket2::{SockFilter, SockRef};
+        // A Unix socket has no handshake: without its file, no connection begins.
+        let Self::Tcp(listener) = self else { return false };
+        let filter = [
+            SockFilter::new(0x30, 0, 0, 13),   // load the byte of flags of the TCP header
+            SockFilter::new(0x45, 0, 1, 0x02), // unless SYN is set, skip one
+            SockFilter::new(0x06, 0, 0, 0),    // drop
+            SockFilter::new(0x06, 0, 0, u32::MAX), // take
+        ];
+        SockRef::from(listener).attach_filter(&filter).is_ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn begins_no_handshake(&self) -> bool {
+        false
+    }
+
     /// Whether other sockets take connections off the same queue, so that each may get any number of them.
     pub(crate) const fn shares_its_queue(&self) -> bool {
         matches!(self, Self::Unix(..))
