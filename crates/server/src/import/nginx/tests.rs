@@ -59,7 +59,7 @@ fn each_zone_is_a_leaky_bucket_with_the_burst_of_its_use() {
 #[test]
 fn what_is_written_loads_without_a_warning() {
     for (text, number) in
-        [(CONF, 3), ("", 0), ("limit_req_zone $a zone=\"on\":1m;limit_req zone=on burst=1;", 1)]
+        [(CONF, 3), ("", 0), ("limit_req_zone $a \"zone=on:1m\";limit_req zone=on burst=1;", 1)]
     {
         let imported = import("nginx.conf", text, "a domain: \"with\" quotes").expect("readable");
         let file = RuleFile { name: "nginx.yaml".into(), text: imported.rules.clone() };
