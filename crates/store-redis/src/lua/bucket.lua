@@ -54,8 +54,8 @@ local function bucket(key, arg, go)
     else
       -- Another rate has written it, or this one in whole ns: the permits owed are those by the interval
       -- written there. Never fewer: what a double cannot hold is rounded up, in the state that this step
-      -- starts from too. (A function of its own, as those below, so that calls without it are as short as
-      -- possible.)
+      -- starts from too. Where the instant carries over instead, the interval is 0. (A function of its own,
+      -- as those below, so that calls without it are as short as possible.)
       local function of_another()
         local interval, step, own = struct.unpack('<ddd', arg)
         local owed, is_exact, is_whole, begins = 0, false, parts == 0, false
@@ -70,6 +70,9 @@ local function bucket(key, arg, go)
           end
           per = p < 0 and per / 10 ^ -p or per * 10 ^ p
           local full = math.min(E - (sign == '-' and KEPT or 0), LATEST)
+          if interval == 0 then
+            return full, within * scale, false, parts == 0, false -- later than it is, by less than a ns
+          end
           local y = (full - ms) * 1000000 - within - ns
           if y > 0 and per > 0 then
             owed, is_exact = y / per, y < 2 ^ 53 and per % 1 == 0 and math.fmod(y, per) == 0
@@ -78,7 +81,7 @@ local function bucket(key, arg, go)
             local behind = math.abs(tonumber(v)) - own
             begins = behind < 0 or behind > 999999
           end
-        elseif E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
+        elseif interval > 0 and E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
           owed, is_exact, begins = tonumber(v), true, true -- the limit was 0, and what it admitted a total
         else
           return nil
