@@ -6,7 +6,7 @@
 //! of rules (`policy`).
 
 use tollgate_core::{Period, Quota};
-use tollgate_store::{Counter, Key, Sharing};
+use tollgate_store::{Counter, Key, Origin, Sharing};
 
 /// First byte of the key of a share; no quota that came with a request has it.
 const SHARE: u8 = 14;
@@ -16,6 +16,7 @@ const SHARE: u8 = 14;
 pub(crate) struct Share {
     key: Vec<u8>,
     quota: Quota,
+    origin: Origin,
 }
 
 impl Share {
@@ -25,12 +26,12 @@ impl Share {
         let mut key = Vec::with_capacity(HEAD + whole.key.0.len());
         write_head(SHARE, &quota, &mut key);
         key.extend_from_slice(whole.key.0);
-        Self { key, quota }
+        Self { key, quota, origin: whole.origin }
     }
 
     /// The counter of the part, in this node's memory.
     pub(crate) fn counter(&self) -> Counter<'_> {
-        Counter::new(Key(&self.key), &self.quota).shared(Sharing::Local)
+        Counter::new(Key(&self.key), &self.quota).shared(Sharing::Local).from_origin(self.origin)
     }
 }
 

@@ -10,7 +10,7 @@ use tollgate_buffers::recycle;
 use tollgate_core::{Algorithm, Align, LeakyForm, Refill, Timestamp};
 use tollgate_observe::{Degraded, Observer, Throttle, Throttled};
 use tollgate_policy::OnStoreFailure;
-use tollgate_store::{Charge, Counter, Key, Store, StoreError, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Key, Origin, Store, StoreError, Take, Verdicts};
 
 use crate::keys::write_head;
 use crate::limiter::Limiter;
@@ -67,7 +67,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         takes.extend(asks.iter().zip(ends.iter()).map(|(ask, &end)| {
             let key = Key(&keys[start..end]);
             start = end;
-            Counter::new(key, ask.quota).take(ask.cost)
+            Counter::new(key, ask.quota).from_origin(Origin::Request).take(ask.cost)
         }));
         self.store.take(&takes, Charge::Each, now, verdicts).await;
         self.observer.store_called(takes.len());

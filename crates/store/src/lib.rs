@@ -14,7 +14,7 @@ pub mod suite;
 mod take;
 mod wait;
 
-pub use counter::{Counter, Key, Sharing};
+pub use counter::{Counter, Key, Origin, Sharing};
 pub use error::{StoreError, StoreName};
 pub use model::ModelStore;
 pub use take::{Charge, Inspection, Take, Verdicts};
