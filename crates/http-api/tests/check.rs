@@ -204,9 +204,11 @@ async fn a_batch_is_answered_in_its_order() {
         .map(|it| (it["outcome"].as_str().unwrap(), it["remaining"].as_u64().unwrap()))
         .collect();
     assert_eq!(outcomes, [("admit", 1), ("admit", 1), ("admit", 0), ("deny", 0)]);
-    for name in ["x-ratelimit-limit", "x-ratelimit-retry-after", "retry-after"] {
+    for name in ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-retry-after", "retry-after"] {
         assert_eq!(reply.header(name), None, "a batch has no single limit");
     }
+    let limits = json["decisions"].as_array().unwrap().iter().map(|it| it["limit"].as_u64());
+    assert_eq!(limits.collect::<Vec<_>>(), [Some(2); 4]);
     assert_eq!(json["decisions"][3]["retry_after_ms"], 40_000, "each decision has its own wait");
     assert_eq!(client.post("/v1/check", r#"{"requests":[]}"#).await.json(), json!({"decisions": []}));
 }

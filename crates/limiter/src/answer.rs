@@ -101,6 +101,17 @@ impl<O: Observer> Answer<'_, O> {
         self.is_shadowed
     }
 
+    /// How long until a retry can pass: the longest wait of the descriptors that deny. `Now` if it is
+    /// admitted.
+    #[must_use]
+    pub fn retry_after(&self) -> RetryAfter {
+        let denying = self.descriptors().filter(|descriptor| !descriptor.is_admitted());
+        match self.overall {
+            Outcome::Admit => RetryAfter::Now,
+            Outcome::Deny => denying.map(|it| it.retry_after()).max().unwrap_or(RetryAfter::Now),
+        }
+    }
+
     /// How it was decided without the store; `None` if the store answered everything. Of several descriptors,
     /// the greatest [`Degraded`] is reported.
     #[must_use]

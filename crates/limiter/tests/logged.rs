@@ -63,17 +63,17 @@ fn a_denial_is_one_line_with_key_limit_and_wait() {
     let got = lines(Level::INFO, || {
         ask(&[of("path=/a user=ann").hits(2)]);
         ask(&[of("shadow=x"), of("path=/a")]); // shadow denials, admissions
-        ask(&[of("path=/a"), of("user=\u{1b}[31m")]); // and two in one request
+        ask(&[of("path=/a"), of("user=\u{1b}[31m\u{202e}")]); // and two in one request
         ask(&[of("nobody=x").limit(0, tollgate_limiter::Unit::Hour)]);
     });
     let want = [
         "INFO tollgate::denied: denied domain=\"d\" rule=\"path → user=ann\" limit=1 per minute, fixed_window \
-         descriptor=path=/a, user=ann hits=2 retry_after=never",
+         descriptor=\"path=/a, user=ann\" hits=2 never_fits=true",
         "INFO tollgate::denied: denied domain=\"d\" rule=\"path\" limit=1 per second, fixed_window \
-         descriptor=path=/a hits=1 retry_after=1",
+         descriptor=\"path=/a\" hits=1 retry_after_ms=1000",
         "INFO tollgate::denied: denied domain=\"d\" rule=\"user\" limit=0 per minute, fixed_window \
-         descriptor=user=\\u{1b}[31m hits=1 retry_after=never",
-        "INFO tollgate::denied: denied domain=\"d\" is_override=true descriptor=nobody=x hits=1 retry_after=never",
+         descriptor=\"user=\\u{1b}[31m\\u{202e}\" hits=1 never_fits=true",
+        "INFO tollgate::denied: denied domain=\"d\" is_override=true descriptor=\"nobody=x\" hits=1 never_fits=true",
     ];
     assert_eq!(got, want);
     let (quota, mut out) = (Quota::fixed_window(0, seconds(60)).expect("in bounds"), Vec::new());
@@ -81,7 +81,7 @@ fn a_denial_is_one_line_with_key_limit_and_wait() {
         let ask = Throttle { key: b"k\xff", quota: &quota, cost: Cost::ONE };
         block_on(limiter.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
     });
-    let want = "INFO tollgate::denied: denied rule=\"(throttle)\" limit=0 per 1m, fixed_window descriptor=key=k\u{fffd} hits=1 retry_after=never";
+    let want = "INFO tollgate::denied: denied rule=\"(throttle)\" limit=0 per 1m, fixed_window descriptor=\"key=k\u{fffd}\" hits=1 never_fits=true";
     assert_eq!(got, [want]);
 }
 

@@ -5,6 +5,8 @@
 
 #[path = "process/ending.rs"]
 mod ending;
+#[path = "process/log.rs"]
+mod log;
 #[path = "process/reload.rs"]
 mod reload;
 #[path = "process/store.rs"]

@@ -37,6 +37,8 @@ rows! {
     RESET_HEADER: Row<String> = Row::new("reset-header", "NAME", "RateLimit-Reset", parse::header_name)
         .envoy_compat(&["LIMIT_RESET_HEADER"])
         .help(Answers, "Name of the header with the seconds until the window ends");
+    RETRY_AFTER_HEADERS: Row<bool> = Row::new("retry-after-headers", "BOOL", "true", parse::switch)
+        .help(Answers, "Make Envoy add Retry-After and X-RateLimit-Retry-After to denials");
     DYNAMIC_METADATA: Row<bool> = Row::switch("dynamic-metadata")
         .envoy_compat(&["RESPONSE_DYNAMIC_METADATA"])
         .help(Answers, "Send the descriptors of the request to Envoy as dynamic metadata");
@@ -99,6 +101,7 @@ impl Decisions {
         };
         let replies = ReplyOptions {
             headers: layers.one(&RESPONSE_HEADERS).then_some(headers),
+            retry_after: layers.one(&RETRY_AFTER_HEADERS),
             dynamic_metadata: layers.one(&DYNAMIC_METADATA),
         };
         Self { limiter, replies }
