@@ -3,14 +3,22 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+#[path = "process/bursts.rs"]
+mod bursts;
+#[path = "process/container.rs"]
+mod container;
 #[path = "process/ending.rs"]
 mod ending;
 #[path = "process/log.rs"]
 mod log;
+#[path = "process/monitoring.rs"]
+mod monitoring;
 #[path = "process/reload.rs"]
 mod reload;
 #[path = "process/store.rs"]
 mod store;
+#[path = "process/unix_sockets.rs"]
+mod unix_sockets;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
