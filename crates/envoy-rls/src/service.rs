@@ -15,11 +15,12 @@ use tollgate_store::Store;
 
 use crate::limits::Limits;
 use crate::reply::{self, ReplyOptions};
+use crate::shared::Shared;
 use crate::status::{Code, Status};
 use crate::wire::{Caps, Lists, Parsed, WireError};
 
 /// What connections share: the limiter, and how its answers are sent. Make one for each core, so that cores
-/// share nothing here.
+/// share only what is [`Shared`].
 #[derive(Debug)]
 pub struct RateLimitService<S: Store> {
     limiter: Arc<Limiter<S>>,
@@ -27,6 +28,8 @@ pub struct RateLimitService<S: Store> {
     options: ReplyOptions,
     pub(crate) limits: Limits,
     pub(crate) ready: watch::Receiver<bool>,
+    pub(crate) draining: watch::Receiver<bool>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) budget: Arc<Budget>,
 }
 
@@ -88,7 +91,26 @@ impl<S: Store> RateLimitService<S> {
         limits: Limits,
     ) -> Self {
         let budget = Arc::new(Budget::new(limits.max_buffered_bytes));
-        Self { limiter, clock: clock.into(), options, limits, ready, budget }
+        let shared = Arc::new(Shared::new(&limits));
+        // Without a sender it never turns.
+        let draining = watch::channel(false).1;
+        Self { limiter, clock: clock.into(), options, limits, ready, draining, shared, budget }
+    }
+
+    /// The same service with the places of `shared`, which the services of other workers use too.
+    #[must_use]
+    pub fn sharing(mut self, shared: Arc<Shared>) -> Self {
+        self.shared = shared;
+        self
+    }
+
+    /// The same service, which asks the peers of its connections to go away once `draining` turns true.
+    /// Connections that begin later are served until the surface drains: where a load balancer still sends
+    /// them here, there is nowhere else to go.
+    #[must_use]
+    pub fn leaving_when(mut self, draining: watch::Receiver<bool>) -> Self {
+        self.draining = draining;
+        self
     }
 
     /// The caller of a gRPC call with these headers, which are only read while traces are sampled.

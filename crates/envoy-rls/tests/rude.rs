@@ -121,11 +121,11 @@ async fn a_call_without_its_message_ends_at_its_deadline() {
     let slow = call(SHOULD_RATE_LIMIT).header("grpc-timeout", "50m").body(()).unwrap();
     let (response, _out) = send.send_request(slow, false).unwrap();
     assert_eq!(outcome(response).await.expect("an answer"), (200, DEADLINE_EXCEEDED));
-    // Without a deadline of its own it has the server's.
+    // Without a deadline of its own it has the server's for messages.
     let began = tokio::time::Instant::now();
     let (response, _out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
     assert_eq!(outcome(response).await.expect("an answer"), (200, DEADLINE_EXCEEDED));
-    assert_eq!(began.elapsed().as_secs(), Limits::default().request_timeout.as_secs());
+    assert_eq!(began.elapsed().as_secs(), Limits::default().message_timeout.as_secs());
 }
 
 #[tokio::test(start_paused = true)]

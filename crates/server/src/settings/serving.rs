@@ -24,8 +24,8 @@ rows! {
         .help(Listen, "Maximum size of a request body over HTTP and of an argument over the Redis protocol; a batch of \
                        several requests over HTTP may be sixteen times as large");
     REQUEST_TIMEOUT: Row<Duration> = Row::new("request-timeout", "DURATION", "10s", parse::timeout)
-        .help(Listen, "Time that a client has to send a header, a body or a command over HTTP and the Redis protocol, and \
-                       to read a reply of the latter");
+        .help(Listen, "Time that a client has to send a header, a body, a gRPC message or a command, and to read a reply of \
+                       the Redis protocol");
     DRAIN_DELAY: Row<Duration> = Row::new("drain-delay", "DURATION", "5s", parse::duration)
         .help(Process, "After SIGTERM: how long requests are still accepted while /readyz already fails");
     DRAIN_TIMEOUT: Row<Duration> = Row::new("drain-timeout", "DURATION", "30s", parse::duration)
@@ -45,7 +45,7 @@ pub struct Serving {
     pub socket_mode: u32,
     /// Bytes of one request's body over HTTP, and of one argument over the Redis protocol.
     pub max_body: usize,
-    /// From the first byte of a header, a body or a command to its last.
+    /// From the first byte of a header, a body or a command to its last; from a gRPC call to its message.
     pub request_timeout: Duration,
     /// From the signal to the end of listening.
     pub drain_delay: Duration,

@@ -1,13 +1,17 @@
 //! Envoy's rate limit service over gRPC.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_envoy_rls::{Limits, RateLimitService};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use tollgate_envoy_rls::{Limits, RateLimitService, Shared};
 
 use crate::acceptor::Acceptor;
 use crate::any_store::AnyStore;
+use crate::family::Family;
 use crate::settings::layers::Layers;
 use crate::settings::parse::{self, Listen};
 use crate::settings::row::Heading::{Guard, Listen as Where};
@@ -28,6 +32,10 @@ rows! {
         Row::new("max-connection-age-grace", "DURATION", "1h", parse::duration)
             .envoy_compat(&["GRPC_MAX_CONNECTION_AGE_GRACE"])
             .help(Where, "Grace period for in-flight requests on such a connection");
+    MAX_WAITING: Row<usize> =
+        Row::new("grpc-max-waiting", "N", "10000", |text| parse::number(text, 1, 10_000_000))
+            .help(Where, "Maximum gRPC calls that wait at once, for the rest of their message or for a store; further ones \
+                          fail, except four on each connection");
     CLIENT_CA: OptionalRow<PathBuf> = OptionalRow::new("grpc-client-ca", "FILE", parse::path)
         .envoy_compat(&["GRPC_CLIENT_TLS_CACERT"])
         .help(Guard, "Certificates, PEM, one of which must have signed each gRPC client's own (mTLS)");
@@ -47,6 +55,8 @@ pub struct GrpcSettings {
     pub max_connection_age: Option<Duration>,
     /// How long its requests may still take.
     pub max_connection_age_grace: Duration,
+    /// Calls that may wait at once.
+    pub max_waiting: usize,
     /// The authority that must have signed clients' certificates.
     pub client_ca: Option<PathBuf>,
     /// The name that clients' certificates must hold.
@@ -65,6 +75,7 @@ impl GrpcSettings {
         Self {
             max_connection_age: Some(age).filter(|age| !age.is_zero()),
             max_connection_age_grace: layers.one(&MAX_CONNECTION_AGE_GRACE),
+            max_waiting: layers.one(&MAX_WAITING),
             client_ca,
             client_name,
         }
@@ -76,11 +87,18 @@ impl Mount for GrpcSettings {
         let limits = Limits {
             max_connection_age: self.max_connection_age.unwrap_or(Duration::MAX),
             max_connection_age_grace: self.max_connection_age_grace,
+            max_waiting_calls: self.max_waiting,
+            message_timeout: process.serving.request_timeout,
             drain_timeout: process.serving.drain_timeout,
             ..Limits::default()
         };
-        let acceptor = |_| Acceptor::of(service(process, limits.clone()));
-        Mounted { acceptors: (0..process.serving.workers).map(acceptor).collect(), metrics: None }
+        let shared = Arc::new(Shared::new(&limits));
+        let acceptor = |_| {
+            let service = unshared(process, limits.clone()).sharing(Arc::clone(&shared));
+            Acceptor::of(Arc::new(service.leaving_when(process.node.leaving())))
+        };
+        let acceptors = (0..process.serving.workers).map(acceptor).collect();
+        Mounted { acceptors, metrics: Some(Box::new(Metrics(shared))) }
     }
 
     fn alpn(&self) -> &'static [&'static str] {
@@ -98,8 +116,26 @@ impl Mount for GrpcSettings {
 
 /// Envoy's service, which the HTTP surface offers as JSON too.
 pub(super) fn service(process: &Process<'_>, limits: Limits) -> Arc<RateLimitService<AnyStore>> {
+    Arc::new(unshared(process, limits))
+}
+
+fn unshared(process: &Process<'_>, limits: Limits) -> RateLimitService<AnyStore> {
     let node = process.node;
     let (limiter, clock) = (Arc::clone(&node.limiter), Arc::clone(&node.clock));
     let replies = process.decisions.replies.clone();
-    Arc::new(RateLimitService::new(limiter, clock, node.ready(), replies, limits))
+    RateLimitService::new(limiter, clock, node.ready(), replies, limits)
+}
+
+/// Metrics of all workers.
+#[derive(Debug)]
+struct Metrics(Arc<Shared>);
+
+impl Collector for Metrics {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let to = &mut to;
+        let help = "gRPC calls that wait for the rest of their message or for a store";
+        Family::gauge("tollgate_grpc_waiting_calls", help).write(to, self.0.waiting_calls() as u64)?;
+        let help = "gRPC calls that failed because too many were waiting";
+        Family::counter("tollgate_grpc_calls_rejected", help).write(to, self.0.rejected_calls())
+    }
 }
