@@ -33,7 +33,11 @@ impl<'a> LimitState<'a> {
         Self {
             name,
             limit: decision.limit(),
-            burst: if decision.remaining() > decision.limit() { decision.remaining() } else { decision.limit() },
+            burst: if decision.remaining() > decision.limit() {
+                decision.remaining()
+            } else {
+                decision.limit()
+            },
             window,
             remaining: decision.remaining(),
             reset_after: decision.reset_after(),

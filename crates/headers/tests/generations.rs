@@ -178,10 +178,7 @@ fn what_remains_of_a_burst_is_never_more_than_the_limit_beside_it() {
     let bucket = LimitState { burst: 20, ..limit("bucket", 19, 6, RetryAfter::Now) };
     for (style, want) in [
         ("legacy", "x-ratelimit-limit: 20, x-ratelimit-remaining: 19, x-ratelimit-reset: 6"),
-        (
-            "draft-03",
-            "ratelimit-limit: 20, 10;w=60;burst=20, ratelimit-remaining: 19, ratelimit-reset: 6",
-        ),
+        ("draft-03", "ratelimit-limit: 20, 10;w=60;burst=20, ratelimit-remaining: 19, ratelimit-reset: 6"),
         ("draft-07", "ratelimit-policy: 10;w=60;burst=20, ratelimit: limit=20, remaining=19, reset=6"),
         ("draft-11", "ratelimit-policy: \"bucket\";q=10;w=60, ratelimit: \"bucket\";r=10;t=6"),
     ] {
@@ -198,5 +195,8 @@ fn what_remains_of_a_burst_is_never_more_than_the_limit_beside_it() {
     let small = LimitState { burst: 3, ..limit("small", 3, 6, RetryAfter::Now) };
     let mut sent = HeaderMap::new();
     write(&[small], true, &"legacy".parse().expect("a style"), &mut sent);
-    assert_eq!((&sent["x-ratelimit-limit"], &sent["x-ratelimit-remaining"]), (&"3".parse().unwrap(), &"3".parse().unwrap()));
+    assert_eq!(
+        (&sent["x-ratelimit-limit"], &sent["x-ratelimit-remaining"]),
+        (&"3".parse().unwrap(), &"3".parse().unwrap())
+    );
 }

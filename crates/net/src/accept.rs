@@ -200,20 +200,3 @@ fn is_of_one_connection(error: &io::Error) -> bool {
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
     )
 }
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn once_no_handshake_begins_what_was_connected_is_accepted_and_nobody_else_connects() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let to = listener.local_addr().expect("bound");
-        let connect = || std::net::TcpStream::connect_timeout(&to, Duration::from_millis(50));
-        let _first = connect().expect("the kernel takes it");
-        assert!(begins_no_handshake(&listener));
-        assert_eq!(connect().expect_err("dropped").kind(), io::ErrorKind::TimedOut);
-        assert_eq!(backlog(listener).len(), 1);
-        assert_eq!(connect().expect_err("closed").kind(), io::ErrorKind::ConnectionRefused);
-    }
-}

@@ -206,3 +206,23 @@ impl AsyncWrite for Stream {
         true // both kinds
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn once_no_handshake_begins_what_was_connected_is_accepted_and_nobody_else_connects() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let to = listener.local_addr().expect("bound");
+        let connect = || std::net::TcpStream::connect_timeout(&to, Duration::from_millis(50));
+        let _first = connect().expect("the kernel takes it");
+        let listener = Listener::Tcp(listener);
+        assert!(listener.begins_no_handshake());
+        assert_eq!(connect().expect_err("dropped").kind(), io::ErrorKind::TimedOut);
+        assert_eq!(listener.backlog().len(), 1);
+        assert_eq!(connect().expect_err("closed").kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -17,9 +17,8 @@ pub(super) fn policies(fields: &HeaderMap) -> Vec<Member> {
 
 /// The window of the policy of this many permits.
 pub(super) fn window_of(limit: u64, policies: &[Member]) -> Option<Duration> {
-    let is_of = |policy: &&Member| {
-        policy.value == Bare::Integer(limit) || policy.parameter("burst") == Some(limit)
-    };
+    let is_of =
+        |policy: &&Member| policy.value == Bare::Integer(limit) || policy.parameter("burst") == Some(limit);
     policies.iter().filter(is_of).filter_map(window).max()
 }
 

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 /// What in `value` does not have the shape `shape`, a line each.
-pub fn faults(shapes: &Value, shape: &Value, value: &Value, path: &str) -> Vec<String> {
+pub(crate) fn faults(shapes: &Value, shape: &Value, value: &Value, path: &str) -> Vec<String> {
     match (shape, value) {
         (Value::String(name), _) if name.starts_with('#') => faults(shapes, &shapes[name], value, path),
         (Value::String(kind), _) if is_a(kind, value) => Vec::new(),
