@@ -106,6 +106,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("denial-log-level", _) => "off",
             ("compat", _) => "ratelimit",
             ("throttle-on-store-failure" | "unmatched", _) => "deny",
+            ("retry-after-headers", _) => "false",
             ("otlp", _) => "http://collector:4317",
             ("trace-ratio", _) => "0.5",
             ("store", _) => "redis://10.0.0.5",
