@@ -130,8 +130,8 @@ impl Limit {
         Ok(self)
     }
 
-    /// The most permits that can remain: the burst or the capacity of a bucket, otherwise the hits per period.
-    /// An excess is not part of it.
+    /// The most permits that can remain: the burst or the capacity of a bucket, otherwise the hits per
+    /// period. An excess is not part of it.
     #[must_use]
     pub const fn burst(&self) -> u64 {
         self.quota.burst().saturating_sub(self.excess as u64)
