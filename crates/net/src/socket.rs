@@ -117,8 +117,8 @@ impl Listener {
     }
 
     /// Lets the kernel drop each packet that would begin a handshake. A connection that is made between the
-    /// last accept and the close would be reset, and its client may have sent a request. One that tries now is
-    /// refused when it tries again, a second later. Returns false where the system cannot do it.
+    /// last accept and the close would be reset, and its client may have sent a request. A client that
+    /// connects now tries again a second later and finds nobody. Returns false where the system cannot do it.
     #[cfg(target_os = "linux")]
     pub(crate) fn begins_no_handshake(&self) -> bool {
         use socket2::{SockFilter, SockRef};
