@@ -123,7 +123,7 @@ pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Sty
         Some(limit) => Some(LimitState {
             name: name(rule, limit),
             limit: u64::from(limit.requests_per_unit),
-            burst: limit.quota.burst(),
+            burst: limit.burst(),
             window: limit.period,
             remaining: 0,
             reset_after: limit.period,

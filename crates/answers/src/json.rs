@@ -110,7 +110,7 @@ impl<'a> Members<'a> {
         Self {
             outcome,
             is_shadowed,
-            limit: limited.and_then(|it| it.limit).map(|limit| limit.quota.burst()),
+            limit: limited.and_then(|it| it.limit).map(|limit| limit.burst()),
             remaining: limited.map(|it| it.remaining()),
             delay_ms: millis(delay),
             retry_ms: match retry {

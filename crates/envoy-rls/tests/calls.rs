@@ -368,7 +368,9 @@ async fn a_request_above_a_soft_limit_is_marked_in_a_header_field() {
     let policy = tollgate_rule_files::parse_text("shop.yaml", rules).expect("rules without fault");
     server.limiter.replace(policy, tollgate_core::Timestamp::ZERO);
     let mark = HeaderValue { key: "X-RateLimit-Excess".into(), value: "true".into() };
-    for (code, headers) in [(Code::Ok, vec![]), (Code::Ok, vec![mark]), (Code::OverLimit, vec![])] {
+    let wait = |name: &str| HeaderValue { key: name.into(), value: "2800".into() };
+    let waits = vec![wait("Retry-After"), wait("X-RateLimit-Retry-After")];
+    for (code, headers) in [(Code::Ok, vec![]), (Code::Ok, vec![mark]), (Code::OverLimit, waits)] {
         let response = client.ask(request(vec![descriptor("user", "ann")])).await.expect("an answer");
         assert_eq!((response.overall_code(), &response.response_headers_to_add), (code, &headers));
         let limit = response.statuses[0].current_limit.as_ref().map(|limit| limit.requests_per_unit);

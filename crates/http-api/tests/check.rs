@@ -647,6 +647,6 @@ async fn permits_taken_in_advance_are_repaid_before_new_ones_are_granted() {
             (Some(want.0), &want.1),
             "{hits}: {json}"
         );
-        assert_eq!((&json["limit"], json["remaining"].is_u64()), (&json!(60), true), "{json}");
+        assert_eq!((&json["limit"], json["remaining"].is_u64()), (&json!(10), true), "{json}");
     }
 }
