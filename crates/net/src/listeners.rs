@@ -86,12 +86,12 @@ impl Listeners {
 
     fn bind_to_file(path: &Path, sockets: Sockets) -> io::Result<Self> {
         let backlog = i32::try_from(sockets.backlog).unwrap_or(i32::MAX);
-        let (first, file) = SocketFile::bind(path, sockets.file_mode, backlog)?;
+        let (file, first) = SocketFile::bind(path, sockets.file_mode, backlog)?;
         let mut all = Vec::with_capacity(sockets.count.max(1));
         for _ in 1..sockets.count {
-            all.push(Socket::Unix(first.try_clone()?, file.clone()));
+            all.push(Socket::Unix(file.clone(), first.try_clone()?));
         }
-        all.push(Socket::Unix(first, file));
+        all.push(Socket::Unix(file, first));
         Ok(Self { address: Address::Unix(path.to_owned()), sockets: all })
     }
 }

@@ -17,13 +17,14 @@ use socket2::{Domain, SockAddr, Socket, Type};
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and inode, so that a file that another server has put there since is left alone.
+    /// Device and inode, so that a file that another server has put there since is left alone. No other file
+    /// has them while the socket is open.
     id: (u64, u64),
 }
 
 impl SocketFile {
     /// Listens on `path`, whose file gets the permissions `mode`.
-    pub(crate) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(UnixListener, Arc<Self>)> {
+    pub(crate) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Arc<Self>, UnixListener)> {
         let address = SockAddr::unix(path)?;
         // Without it two servers that begin at once could replace each other's file. Where a folder cannot be
         // locked, that is as unlikely as it is everywhere else.
@@ -44,7 +45,7 @@ impl SocketFile {
         // Nobody can connect before it listens, so nobody can connect with other permissions.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         socket.listen(backlog)?;
-        Ok((socket.into(), file))
+        Ok((file, socket.into()))
     }
 
     /// Removes the file, if it is still this process's.
@@ -80,7 +81,7 @@ fn remove_if_left_behind(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn bind(path: &Path) -> io::Result<(UnixListener, Arc<SocketFile>)> {
+    fn bind(path: &Path) -> io::Result<(Arc<SocketFile>, UnixListener)> {
         SocketFile::bind(path, 0o600, 16)
     }
 
@@ -88,15 +89,16 @@ mod tests {
     fn a_file_is_replaced_only_if_nobody_listens_on_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.sock");
-        let (first, file) = bind(&path).expect("a free path");
-        assert_eq!(bind(&path).expect_err("taken").kind(), io::ErrorKind::AddrInUse);
-        drop(first);
+        drop(UnixListener::bind(&path).expect("a free path"));
         assert!(path.exists(), "as a server leaves it that was killed");
-        let (second, of_second) = bind(&path).expect("nobody listens");
-        drop(file);
+        let first = bind(&path).expect("nobody listens");
+        assert_eq!(bind(&path).expect_err("taken").kind(), io::ErrorKind::AddrInUse);
+        fs::remove_file(&path).expect("by another program");
+        let second = bind(&path).expect("a free path");
+        drop(first);
         assert!(path.exists(), "it is another server's file by now");
         assert!(UnixStream::connect(&path).is_ok());
-        drop((second, of_second));
+        drop(second);
         assert!(!path.exists());
     }
 

@@ -14,7 +14,7 @@ fn dockerfile() -> String {
 
 /// The words of the last instruction that begins so and has a list.
 fn words(text: &str, instruction: &str) -> Vec<String> {
-    let line = text.lines().filter(|line| line.starts_with(instruction)).next_back().expect(instruction);
+    let line = text.lines().rfind(|line| line.starts_with(instruction)).expect(instruction);
     let list = &line[line.find('[').expect("a list")..];
     serde_json::from_str(list).expect("words")
 }
