@@ -48,8 +48,9 @@ impl fmt::Display for Address {
 pub enum Socket {
     /// On a TCP port that other sockets may share; the system deals connections out among them.
     Tcp(std::net::TcpListener),
-    /// On a Unix socket. Several of them share one queue: the first that asks gets the next connection.
-    Unix(std::os::unix::net::UnixListener, Arc<SocketFile>),
+    /// On a Unix socket. Several of them share one queue: the first that asks gets the next connection. The
+    /// file comes first, so that it is removed before the socket is closed.
+    Unix(Arc<SocketFile>, std::os::unix::net::UnixListener),
 }
 
 impl Socket {
@@ -60,7 +61,7 @@ impl Socket {
     pub fn listen(self) -> io::Result<Listener> {
         Ok(match self {
             Self::Tcp(socket) => Listener::Tcp(TcpListener::from_std(socket)?),
-            Self::Unix(socket, file) => Listener::Unix(UnixListener::from_std(socket)?, file),
+            Self::Unix(file, socket) => Listener::Unix(file, UnixListener::from_std(socket)?),
         })
     }
 }
@@ -71,7 +72,7 @@ pub enum Listener {
     /// On a TCP port.
     Tcp(TcpListener),
     /// On a Unix socket, whose queue others may share.
-    Unix(UnixListener, Arc<SocketFile>),
+    Unix(Arc<SocketFile>, UnixListener),
 }
 
 impl From<TcpListener> for Listener {
@@ -88,7 +89,7 @@ impl Listener {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Stream::tcp(stream), Some(peer)))
             }
-            Self::Unix(listener, _) => Ok((Stream::Unix(listener.accept().await?.0), None)),
+            Self::Unix(_, listener) => Ok((Stream::Unix(listener.accept().await?.0), None)),
         }
     }
 
@@ -104,7 +105,7 @@ impl Listener {
                     waiting.extend(stream.map(|stream| (Stream::tcp(stream), Some(peer))));
                 }
             }
-            Self::Unix(listener, file) => {
+            Self::Unix(file, listener) => {
                 file.remove();
                 let Ok(listener) = listener.into_std() else { return waiting };
                 while let Ok((stream, _)) = listener.accept() {
@@ -118,7 +119,7 @@ impl Listener {
 
     /// Lets the kernel drop each packet that would begin a handshake. A connection that is made between the
     /// last accept and the close would be reset, and its client may have sent a request. A client that
-    /// connects now tries again a second later and finds nobody. Returns false where the system cannot do it.
+    /// connects now fails when it tries again, a second later. Returns false where the system cannot do it.
     #[cfg(target_os = "linux")]
     pub(crate) fn begins_no_handshake(&self) -> bool {
         use socket2::{SockFilter, SockRef};
@@ -215,11 +216,11 @@ mod tests {
 
     #[tokio::test]
     async fn once_no_handshake_begins_what_was_connected_is_accepted_and_nobody_else_connects() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let to = listener.local_addr().expect("bound");
+        let listener = Listener::from(listener);
         let connect = || std::net::TcpStream::connect_timeout(&to, Duration::from_millis(50));
         let _first = connect().expect("the kernel takes it");
-        let listener = Listener::Tcp(listener);
         assert!(listener.begins_no_handshake());
         assert_eq!(connect().expect_err("dropped").kind(), io::ErrorKind::TimedOut);
         assert_eq!(listener.backlog().len(), 1);
