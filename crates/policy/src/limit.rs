@@ -101,8 +101,8 @@ impl Limit {
         Ok(Self { name: String::new(), quota, requests_per_unit, excess: 0, unit, period, key_tail })
     }
 
-    /// The most permits that can remain: the burst of a bucket, otherwise the permits per window. An excess is
-    /// not among them.
+    /// The most permits that can remain: the burst of a bucket, otherwise the permits per window. An excess
+    /// is not among them.
     #[must_use]
     pub fn burst(&self) -> u64 {
         self.quota.burst().saturating_sub(u64::from(self.excess))
