@@ -5,6 +5,8 @@
 
 #[path = "process/ending.rs"]
 mod ending;
+#[path = "process/footprint.rs"]
+mod footprint;
 #[path = "process/grpc_ending.rs"]
 mod grpc_ending;
 #[path = "process/reload.rs"]

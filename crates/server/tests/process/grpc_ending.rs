@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, yield_now};
 use super::*;
 
 /// `ShouldRateLimit` for a descriptor `api_key=bob` of the domain `shop`, with its prefix.
-const BOB: &[u8] = b"\0\0\0\0\x18\x0a\x04shop\x12\x10\x0a\x0e\x0a\x07api_key\x12\x03bob";
+pub(crate) const BOB: &[u8] = b"\0\0\0\0\x18\x0a\x04shop\x12\x10\x0a\x0e\x0a\x07api_key\x12\x03bob";
 
 /// Calls in flight on a connection.
 const IN_FLIGHT: usize = 16;
