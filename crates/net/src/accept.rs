@@ -1,7 +1,8 @@
 //! Accepts connections and serves each in a task of its own, within the listener's limits.
 //!
 //! Made for one single-threaded runtime a core, each with its own listener on the same address
-//! (`SO_REUSEPORT`): the kernel shares connections out, and nothing crosses from one core to another.
+//! (`SO_REUSEPORT`): the kernel shares connections out, and nothing crosses from one core to another. Loops
+//! on one Unix socket take connections off one queue.
 //!
 //! Handshakes in flight have no cap of their own, only that on connections: a peer that is slow in the
 //! handshake holds a place for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for
@@ -12,12 +13,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::connection_stats::ConnectionStats;
+use crate::socket::{Listener, Stream};
 use crate::surface::{Surface, draining};
 use crate::tls::Tls;
 
@@ -27,10 +28,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The time for handshakes to finish once the drain has begun: the peer may already have sent a request.
 const LAST_HANDSHAKES: Duration = Duration::from_secs(1);
 
+/// The time for TCP handshakes to finish once no more begin: above the round trip to most clients.
+const LAST_CONNECTIONS: Duration = Duration::from_millis(200);
+
 /// Bounds of one accept loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptLimits {
-    /// Concurrent connections of one accept loop; further ones are closed at once and counted.
+    /// Concurrent connections of one accept loop, and of all that share the queue of a Unix socket; further
+    /// ones are closed at once and counted.
     pub max_connections: usize,
     /// From the accepted connection to the end of its TLS handshake.
     pub handshake_timeout: Duration,
@@ -50,19 +55,27 @@ impl Default for AcceptLimits {
 /// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping
 /// the future cuts all connections off.
 pub async fn accept<S: Surface>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     surface: Arc<S>,
     tls: Option<Arc<Tls>>,
     limits: Arc<AcceptLimits>,
     stats: Arc<ConnectionStats>,
     mut drain: watch::Receiver<bool>,
 ) {
+    let listener = listener.into();
+    let shares_its_queue = listener.shares_its_queue();
     let mut connections = JoinSet::new();
     let mut is_failing = false;
     let served_until = drain.clone();
-    let serve = |connections: &mut JoinSet<()>, stream: TcpStream, peer| {
-        // Without it a reply could wait for the peer's acknowledgement; if it fails, the connection is gone.
-        let _ = stream.set_nodelay(true);
+    let is_full = |connections: &JoinSet<()>| {
+        if shares_its_queue {
+            // The loops that share it have the same counts. This connection is one of those that are open.
+            stats.open() > limits.max_connections as u64
+        } else {
+            connections.len() >= limits.max_connections
+        }
+    };
+    let serve = |connections: &mut JoinSet<()>, stream: Stream, peer| {
         let place = Place(Arc::clone(&stats));
         let (surface, drain) = (Arc::clone(&surface), served_until.clone());
         match &tls {
@@ -82,6 +95,12 @@ pub async fn accept<S: Surface>(
             }
         };
     };
+    let mut ending = Box::pin(async {
+        draining(&mut drain).await;
+        if listener.begins_no_handshake() {
+            sleep(LAST_CONNECTIONS).await;
+        }
+    });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -89,7 +108,7 @@ pub async fn accept<S: Surface>(
                 report(ended);
                 continue;
             }
-            () = draining(&mut drain) => break,
+            () = &mut ending => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -112,16 +131,17 @@ pub async fn accept<S: Surface>(
         while let Some(ended) = connections.try_join_next() {
             report(ended);
         }
-        if connections.len() >= limits.max_connections {
+        if is_full(&connections) {
             stats.rejected.increment();
             continue;
         }
         serve(&mut connections, stream, peer);
     }
+    drop(ending);
     // Clients whose connections still wait to be accepted count on them: closing would reset them.
-    for (stream, peer) in backlog(listener) {
+    for (stream, peer) in listener.backlog() {
         stats.accepted.increment();
-        if connections.len() >= limits.max_connections {
+        if is_full(&connections) {
             stats.rejected.increment();
             continue;
         }
@@ -132,26 +152,15 @@ pub async fn accept<S: Surface>(
     }
 }
 
-/// The connections that wait to be accepted. Closes the listener.
-fn backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
-    let mut waiting = Vec::new();
-    let Ok(listener) = listener.into_std() else { return waiting };
-    while let Ok((stream, peer)) = listener.accept() {
-        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-        waiting.extend(stream.map(|stream| (stream, peer)));
-    }
-    waiting
-}
-
 /// The connection's stream once both sides have said that they can read each other.
 async fn encrypted(
     tls: &Tls,
-    stream: TcpStream,
-    peer: SocketAddr,
+    stream: Stream,
+    peer: Option<SocketAddr>,
     within: Duration,
     stats: &ConnectionStats,
     mut drain: watch::Receiver<bool>,
-) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+) -> Option<tokio_rustls::server::TlsStream<Stream>> {
     let handshake = tokio::select! {
         handshake = timeout(within, tls.acceptor().accept(stream)) => handshake,
         () = async {
@@ -159,10 +168,11 @@ async fn encrypted(
             sleep(LAST_HANDSHAKES).await;
         } => return None,
     };
+    let peer = peer.map(tracing::field::display);
     match handshake {
         Ok(Ok(stream)) => return Some(stream),
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
-        Err(_) => tracing::debug!(%peer, ?within, "TLS handshake timed out"),
+        Ok(Err(error)) => tracing::debug!(peer, %error, "TLS handshake failed"),
+        Err(_) => tracing::debug!(peer, ?within, "TLS handshake timed out"),
     }
     stats.tls_failed.increment();
     None

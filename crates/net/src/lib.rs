@@ -13,6 +13,8 @@ mod clock;
 mod connection_stats;
 mod idle;
 mod listeners;
+mod socket;
+mod socket_file;
 mod surface;
 mod tls;
 
@@ -22,5 +24,7 @@ pub use clock::SharedClock;
 pub use connection_stats::{ConnectionStats, Count};
 pub use idle::{IdleTimer, LazyTimer};
 pub use listeners::{Listeners, Sockets, raise_descriptor_limit};
+pub use socket::{Address, Listener, Socket, Stream};
+pub use socket_file::SocketFile;
 pub use surface::{Surface, draining};
 pub use tls::{Tls, TlsError, TlsFiles};

@@ -4,14 +4,17 @@
 mod common;
 
 use std::any::Any;
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::{Server, rest, say};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tollgate_net::{AcceptLimits, Listeners, Sockets, Surface};
+use tollgate_net::{AcceptLimits, Address, Listeners, Sockets, Stream, Surface};
 
 #[tokio::test]
 async fn connections_above_the_cap_are_closed_and_places_come_back() {
@@ -40,8 +43,10 @@ async fn connections_above_the_cap_are_closed_and_places_come_back() {
 /// The kernel reports a listening socket's backlog as its send queue.
 #[test]
 fn the_backlog_is_that_of_the_setting() {
-    let listeners = Listeners::bind("127.0.0.1:0", Sockets { count: 2, backlog: 16 }).expect("a free port");
-    let port = format!("sport = :{}", listeners.address.port());
+    let sockets = Sockets { count: 2, backlog: 16, ..Sockets::default() };
+    let listeners = Listeners::bind("127.0.0.1:0", sockets).expect("a free port");
+    let Address::Tcp(address) = listeners.address else { panic!("{listeners:?}") };
+    let port = format!("sport = :{}", address.port());
     let Ok(output) = Command::new("ss").args(["-Hltn", &port]).output() else {
         println!("SKIPPED the backlog of a socket: there is no ss");
         return;
@@ -112,6 +117,44 @@ async fn new_connections_are_turned_away_while_old_ones_finish() {
     server.ended.await.expect("no panic");
 }
 
+/// Clients connect as fast as they can while the listener closes: one that is connected is served.
+#[test]
+fn no_connection_that_was_made_is_reset_when_the_listener_closes() {
+    std::thread::scope(|threads| {
+        for _ in 0..8 {
+            threads.spawn(close_while_clients_connect);
+        }
+    });
+}
+
+fn close_while_clients_connect() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let server = runtime.block_on(Server::with(Patient, None, AcceptLimits::default()));
+    let (to, served) = (server.address, AtomicU64::new(0));
+    let ask_until_refused = || -> std::io::Result<()> {
+        while let Ok(mut stream) = std::net::TcpStream::connect(to) {
+            stream.write_all(b"request")?;
+            stream.shutdown(Shutdown::Write)?;
+            stream.read_to_end(&mut Vec::new())?;
+            served.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    };
+    std::thread::scope(|threads| {
+        let clients = [(); 4].map(|()| threads.spawn(ask_until_refused));
+        runtime.block_on(async {
+            while served.load(Relaxed) < 50 {
+                tokio::task::yield_now().await;
+            }
+            server.drain.send_replace(true);
+            server.ended.await.expect("no panic");
+        });
+        for client in clients {
+            client.join().expect("no panic").expect("not reset");
+        }
+    });
+}
+
 #[tokio::test]
 async fn a_drain_before_the_first_connection_ends_at_once() {
     let server = Server::start(None, AcceptLimits::default()).await;
@@ -140,7 +183,8 @@ impl Surface for Prompt {
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let prompt = (&io as &dyn Any).downcast_ref::<TcpStream>().is_some_and(|io| io.nodelay().unwrap());
+        let stream = (&io as &dyn Any).downcast_ref::<Stream>();
+        let prompt = stream.is_some_and(|io| matches!(io, Stream::Tcp(io) if io.nodelay().unwrap()));
         let _ = io.write_all(if prompt { b"prompt" } else { b"late" }).await;
     }
 }

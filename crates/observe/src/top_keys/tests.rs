@@ -40,6 +40,7 @@ fn a_key_is_shown_without_control_characters_and_cut_between_characters() {
         (&["k1"][..], "k1".to_owned()),
         (&["k1", "gold", ""], "k1, gold, ".to_owned()),
         (&["a\nb\u{1b}[31m", "ü"], "a\u{fffd}b\u{fffd}[31m, ü".to_owned()),
+        (&["a\u{2028}b\u{202e}", "\u{85}"], "a\u{fffd}b\u{fffd}, \u{fffd}".to_owned()),
         (&[&"x".repeat(63)], "x".repeat(63)),
         (&[&"x".repeat(64)], "x".repeat(60) + "…"),
         (&[&"x".repeat(62), "y"], "x".repeat(60) + "…"),
@@ -71,6 +72,12 @@ fn hashes_tell_where_a_part_ends() {
     for (index, hash) in hashes.iter().enumerate() {
         assert!(!hashes[..index].contains(hash), "{:?}", lists[index]);
     }
+}
+
+#[test]
+fn a_sketch_takes_what_the_documentation_says() {
+    assert_eq!(TopKeys::size(65) - TopKeys::size(64), 96, "bytes per key, as --top-keys says");
+    assert!(TopKeys::size(64) <= 6_400, "{} bytes per rule that denies", TopKeys::size(64));
 }
 
 #[test]
@@ -170,11 +177,16 @@ fn thousands_in_a_second_are_counted_one_by_one_and_of_more_every_eighth_for_eig
     let top = || settings.sketch(&slot).expect("it is there").top(at(1));
     // Eight keys in turn: what takes every eighth in order would see one of them.
     (0..4_096).for_each(|round| note(&settings, &slot, 0, &names[round % 8]));
-    assert!(top().iter().all(|it| (it.denied, it.at_most_over) == (512, 0)), "{:?}", top());
+    assert!(
+        top().iter().all(|it| (it.denied, it.at_most_over, it.at_most_under) == (512, 0, 0)),
+        "{:?}",
+        top()
+    );
     (4_096..200_000).for_each(|round| note(&settings, &slot, 0, &names[round % 8]));
     for it in top() {
         assert!(it.denied.abs_diff(25_000) <= it.at_most_over, "{it:?}");
         assert!(it.at_most_over < 2_500, "{it:?}");
+        assert!(it.denied - it.at_most_over <= 25_000 && 25_000 <= it.denied + it.at_most_under, "{it:?}");
     }
     // The next second begins anew.
     let before: u64 = top().iter().map(|it| it.denied).sum();

@@ -18,6 +18,8 @@ rows! {
     BACKLOG: Row<u32> = Row::new("backlog", "N", "4096", |text| parse::number(text, 1, 1 << 20))
         .help(Listen, "Connections waiting to be accepted, per worker and address; the system caps this too \
                        (net.core.somaxconn)");
+    SOCKET_MODE: Row<u32> = Row::new("socket-mode", "MODE", "660", parse::file_mode)
+        .help(Listen, "Permissions of the files of Unix sockets: a process that may not write to the file cannot connect");
     MAX_BODY: Row<usize> = Row::new("max-body", "BYTES", "64KiB", parse::body)
         .help(Listen, "Maximum size of a request body over HTTP and of an argument over the Redis protocol; a batch of \
                        several requests over HTTP may be sixteen times as large");
@@ -39,6 +41,8 @@ pub struct Serving {
     pub max_connections: usize,
     /// Connections that the system keeps until they are accepted, per worker and surface.
     pub backlog: u32,
+    /// Permissions of the files of Unix sockets.
+    pub socket_mode: u32,
     /// Bytes of one request's body over HTTP, and of one argument over the Redis protocol.
     pub max_body: usize,
     /// From the first byte of a header, a body or a command to its last; from a gRPC call to its message.
@@ -55,6 +59,7 @@ impl Serving {
             workers: layers.maybe(&WORKERS).unwrap_or(cores),
             max_connections: layers.one(&MAX_CONNECTIONS),
             backlog: layers.one(&BACKLOG),
+            socket_mode: layers.one(&SOCKET_MODE),
             max_body: layers.one(&MAX_BODY),
             request_timeout: layers.one(&REQUEST_TIMEOUT),
             drain_delay: layers.one(&DRAIN_DELAY),

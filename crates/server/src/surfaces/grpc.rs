@@ -22,8 +22,9 @@ rows! {
     /// The rows of this surface.
     ROWS:
     LISTEN: Row<Listen> = Row::new("grpc", "ADDR", "127.0.0.1:8081", parse::listen)
-        .envoy_compat(&["GRPC_HOST", "GRPC_PORT"])
-        .help(Where, "Address of Envoy's rate limit service over gRPC; port 0 picks a free one, `off` disables it");
+        .envoy_compat(&["GRPC_HOST", "GRPC_PORT", "GRPC_UDS"])
+        .help(Where, "Address of Envoy's rate limit service over gRPC; port 0 picks a free one, `unix:/path` is a Unix \
+                      socket, `off` disables it");
     MAX_CONNECTION_AGE: Row<Duration> = Row::new("max-connection-age", "DURATION", "24h", parse::duration)
         .envoy_compat(&["GRPC_MAX_CONNECTION_AGE"])
         .help(Where, "A gRPC connection this old is asked to close, so that clients spread over new servers; 0 is never");
@@ -38,6 +39,10 @@ rows! {
     CLIENT_CA: OptionalRow<PathBuf> = OptionalRow::new("grpc-client-ca", "FILE", parse::path)
         .envoy_compat(&["GRPC_CLIENT_TLS_CACERT"])
         .help(Guard, "Certificates, PEM, one of which must have signed each gRPC client's own (mTLS)");
+    CLIENT_NAME: OptionalRow<String> = OptionalRow::new("grpc-client-name", "NAME", parse::host)
+        .envoy_compat(&["GRPC_CLIENT_TLS_SAN"])
+        .help(Guard, "DNS name or IP address that each gRPC client's certificate must hold, among its subject \
+                      alternative names; needs --grpc-client-ca");
 }
 
 pub(crate) static KIND: Kind =
@@ -54,16 +59,25 @@ pub struct GrpcSettings {
     pub max_waiting: usize,
     /// The authority that must have signed clients' certificates.
     pub client_ca: Option<PathBuf>,
+    /// The name that clients' certificates must hold.
+    pub client_name: Option<String>,
 }
 
 impl GrpcSettings {
     fn read(layers: &mut Layers) -> Self {
         let age = layers.one(&MAX_CONNECTION_AGE);
+        let (client_ca, client_name) = (layers.maybe(&CLIENT_CA), layers.maybe(&CLIENT_NAME));
+        if client_name.is_some() && client_ca.is_none() {
+            // Starting anyway would let every client in.
+            let what = "needs an authority that signs clients' certificates; give --grpc-client-ca";
+            layers.invalid(&CLIENT_NAME.setting, what);
+        }
         Self {
             max_connection_age: Some(age).filter(|age| !age.is_zero()),
             max_connection_age_grace: layers.one(&MAX_CONNECTION_AGE_GRACE),
             max_waiting: layers.one(&MAX_WAITING),
-            client_ca: layers.maybe(&CLIENT_CA),
+            client_ca,
+            client_name,
         }
     }
 }
@@ -93,6 +107,10 @@ impl Mount for GrpcSettings {
 
     fn client_ca(&self) -> Option<&Path> {
         self.client_ca.as_deref()
+    }
+
+    fn client_name(&self) -> Option<&str> {
+        self.client_name.as_deref()
     }
 }
 
