@@ -9,6 +9,8 @@ mod bursts;
 mod container;
 #[path = "process/ending.rs"]
 mod ending;
+#[path = "process/footprint.rs"]
+mod footprint;
 #[path = "process/grpc_ending.rs"]
 mod grpc_ending;
 #[path = "process/log.rs"]
