@@ -82,9 +82,7 @@ async fn a_client_that_sends_without_end_is_served_for_a_bounded_time() {
     client.write_all(&pings).await.expect("there is room");
     let serving = tokio::spawn(Arc::clone(&api).serve(io, drain));
     let (mut replies, mut commands) = tokio::io::split(client);
-    let sending = tokio::spawn(async move {
-        while commands.write_all(&pings).await.is_ok() {}
-    });
+    let sending = tokio::spawn(async move { while commands.write_all(&pings).await.is_ok() {} });
     let mut bytes = vec![0; 1 << 16];
     while replies.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
     serving.await.expect("no panic");
