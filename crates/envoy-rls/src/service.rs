@@ -91,6 +91,13 @@ impl<S: Store> RateLimitService<S> {
         Self { limiter, clock: clock.into(), options, limits, ready, budget }
     }
 
+    /// Shares `budget` of half-arrived messages with the services of other workers.
+    #[must_use]
+    pub fn with_budget(mut self, budget: &Budget) -> Self {
+        self.budget = budget.for_worker();
+        self
+    }
+
     /// The caller of a gRPC call with these headers, which are only read while traces are sampled.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Caller {
         let parent = if self.limiter.is_sampling() { headers.get("traceparent") } else { None };

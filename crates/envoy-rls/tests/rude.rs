@@ -3,14 +3,18 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{SHOULD_RATE_LIMIT, Server, call, descriptor, framed, outcome, request};
+use common::{NOW, SHOULD_RATE_LIMIT, Server, call, descriptor, framed, limiter, outcome, request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_envoy_rls::Limits;
+use tokio::sync::watch;
+use tollgate_core::ManualClock;
 use tollgate_envoy_rls::proto::rls::{Code, Entry};
+use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
+use tollgate_net::Budget;
 
 const INVALID_ARGUMENT: i32 = 3;
 const DEADLINE_EXCEEDED: i32 = 4;
@@ -266,4 +270,38 @@ async fn unfinished_messages_of_all_connections_together_have_a_cap() {
     let (response, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
     out.send_data(whole, true).expect("open");
     assert_eq!(outcome(response).await.expect("an answer"), (200, 0), "room came back");
+}
+
+#[tokio::test]
+async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
+    let budget = Budget::new(100_000);
+    let mut servers = Vec::new();
+    for _ in 0..2 {
+        let limiter = limiter();
+        let (ready, is_ready) = watch::channel(true);
+        let clock = Arc::new(ManualClock::at(NOW));
+        let (options, limits) = (ReplyOptions::default(), Limits::default());
+        let service = RateLimitService::new(Arc::clone(&limiter), clock, is_ready, options, limits);
+        servers.push(Server::of(Arc::new(service.with_budget(&budget)), limiter, ready, None).await);
+    }
+    let begun = prefixed(0, 50_000, &[0; 40_000]);
+    let mut calls = Vec::new();
+    for (number, server) in [&servers[0], &servers[1]].into_iter().enumerate() {
+        let mut send = server.raw().await;
+        let (response, mut out) =
+            send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+        out.send_data(begun.clone(), false).expect("open");
+        while budget.held() < 40_000 * (number + 1) {
+            tokio::task::yield_now().await;
+        }
+        calls.push((send, response, out));
+    }
+    let mut send = servers[1].raw().await;
+    let (third, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+    out.send_data(begun, false).expect("open");
+    assert_eq!(outcome(third).await.expect("an answer"), (200, RESOURCE_EXHAUSTED));
+    drop(calls);
+    while budget.held() > 0 {
+        tokio::task::yield_now().await;
+    }
 }

@@ -118,12 +118,12 @@ impl<S: Store + 'static> HttpApi<S> {
             // The peer's only health path: it fails also while the process drains.
             Route::PeerHealth if self.node.state().is_ready => Ok(text(StatusCode::OK, "OK")),
             Route::PeerHealth => Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "not ready; /readyz says why\n")),
-            Route::Ready => Ok(self.readiness()),
+            Route::Ready => Ok(self.readiness(request.may_see_files())),
             Route::RuleDump => {
                 self.slow(|api| text(StatusCode::OK, explain::rlconfig(api.limiter.rules().policy()))).await
             }
             Route::OpenApi => Ok(reply(StatusCode::OK, JSON, openapi::document())),
-            Route::Page => Ok(page::page(self.page())),
+            Route::Page => Ok(page::page(self.page(request.may_see_files()))),
         }
     }
 

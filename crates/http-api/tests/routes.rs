@@ -376,6 +376,70 @@ async fn admin_routes_ask_for_the_token() {
 }
 
 #[tokio::test]
+async fn admin_routes_need_one_well_formed_host() {
+    let token = AdminAccess { token: Token::new("s3cret"), is_loopback: false };
+    let guarded = SurfaceSettings { admin: token, ..SurfaceSettings::default() };
+    let fields = "authorization: Bearer s3cret\r\n";
+    for settings in [guarded, loopback()] {
+        let server = Server::with(settings).await;
+        for (hosts, status) in [
+            ("", 400),
+            ("host: localhost\r\nhost: localhost\r\n", 400),
+            ("host: localhost\r\nhost: evil.example\r\n", 400),
+            ("host: localhost:x\r\n", 400),
+            ("host: [::1\r\n", 400),
+            ("host: a b\r\n", 400),
+            ("host:\r\n", 400),
+            ("host: localhost:8080\r\n", 200),
+        ] {
+            for version in ["1.0", "1.1"] {
+                let mut client = server.client().await;
+                client.send(format!("GET /v1/rules HTTP/{version}\r\n{hosts}{fields}\r\n")).await;
+                let reply = client.reply().await.expect("an answer");
+                assert_eq!(reply.status, status, "{hosts:?} {version}");
+                if status == 400 {
+                    assert!(reply.problem(400).contains("`Host`"), "{hosts:?}: {reply:?}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn strangers_from_elsewhere_see_no_paths_and_lines_of_rule_files() {
+    let secret = "/etc/tollgate/shop.yaml:7:9: bad";
+    let token = Token::new("s3cret");
+    let with_token = "authorization: Bearer s3cret\r\n";
+    for (token, is_loopback, fields, sees_all) in [
+        (token.clone(), false, "", false),
+        (token.clone(), false, "authorization: Bearer wrong\r\n", false),
+        (token.clone(), false, with_token, true),
+        (None, false, with_token, false),
+        (None, true, "", true),
+        (token, true, "", true),
+    ] {
+        let admin = AdminAccess { token, is_loopback };
+        let server = Server::with(SurfaceSettings { admin, ..SurfaceSettings::default() }).await;
+        *server.node.0.lock().unwrap() =
+            NodeState { last_error: Some(secret.into()), ..NodeState::default() };
+        let mut client = server.client().await;
+        let ready = client.ask("GET", "/readyz", fields, "").await;
+        assert_eq!(ready.status, 503);
+        let error = ready.json()["rules"]["last_error"].as_str().expect("that there is one").to_owned();
+        assert_eq!(error == secret, sees_all, "{fields:?}, loopback {is_loopback}: {error}");
+        let page = client.ask("GET", "/", fields, "").await;
+        assert_eq!(page.text().contains(secret), sees_all, "{fields:?}, loopback {is_loopback}");
+        assert_eq!(ready.text().contains("shop.yaml"), sees_all);
+    }
+    // A page under a name of its own reaches this machine's port, and is a stranger.
+    let server = Server::plain().await;
+    *server.node.0.lock().unwrap() = NodeState { last_error: Some(secret.into()), ..NodeState::default() };
+    let mut client = server.client().await;
+    client.send("GET /readyz HTTP/1.1\r\nhost: evil.example\r\n\r\n").await;
+    assert!(!client.reply().await.expect("an answer").text().contains("shop.yaml"));
+}
+
+#[tokio::test]
 async fn a_page_that_was_led_here_under_another_name_reaches_no_admin_route() {
     let server = Server::plain().await;
     let mut client = server.client().await;

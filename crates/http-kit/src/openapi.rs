@@ -68,7 +68,7 @@ fn described<R>(operation: &Operation<R>) -> Value {
 
 fn responses(description: &Description, access: Access) -> Map<String, Value> {
     let problem = json!({"application/problem+json": {"schema": schema("Problem")}});
-    let admin: &[u16] = if access == Access::Admin { &[401, 403] } else { &[] };
+    let admin: &[u16] = if access == Access::Admin { &[400, 401, 403, 429] } else { &[] };
     let errors = description.errors.iter().chain(admin).map(|status| (*status, problem.clone()));
     let answers = description.answers.iter().map(|answer| {
         let AnswerDescription { status, content_type, schema } = answer;

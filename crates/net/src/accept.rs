@@ -60,7 +60,7 @@ pub async fn accept<S: Surface>(
     let mut connections = JoinSet::new();
     let mut is_failing = false;
     let served_until = drain.clone();
-    let serve = |connections: &mut JoinSet<()>, stream: TcpStream, peer| {
+    let serve = |connections: &mut JoinSet<()>, stream: TcpStream, peer: SocketAddr| {
         // Without it a reply could wait for the peer's acknowledgement; if it fails, the connection is gone.
         let _ = stream.set_nodelay(true);
         let place = Place(Arc::clone(&stats));
@@ -68,14 +68,14 @@ pub async fn accept<S: Surface>(
         match &tls {
             None => connections.spawn(async move {
                 let _place = place;
-                surface.serve(stream, drain).await;
+                surface.serve_peer(stream, Some(peer.ip()), drain).await;
             }),
             Some(tls) => {
                 let (tls, within) = (Arc::clone(tls), limits.handshake_timeout);
                 connections.spawn(async move {
                     if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
                     {
-                        surface.serve(stream, drain).await;
+                        surface.serve_peer(stream, Some(peer.ip()), drain).await;
                     }
                     drop(place);
                 })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_core::Timestamp;
 use tollgate_limiter::Limiter;
-use tollgate_net::{Budget, SharedClock};
+use tollgate_net::{Budget, Guesses, SharedClock};
 use tollgate_store::Store;
 
 use crate::settings::RespSettings;
@@ -16,8 +16,12 @@ pub(crate) struct Context<S: Store> {
     pub(crate) clock: SharedClock,
     pub(crate) settings: RespSettings,
     pub(crate) stats: Stats,
+    /// Guesses at the password.
+    pub(crate) guesses: Guesses,
     /// Bounds the bytes of partial commands of all connections.
     pub(crate) budget: Arc<Budget>,
+    /// Bounds the buffers of connections whose clients do not take their replies.
+    pub(crate) unread: Arc<Budget>,
     /// When the surface was created.
     pub(crate) started: Timestamp,
 }

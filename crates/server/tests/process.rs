@@ -3,6 +3,8 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+#[path = "process/bounds.rs"]
+mod bounds;
 #[path = "process/ending.rs"]
 mod ending;
 #[path = "process/reload.rs"]

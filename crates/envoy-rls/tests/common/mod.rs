@@ -76,6 +76,16 @@ impl Server {
     pub async fn behind(tls: Option<Arc<Tls>>, options: ReplyOptions, limits: Limits) -> Self {
         let limiter = limiter();
         let (service, ready) = service(Arc::clone(&limiter), options, limits);
+        Self::of(service, limiter, ready, tls).await
+    }
+
+    /// Serves `service`, which asks `limiter`.
+    pub async fn of(
+        service: Arc<Service>,
+        limiter: Arc<Limiter<MemoryStore>>,
+        ready: watch::Sender<bool>,
+        tls: Option<Arc<Tls>>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);

@@ -1,13 +1,18 @@
 //! Envoy's rate limit service over gRPC.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use tollgate_envoy_rls::{Limits, RateLimitService};
+use tollgate_net::Budget;
 
 use crate::acceptor::Acceptor;
 use crate::any_store::AnyStore;
+use crate::family::Family;
 use crate::settings::layers::Layers;
 use crate::settings::parse::{self, Listen};
 use crate::settings::row::Heading::{Guard, Listen as Where};
@@ -63,10 +68,13 @@ impl Mount for GrpcSettings {
             max_connection_age: self.max_connection_age.unwrap_or(Duration::MAX),
             max_connection_age_grace: self.max_connection_age_grace,
             drain_timeout: process.serving.drain_timeout,
+            max_buffered_bytes: process.serving.max_buffered,
             ..Limits::default()
         };
-        let acceptor = |_| Acceptor::of(service(process, limits.clone()));
-        Mounted { acceptors: (0..process.serving.workers).map(acceptor).collect(), metrics: None }
+        let budget = Budget::new(limits.max_buffered_bytes);
+        let acceptor = |_| Acceptor::of(Arc::new(service(process, limits.clone()).with_budget(&budget)));
+        let acceptors = (0..process.serving.workers).map(acceptor).collect();
+        Mounted { acceptors, metrics: Some(Box::new(Metrics(budget))) }
     }
 
     fn alpn(&self) -> &'static [&'static str] {
@@ -79,9 +87,20 @@ impl Mount for GrpcSettings {
 }
 
 /// Envoy's service, which the HTTP surface offers as JSON too.
-pub(super) fn service(process: &Process<'_>, limits: Limits) -> Arc<RateLimitService<AnyStore>> {
+pub(super) fn service(process: &Process<'_>, limits: Limits) -> RateLimitService<AnyStore> {
     let node = process.node;
     let (limiter, clock) = (Arc::clone(&node.limiter), Arc::clone(&node.clock));
     let replies = process.decisions.replies.clone();
-    Arc::new(RateLimitService::new(limiter, clock, node.ready(), replies, limits))
+    RateLimitService::new(limiter, clock, node.ready(), replies, limits)
+}
+
+/// Metrics of all workers.
+#[derive(Debug)]
+struct Metrics(Budget);
+
+impl Collector for Metrics {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Bytes of partially received messages over gRPC";
+        Family::gauge("tollgate_grpc_buffered_bytes", help).write(&mut to, self.0.held() as u64)
+    }
 }
