@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue};
 use tokio::sync::watch;
 use tollgate_buffers::{BufferPool, Buffers};
 use tollgate_core::{Clock, Timestamp};
-use tollgate_limiter::{Limiter, RequestError, Scratch};
+use tollgate_limiter::{Latency, Limiter, RequestError, Scratch};
 use tollgate_net::{Budget, SharedClock};
 use tollgate_store::Store;
 
@@ -28,7 +28,13 @@ pub struct RateLimitService<S: Store> {
     pub(crate) limits: Limits,
     pub(crate) ready: watch::Receiver<bool>,
     pub(crate) budget: Arc<Budget>,
+    latency: Latency,
+    latency_over_http: Latency,
 }
+
+/// The surfaces that calls come over, as metrics and spans call them.
+const GRPC: &str = "grpc";
+const HTTP: &str = "http";
 
 /// Where a call came from, for its trace.
 #[derive(Clone, Debug)]
@@ -39,7 +45,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// Over HTTP, without a trace.
-    pub(crate) const HTTP: Self = Self { surface: "http", traceparent: None };
+    pub(crate) const HTTP: Self = Self { surface: HTTP, traceparent: None };
 }
 
 /// The buffers of one call, used again by the next on the same thread.
@@ -88,7 +94,9 @@ impl<S: Store> RateLimitService<S> {
         limits: Limits,
     ) -> Self {
         let budget = Arc::new(Budget::new(limits.max_buffered_bytes));
-        Self { limiter, clock: clock.into(), options, limits, ready, budget }
+        let [latency, latency_over_http] = [GRPC, HTTP].map(|surface| limiter.metrics().latency(surface));
+        let clock = clock.into();
+        Self { limiter, clock, options, limits, ready, budget, latency, latency_over_http }
     }
 
     /// Shares `budget` of half-arrived messages with the services of other workers.
@@ -101,7 +109,7 @@ impl<S: Store> RateLimitService<S> {
     /// The caller of a gRPC call with these headers, which are only read while traces are sampled.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Caller {
         let parent = if self.limiter.is_sampling() { headers.get("traceparent") } else { None };
-        Caller { surface: "grpc", traceparent: parent.cloned() }
+        Caller { surface: GRPC, traceparent: parent.cloned() }
     }
 
     /// The time. One reading serves all calls that arrived together.
@@ -131,7 +139,8 @@ impl<S: Store> RateLimitService<S> {
         if let Some(span) = span {
             answer.record(&span);
         }
-        self.limiter.metrics().observe_latency(self.now().since(now));
+        let latency = if caller.surface == GRPC { &self.latency } else { &self.latency_over_http };
+        latency.observe(self.now().since(now));
         if answer.domain().is_none() && answer.policy().domains().is_empty() {
             return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
         }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tollgate_core::Clock;
 use tollgate_http_kit::reply::{JSON, reply, text};
 use tollgate_http_kit::{Api, Operation, Problem, Reply, Request, page};
-use tollgate_limiter::Limiter;
+use tollgate_limiter::{Latency, Limiter};
 use tollgate_net::SharedClock;
 use tollgate_store::Store;
 
+use crate::metrics::Wanted;
 use crate::node::Node;
 use crate::operations::{OPERATIONS, Route};
 use crate::parsed::Caps;
@@ -39,6 +39,7 @@ pub struct HttpApi<S: Store> {
     json: Arc<PeerJson>,
     pub(crate) settings: HttpSettings,
     pub(crate) caps: Caps,
+    pub(crate) latency: Latency,
     slow: Semaphore,
 }
 
@@ -57,7 +58,9 @@ impl<S: Store> HttpApi<S> {
             descriptors: settings.max_descriptors,
             entries: settings.max_entries,
         };
-        Self { limiter, clock: clock.into(), node, json, settings, caps, slow: Semaphore::new(SLOW_AT_ONCE) }
+        let latency = limiter.metrics().latency("http");
+        let (clock, slow) = (clock.into(), Semaphore::new(SLOW_AT_ONCE));
+        Self { limiter, clock, node, json, settings, caps, latency, slow }
     }
 }
 
@@ -108,11 +111,8 @@ impl<S: Store + 'static> HttpApi<S> {
             Route::Rules => self.slow(|api| api.rules()).await,
             Route::PeerJson => Ok(self.peer_json(request).await),
             Route::Metrics => {
-                self.slow(|api| {
-                    let content_type = HeaderValue::from_static(tollgate_limiter::CONTENT_TYPE);
-                    reply(StatusCode::OK, content_type, api.limiter.metrics().render())
-                })
-                .await
+                let wanted = Wanted::by(request.headers());
+                self.slow(move |api| wanted.reply(api.limiter.metrics())).await
             }
             Route::Health => Ok(text(StatusCode::OK, "ok\n")),
             // The peer's only health path: it fails also while the process drains.

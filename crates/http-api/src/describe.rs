@@ -72,7 +72,7 @@ pub(crate) fn peer_json() -> Description {
 }
 
 pub(crate) fn metrics() -> Description {
-    Description::text("application/openmetrics-text")
+    Description::text(TEXT).answers(200, "application/openmetrics-text", string())
 }
 
 pub(crate) fn health() -> Description {

@@ -14,6 +14,7 @@ mod describe;
 mod explain;
 mod json_body;
 mod keys;
+mod metrics;
 mod node;
 mod openapi;
 mod operations;

@@ -39,7 +39,7 @@ impl<S: Store> HttpApi<S> {
         if let Some(span) = span {
             reserved.answer.record(&span);
         }
-        self.limiter.metrics().observe_latency(self.clock.now().since(now));
+        self.latency.observe(self.clock.now().since(now));
         let id = reserved.id.map_or_else(|| "null".to_owned(), |id| format!("\"{id}\""));
         let wait = millis(reserved.delay);
         let expires_in = if reserved.id.is_some() { reserved.expires_at.since(now) } else { Duration::ZERO };

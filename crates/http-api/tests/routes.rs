@@ -5,6 +5,7 @@ mod common;
 #[path = "routes/degraded.rs"]
 mod degraded;
 
+use std::io::Read as _;
 use std::time::Duration;
 
 use common::{RULES, Server, api_over, loopback, one, policy};
@@ -236,12 +237,39 @@ async fn the_rules_report_how_they_were_loaded() {
     assert_eq!(rule["top_limited"][0]["key"], "ann");
 
     let metrics = client.get("/metrics").await;
-    assert!(metrics.header("content-type").unwrap().starts_with("application/openmetrics-text"));
-    assert!(metrics.text().contains("tollgate_decision_latency_seconds_count 3"), "{}", metrics.text());
+    let count = "tollgate_decision_latency_seconds_count{surface=\"http\"} 3\n";
+    assert!(metrics.text().contains(count), "{}", metrics.text());
     for path in ["/rlconfig", "/debug/rlconfig"] {
         let dump = client.get(path).await;
         assert!(dump.text().starts_with("shop.user: unit=MINUTE requests_per_unit=2, shadow_mode: false"));
     }
+}
+
+#[tokio::test]
+async fn metrics_come_as_the_scraper_asks_for_them() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let text = client.get("/metrics").await;
+    assert_eq!(text.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(
+        (text.header("content-encoding"), text.header("vary")),
+        (None, Some("accept, accept-encoding"))
+    );
+    assert!(text.text().contains("# TYPE tollgate_decisions_total counter\n"), "{}", text.text());
+    let fields = "accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;q=0.3\r\n";
+    let open = client.ask("GET", "/metrics", fields, "").await;
+    assert_eq!(
+        open.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    assert!(open.text().contains("# TYPE tollgate_decisions counter\n") && open.text().ends_with("# EOF\n"));
+    let fields = format!("{fields}accept-encoding: deflate, gzip\r\n");
+    let zipped = client.ask("GET", "/metrics", &fields, "").await;
+    assert_eq!(zipped.header("content-encoding"), Some("gzip"));
+    assert!(zipped.body.len() * 3 < open.body.len(), "{} of {} bytes", zipped.body.len(), open.body.len());
+    let mut unzipped = String::new();
+    flate2::read::GzDecoder::new(&zipped.body[..]).read_to_string(&mut unzipped).expect("gzip");
+    assert_eq!(unzipped, open.text());
 }
 
 #[tokio::test]

@@ -37,7 +37,8 @@ impl<S: Store> RespApi<S> {
         let budget = Arc::new(Budget::new(settings.max_buffered_bytes));
         let unread = Arc::new(Budget::new(settings.max_unread_bytes));
         let (clock, stats, guesses) = (clock.into(), Stats::default(), Guesses::new("resp"));
-        let context = Context { limiter, clock, settings, stats, guesses, budget, unread, started };
+        let latency = limiter.metrics().latency("resp");
+        let context = Context { limiter, clock, settings, stats, latency, guesses, budget, unread, started };
         Self { context: Arc::new(context), connections: AtomicU64::new(0) }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::Timestamp;
-use tollgate_limiter::Limiter;
+use tollgate_limiter::{Latency, Limiter};
 use tollgate_net::{Budget, Guesses, SharedClock};
 use tollgate_store::Store;
 
@@ -16,6 +16,7 @@ pub(crate) struct Context<S: Store> {
     pub(crate) clock: SharedClock,
     pub(crate) settings: RespSettings,
     pub(crate) stats: Stats,
+    pub(crate) latency: Latency,
     /// Guesses at the password.
     pub(crate) guesses: Guesses,
     /// Bounds the bytes of partial commands of all connections.
@@ -37,8 +38,7 @@ impl<S: Store> Context<S> {
         self.stats.add(counts);
         let decisions = counts.admitted + counts.denied;
         if decisions > 0 {
-            let latency = self.now().since(arrived);
-            self.limiter.metrics().observe_latencies(latency, decisions);
+            self.latency.observe_all(self.now().since(arrived), decisions);
         }
     }
 }

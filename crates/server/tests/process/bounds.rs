@@ -40,6 +40,29 @@ fn bodies_that_do_not_arrive_have_one_bound_over_all_workers() {
 }
 
 #[test]
+fn the_process_and_its_build_are_in_the_metrics() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &["--workers", "3"]);
+    let (_, metrics) = server.get("/metrics");
+    let build = format!("tollgate_build_info{{version=\"{}\",arch=\"", env!("CARGO_PKG_VERSION"));
+    assert!(metrics.contains(&build), "{metrics}");
+    assert!(metric(&server, "process_start_time_seconds") > 1_700_000_000);
+    if !Path::new("/proc/self/stat").exists() {
+        println!("SKIPPED the metrics of the process: there is no /proc on this machine");
+        return;
+    }
+    assert!(metric(&server, "process_threads") >= 4);
+    let (resident, addresses) =
+        (metric(&server, "process_resident_memory_bytes"), metric(&server, "process_virtual_memory_bytes"));
+    assert!((1 << 20..1 << 32).contains(&resident) && addresses > resident, "{resident} of {addresses}");
+    let (open, most) = (metric(&server, "process_open_fds"), metric(&server, "process_max_fds"));
+    assert!((10..most).contains(&open), "{open} of {most}");
+    for line in ["# TYPE process_cpu_seconds_total counter", "# TYPE process_resident_memory_bytes gauge"] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+}
+
+#[test]
 fn short_secrets_are_warned_of_and_guesses_are_logged_and_counted() {
     let folder = rules(RULES);
     let mut command = tollgate();
