@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::Semaphore;
-use tollgate_core::Clock;
+use tollgate_core::{Clock, Timestamp};
 use tollgate_http_kit::reply::{JSON, reply, text};
 use tollgate_http_kit::{Api, Operation, Problem, Reply, Request, page};
 use tollgate_limiter::{Latency, Limiter};
@@ -40,6 +40,8 @@ pub struct HttpApi<S: Store> {
     pub(crate) settings: HttpSettings,
     pub(crate) caps: Caps,
     pub(crate) latency: Latency,
+    /// When it was created, and counting began.
+    pub(crate) started: Timestamp,
     slow: Semaphore,
 }
 
@@ -58,9 +60,9 @@ impl<S: Store> HttpApi<S> {
             descriptors: settings.max_descriptors,
             entries: settings.max_entries,
         };
-        let latency = limiter.metrics().latency("http");
+        let (started, latency) = (clock.now(), limiter.metrics().latency("http"));
         let (clock, slow) = (clock.into(), Semaphore::new(SLOW_AT_ONCE));
-        Self { limiter, clock, node, json, settings, caps, latency, slow }
+        Self { limiter, clock, node, json, settings, caps, latency, started, slow }
     }
 }
 
@@ -100,15 +102,25 @@ impl<S: Store + 'static> HttpApi<S> {
             }
             Route::Commit => self.commit(&request.json(max_body).await?).await,
             Route::Cancel => self.cancel(&request.json(max_body).await?).await,
+            Route::Throttle => {
+                let body = request.json(max_body).await?;
+                self.throttle(request.headers(), &body).await
+            }
             Route::Explain => {
                 let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
                 Ok(explain::answer(self.limiter.rules().policy(), &target, &self.settings.style))
             }
             Route::Keys => {
+                if request.query().is_none_or(str::is_empty) {
+                    let detail = "which descriptor? expected ?domain=NAME&entry=KEY=VALUE; the keys of all counters cannot \
+                                  be listed, since they are not kept: /v1/rules lists those that are denied most often";
+                    return Err(Problem::bad(detail));
+                }
                 let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
                 self.keys(request.method(), &target).await
             }
             Route::Rules => self.slow(|api| api.rules()).await,
+            Route::Usage => self.slow(|api| api.usage()).await,
             Route::PeerJson => Ok(self.peer_json(request).await),
             Route::Metrics => {
                 let wanted = Wanted::by(request.headers());

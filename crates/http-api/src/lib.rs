@@ -24,6 +24,8 @@ mod query;
 mod reserve;
 mod settings;
 mod status;
+mod throttle;
+mod usage;
 
 pub use api::{HttpApi, PeerJson};
 pub use node::{Node, NodeState, StoreStatus, StoreView};

@@ -94,7 +94,7 @@ fn rule(report: RuleReport) -> RuleTotals {
 }
 
 /// RFC 3339, to the millisecond; `None` for the epoch, which means unknown.
-fn shown_time(time: Timestamp) -> Option<String> {
+pub(crate) fn shown_time(time: Timestamp) -> Option<String> {
     let nanos = i128::from(time.as_nanos());
     let time = jiff::Timestamp::from_nanosecond(nanos).ok().filter(|_| nanos > 0)?;
     Some(format!("{time:.3}"))

@@ -195,7 +195,9 @@ async fn a_counter_is_looked_at_and_forgotten() {
     for _ in 0..3 {
         client.post("/v1/check", &one("user", "ann")).await;
     }
-    let used = client.get(key).await.json()["counters"][0].clone();
+    let reply = client.get(key).await.json();
+    assert!(reply["note"].as_str().is_some_and(|note| note.contains("cannot be listed")), "{reply}");
+    let used = reply["counters"][0].clone();
     assert_eq!(
         (&used["is_tracked"], &used["remaining"], &used["reset_after_ms"]),
         (&json!(true), &json!(0), &json!(40_000))
@@ -210,6 +212,7 @@ async fn a_counter_is_looked_at_and_forgotten() {
         ("domain=shop&entry=free=x", 404, "unlimited"),
         ("domain=shop", 400, "has no `entry`"),
         ("entry=user=ann", 400, "has no `domain`"),
+        ("", 400, "the keys of all counters cannot be listed"),
     ] {
         let detail = client.get(&format!("/v1/keys?{query}")).await.problem(status);
         assert!(detail.contains(want), "{query}: {detail}");
@@ -243,6 +246,26 @@ async fn the_rules_report_how_they_were_loaded() {
         let dump = client.get(path).await;
         assert!(dump.text().starts_with("shop.user: unit=MINUTE requests_per_unit=2, shadow_mode: false"));
     }
+}
+
+#[tokio::test]
+async fn usage_is_a_row_for_each_rule_since_the_start() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for _ in 0..3 {
+        client.post("/v1/check", &one("user", "ann")).await;
+    }
+    client.post("/v1/throttle", r#"{"key":"ann","limit":1,"period_ms":1000}"#).await;
+    server.clock.advance(Duration::from_secs(60));
+    let reply = client.get("/v1/usage").await;
+    assert_eq!(reply.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    let rows: Vec<&str> = reply.text().split_terminator("\r\n").collect();
+    assert_eq!(rows.len(), 1 + 9 + 1, "{rows:?}");
+    assert_eq!(rows[0], "from,to,domain,rule,name,admitted,denied,shadow_denied,degraded");
+    let span = "2023-11-14T22:13:20.000Z,2023-11-14T22:14:20.000Z";
+    assert_eq!(rows[1], format!("{span},shop,user,per_user,2,1,0,0"));
+    assert_eq!(rows[9], format!("{span},shop,\"quo\"\"te\",,0,0,0,0"));
+    assert_eq!(rows[10], format!("{span},,(throttle),,1,0,0,0"));
 }
 
 #[tokio::test]
@@ -381,6 +404,7 @@ async fn admin_routes_ask_for_the_token() {
         let mut client = server.client().await;
         for (method, path) in [
             ("GET", "/v1/rules"),
+            ("GET", "/v1/usage"),
             ("GET", "/rlconfig"),
             ("GET", "/debug/rlconfig"),
             ("HEAD", "/v1/rules"),

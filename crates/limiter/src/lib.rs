@@ -38,6 +38,6 @@ pub use settings::LimiterSettings;
 /// What transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_observe::{
     CALL, DENIED, Degraded, DomainReport, Format, Kind, Latency, Metrics, ObserveSettings, Observer, Report,
-    RuleReport, StoreStats, Throttle, Throttled, TopKey, Totals,
+    RuleReport, StoreStats, THROTTLE, Throttle, Throttled, TopKey, Totals,
 };
 pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit};

@@ -11,6 +11,8 @@ mod ending;
 mod reload;
 #[path = "process/store.rs"]
 mod store;
+#[path = "process/throttle.rs"]
+mod throttle;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -38,10 +38,10 @@ rows! {
     IDLE_TIMEOUT: Row<Duration> = Row::new("idle-timeout", "DURATION", "75s", parse::timeout)
         .help(Where, "An HTTP connection without a request for this long is closed");
     ADMIN_TOKEN: OptionalRow<Secret> = OptionalRow::secret("admin-token")
-        .help(Guard, "Required by /v1/keys, /v1/rules and /debug as `Authorization: Bearer …`; without it, they work on \
+        .help(Guard, "Required by /v1/keys, /v1/rules, /v1/usage and /debug as `Authorization: Bearer …`; without it, they work on \
                       loopback only");
     ADMIN_TOKEN_FILE: OptionalRow<Secret> = OptionalRow::new("admin-token-file", "FILE", secret_file)
-        .help(Guard, "File whose only line is the admin token, which /v1/keys, /v1/rules and /debug require; \
+        .help(Guard, "File whose only line is the admin token, which /v1/keys, /v1/rules, /v1/usage and /debug require; \
                       TOLLGATE_ADMIN_TOKEN sets it directly");
     HEADERS: Row<Style> = Row::new("headers", "STYLE", "legacy", style)
         .help(Answers, "Header fields that report limits to HTTP clients: `off`, `legacy` (X-RateLimit-…), `draft-03`, \
@@ -129,7 +129,7 @@ impl Mount for HttpSettings {
 
     fn unprotected(&self) -> Option<&'static str> {
         self.admin_token.is_none().then_some(
-            "without an admin token, so /v1/keys, /v1/rules and /debug are disabled (set TOLLGATE_ADMIN_TOKEN)",
+            "without an admin token, so /v1/keys, /v1/rules, /v1/usage and /debug are disabled (set TOLLGATE_ADMIN_TOKEN)",
         )
     }
 
