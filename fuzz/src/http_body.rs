@@ -45,7 +45,7 @@ fn api() -> &'static (Runtime, Arc<HttpSurface<HttpApi<MemoryStore>>>) {
         let (_, ready) = watch::channel(true);
         let (options, limits) = (ReplyOptions::default(), Limits::default());
         let service = RateLimitService::new(Arc::clone(&limiter), Arc::clone(&clock), ready, options, limits);
-        let json = Arc::new(Arc::new(service).over_http());
+        let json = Arc::new(Arc::new(service).over_http(Default::default()));
         let api = HttpApi::new(limiter, clock, Arc::new(Ready), json, HttpSettings::default());
         let admin = AdminAccess { is_loopback: true, ..AdminAccess::default() };
         (runtime, Arc::new(HttpSurface::new(api, SurfaceSettings { admin, ..SurfaceSettings::default() })))

@@ -54,7 +54,7 @@ pub fn send_any_bytes(bytes: &[u8]) {
 /// All that is said to a client that sends these pieces, and how many commands were counted.
 fn said(pieces: &[&[u8]], has_password: bool) -> (Vec<u8>, u64) {
     let policy = parse_text("d.yaml", RULES).expect("the rules are right");
-    let config = MemoryConfig { max_bytes: 1 << 16, hash_key: HashKey::Fixed(7) };
+    let config = MemoryConfig { max_bytes: 1 << 16, hash_key: HashKey::Fixed(7), ..MemoryConfig::default() };
     let limiter = Limiter::new(policy, MemoryStore::new(config), LimiterSettings::default());
     let clock = ManualClock::at(Timestamp::from_unix_seconds(1_700_000_000));
     let settings = RespSettings {

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue};
 use tollgate_core::RetryAfter;
-use tollgate_headers::{DEGRADED, LimitState, most_restrictive};
+use tollgate_headers::{DEGRADED, EXCESS, LimitState, most_restrictive};
 use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Limit, Rule};
 
 /// The limits that bind, one for each descriptor that has one, in their order.
@@ -62,11 +62,19 @@ fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitSta
 }
 
 /// The place of the descriptor that the answer as a whole shows: of those that deny the one with the longest
-/// wait, of all others the one with the fewest permits left. `None` when no limit binds any.
+/// wait, of all others the one with the fewest permits left. `None` when no limit binds any, and none is
+/// denied.
 #[must_use]
 pub fn shown(answer: &Answer<'_>) -> Option<usize> {
+    // No wait ends a denial that is made without a limit.
+    let is_final = |it: &DescriptorAnswer<'_>| it.limit.is_none() && !it.is_admitted();
     if answer.descriptors().len() == 1 {
-        return answer.descriptor(0).and_then(|only| only.limit).map(|_| 0);
+        return answer.descriptor(0).filter(|only| only.limit.is_some() || is_final(only)).map(|_| 0);
+    }
+    if !answer.is_admitted()
+        && let Some(place) = answer.descriptors().position(|it| is_final(&it))
+    {
+        return Some(place);
     }
     let passes = answer.is_admitted();
     let states = answer.descriptors().enumerate().filter_map(|(at, it)| Some((at, state(&it, passes)?)));
@@ -79,5 +87,12 @@ pub fn shown(answer: &Answer<'_>) -> Option<usize> {
 pub fn mark_degraded(degraded: Option<Degraded>, fields: &mut HeaderMap) {
     if let Some(degraded) = degraded {
         fields.insert(DEGRADED, HeaderValue::from_static(degraded.name()));
+    }
+}
+
+/// Marks a reply to a request that passes above a limit, within its excess.
+pub fn mark_excess(answer: &Answer<'_>, fields: &mut HeaderMap) {
+    if answer.is_in_excess() {
+        fields.insert(EXCESS, HeaderValue::from_static("true"));
     }
 }

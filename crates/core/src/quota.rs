@@ -87,6 +87,44 @@ impl Quota {
         self
     }
 
+    /// This quota as one of many that may count the same key, of any rates: a state is the instant at which
+    /// its key is full again, which carries over whatever rate the next caller brings, as in redis-cell. (A
+    /// rule's successor keeps the permits instead: [`Quota::migrated_from`].)
+    ///
+    /// Only a bucket with continuous refill that starts full can do so; any other quota stays as it is, as
+    /// [`Quota::keeps_instants`] then says.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let second = Duration::from_secs(1);
+    /// let slow = Quota::token_bucket(1, second)?.keeping_instants();
+    /// let fast = Quota::token_bucket(10, second)?.keeping_instants();
+    /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), slow.fresh());
+    /// assert!(slow.take(&mut state, Cost(1), noon).is_admitted());
+    /// // Full again a second from noon: at ten a second that is an empty bucket.
+    /// assert_eq!(fast.take(&mut state, Cost::PEEK, noon).remaining(), 0);
+    /// assert_eq!(fast.take(&mut state, Cost(4), noon + second / 2).remaining(), 1);
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn keeping_instants(mut self) -> Self {
+        if let Step::Word(step) = &mut self.step {
+            step.keep_instants();
+        }
+        self
+    }
+
+    /// True for a quota that is [`keeping_instants`](Quota::keeping_instants).
+    #[must_use]
+    pub const fn keeps_instants(&self) -> bool {
+        match &self.step {
+            Step::Word(step) => step.keeps_instants(),
+            Step::Wide(_) => false,
+        }
+    }
+
     /// The shape of the state that a store must keep per key.
     #[must_use]
     pub const fn shape(&self) -> Shape {

@@ -17,6 +17,10 @@ const MAX_SCALE: u64 = 1 << 27;
 /// The least units in an interval that is not exact: rounding it up is then less than 1 ppm.
 const MIN_ROUNDED_INTERVAL: u64 = 1_000_000;
 
+/// Bits of a [fraction](Units::fraction_of) below a nanosecond: finer than any unit, so that a unit that is
+/// written as a fraction is read as itself, and 30 bits are left for the nanoseconds of a second.
+const FRACTION_BITS: u32 = 34;
+
 /// How one quota counts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
@@ -97,6 +101,21 @@ impl Units {
         self.interval.divide(units)
     }
 
+    /// Less than 2^30 ns of `units` as a binary fraction, rounded up: nanoseconds, and [`FRACTION_BITS`] bits
+    /// below them. It means the same at every rate.
+    #[inline]
+    pub(crate) const fn fraction_of(&self, units: u64) -> u64 {
+        let nanos = self.scale.divide(units);
+        let rest = units - nanos * self.scale.by;
+        (nanos << FRACTION_BITS) + self.scale.divide((rest << FRACTION_BITS) + (self.scale.by - 1))
+    }
+
+    /// A [fraction](Self::fraction_of) in units, rounded down.
+    #[inline]
+    pub(crate) const fn of_fraction(&self, fraction: u64) -> u64 {
+        ((fraction as u128 * self.scale.by as u128) >> FRACTION_BITS) as u64
+    }
+
     /// Nanoseconds in `units`, rounded up.
     #[inline]
     pub(crate) const fn nanos_in(&self, units: u64) -> u64 {
@@ -151,6 +170,23 @@ mod tests {
             // Around a multiple, where a rounding would be seen.
             let around = ((units / by).saturating_mul(by) + near).saturating_sub(1).min((1 << 62) - 1);
             prop_assert_eq!(divisor.divide(around), around / by);
+        }
+
+        #[test]
+        fn a_fraction_is_read_as_the_units_that_it_was_written_for(
+            scale in 1_u64..=MAX_SCALE, shift in 0_u32..27, within in 0..NANOS_PER_SECOND, rest in 0..MAX_SCALE,
+            other in 1_u64..=MAX_SCALE,
+        ) {
+            let (units, others) = (Units::of((scale >> shift).max(1), 1), Units::of(other, 1));
+            let span = within * units.scale() + rest % units.scale();
+            let fraction = units.fraction_of(span);
+            prop_assert_eq!(units.of_fraction(fraction), span);
+            // Another rate reads it to one of its own units, and never as more. (What is written is rounded
+            // up by less than 2^-34 ns, a 128th of the smallest unit.)
+            let read = u128::from(others.of_fraction(fraction)) * u128::from(units.scale());
+            let is = u128::from(span) * u128::from(others.scale());
+            prop_assert!(read <= is + u128::from(units.scale()) / 128, "{} and {}", read, is);
+            prop_assert!(is < read + u128::from(units.scale()), "{} and {}", read, is);
         }
 
         #[test]

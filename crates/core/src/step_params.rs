@@ -108,6 +108,12 @@ impl BucketParams<'_> {
         self.bucket.units().of_permits(cost.permits())
     }
 
+    /// The instant carries over whatever rate wrote it: [`Quota::keeping_instants`].
+    #[must_use]
+    pub const fn keeps_instants(&self) -> bool {
+        self.bucket.keeps_instants()
+    }
+
     /// What an unseen key owes.
     #[must_use]
     pub const fn initially_owed(&self) -> u64 {

@@ -8,12 +8,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use prost::Message;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollgate_answers::{limits, mark_degraded};
 use tollgate_buffers::CallBuffers;
 use tollgate_core::Outcome;
+use tollgate_headers::Style;
+use tollgate_limiter::Answer;
 use tollgate_store::Store;
 
 use crate::body::PREFIX;
@@ -25,20 +29,22 @@ use crate::status::{Code, Status};
 pub type HttpAnswer = Pin<Box<dyn Future<Output = http::Response<String>> + Send>>;
 
 impl<S: Store> RateLimitService<S> {
-    /// What an HTTP surface calls with the body of `POST /json`.
-    pub fn over_http(self: &Arc<Self>) -> impl Fn(Bytes) -> HttpAnswer + Send + Sync + use<S> {
+    /// What an HTTP surface calls with the body of `POST /json`. `style` is that of its header fields.
+    pub fn over_http(self: &Arc<Self>, style: Style) -> impl Fn(Bytes) -> HttpAnswer + Send + Sync + use<S> {
         let service = Arc::clone(self);
         move |body| {
             let service = Arc::clone(&service);
-            Box::pin(async move { service.json(&body).await })
+            Box::pin(async move { service.json(&body, &style).await })
         }
     }
 
     /// Answers the body of a request in JSON as envoyproxy/ratelimit does: 200, or 429 over the limit, with a
     /// response in JSON; 400 with a line of text where the body is no request or makes no sense, 503 without
-    /// rules: then nothing was decided and no permit taken.
-    pub async fn json(&self, body: &[u8]) -> http::Response<String> {
-        let (status, kind, body) = match self.decide_json(body).await {
+    /// rules: then nothing was decided and no permit taken. The header fields are those of any other check
+    /// over HTTP.
+    pub async fn json(&self, body: &[u8], style: &Style) -> http::Response<String> {
+        let mut fields = HeaderMap::new();
+        let (status, kind, body) = match self.decide_json(body, style, &mut fields).await {
             Ok((Outcome::Admit, body)) => (http::StatusCode::OK, "application/json", body),
             Ok((Outcome::Deny, body)) => (http::StatusCode::TOO_MANY_REQUESTS, "application/json", body),
             Err(status) => {
@@ -52,17 +58,27 @@ impl<S: Store> RateLimitService<S> {
         };
         let mut answer = http::Response::new(body);
         *answer.status_mut() = status;
+        *answer.headers_mut() = fields;
         answer.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
         answer
     }
 
-    async fn decide_json(&self, body: &[u8]) -> Result<(Outcome, String), Status> {
+    async fn decide_json(
+        &self,
+        body: &[u8],
+        style: &Style,
+        fields: &mut HeaderMap,
+    ) -> Result<(Outcome, String), Status> {
         let request: Request = serde_json::from_slice(body).map_err(|error| {
             Status::invalid(format!("the body is not a RateLimitRequest in JSON: {error}"))
         })?;
         let message = rls::RateLimitRequest::from(request).encode_to_vec();
+        let seen = |answer: &Answer<'_>| {
+            tollgate_headers::write(limits(answer).as_slice(), answer.is_admitted(), style, fields);
+            mark_degraded(answer.degraded(), fields);
+        };
         let framed = self
-            .answer(&message, &Caller::HTTP, self.now(), &mut CallBuffers::<AnswerBuffers>::take())
+            .answer_and(&message, &Caller::HTTP, self.now(), &mut CallBuffers::<AnswerBuffers>::take(), seen)
             .await?;
         let response = rls::RateLimitResponse::decode(framed.slice(PREFIX..))
             .map_err(|_| Status::new(Code::Internal, "internal error"))?;

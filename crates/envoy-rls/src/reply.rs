@@ -7,15 +7,18 @@
 //!   other full quota reports 0.
 //! - A limit whose period is not exactly one unit (`period: 10s`) has unit `UNKNOWN`; where it has no name of
 //!   its own its `name` says the period (`100 per 10s`).
+//! - A denial has header fields with the seconds until a retry can pass, rounded up, unless no wait helps or
+//!   the options say otherwise.
 //! - A decision made while the store was unavailable is marked in a header field and as `degraded` in the
 //!   dynamic metadata.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
-use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
+use tollgate_core::{Algorithm, Cost, Decision, RetryAfter, Timestamp};
 use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Kind, Limit, Request};
 
 use crate::body::PREFIX;
@@ -25,20 +28,36 @@ use crate::wire::unit_number;
 /// The header field that marks a decision made while the store was unavailable. Every such reply has it.
 const DEGRADED: &str = "X-RateLimit-Degraded";
 
-/// What goes into replies besides statuses. Nothing does by default.
+/// The header field of a request that passes above a limit, within the excess of that limit.
+const EXCESS: &str = "X-RateLimit-Excess";
+
+/// The header fields that say when a denied client may come back: the standard one, and the one that the HTTP
+/// surface sends too. Envoy has none of its own.
+const RETRY_AFTER: [&str; 2] = ["Retry-After", "X-RateLimit-Retry-After"];
+
+/// What goes into replies besides statuses. By default only the wait of a denial does.
 ///
 /// # Example
 /// ```
 /// # use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
 /// let options = ReplyOptions { headers: Some(HeaderNames::default()), ..ReplyOptions::default() };
 /// assert_eq!(options.headers.unwrap().limit, "RateLimit-Limit");
+/// assert!(options.retry_after);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyOptions {
     /// Header fields for the response to the client, under these names.
     pub headers: Option<HeaderNames>,
+    /// `Retry-After` and `X-RateLimit-Retry-After` on a denial.
+    pub retry_after: bool,
     /// The request, and the metadata of the rules that it passed, as dynamic metadata.
     pub dynamic_metadata: bool,
+}
+
+impl Default for ReplyOptions {
+    fn default() -> Self {
+        Self { headers: None, retry_after: true, dynamic_metadata: false }
+    }
 }
 
 /// Names of the header fields that report the most restrictive limit to a client.
@@ -83,9 +102,17 @@ pub(crate) fn write(
     {
         nearest.write_headers(names, out);
     }
+    if options.retry_after
+        && let RetryAfter::After(wait) = answer.retry_after()
+    {
+        RETRY_AFTER.iter().for_each(|name| put_number(name, seconds(wait).max(1), out));
+    }
     let degraded = answer.degraded();
     if let Some(degraded) = degraded {
-        put_header(DEGRADED, degraded.name().to_owned(), out);
+        put_header(DEGRADED, degraded.name(), out);
+    }
+    if answer.is_in_excess() {
+        put_header(EXCESS, "true", out);
     }
     if options.dynamic_metadata || degraded.is_some() {
         let metadata = match options.dynamic_metadata {
@@ -175,16 +202,25 @@ impl<'a> Line<'a> {
             (&names.remaining, u64::from(self.remaining)),
             (&names.reset, limit.reset_s.unwrap_or(0)),
         ] {
-            put_header(name, value.to_string(), out);
+            put_number(name, value, out);
         }
     }
 }
 
-fn put_header(name: &str, value: String, out: &mut BytesMut) {
-    let header = rls::HeaderValue { key: name.to_owned(), value };
+fn put_number(name: &str, value: u64, out: &mut BytesMut) {
+    put_header(name, itoa::Buffer::new().format(value), out);
+}
+
+/// Neither text is empty: an empty one would be left out.
+fn put_header(name: &str, value: &str, out: &mut BytesMut) {
+    let field = |text: &str| 1 + width(text.len() as u64) + text.len() as u64;
     out.put_u8(0x1a);
-    varint(out, header.encoded_len() as u64);
-    header.encode_raw(out);
+    varint(out, field(name) + field(value));
+    for (tag, text) in [(0x0a, name), (0x12, value)] {
+        out.put_u8(tag);
+        varint(out, text.len() as u64);
+        out.put_slice(text.as_bytes());
+    }
 }
 
 /// How it was decided while the store gave no answer, as a field of metadata.
@@ -225,7 +261,12 @@ fn reset_seconds(limit: &Limit, decision: &Decision, now: Timestamp) -> u64 {
         // Nothing was taken, so nothing comes back; but the window has an end, and a hit now would show it.
         reset = limit.quota.take(&mut limit.quota.fresh(), Cost::ONE, now).reset_after();
     }
-    reset.as_secs() + u64::from(reset.subsec_nanos() > 0)
+    seconds(reset)
+}
+
+/// Whole seconds, rounded up.
+fn seconds(span: Duration) -> u64 {
+    span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
 /// The request in a map, with the metadata of the rules that it passed.

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue};
 use tokio::sync::watch;
 use tollgate_buffers::{BufferPool, Buffers};
 use tollgate_core::{Clock, Timestamp};
-use tollgate_limiter::{Latency, Limiter, RequestError, Scratch};
+use tollgate_limiter::{Answer, Latency, Limiter, RequestError, Scratch};
 use tollgate_net::{Budget, SharedClock};
 use tollgate_store::Store;
 
@@ -129,6 +129,18 @@ impl<S: Store> RateLimitService<S> {
         now: Timestamp,
         buffers: &mut AnswerBuffers,
     ) -> Result<Bytes, Status> {
+        self.answer_and(message, caller, now, buffers, |_| ()).await
+    }
+
+    /// As [`Self::answer`], and lets `seen` look at the answer.
+    pub(crate) async fn answer_and(
+        &self,
+        message: &[u8],
+        caller: &Caller,
+        now: Timestamp,
+        buffers: &mut AnswerBuffers,
+        seen: impl FnOnce(&Answer<'_>),
+    ) -> Result<Bytes, Status> {
         let caps = Caps { descriptors: self.limits.max_descriptors, entries: self.limits.max_entries };
         let parsed = Parsed::read(message, &mut buffers.lists, caps)?;
         let descriptors = parsed.descriptors(&mut buffers.lists)?;
@@ -144,6 +156,7 @@ impl<S: Store> RateLimitService<S> {
         if answer.domain().is_none() && answer.policy().domains().is_empty() {
             return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
         }
+        seen(&answer);
         let reply = reply::write(&answer, &request, parsed.hits_addend, &self.options, now, &mut buffers.out);
         drop(answer);
         buffers.lists.put_back_descriptors(descriptors);

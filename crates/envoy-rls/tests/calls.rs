@@ -100,6 +100,34 @@ async fn headers_describe_the_nearest_limit() {
 }
 
 #[tokio::test]
+async fn a_denial_has_the_longest_wait_of_those_that_deny_unless_no_wait_helps_or_it_is_switched_off() {
+    let header = |key: &str, value: &str| HeaderValue { key: key.into(), value: value.into() };
+    for (retry_after, waits) in [(true, ["2800", "40"]), (false, ["", ""])] {
+        let options = ReplyOptions { retry_after, ..ReplyOptions::default() };
+        let server = Server::start(options, Limits::default()).await;
+        let mut client = server.client().await;
+        let want = |wait: &str| match wait {
+            "" => Vec::new(),
+            wait => ["Retry-After", "X-RateLimit-Retry-After"].map(|name| header(name, wait)).to_vec(),
+        };
+        for (hits, keys, code, wait) in [
+            (3, vec!["api_key"], Code::Ok, ""),
+            (10, vec!["named"], Code::Ok, ""),
+            (1, vec!["named", "free"], Code::OverLimit, waits[1]),
+            (1, vec!["named", "api_key", "odd"], Code::OverLimit, waits[0]), // an hour's is longer than a minute's
+            (2, vec!["shadowed"], Code::Ok, ""),                             // it denies without effect
+            (11, vec!["named"], Code::OverLimit, ""),                        // more than it can ever grant
+        ] {
+            let descriptors = keys.iter().map(|key| descriptor(key, "r")).collect();
+            let request = RateLimitRequest { hits_addend: hits, ..request(descriptors) };
+            let response = client.ask(request).await.expect("an answer");
+            assert_eq!(response.overall_code(), code, "{hits} of {keys:?}");
+            assert_eq!(response.response_headers_to_add, want(wait), "{hits} of {keys:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn metadata_says_what_was_asked_and_what_passed() {
     let options = ReplyOptions { dynamic_metadata: true, ..ReplyOptions::default() };
     let server = Server::start(options, Limits::default()).await;
@@ -263,7 +291,7 @@ async fn a_drain_lets_calls_finish_and_takes_no_new_connection() {
 #[tokio::test]
 async fn json_asks_and_answers_the_same() {
     let (service, _ready) = common::service(common::limiter(), ReplyOptions::default(), Limits::default());
-    let body = |text: &str| service.json(text.as_bytes()).now_or_never();
+    let body = |text: &str| service.json(text.as_bytes(), &"legacy".parse().unwrap()).now_or_never();
     for (text, want) in [
         (
             r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "api_key", "value": "j"}]}], "hitsAddend": "2"}"#,
@@ -271,7 +299,7 @@ async fn json_asks_and_answers_the_same() {
         ),
         (
             r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "api_key", "value": "j"}], "hits_addend": 2}]}"#,
-            r#"{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit":{"requestsPerUnit":3,"unit":"HOUR"},"durationUntilReset":"2800s"}]}"#,
+            r#"{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit":{"requestsPerUnit":3,"unit":"HOUR"},"durationUntilReset":"2800s"}],"responseHeadersToAdd":[{"key":"Retry-After","value":"2800"},{"key":"X-RateLimit-Retry-After","value":"2800"}]}"#,
         ),
         (
             r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "x"}], "limit": {"requestsPerUnit": 9, "unit": "DAY"}}]}"#,
@@ -281,6 +309,10 @@ async fn json_asks_and_answers_the_same() {
         let reply = body(text);
         let is_over = want.contains("\"overallCode\":\"OVER_LIMIT\"");
         assert_eq!(reply.status(), if is_over { 429 } else { 200 }, "{text}");
+        let field = |name: &str| reply.headers().get(name).and_then(|value| value.to_str().ok());
+        let wait = is_over.then_some("2800");
+        assert_eq!([field("retry-after"), field("x-ratelimit-retry-after")], [wait; 2], "{text}");
+        assert!(field("x-ratelimit-limit").is_some() && field("x-ratelimit-remaining").is_some(), "{text}");
         let (reply, want): (serde_json::Value, serde_json::Value) =
             (serde_json::from_str(reply.body()).unwrap(), serde_json::from_str(want).unwrap());
         assert_eq!(reply, want);
@@ -312,3 +344,34 @@ trait NowOrNever: Future + Sized {
 }
 
 impl<F: Future> NowOrNever for F {}
+
+#[tokio::test]
+async fn a_request_that_no_rule_matches_is_over_the_limit_where_its_domain_says_so() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (unmatched, code) in [("admit", Code::Ok), ("deny", Code::OverLimit)] {
+        let rules = format!("{{domain: shop, unmatched: {unmatched}, descriptors: [{{key: user}}]}}");
+        let policy = tollgate_rule_files::parse_text("shop.yaml", rules).expect("rules without fault");
+        server.limiter.replace(policy, tollgate_core::Timestamp::ZERO);
+        let response = client.ask(request(vec![descriptor("nobody", "a")])).await.expect("an answer");
+        assert_eq!(response.overall_code(), code, "{unmatched}");
+        let [status] = &response.statuses[..] else { panic!("one status, not {:?}", response.statuses) };
+        assert_eq!((status.code(), &status.current_limit, status.limit_remaining), (code, &None, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_request_above_a_soft_limit_is_marked_in_a_header_field() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let rules = "{domain: shop, descriptors: [{key: user, rate_limit: {rate: 1/hour, excess: 1}}]}";
+    let policy = tollgate_rule_files::parse_text("shop.yaml", rules).expect("rules without fault");
+    server.limiter.replace(policy, tollgate_core::Timestamp::ZERO);
+    let mark = HeaderValue { key: "X-RateLimit-Excess".into(), value: "true".into() };
+    for (code, headers) in [(Code::Ok, vec![]), (Code::Ok, vec![mark]), (Code::OverLimit, vec![])] {
+        let response = client.ask(request(vec![descriptor("user", "ann")])).await.expect("an answer");
+        assert_eq!((response.overall_code(), &response.response_headers_to_add), (code, &headers));
+        let limit = response.statuses[0].current_limit.as_ref().map(|limit| limit.requests_per_unit);
+        assert_eq!((limit, response.statuses[0].limit_remaining), (Some(1), 0));
+    }
+}

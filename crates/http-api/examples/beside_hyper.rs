@@ -92,7 +92,7 @@ fn main() {
             ReplyOptions::default(),
             Limits::default(),
         );
-        let json = Arc::new(Arc::new(service).over_http());
+        let json = Arc::new(Arc::new(service).over_http(Default::default()));
         let style = style.parse().expect("a style");
         let settings = HttpSettings { style, ..HttpSettings::default() };
         let api = HttpApi::new(limiter, clock, Arc::new(Always), json, settings);

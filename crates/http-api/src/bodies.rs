@@ -229,8 +229,8 @@ pub(crate) struct Explained {
     pub(crate) asked: Vec<String>,
     /// How each entry matched, up to the first that did not: `exact`, `network`, `pattern` or `default`.
     pub(crate) steps: Vec<&'static str>,
-    /// Why nothing limits it: `unknown_domain`, `no_rule_begins`, `untaken` or `no_rule_ends`; null when a
-    /// rule does.
+    /// Why no rule applies: `unknown_domain`, `no_rule_begins`, `untaken`, `no_rule_ends`, or `exception`
+    /// (the rules name it without a limit); null when a rule does.
     #[schema(required)]
     pub(crate) why_none: Option<&'static str>,
     /// The rule that applies; null when nothing limits it.
@@ -256,6 +256,8 @@ pub(crate) struct ExplainedRule {
     pub(crate) place: String,
     /// Nothing is counted and every request is admitted.
     pub(crate) unlimited: bool,
+    /// Nothing is counted and every request is denied.
+    pub(crate) denies: bool,
     /// It counts, but never denies.
     pub(crate) shadow: bool,
     /// It denies only when all quota rules of the request do.

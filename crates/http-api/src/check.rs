@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Response};
-use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, write_json};
+use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, mark_excess, write_json};
 use tollgate_buffers::CallBuffers;
 use tollgate_core::Timestamp;
 use tollgate_http_kit::reply::JSON;
@@ -112,10 +112,11 @@ impl<S: Store> HttpApi<S> {
         let limits = limits.as_slice();
         tollgate_headers::write(limits, answer.is_admitted(), &self.settings.style, fields);
         mark_degraded(answer.degraded(), fields);
+        mark_excess(&answer, fields);
         match call.denial_status.filter(|_| !answer.is_admitted()) {
             None => {
                 fields.insert(CONTENT_TYPE, JSON);
-                write_json(&answer, out);
+                write_json(&answer, &request.request(call.descriptors), out);
                 *reply.body_mut() = Full::new(Bytes::copy_from_slice(out));
             }
             Some(status) => {
@@ -163,7 +164,7 @@ impl<S: Store> HttpApi<S> {
             if index > 0 {
                 out.push(b',');
             }
-            write_json(&answer, out);
+            write_json(&answer, &request.request(call.descriptors), out);
             degraded = degraded.max(answer.degraded());
         }
         Ok(degraded)
@@ -181,7 +182,7 @@ impl<S: Store> HttpApi<S> {
             let mut buffers = CallBuffers::<RequestBuffers>::take();
             let RequestBuffers { scratch, out, .. } = &mut *buffers;
             let answer = self.decide(call, request, scratch).await?;
-            write_json(&answer, out);
+            write_json(&answer, &request.request(call.descriptors), out);
             let degraded = answer.degraded();
             drop(answer);
             Ok((buffers, degraded))

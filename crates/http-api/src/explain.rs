@@ -39,6 +39,7 @@ fn shape(explanation: Explanation, denied: Option<DeniedPreview>) -> Explained {
         Verdict::UnknownDomain(known) => (Some("unknown_domain"), None, known),
         Verdict::NoRuleBegins(known) => (Some("no_rule_begins"), None, known),
         Verdict::Untaken => (Some("untaken"), None, Known::default()),
+        Verdict::Exception => (Some("exception"), None, Known::default()),
         _ => (Some("no_rule_ends"), None, Known::default()),
     };
     let steps = explanation.steps.iter().map(|step| match step {
@@ -72,6 +73,7 @@ fn rule_of(rule: Applied) -> ExplainedRule {
         name: rule.name,
         place: rule.place.map_or_else(String::new, |place| place.to_string()),
         unlimited: rule.is_unlimited,
+        denies: rule.denies,
         shadow: rule.is_shadow,
         quota: rule.is_quota,
         replaces: rule.replaces,
@@ -105,6 +107,9 @@ pub(crate) fn rlconfig(policy: &Policy) -> Bytes {
             }
             if rule.unlimited {
                 let _ = writeln!(dump, "{name}.{path}: unlimited, {modes}");
+            }
+            if rule.denies {
+                let _ = writeln!(dump, "{name}.{path}: denied, {modes}");
             }
         }
     }

@@ -204,9 +204,11 @@ async fn a_batch_is_answered_in_its_order() {
         .map(|it| (it["outcome"].as_str().unwrap(), it["remaining"].as_u64().unwrap()))
         .collect();
     assert_eq!(outcomes, [("admit", 1), ("admit", 1), ("admit", 0), ("deny", 0)]);
-    for name in ["x-ratelimit-limit", "x-ratelimit-retry-after", "retry-after"] {
+    for name in ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-retry-after", "retry-after"] {
         assert_eq!(reply.header(name), None, "a batch has no single limit");
     }
+    let limits = json["decisions"].as_array().unwrap().iter().map(|it| it["limit"].as_u64());
+    assert_eq!(limits.collect::<Vec<_>>(), [Some(2); 4]);
     assert_eq!(json["decisions"][3]["retry_after_ms"], 40_000, "each decision has its own wait");
     assert_eq!(client.post("/v1/check", r#"{"requests":[]}"#).await.json(), json!({"decisions": []}));
 }
@@ -503,5 +505,148 @@ async fn content_types_that_are_not_json_are_rejected_and_a_missing_one_is_not()
         if status == 415 {
             assert!(reply.problem(415).contains("application/json"));
         }
+    }
+}
+
+#[tokio::test]
+async fn a_denial_by_list_has_the_response_of_its_rule_and_no_wait() {
+    let rules = "
+domain: shop
+descriptors:
+  - {key: ip, rate: 9/minute}
+  - {key: ip, value: 192.0.2.1, action: deny}
+  - key: ip
+    value: 192.0.2.2
+    action: deny
+    response: {status: 403, body: 'rule {{rule}}, limit {{limit}}, wait {{retry_after}}'}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    let line = json!({
+        "outcome": "deny", "limit": null, "remaining": null, "delay_ms": 0, "retry_after_ms": null,
+        "reset_after_ms": 0, "rule": "ip=192.0.2.1", "degraded": null,
+    });
+    let mut want = line.clone();
+    want["descriptors"] = json!([line]);
+    let reply = client.post("/v1/check", &one("ip", "192.0.2.1")).await;
+    assert_eq!((reply.json(), reply.header("retry-after")), (want, None));
+    let both = json!({"domain": "shop", "descriptors": [
+        [{"key": "ip", "value": "192.0.2.3"}], [{"key": "ip", "value": "192.0.2.1"}],
+    ]});
+    let reply = client.post("/v1/check", &both.to_string()).await.json();
+    assert_eq!((&reply["rule"], &reply["retry_after_ms"]), (&json!("ip=192.0.2.1"), &Value::Null));
+    let reply = client.get("/v1/check?domain=shop&entry=ip=192.0.2.1&status=rule").await;
+    assert_eq!((reply.status, reply.header("retry-after")), (429, None));
+    assert_eq!(reply.json()["retry_after"], Value::Null);
+    let reply = client.get("/v1/check?domain=shop&entry=ip=192.0.2.2&status=rule").await;
+    assert_eq!((reply.status, reply.text()), (403, "rule ip=192.0.2.2, limit 0, wait never"));
+    let explained = client.get("/v1/explain?domain=shop&entry=ip=192.0.2.2").await.json();
+    assert_eq!((&explained["rule"]["denies"], &explained["denied"]["status"]), (&json!(true), &json!(403)));
+}
+
+#[tokio::test]
+async fn a_request_above_a_soft_limit_is_marked_in_the_body_and_in_a_field() {
+    let rules = "{domain: shop, descriptors: [{key: user, rate_limit: {rate: 2/minute, excess: 50 %}}]}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    for (outcome, remaining, excess) in
+        [("admit", 1, None), ("admit", 0, None), ("admit", 0, Some("true")), ("deny", 0, None)]
+    {
+        let reply = client.post("/v1/check", &one("user", "ann")).await;
+        let json = reply.json();
+        assert_eq!(
+            (&json["outcome"], &json["limit"], &json["remaining"]),
+            (&json!(outcome), &json!(2), &json!(remaining))
+        );
+        assert_eq!(reply.header("x-ratelimit-excess"), excess);
+        let marked = if excess.is_some() { json!(true) } else { Value::Null };
+        assert_eq!((&json["excess"], &json["descriptors"][0]["excess"]), (&marked, &marked));
+    }
+    let counter = client.get("/v1/keys?domain=shop&entry=user=ann").await.json()["counters"][0].clone();
+    assert_eq!(
+        (&counter["remaining"], &counter["limit"]),
+        (&json!(0), &json!("2 per minute, fixed_window, excess 1"))
+    );
+}
+
+#[tokio::test]
+async fn a_reply_says_that_no_rule_matched_and_which_is_nearest() {
+    let rules = "
+domain: shop
+descriptors:
+  - key: user
+    rate: 9/minute
+    descriptors:
+      - {key: plan, value: gold, rate: 9/minute}
+      - {key: plan, value: basic}
+  - key: region
+    descriptors:
+      - {key: tenant, rate: 9/minute}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    for (query, nearest) in [
+        ("entry=user=ann&entry=plan=silver", json!("user → plan=gold")), // another value
+        ("entry=user=ann&entry=plam=gold", json!("user → plan=gold")),   // a misspelt key
+        ("entry=user=ann&entry=color=red", json!("user")),               // another key below a rule
+        ("entry=user=ann&entry=plan=gold&entry=more=x", json!("user → plan=gold")), // the rules end before
+        ("entry=region=eu", json!("region → tenant")),                   // the rules go on
+        ("entry=usr=ann", json!("user")),
+        ("entry=color=red", Value::Null),
+    ] {
+        let json = client.get(&format!("/v1/check?domain=shop&{query}")).await.json();
+        for part in [&json, &json["descriptors"][0]] {
+            let got = (&part["outcome"], &part["rule"], &part["unmatched"], &part["nearest_rule"]);
+            assert_eq!(got, (&json!("admit"), &Value::Null, &json!(true), &nearest), "{query}: {json}");
+        }
+    }
+    for query in ["entry=user=ann", "entry=user=ann&entry=plan=basic"] {
+        let json = client.get(&format!("/v1/check?domain=shop&{query}")).await.json();
+        assert_eq!(
+            (&json["unmatched"], &json["nearest_rule"]),
+            (&Value::Null, &Value::Null),
+            "{query}: {json}"
+        );
+    }
+    let json = client.get("/v1/check?domain=shpo&entry=user=ann").await.json();
+    assert_eq!((&json["unmatched"], &json["nearest_rule"]), (&json!(true), &Value::Null), "{json}");
+    for (second, unmatched) in [("entry=user=ann", Value::Null), ("entry=color=blue", json!(true))] {
+        let query = format!("/v1/check?domain=shop&entry=usr=ann&descriptor&{second}");
+        let json = client.get(&query).await.json();
+        assert_eq!(
+            (&json["unmatched"], &json["nearest_rule"]),
+            (&unmatched, &Value::Null),
+            "{second}: {json}"
+        );
+        let first = &json["descriptors"][0];
+        assert_eq!((&first["unmatched"], &first["nearest_rule"]), (&json!(true), &json!("user")), "{json}");
+    }
+}
+
+#[tokio::test]
+async fn permits_taken_in_advance_are_repaid_before_new_ones_are_granted() {
+    let rules =
+        "{domain: shop, descriptors: [{key: user, rate_limit: {rate: 60/minute burst 10, overdraft: 5}}]}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    let body = |hits: u64| {
+        json!({"domain": "shop", "descriptors": [[{"key": "user", "value": "ann"}]], "hits": hits})
+            .to_string()
+    };
+    for (wait, hits, want) in [
+        (Duration::ZERO, 16, ("deny", Value::Null)), // never: at most 10, and 5 in advance
+        (Duration::ZERO, 15, ("admit", json!(0))),
+        (Duration::ZERO, 1, ("deny", json!(5_000))), // the 5 come first
+        (Duration::from_nanos(4_999_999_999), 1, ("deny", json!(1))),
+        (Duration::from_nanos(1), 6, ("deny", json!(1_000))), // 5 in advance are the most
+        (Duration::ZERO, 5, ("admit", json!(0))),
+        (Duration::from_secs(15), 10, ("admit", json!(0))), // repaid, and full again
+    ] {
+        server.clock.advance(wait);
+        let json = client.post("/v1/check", &body(hits)).await.json();
+        assert_eq!(
+            (json["outcome"].as_str(), &json["retry_after_ms"]),
+            (Some(want.0), &want.1),
+            "{hits}: {json}"
+        );
+        assert_eq!((&json["limit"], json["remaining"].is_u64()), (&json!(60), true), "{json}");
     }
 }

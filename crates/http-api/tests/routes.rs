@@ -300,11 +300,17 @@ async fn json_answers_as_envoyproxy_ratelimit_does() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}"#;
-    for (status, code) in [(200, "OK"), (200, "OK"), (429, "OVER_LIMIT")] {
+    for (asked, (status, code)) in [(200, "OK"), (200, "OK"), (429, "OVER_LIMIT")].into_iter().enumerate() {
         // Also from a client that says it sends a form, as curl does.
         let form = "content-type: application/x-www-form-urlencoded\r\n";
         let reply = client.ask("POST", "/json", form, body).await;
         assert_eq!((reply.status, &reply.json()["overallCode"]), (status, &json!(code)));
+        let left = ["1", "0", "0"][asked];
+        let fields = ["x-ratelimit-limit", "x-ratelimit-remaining"].map(|name| reply.header(name));
+        assert_eq!(fields, [Some("2"), Some(left)]);
+        let wait = (status == 429).then_some("40");
+        let fields = ["retry-after", "x-ratelimit-retry-after"].map(|name| reply.header(name));
+        assert_eq!(fields, [wait; 2]);
     }
     let faulty = client.post("/json", "{").await;
     assert_eq!((faulty.status, faulty.header("content-type")), (400, Some("text/plain; charset=utf-8")));

@@ -17,8 +17,10 @@ pub struct KeyReport {
     pub limit: String,
     /// The counter's key; what is not printable is escaped.
     pub key: String,
-    /// What a peek answers.
+    /// What a peek answers. It includes [`excess`](Self::excess).
     pub decision: Decision,
+    /// Permits that the limit admits beyond its number.
+    pub excess: u32,
     /// Whether a state is kept; without one the decision is that of a fresh quota. Of a reset: whether there
     /// was one to forget.
     pub is_tracked: bool,
@@ -44,6 +46,9 @@ pub enum KeyError {
     /// The rule says `unlimited`: nothing is counted.
     #[error("rule {0} is unlimited, so nothing is counted for it")]
     Unlimited(String),
+    /// The rule denies everything: nothing is counted.
+    #[error("rule {0} denies every request, so nothing is counted for it")]
+    Denies(String),
     /// The store did not answer, and this node has no count of its own. After a reset some counters may have
     /// been forgotten.
     #[error("{0}")]
@@ -110,6 +115,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 limit: limit.to_string(),
                 key: bytes.escape_ascii().to_string(),
                 decision: inspection.decision,
+                excess: limit.excess,
                 is_tracked: if forget { was_tracked } else { inspection.is_tracked },
                 degraded,
             });
@@ -124,10 +130,14 @@ fn find<'a>(
     entries: &[Entry<'_>],
 ) -> Result<&'a Rule, KeyError> {
     let rules = policy.domain(domain).ok_or_else(|| KeyError::UnknownDomain(domain.to_owned()))?;
-    let rule = rules.find(entries).filter(|rule| rule.unlimited || !rule.limits.is_empty());
+    let rule = rules.find(entries);
     let rule = rule.ok_or_else(|| KeyError::NoRule {
         domain: domain.to_owned(),
         asked: entries.iter().map(|it| format!("{}={}", it.key, it.value)).collect::<Vec<_>>().join(", "),
     })?;
-    if rule.unlimited { Err(KeyError::Unlimited(rule.path.clone())) } else { Ok(rule) }
+    match (rule.unlimited, rule.denies) {
+        (true, _) => Err(KeyError::Unlimited(rule.path.clone())),
+        (_, true) => Err(KeyError::Denies(rule.path.clone())),
+        _ => Ok(rule),
+    }
 }

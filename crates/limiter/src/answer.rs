@@ -43,6 +43,8 @@ pub struct DescriptorAnswer<'a> {
     pub is_shadowed: bool,
     /// Its hits were counted. False also when another limit denied and the domain charges all together.
     pub is_charged: bool,
+    /// It was admitted above a limit, within the excess of that limit.
+    pub in_excess: bool,
     /// Set if the store did not answer: how the rule then decided.
     pub degraded: Option<Degraded>,
     remaining: u64,
@@ -70,7 +72,7 @@ impl DescriptorAnswer<'_> {
     /// How long until this cost fits. This is the counter's answer, also if a shadow rule admits the request.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
-        retry_after(self.decision.as_ref(), self.outcome)
+        retry_after(self.decision.as_ref(), self.outcome, self.degraded)
     }
 
     /// How much later an admitted request should act; zero except with pacing rules.
@@ -99,11 +101,28 @@ impl<O: Observer> Answer<'_, O> {
         self.is_shadowed
     }
 
+    /// How long until a retry can pass: the longest wait of the descriptors that deny. `Now` if it is
+    /// admitted.
+    #[must_use]
+    pub fn retry_after(&self) -> RetryAfter {
+        let denying = self.descriptors().filter(|descriptor| !descriptor.is_admitted());
+        match self.overall {
+            Outcome::Admit => RetryAfter::Now,
+            Outcome::Deny => denying.map(|it| it.retry_after()).max().unwrap_or(RetryAfter::Now),
+        }
+    }
+
     /// How it was decided without the store; `None` if the store answered everything. Of several descriptors,
     /// the greatest [`Degraded`] is reported.
     #[must_use]
     pub fn degraded(&self) -> Option<Degraded> {
         self.statuses.iter().filter_map(|status| status.degraded).max()
+    }
+
+    /// Whether the request passes above a limit, within the excess of that limit.
+    #[must_use]
+    pub fn is_in_excess(&self) -> bool {
+        self.is_admitted() && self.statuses.iter().any(|status| status.in_excess)
     }
 
     /// The request's domain, where there are rules for it.
@@ -138,6 +157,7 @@ impl<O: Observer> Answer<'_, O> {
                 is_quota: status.is_quota,
                 is_shadowed: status.is_shadowed,
                 is_charged: status.is_charged,
+                in_excess: status.in_excess,
                 degraded: status.degraded,
                 remaining: status.remaining,
             }

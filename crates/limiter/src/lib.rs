@@ -40,4 +40,4 @@ pub use tollgate_observe::{
     CALL, DENIED, Degraded, DomainReport, Format, Kind, Latency, Metrics, ObserveSettings, Observer, Report,
     RuleReport, StoreStats, THROTTLE, Throttle, Throttled, TopKey, Totals,
 };
-pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit};
+pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit, Unmatched};

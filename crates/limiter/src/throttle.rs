@@ -1,8 +1,8 @@
 //! Quotas that come with the request: a caller brings a key and says how often it may pass.
 //!
 //! Such counters never collide with those of rules: their keys begin with a control character, which a rule's
-//! key never holds. A key holds the rate, so another rate is another counter; the burst is not part of it, so
-//! another burst keeps the count. They belong to no rule: metrics count them as rule `(throttle)`, and a
+//! key never holds. A key is the counter of one algorithm at one rate, whatever the burst; or at all rates,
+//! for quotas that keep instants. They belong to no rule: metrics count them as rule `(throttle)`, and a
 //! [setting](crate::LimiterSettings::throttle_on_store_failure) decides while the store does not answer. Not
 //! here: rules ([`decide`](crate::Limiter::decide)), replies of protocols (transports).
 
@@ -10,7 +10,7 @@ use tollgate_buffers::recycle;
 use tollgate_core::{Algorithm, Align, LeakyForm, Refill, Timestamp};
 use tollgate_observe::{Degraded, Observer, Throttle, Throttled};
 use tollgate_policy::OnStoreFailure;
-use tollgate_store::{Charge, Counter, Key, Store, StoreError, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Key, Origin, Store, StoreError, Take, Verdicts};
 
 use crate::keys::write_head;
 use crate::limiter::Limiter;
@@ -26,8 +26,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// the nodes.
     ///
     /// Two requests share a counter if their keys, their algorithms and their rates (limit and period) are
-    /// equal. Allocates nothing once `scratch` and `out` have grown. When the future is dropped before its
-    /// end, the permits may or may not have been taken.
+    /// equal. If their quotas [keep instants](tollgate_core::Quota::keeping_instants), their rates need not
+    /// be: then the instant at which the key is full carries over. Allocates nothing once `scratch` and `out`
+    /// have grown. When the future is dropped before its end, the permits may or may not have been taken.
     ///
     /// # Example
     /// ```
@@ -66,7 +67,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         takes.extend(asks.iter().zip(ends.iter()).map(|(ask, &end)| {
             let key = Key(&keys[start..end]);
             start = end;
-            Counter::new(key, ask.quota).take(ask.cost)
+            Counter::new(key, ask.quota).from_origin(Origin::Request).take(ask.cost)
         }));
         self.store.take(&takes, Charge::Each, now, verdicts).await;
         self.observer.store_called(takes.len());

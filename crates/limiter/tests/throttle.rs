@@ -87,6 +87,39 @@ fn another_rate_is_another_counter_and_another_burst_is_not() {
 }
 
 #[test]
+fn quotas_that_keep_instants_share_a_counter_at_all_rates() {
+    let limiter = empty();
+    let spend = |quota: Quota, cost| {
+        throttle(&limiter, &[(b"k", &quota.keeping_instants(), cost)], Duration::ZERO)[0].remaining()
+    };
+    assert_eq!(spend(bucket(10, 10, 1), 4), 6); // full again in 400 ms
+    for (what, quota, left) in [
+        ("a larger burst", bucket(20, 10, 1), 16),
+        ("a smaller burst", bucket(5, 10, 1), 1),
+        ("another limit", bucket(10, 20, 1), 2),
+        ("another period", bucket(10, 10, 2), 8),
+    ] {
+        assert_eq!(spend(quota, 0), left, "{what}");
+    }
+    let other = throttle(&limiter, &[(b"k", &bucket(10, 10, 1), 0)], Duration::ZERO)[0];
+    assert_eq!(other.remaining(), 10, "one that keeps none has its own counter");
+}
+
+#[test]
+fn a_share_keeps_its_instant_too_when_the_rate_changes() {
+    let store = OutageStore::default().with_nodes(2).unable();
+    let limiter: Limiter<Routed> =
+        Limiter::new(Policy::empty(), beside_memory(store), LimiterSettings::default());
+    let passes = |quota: &Quota, cost| {
+        let (ask, mut out) = (Throttle { key: b"k", quota, cost: Cost(cost) }, Vec::new());
+        block_on(limiter.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
+        out[0].is_admitted()
+    };
+    assert!(passes(&bucket(4, 1, 60).keeping_instants(), 2), "half of the burst");
+    assert!(!passes(&bucket(4, 1, 50).keeping_instants(), 1), "and the rest is not there at another rate");
+}
+
+#[test]
 fn no_key_of_a_caller_is_a_rules_counter() {
     let limiter =
         limiter("{domain: d, descriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 1}}]}");

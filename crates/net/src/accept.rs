@@ -27,6 +27,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The time for handshakes to finish once the drain has begun: the peer may already have sent a request.
 const LAST_HANDSHAKES: Duration = Duration::from_secs(1);
 
+/// The time for TCP handshakes to finish once no more begin: above the round trip to most clients.
+const LAST_CONNECTIONS: Duration = Duration::from_millis(200);
+
 /// Bounds of one accept loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptLimits {
@@ -82,6 +85,12 @@ pub async fn accept<S: Surface>(
             }
         };
     };
+    let mut ending = Box::pin(async {
+        draining(&mut drain).await;
+        if begins_no_handshake(&listener) {
+            sleep(LAST_CONNECTIONS).await;
+        }
+    });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -89,7 +98,7 @@ pub async fn accept<S: Surface>(
                 report(ended);
                 continue;
             }
-            () = draining(&mut drain) => break,
+            () = &mut ending => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -118,6 +127,7 @@ pub async fn accept<S: Surface>(
         }
         serve(&mut connections, stream, peer);
     }
+    drop(ending);
     // Clients whose connections still wait to be accepted count on them: closing would reset them.
     for (stream, peer) in backlog(listener) {
         stats.accepted.increment();
@@ -130,6 +140,26 @@ pub async fn accept<S: Surface>(
     while let Some(ended) = connections.join_next().await {
         report(ended);
     }
+}
+
+/// Lets the kernel drop each packet that would begin a handshake. A connection that is made between the last
+/// accept and the close would be reset, and its client may have sent a request. One that tries now is refused
+/// when it tries again, a second later. Returns false where the system cannot do it.
+#[cfg(target_os = "linux")]
+fn begins_no_handshake(listener: &TcpListener) -> bool {
+    use socket2::{SockFilter, SockRef};
+    let filter = [
+        SockFilter::new(0x30, 0, 0, 13),   // load the byte of flags of the TCP header
+        SockFilter::new(0x45, 0, 1, 0x02), // unless SYN is set, skip one
+        SockFilter::new(0x06, 0, 0, 0),    // drop
+        SockFilter::new(0x06, 0, 0, u32::MAX), // take
+    ];
+    SockRef::from(listener).attach_filter(&filter).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn begins_no_handshake(_: &TcpListener) -> bool {
+    false
 }
 
 /// The connections that wait to be accepted. Closes the listener.
@@ -189,4 +219,21 @@ fn is_of_one_connection(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
     )
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn once_no_handshake_begins_what_was_connected_is_accepted_and_nobody_else_connects() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let to = listener.local_addr().expect("bound");
+        let connect = || std::net::TcpStream::connect_timeout(&to, Duration::from_millis(50));
+        let _first = connect().expect("the kernel takes it");
+        assert!(begins_no_handshake(&listener));
+        assert_eq!(connect().expect_err("dropped").kind(), io::ErrorKind::TimedOut);
+        assert_eq!(backlog(listener).len(), 1);
+        assert_eq!(connect().expect_err("closed").kind(), io::ErrorKind::ConnectionRefused);
+    }
 }

@@ -4,7 +4,7 @@
 //! applies.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -16,18 +16,26 @@ use tokio::time::{Instant, Sleep, sleep_until};
 #[derive(Debug, Default)]
 pub struct LazyTimer {
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Whom the sleep wakes.
+    wakes: Option<Waker>,
 }
 
 impl LazyTimer {
     /// No timer is set.
     #[must_use]
     pub const fn new() -> Self {
-        Self { sleep: None }
+        Self { sleep: None, wakes: None }
     }
 
     /// Ready when `deadline` has passed. Wakes the task then, or earlier.
     pub fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        // Polling the sleep again costs more than to see that it need not be.
+        let wakes_us = self.wakes.as_ref().is_some_and(|wakes| wakes.will_wake(cx.waker()));
+        if wakes_us && sleep.deadline() <= deadline && !sleep.is_elapsed() {
+            return Poll::Pending;
+        }
+        self.wakes = Some(cx.waker().clone());
         if sleep.deadline() > deadline {
             sleep.as_mut().reset(deadline);
         }

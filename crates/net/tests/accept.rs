@@ -4,8 +4,11 @@
 mod common;
 
 use std::any::Any;
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::{Server, rest, say};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -110,6 +113,44 @@ async fn new_connections_are_turned_away_while_old_ones_finish() {
     assert!(!server.ended.is_finished());
     drop(old);
     server.ended.await.expect("no panic");
+}
+
+/// Clients connect as fast as they can while the listener closes: one that is connected is served.
+#[test]
+fn no_connection_that_was_made_is_reset_when_the_listener_closes() {
+    std::thread::scope(|threads| {
+        for _ in 0..8 {
+            threads.spawn(close_while_clients_connect);
+        }
+    });
+}
+
+fn close_while_clients_connect() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let server = runtime.block_on(Server::with(Patient, None, AcceptLimits::default()));
+    let (to, served) = (server.address, AtomicU64::new(0));
+    let ask_until_refused = || -> std::io::Result<()> {
+        while let Ok(mut stream) = std::net::TcpStream::connect(to) {
+            stream.write_all(b"request")?;
+            stream.shutdown(Shutdown::Write)?;
+            stream.read_to_end(&mut Vec::new())?;
+            served.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    };
+    std::thread::scope(|threads| {
+        let clients = [(); 4].map(|()| threads.spawn(ask_until_refused));
+        runtime.block_on(async {
+            while served.load(Relaxed) < 50 {
+                tokio::task::yield_now().await;
+            }
+            server.drain.send_replace(true);
+            server.ended.await.expect("no panic");
+        });
+        for client in clients {
+            client.join().expect("no panic").expect("not reset");
+        }
+    });
 }
 
 #[tokio::test]

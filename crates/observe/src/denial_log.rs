@@ -4,7 +4,7 @@
 //! The number of lines per second is limited; the first line of the next second says how many were left out.
 //! Off, and over the limit, a denial takes no lock for it and allocates nothing.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
 use tollgate_human_text::show_duration;
@@ -151,16 +151,17 @@ fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entr
         _ => None,
     };
     let is_override = matches!(status.limit, Some(LimitRef::Override(_)));
-    let retry_after = status.decision.map(|decision| Wait(decision.retry_after()));
+    let retry_after = status.decision.map(|decision| decision.retry_after());
     event_at!(
         level,
         domain = domain.name(),
         rule = rule.map(|rule| rule.path.as_str()),
         limit = limit.map(tracing::field::display),
         is_override = is_override.then_some(true),
-        descriptor = %Cut(entries),
+        descriptor = cut(entries).as_str(),
         hits = status.hits,
-        retry_after = retry_after.map(tracing::field::display),
+        retry_after_ms = retry_after.and_then(wait_ms),
+        never_fits = (retry_after == Some(RetryAfter::Never)).then_some(true),
         degraded = status.degraded.map(crate::status::Degraded::name),
         left_out = (left_out > 0).then_some(left_out),
         "denied"
@@ -174,9 +175,10 @@ fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled
         level,
         rule = THROTTLE,
         limit = %Rate(ask.quota),
-        descriptor = %Cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]),
+        descriptor = cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]).as_str(),
         hits = ask.cost.permits(),
-        retry_after = %Wait(throttled.retry_after()),
+        retry_after_ms = wait_ms(throttled.retry_after()),
+        never_fits = (throttled.retry_after() == RetryAfter::Never).then_some(true),
         degraded = throttled.degraded.map(crate::status::Degraded::name),
         left_out = (left_out > 0).then_some(left_out),
         "denied"
@@ -201,38 +203,31 @@ fn shown<'a>(entry: &Entry<'a>) -> &'a str {
     if entry.value.is_empty() { entry.key } else { entry.value }
 }
 
-/// Seconds, or `never`.
-struct Wait(RetryAfter);
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            RetryAfter::Now => f.write_str("0"),
-            RetryAfter::After(wait) => write!(f, "{}", wait.as_secs_f64()),
-            RetryAfter::Never => f.write_str("never"),
+/// Milliseconds, rounded up; none if no wait helps.
+fn wait_ms(retry_after: RetryAfter) -> Option<u64> {
+    match retry_after {
+        RetryAfter::Now => Some(0),
+        RetryAfter::After(wait) => {
+            Some(u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
         }
+        RetryAfter::Never => None,
     }
 }
 
-/// Entries as `key=value, key=value`, escaped and cut.
-struct Cut<'a>(&'a [Entry<'a>]);
-
-impl fmt::Display for Cut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut left = LONGEST_DESCRIPTOR;
-        for (index, entry) in self.0.iter().enumerate() {
-            let marks = [if index > 0 { ", " } else { "" }, entry.key, "=", entry.value];
-            for char in marks.iter().flat_map(|part| part.chars()) {
-                let Some(less) = left.checked_sub(char.len_utf8()) else { return f.write_char('…') };
-                left = less;
-                match char.is_control() {
-                    true => write!(f, "{}", char.escape_debug())?,
-                    false => f.write_char(char)?,
-                }
+/// Entries as `key=value, key=value`, cut. They are escaped where the line is written.
+fn cut(entries: &[Entry<'_>]) -> String {
+    let mut text = String::with_capacity(LONGEST_DESCRIPTOR + '…'.len_utf8());
+    for (index, entry) in entries.iter().enumerate() {
+        for part in [if index > 0 { ", " } else { "" }, entry.key, "=", entry.value] {
+            let end = part.floor_char_boundary(LONGEST_DESCRIPTOR - text.len());
+            text.push_str(&part[..end]);
+            if end < part.len() {
+                text.push('…');
+                return text;
             }
         }
-        Ok(())
     }
+    text
 }
 
 #[cfg(test)]
@@ -240,11 +235,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_is_escaped_and_cut() {
-        let long = "x".repeat(300);
-        let text = Cut(&[Entry { key: "user", value: "a\nb\u{1b}" }, Entry { key: "path", value: &long }])
-            .to_string();
-        assert!(text.starts_with("user=a\\nb\\u{1b}, path=xxx") && text.ends_with("x…"), "{text}");
-        assert!(text.len() < 300);
+    fn a_descriptor_is_cut_between_characters() {
+        // Before the value are ten bytes; its last character has two.
+        for (length, is_whole) in [(243, true), (246, true), (247, false), (300, false)] {
+            let value = format!("{}é", "x".repeat(length - 2));
+            let text = cut(&[Entry { key: "user", value: "a" }, Entry { key: "k", value: &value }]);
+            assert_eq!(text.ends_with('é'), is_whole, "{length}: {text}");
+            assert_eq!(text.ends_with("x…"), !is_whole, "{length}: {text}");
+            assert!(text.starts_with("user=a, k=xxx") && text.len() < 260, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_whole_milliseconds_and_never_early() {
+        for (nanos, ms) in [(1, 1), (1_000_000, 1), (1_000_001, 2)] {
+            assert_eq!(wait_ms(RetryAfter::After(std::time::Duration::from_nanos(nanos))), Some(ms));
+        }
+        assert_eq!([wait_ms(RetryAfter::Now), wait_ms(RetryAfter::Never)], [Some(0), None]);
     }
 }

@@ -10,9 +10,14 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use crate::latency::{LATENCY_NS, Latency};
-use crate::rule_meters::{OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, stat_keys};
+use crate::rule_meters::{
+    OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED, stat_keys,
+};
 use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
 use crate::throttled::THROTTLE;
+
+/// The label of all domains that no file is about.
+const UNKNOWN: &str = "(unknown)";
 
 /// Writes one limiter's counters at every scrape.
 pub(crate) struct Exposition(pub(crate) Arc<Shared>);
@@ -26,6 +31,7 @@ impl fmt::Debug for Exposition {
 impl Collector for Exposition {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
         self.rules(&mut to)?;
+        self.excess(&mut to)?;
         self.domains(&mut to)?;
         self.calls(&mut to)?;
         self.stores(&mut to)?;
@@ -79,6 +85,21 @@ impl Exposition {
             if self.is_throttle_used() {
                 let labels = [("domain", ""), ("rule", THROTTLE)];
                 count(&mut family.encode_family(&labels)?, sum(&self.0.throttle, of))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Admissions above limits, of rules that have a limit with an excess.
+    fn excess(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let help = "Decisions that admitted above a limit, within its excess";
+        let mut family =
+            to.encode_descriptor("tollgate_excess_decisions", help, None, MetricType::Counter)?;
+        for meter in &meters.rules[..meters.distinct] {
+            if let Some(excess) = &meter.excess {
+                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
+                count(&mut family.encode_family(&labels)?, excess.sum(0))?;
             }
         }
         Ok(())
@@ -154,7 +175,21 @@ impl Exposition {
                 count(&mut family.encode_family(&labels)?, meter.counters.sum(index))?;
             }
         }
-        Ok(())
+        let help = "Requests for which no rule matches, by domain and outcome";
+        let mut family =
+            to.encode_descriptor("tollgate_unmatched_requests", help, None, MetricType::Counter)?;
+        let mut series = |domain: &str, outcome: &str, value| {
+            count(&mut family.encode_family(&[("domain", domain), ("outcome", outcome)])?, value)
+        };
+        for meter in &meters.domains {
+            series(&meter.name, "admit", meter.counters.sum(UNMATCHED_ADMITTED))?;
+            series(&meter.name, "deny", meter.counters.sum(UNMATCHED_DENIED))?;
+        }
+        // Clients choose these names, so that all of them share two series.
+        let unknown = self.0.globals.sum(Global::UnknownDomain as usize);
+        let denied = self.0.globals.sum(Global::UnknownDomainDenied as usize);
+        series(UNKNOWN, "admit", unknown.saturating_sub(denied))?;
+        series(UNKNOWN, "deny", denied)
     }
 
     fn calls(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -20,6 +20,7 @@ mod status;
 mod text_format;
 mod throttled;
 mod top_keys;
+mod unknown_domains;
 mod value_series;
 
 pub use denial_log::DENIED;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::registry::Registry;
 use tollgate_core::{Cost, Outcome, Timestamp};
+use tollgate_human_text::did_you_mean;
 use tollgate_policy::{Entry, Policy};
 use tollgate_store::{StoreError, StoreName};
 use tracing::Span;
@@ -25,6 +26,7 @@ use crate::sharded_counters::ThreadSlot;
 use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
 use crate::text_format::{Format, text_of};
 use crate::throttled::{Throttle, Throttled};
+use crate::unknown_domains::UnknownDomains;
 
 /// Log lines about errors of the store other than silence, per second.
 const STORE_ERRORS_A_SECOND: u32 = 1;
@@ -38,6 +40,7 @@ pub struct Metrics {
     pub(crate) denial_log: Option<tracing::Level>,
     pub(crate) denial_lines: LogLimit,
     store_error_lines: LogLimit,
+    unknown_domains: UnknownDomains,
     pub(crate) sampling: Sampling,
 }
 
@@ -55,6 +58,7 @@ impl Metrics {
             denial_log: settings.denial_log,
             denial_lines: LogLimit::per_second(settings.denial_log_lines),
             store_error_lines: LogLimit::per_second(STORE_ERRORS_A_SECOND),
+            unknown_domains: UnknownDomains::default(),
             sampling: Sampling::new(settings.trace_ratio),
         }
     }
@@ -199,8 +203,20 @@ impl Observer for Metrics {
         self.count(ThreadSlot::here(), Global::BadRequest, 1);
     }
 
-    fn unknown_domain(&self) {
-        self.count(ThreadSlot::here(), Global::UnknownDomain, 1);
+    fn unknown_domain(&self, domain: &str, outcome: Outcome) {
+        let thread = ThreadSlot::here();
+        self.count(thread, Global::UnknownDomain, 1);
+        if outcome == Outcome::Deny {
+            self.count(thread, Global::UnknownDomainDenied, 1);
+        }
+        let meters = self.shared.meters.load();
+        // Without rules every domain is unknown, and that is logged elsewhere.
+        if !meters.domains.is_empty() {
+            self.unknown_domains.note(domain, outcome, || {
+                let names: Vec<&str> = meters.domains.iter().map(|meter| meter.name.as_str()).collect();
+                did_you_mean(domain, &names)
+            });
+        }
     }
 
     #[inline]

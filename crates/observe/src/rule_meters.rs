@@ -25,9 +25,9 @@ pub(crate) enum RuleMetric {
 
 /// Counters of one rule.
 pub(crate) type RuleCounters = ShardedCounters<8>;
-/// Counters of one domain: descriptors that no rule limits, and limits that came with a request where no rule
-/// matches.
-pub(crate) type DomainCounters = ShardedCounters<2>;
+/// Counters of one domain: descriptors that no rule limits, limits that came with a request where no rule
+/// matches, and requests of which no rule limits any descriptor, by their outcome.
+pub(crate) type DomainCounters = ShardedCounters<4>;
 
 /// One rule's counters and labels.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(crate) struct RuleMeter {
     /// Its hits are shown by values of requests instead.
     pub(crate) is_detailed: bool,
     pub(crate) counters: Arc<RuleCounters>,
+    /// How many were admitted above a limit; of rules that have a limit with an excess.
+    pub(crate) excess: Option<Arc<ShardedCounters<1>>>,
     /// The keys that are denied most; made at the first denial.
     pub(crate) top: LazyTopKeys,
     /// By which the rule is found again after a reload.
@@ -69,6 +71,8 @@ pub struct RuleMeters {
 
 pub(crate) const UNMATCHED: usize = 0;
 pub(crate) const OVERRIDDEN: usize = 1;
+pub(crate) const UNMATCHED_ADMITTED: usize = 2;
+pub(crate) const UNMATCHED_DENIED: usize = 3;
 /// The name of all rules above the cap together.
 pub(crate) const OTHERS: &str = "(others)";
 
@@ -92,6 +96,10 @@ impl RuleMeters {
             .filter(|it| it.top.get().is_some())
             .map(|it| ((&*it.domain_name, it.identity), &it.top))
             .collect();
+        let old_excess: HashMap<(&str, &str), &Arc<ShardedCounters<1>>> = old.rules[..old.distinct]
+            .iter()
+            .filter_map(|meter| Some(((meter.domain.as_str(), meter.rule.as_str()), meter.excess.as_ref()?)))
+            .collect();
         let mut meters = Self::default();
         for domain in policy.domains() {
             meters.domains.push(DomainMeter {
@@ -111,6 +119,16 @@ impl RuleMeters {
                 } else {
                     ("", OTHERS, Arc::clone(&meters.rules[most].counters))
                 };
+                let has_excess = rule.limits.iter().any(|limit| limit.excess > 0);
+                let excess = match meters.rules.get(most) {
+                    // Rules above the cap share theirs.
+                    Some(others) => others.excess.clone(),
+                    None => (has_excess || name.is_empty()).then(|| {
+                        old_excess
+                            .get(&(name, path))
+                            .map_or_else(Arc::default, |counters| Arc::clone(counters))
+                    }),
+                };
                 let mut stat = String::new();
                 rule.write_stat(&[], &mut stat);
                 meters.has_details |= rule.stat_varies();
@@ -120,6 +138,7 @@ impl RuleMeters {
                     keys: if path == OTHERS { [OTHERS.to_owned(), String::new()] } else { stat_keys(&stat) },
                     is_detailed: rule.stat_varies(),
                     counters,
+                    excess,
                     top: old_tops
                         .get(&(domain.name(), rule.identity()))
                         .map_or_else(LazyTopKeys::default, |slot| (*slot).clone()),
@@ -138,6 +157,14 @@ impl RuleMeters {
         &self.rules[self.domains[domain].first_rule + place as usize]
     }
 
+    #[cold]
+    fn count_excess(&self, thread: ThreadSlot, first_rule: usize, place: Option<u32>) {
+        if let Some(excess) = place.and_then(|place| self.rules[first_rule + place as usize].excess.as_ref())
+        {
+            excess.add(thread, 0, 1);
+        }
+    }
+
     /// Counts what became of a request's descriptors; true when a rule denied one, or would have.
     #[inline(always)]
     pub(crate) fn count(
@@ -148,19 +175,27 @@ impl RuleMeters {
         near_ratio: f32,
     ) -> bool {
         let domain = &self.domains[domain];
-        let mut any_denied = false;
+        let (mut any_denied, mut free) = (false, 0);
         for status in statuses {
             let counters = match (status.kind, status.rule) {
                 (Kind::Replaced, _) => continue,
                 (Kind::Free, _) | (_, None) => {
                     let index = if status.kind == Kind::Overridden { OVERRIDDEN } else { UNMATCHED };
                     domain.counters.add(thread, index, 1);
+                    free += usize::from(index == UNMATCHED);
                     any_denied |= status.outcome == Outcome::Deny;
                     continue;
                 }
                 (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].counters,
             };
             any_denied |= count(counters, thread, status, near_ratio);
+            if status.in_excess {
+                self.count_excess(thread, domain.first_rule, status.rule);
+            }
+        }
+        if free > 0 && free == statuses.len() {
+            let index = if any_denied { UNMATCHED_DENIED } else { UNMATCHED_ADMITTED };
+            domain.counters.add(thread, index, 1);
         }
         any_denied
     }
@@ -197,8 +232,9 @@ pub(crate) fn count(counters: &RuleCounters, thread: ThreadSlot, status: &Status
     add(RuleMetric::Admitted, 1);
     add(RuleMetric::WithinHits, status.hits);
     if let Some(decision) = &status.decision {
-        let after = decision.limit().saturating_sub(status.remaining);
-        let near_from = (decision.limit() as f32 * near_ratio) as u64;
+        let limit = decision.limit().saturating_sub(u64::from(status.excess));
+        let after = limit.saturating_sub(status.remaining);
+        let near_from = (limit as f32 * near_ratio) as u64;
         if after > near_from {
             add(RuleMetric::NearHits, status.hits.min(after - near_from));
         }

@@ -10,13 +10,15 @@ use tollgate_core::{Decision, Outcome, RetryAfter};
 const RETRY_DEGRADED: Duration = Duration::from_secs(1);
 
 /// How long until the cost of an `outcome` fits: as the counter decided, also if a shadow rule admits the
-/// request; a second where it is denied because the store did not answer.
+/// request; a second where it is denied because the store did not answer; never where no counter was asked
+/// and it is denied all the same, since no rule matches.
 #[must_use]
-pub fn retry_after(decision: Option<&Decision>, outcome: Outcome) -> RetryAfter {
-    match (decision, outcome) {
-        (Some(decision), _) => decision.retry_after(),
-        (None, Outcome::Admit) => RetryAfter::Now,
-        (None, Outcome::Deny) => RetryAfter::After(RETRY_DEGRADED),
+pub fn retry_after(decision: Option<&Decision>, outcome: Outcome, degraded: Option<Degraded>) -> RetryAfter {
+    match (decision, outcome, degraded) {
+        (Some(decision), ..) => decision.retry_after(),
+        (None, Outcome::Admit, _) => RetryAfter::Now,
+        (None, Outcome::Deny, Some(_)) => RetryAfter::After(RETRY_DEGRADED),
+        (None, Outcome::Deny, None) => RetryAfter::Never,
     }
 }
 
@@ -45,6 +47,10 @@ pub struct Status {
     pub is_shadowed: bool,
     /// Its hits were counted.
     pub is_charged: bool,
+    /// It was admitted above a limit, within the excess of that limit.
+    pub in_excess: bool,
+    /// What the limit that is shown admits beyond its number.
+    pub excess: u32,
     /// How it was decided without the store.
     pub degraded: Option<Degraded>,
 }
@@ -112,6 +118,8 @@ impl Status {
             is_shadow_rule: false,
             is_shadowed: false,
             is_charged: false,
+            in_excess: false,
+            excess: 0,
             degraded: None,
         }
     }

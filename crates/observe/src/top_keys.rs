@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_core::Timestamp;
+use tollgate_human_text::is_hidden;
 
 /// After this time a denial counts half.
 pub(crate) const HALF_LIFE: Duration = Duration::from_secs(300);
@@ -227,7 +228,7 @@ impl Text {
             return true;
         }
         part.chars()
-            .all(|char| self.push_char(if char.is_control() { char::REPLACEMENT_CHARACTER } else { char }))
+            .all(|char| self.push_char(if is_hidden(char) { char::REPLACEMENT_CHARACTER } else { char }))
     }
 
     fn push_char(&mut self, char: char) -> bool {

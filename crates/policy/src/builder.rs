@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use tollgate_human_text::clip_to;
 
 use crate::countable::Countable;
@@ -16,7 +17,7 @@ use crate::limit_text::PATH_SEPARATOR;
 use crate::place::Place;
 use crate::policy::Policy;
 use crate::rule::{Counted, Level, Rule};
-use crate::spec::{DescriptorSpec, DomainSpec, Limits, RuleSpec, ValueMatch};
+use crate::spec::{DescriptorSpec, DomainSpec, Limits, ListedValue, RuleSpec, ValueMatch};
 use crate::stat_path::clean;
 
 /// The longest path for people, in characters.
@@ -65,8 +66,8 @@ impl PolicyBuilder {
         Self::default()
     }
 
-    /// Whether specs of one domain add up instead of being an error. The last charge and the last response
-    /// apply.
+    /// Whether specs of one domain add up instead of being an error. Of what both say about the
+    /// domain as a whole, the last applies.
     #[must_use]
     pub const fn merge_domains(mut self, merge: bool) -> Self {
         self.merge_domains = merge;
@@ -129,7 +130,7 @@ fn policy(builds: Vec<DomainBuild>) -> Policy {
     let (mut rules, mut domains) = (0, Vec::with_capacity(builds.len()));
     for (index, build) in builds.into_iter().enumerate() {
         let mut domain = build.domain;
-        version.add(build.digest, &domain.name, domain.charge, domain.response.as_ref());
+        version.add(build.digest, &domain);
         domain.index = index;
         for rule in &mut domain.rules {
             rule.index = rules;
@@ -192,6 +193,7 @@ impl DomainBuild {
             index: 0,
             name: spec.name.clone(),
             charge: Default::default(),
+            unmatched: None,
             response: None,
             rules: Vec::new(),
             nodes: vec![Node::default()],
@@ -203,6 +205,9 @@ impl DomainBuild {
     fn add(&mut self, spec: DomainSpec, build: &mut Build) {
         if let Some(charge) = spec.charge {
             self.domain.charge = charge;
+        }
+        if spec.unmatched.is_some() {
+            self.domain.unmatched = spec.unmatched;
         }
         if spec.response.is_some() {
             self.domain.response = spec.response;
@@ -237,6 +242,12 @@ impl DomainBuild {
             let shown = shown(&key, &matched);
             if !self.seen.insert((node, key.clone(), kind, text.clone().into_owned())) {
                 build.errors.push(error(path, RuleError::DuplicateDescriptor { descriptor: shown }));
+                continue;
+            }
+            let taken = self.domain.nodes.get(node as usize).and_then(|level| level.taken(&key, &matched));
+            if let Some(value) = taken {
+                let descriptor = format!("{key}={value}");
+                build.errors.push(error(path, RuleError::DuplicateDescriptor { descriptor }));
                 continue;
             }
             let counting = Counting {
@@ -283,18 +294,20 @@ fn rule_of(
     place: Option<Place>,
     build: &mut Build,
 ) -> Rule {
-    let (limits, unlimited) = match spec.limits {
-        Limits::Unlimited => (Vec::new(), true),
+    let (unlimited, denies) =
+        (matches!(spec.limits, Limits::Unlimited), matches!(spec.limits, Limits::Denied));
+    let limits = match spec.limits {
+        Limits::Unlimited | Limits::Denied => Vec::new(),
         Limits::One(limit) => {
             let tail = build.tail(&limit.key_tail);
-            (vec![Limit { name: spec.name.clone(), key_tail: tail, ..*limit }], false)
+            vec![Limit { name: spec.name.clone(), key_tail: tail, ..*limit }]
         }
         Limits::Named(limits) => {
             let named = limits.into_iter().map(|limit| {
                 let tail = build.tail(&named_tail(&limit.key_tail, &limit.name));
                 Limit { key_tail: tail, ..limit }
             });
-            (named.collect(), false)
+            named.collect()
         }
     };
     Rule {
@@ -303,6 +316,7 @@ fn rule_of(
         name: spec.name,
         limits,
         unlimited,
+        denies,
         shadow_mode: spec.shadow_mode,
         quota_mode: spec.quota_mode,
         replaces: spec.replaces,
@@ -324,6 +338,22 @@ fn count(items: usize) -> u32 {
 }
 
 impl Node {
+    /// A value of `matched` that another descriptor of the level has already.
+    fn taken(&self, key: &str, matched: &ValueMatch) -> Option<String> {
+        let some = self.keys.get(key)?.some.as_deref()?;
+        let has_network =
+            |network: &IpNet| some.networks.iter().any(|table| table.nodes.contains_key(network));
+        match matched {
+            ValueMatch::Exact(value) => some.exact.get(value).map(|_| value.clone()),
+            ValueMatch::Network(network) => has_network(network).then(|| network.to_string()),
+            ValueMatch::List(list) => list.values.iter().find_map(|value| match value {
+                ListedValue::Exact(value) => some.exact.get(value).map(|_| value.clone()),
+                ListedValue::Network(network) => has_network(network).then(|| network.to_string()),
+            }),
+            _ => None,
+        }
+    }
+
     fn insert(&mut self, key: &str, value: ValueMatch, next: Next, order: u32) {
         if let ValueMatch::Joined(wildcard) = value {
             return self.joined.push((order, wildcard, next));
@@ -340,27 +370,38 @@ impl SomeValues {
     fn insert(&mut self, value: ValueMatch, next: Next, order: u32) {
         match value {
             ValueMatch::Any | ValueMatch::Joined(_) => {} // not of one key's values
-            ValueMatch::Exact(value) => {
-                if let Some(place) = self.exact.entry(&value) {
-                    *place = next;
+            ValueMatch::Exact(value) => self.insert_exact(&value, next),
+            ValueMatch::Network(network) => self.insert_network(network, next),
+            ValueMatch::List(list) => {
+                for value in list.values.iter() {
+                    match value {
+                        ListedValue::Exact(value) => self.insert_exact(value, next),
+                        ListedValue::Network(network) => self.insert_network(*network, next),
+                    }
                 }
-            }
-            ValueMatch::Network(network) => {
-                let (prefix, is_ipv4) = (network.prefix_len(), network.addr().is_ipv4());
-                let found =
-                    self.networks.iter().position(|table| (table.prefix, table.is_ipv4) == (prefix, is_ipv4));
-                let at = found.unwrap_or_else(|| {
-                    let at = self.networks.partition_point(|table| table.prefix > prefix);
-                    self.networks.insert(at, NetworkTable { is_ipv4, prefix, nodes: Default::default() });
-                    at
-                });
-                self.networks[at].nodes.insert(network, next);
             }
             ValueMatch::Wildcard(wildcard) => {
                 self.patterns.push((order, ValuePattern::Wildcard(wildcard), next))
             }
             ValueMatch::Regex(regex) => self.patterns.push((order, ValuePattern::Regex(regex), next)),
         }
+    }
+
+    fn insert_exact(&mut self, value: &str, next: Next) {
+        if let Some(place) = self.exact.entry(value) {
+            *place = next;
+        }
+    }
+
+    fn insert_network(&mut self, network: IpNet, next: Next) {
+        let (prefix, is_ipv4) = (network.prefix_len(), network.addr().is_ipv4());
+        let found = self.networks.iter().position(|table| (table.prefix, table.is_ipv4) == (prefix, is_ipv4));
+        let at = found.unwrap_or_else(|| {
+            let at = self.networks.partition_point(|table| table.prefix > prefix);
+            self.networks.insert(at, NetworkTable { is_ipv4, prefix, nodes: Default::default() });
+            at
+        });
+        self.networks[at].nodes.insert(network, next);
     }
 }
 
@@ -376,6 +417,15 @@ fn level_of(key: &str, matched: &ValueMatch, counting: Counting) -> Level {
     let (mark, value) = matched.identity();
     let is_pattern = matches!(mark, b'~' | b'*' | b'^' | b'@');
     let counted = match matched {
+        // The name has no `*`, which every pattern with this mark has, so that no two keys are equal.
+        ValueMatch::List(list) if counting.share_threshold => {
+            Counted::Shared { mark: b'~', pattern: list.name.clone() }
+        }
+        ValueMatch::List(list)
+            if list.values.iter().any(|value| matches!(value, ListedValue::Network(_))) =>
+        {
+            Counted::Address(None)
+        }
         _ if is_pattern && counting.share_threshold => {
             Counted::Shared { mark, pattern: value.clone().into_owned() }
         }
@@ -396,5 +446,6 @@ fn shown(key: &str, matched: &ValueMatch) -> String {
         ValueMatch::Joined(wildcard) => wildcard.text().to_owned(),
         ValueMatch::Network(network) => format!("{key} in {network}"),
         ValueMatch::Regex(regex) => format!("{key}=/{}/", regex.text()),
+        ValueMatch::List(list) => format!("{key} in {}", list.name),
     }
 }

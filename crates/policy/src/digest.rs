@@ -10,10 +10,10 @@ use sha2::{Digest as _, Sha256};
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill};
 use tollgate_headers::{Part, Template};
 
-use crate::domain::Charge;
+use crate::domain::{Charge, Domain};
 use crate::limit::Limit;
 use crate::response::Response;
-use crate::spec::{DescriptorSpec, Limits, RuleSpec, ValueMatch};
+use crate::spec::{DescriptorSpec, Limits, ListedValue, RuleSpec, ValueMatch};
 
 /// Names the encoding. Part of every digest.
 const FORMAT: &str = "tollgate rules 1";
@@ -28,21 +28,20 @@ pub(crate) struct VersionDigest {
 }
 
 impl VersionDigest {
-    pub(crate) fn add(
-        &mut self,
-        domain: DomainDigest,
-        name: &str,
-        charge: Charge,
-        response: Option<&Response>,
-    ) {
-        let mut writer = domain.0;
+    /// Adds `domain`, of whose descriptors `digest` is.
+    pub(crate) fn add(&mut self, digest: DomainDigest, domain: &Domain) {
+        let mut writer = digest.0;
         writer.flag(false); // no further descriptor
-        writer.choice(match charge {
+        writer.choice(match domain.charge {
             Charge::Each => "each",
             Charge::Together => "together",
         });
-        writer.option(response, Writer::response);
-        self.domains.push((name.to_owned(), writer.finish()));
+        writer.option(domain.response.as_ref(), Writer::response);
+        // Last, and only where it is said, so that the digests of other domains stay as they are.
+        if let Some(unmatched) = domain.unmatched {
+            writer.choice(unmatched.name());
+        }
+        self.domains.push((domain.name.clone(), writer.finish()));
     }
 
     /// Twelve hexadecimal digits.
@@ -167,6 +166,18 @@ impl Writer {
         let (kind, text) = value.identity();
         self.bytes(&[kind]);
         self.text(&text);
+        if let ValueMatch::List(list) = &value {
+            self.list(list.values.iter(), |writer, value| match value {
+                ListedValue::Exact(value) => {
+                    writer.flag(false);
+                    writer.text(value);
+                }
+                ListedValue::Network(network) => {
+                    writer.flag(true);
+                    writer.text(&network.to_string());
+                }
+            });
+        }
         self.option(*ipv6_prefix, |writer, bits| writer.number(bits.into()));
         [share_threshold, value_to_metric, detailed_metric].into_iter().for_each(|flag| self.flag(*flag));
         self.option(rule.as_ref(), Self::rule);
@@ -188,6 +199,7 @@ impl Writer {
         self.text(name);
         match limits {
             Limits::Unlimited => self.choice("unlimited"),
+            Limits::Denied => self.choice("denied"),
             Limits::One(limit) => {
                 self.choice("one");
                 self.limit(limit);
@@ -207,7 +219,7 @@ impl Writer {
 
     fn limit(&mut self, limit: &Limit) {
         // The unit and the key's tail follow from the period and the algorithm.
-        let Limit { name, quota, requests_per_unit, unit: _, period, key_tail: _ } = limit;
+        let Limit { name, quota, requests_per_unit, excess, unit: _, period, key_tail: _ } = limit;
         self.text(name);
         self.number(u64::from(*requests_per_unit));
         self.number(period.as_secs());
@@ -215,6 +227,11 @@ impl Writer {
         match quota.period() {
             Period::Civil { time_zone, .. } => self.text(time_zone.iana_name().unwrap_or_default()),
             _ => self.text(""),
+        }
+        // No algorithm has this name. Other limits keep the digest that they had.
+        if *excess > 0 {
+            self.choice("excess");
+            self.number(u64::from(*excess));
         }
         self.algorithm(quota.algorithm());
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tollgate_core::{Algorithm, Align, LeakyForm, Refill};
 use tollgate_policy::{
     Charge, DescriptorSpec, DomainSpec, Limit, LimitError, OnStoreFailure, PolicyBuilder, ResponseSpec,
-    RuleSpec, Sharing, Unit, ValueSpec,
+    RuleSpec, Sharing, Unit, Unmatched, ValueSpec,
 };
 
 /// These values may be stored. They may change only together with `FORMAT` in `digest.rs`.
@@ -61,7 +61,9 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
     for changed in [
         Limit::per(2, Unit::Day).map(RuleSpec::new)?,
         Limit::per(1, Unit::Week).map(RuleSpec::new)?,
+        RuleSpec::new(Limit::per(1, Unit::Day)?.with_excess(1)?),
         RuleSpec::unlimited(),
+        RuleSpec::denied(),
         RuleSpec::all_of([Limit::per(1, Unit::Day)?.named("x")]),
         RuleSpec::all_of([Limit::per(1, Unit::Day)?.named("y")]),
         rule()?.named("x"),
@@ -105,6 +107,9 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
         descriptor()?.value(ValueSpec::text("v*")).share_threshold(true),
         descriptor()?.value(ValueSpec::regex("v.*").expect("an expression")),
         descriptor()?.value(ValueSpec::network("10.0.0.0/8").expect("a network")),
+        descriptor()?.value(ValueSpec::list("l", ["v"]).expect("a list")),
+        descriptor()?.value(ValueSpec::list("l", ["v", "w"]).expect("a list")),
+        descriptor()?.value(ValueSpec::list("m", ["v"]).expect("a list")),
         descriptor()?.value_to_metric(true),
         descriptor()?.detailed_metric(true),
         descriptor()?.ipv6_prefix(64),
@@ -115,6 +120,8 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
         versions.push(version([DomainSpec::new("a").descriptor(changed), b.clone()]));
     }
     versions.push(version([a.clone().charge(Charge::Together), b.clone()]));
+    versions.push(version([a.clone().unmatched(Unmatched::Admit), b.clone()]));
+    versions.push(version([a.clone().unmatched(Unmatched::Deny), b.clone()]));
     versions.push(version([a.response(ResponseSpec::new().build().expect("a response")), b]));
     let number = versions.len();
     versions.sort();

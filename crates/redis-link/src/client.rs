@@ -52,25 +52,27 @@ impl<W: PerThread> Client<W> {
         &self.shared
     }
 
-    /// Puts an item into the queue of the server that keeps `slot`. Waits only while a Cluster's nodes are
-    /// not known yet, at most until `by`.
+    /// The node that keeps `slot`. Waits only while a Cluster's nodes are not known yet, at most until `by`.
+    ///
+    /// # Errors
+    /// [`Failure`] when no node can be asked.
+    pub async fn node_of(&self, slot: u16, by: Instant) -> Result<Node, Failure> {
+        if let Some(why) = self.shared.barred() {
+            return Err(why.to_failure());
+        }
+        match self.shared.topology().node_of(slot) {
+            Some(node) => Ok(node),
+            None => self.find_node(slot, by).await.map_err(|why| why.to_failure()),
+        }
+    }
+
+    /// Puts an item into the queue of a node.
     ///
     /// # Errors
     /// [`Failure`] when it cannot be sent; its caller is not answered otherwise.
-    pub async fn send(&self, traffic: Traffic, slot: u16, item: W::Item, by: Instant) -> Result<(), Failure> {
-        let shared = &self.shared;
+    pub fn send(&self, traffic: Traffic, node: Node, item: W::Item) -> Result<(), Failure> {
         let failed = |why: &ServerError| Err(why.to_failure());
-        if let Some(why) = shared.barred() {
-            return failed(&why);
-        }
-        let node = match shared.topology().node_of(slot) {
-            Some(node) => node,
-            None => match self.find_node(slot, by).await {
-                Ok(node) => node,
-                Err(why) => return failed(&why),
-            },
-        };
-        let here = W::threads().with(|map| map.connections(shared, &self.workload, &self.registry));
+        let here = W::threads().with(|map| map.connections(&self.shared, &self.workload, &self.registry));
         let connections = match here {
             Ok(connections) => connections,
             Err(why) => return failed(&why),

@@ -34,8 +34,9 @@ use crate::standard::{self, Next};
 use crate::stats::Counts;
 use crate::turn::{Pushed, Turn};
 
-/// Turns of a connection whose client keeps sending while the server drains.
-const LAST_TURNS: u32 = 64;
+/// Turns of a connection while the server drains: 16 MiB of commands, above what the system keeps of those
+/// that have arrived. A client that sends without end is served no longer.
+const LAST_TURNS: u32 = 1024;
 
 /// One connection and its client.
 pub(crate) struct Connection<IO, S: Store> {
@@ -79,10 +80,11 @@ where
     }
 
     /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are
-    /// executed, and then the connection is closed.
+    /// executed, and the connection is closed as soon as there are no more. What arrives later is not
+    /// executed.
     pub(crate) async fn serve(mut self, mut drain: watch::Receiver<bool>) {
         let mut draining = std::pin::pin!(tollgate_net::draining(&mut drain));
-        let (mut is_draining, mut last_turns) = (false, LAST_TURNS);
+        let (mut is_draining, mut last_turns, mut has_looked_again) = (false, LAST_TURNS, false);
         let end = loop {
             let arrival = std::future::poll_fn(|cx| {
                 is_draining = is_draining || draining.as_mut().poll(cx).is_ready();
@@ -90,6 +92,13 @@ where
             });
             let (mut buffers, read) = match arrival.await {
                 Ok(arrived) => arrived,
+                Err(End::Close) if !has_looked_again => {
+                    // The runtime knows what has arrived since it last asked the system only after it has
+                    // asked again.
+                    has_looked_again = true;
+                    tokio::task::yield_now().await;
+                    continue;
+                }
                 Err(end) => break end,
             };
             if let Err(end) = self.turn(&mut buffers, read).await {
@@ -98,8 +107,8 @@ where
             let is_full = read == buffers.input.len();
             drop(buffers);
             if is_draining {
-                last_turns -= 1;
-                if last_turns == 0 || (self.partial.is_empty() && !is_full) {
+                (last_turns, has_looked_again) = (last_turns - 1, false);
+                if last_turns == 0 {
                     break End::Close;
                 }
             }

@@ -1,4 +1,4 @@
-//! Every rule file in docs/rules.md, choosing.md, proxies.md and examples/rules loads without a warning,
+//! Every rule file in docs/rules.md, choosing.md, proxies.md, coming-from.md and examples/rules loads without a warning,
 //! except those marked as faulty; and every key has an example.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
@@ -11,6 +11,7 @@ use tollgate_rule_files::{Options, RuleFile, load, parse, parse_text};
 const RULES: &str = include_str!("../../../docs/rules.md");
 const CHOOSING: &str = include_str!("../../../docs/choosing.md");
 const PROXIES: &str = include_str!("../../../docs/proxies.md");
+const COMING_FROM: &str = include_str!("../../../docs/coming-from.md");
 
 /// The fenced blocks of a page: the word after the fence, the number of the first line, the text.
 fn blocks(page: &str) -> Vec<(String, usize, String)> {
@@ -30,12 +31,18 @@ fn blocks(page: &str) -> Vec<(String, usize, String)> {
 #[test]
 fn every_rule_file_in_the_documentation_loads_or_is_marked_as_faulty() {
     let mut seen = (0, 0);
-    let pages = [("docs/rules.md", RULES), ("docs/choosing.md", CHOOSING), ("docs/proxies.md", PROXIES)];
+    let pages = [
+        ("docs/rules.md", RULES),
+        ("docs/choosing.md", CHOOSING),
+        ("docs/proxies.md", PROXIES),
+        ("docs/coming-from.md", COMING_FROM),
+    ];
     let blocks =
         pages.into_iter().flat_map(|(name, page)| blocks(page).into_iter().map(move |block| (name, block)));
     for (page, (kind, line, text)) in blocks {
         let file = RuleFile { name: format!("{page} from line {line}").into(), text };
-        let rules = parse(&[file], &Options::default());
+        let list = RuleFile { name: "docs/blocked.values".into(), text: "192.0.2.1\n".into() };
+        let rules = parse(&[file, list], &Options::default());
         match kind.as_str() {
             "yaml" => {
                 let rules = rules.unwrap_or_else(|faults| panic!("{faults}"));

@@ -11,6 +11,7 @@ use tollgate_limiter::follow::{FollowSettings, follow};
 use tollgate_limiter::{Limiter, StoreStats};
 use tollgate_policy::Policy;
 use tollgate_rule_files::{FileSource, LoadError, Options, RuleSet, WatchSettings};
+use tollgate_store::Origin;
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tollgate_store_redis::RedisStore;
@@ -84,7 +85,11 @@ pub(crate) fn node(
 /// A limiter with the configured store, and with memory of its own beside a shared one.
 fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, String> {
     let store = &settings.store;
-    let memory = MemoryStore::new(MemoryConfig { max_bytes: store.memory_max, ..MemoryConfig::default() });
+    let memory = MemoryStore::new(MemoryConfig {
+        max_bytes: store.memory_max,
+        request_share: store.memory_request_share,
+        ..MemoryConfig::default()
+    });
     let of = |store| Limiter::new(policy, store, settings.decisions.limiter.clone());
     Ok(match &store.kind {
         StoreKind::Memory => of(AnyStore::Memory(memory)),
@@ -100,11 +105,14 @@ fn limiter(policy: Policy, settings: &Settings) -> Result<NodeLimiter, String> {
     })
 }
 
-/// Shows the table in this process's memory in the limiter's metrics.
+/// Shows the tables in this process's memory in the limiter's metrics.
 fn watch_memory(limiter: &Arc<NodeLimiter>) {
-    let watched = Arc::downgrade(limiter);
-    limiter.metrics().watch_store("memory", move || {
-        let stats = watched.upgrade().map(|limiter| limiter.store().memory().stats()).unwrap_or_default();
-        StoreStats::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
-    });
+    for (name, origin) in [("memory", Origin::Rule), ("memory_requests", Origin::Request)] {
+        let watched = Arc::downgrade(limiter);
+        limiter.metrics().watch_store(name, move || {
+            let stats = watched.upgrade().map(|limiter| limiter.store().memory().stats_of(origin));
+            let stats = stats.unwrap_or_default();
+            StoreStats::new(stats.tracked_keys, stats.bytes, stats.max_bytes, stats.evictions)
+        });
+    }
 }

@@ -4,6 +4,7 @@
 
 mod line_limit;
 pub(crate) mod log_queue;
+mod one_line;
 #[cfg_attr(not(feature = "otlp"), path = "telemetry/no_otlp.rs")]
 pub(crate) mod otlp;
 pub(crate) mod span_counts;
@@ -12,13 +13,15 @@ use std::sync::Arc;
 
 use tollgate_clock::SystemClock;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::settings::LogFormat;
 use crate::telemetry::line_limit::LineFilter;
 use crate::telemetry::log_queue::LogQueue;
+use crate::telemetry::one_line::{PlainJson, TextFields};
 use crate::telemetry::span_counts::SpanCounts;
 
 /// What was logged and traced, for metrics.
@@ -47,17 +50,29 @@ where
     S: tracing::Subscriber + for<'span> LookupSpan<'span>,
 {
     let filter = LineFilter::new(level, Arc::new(SystemClock::new()), queue.clone());
-    let lines = tracing_subscriber::fmt::layer()
-        .with_target(false)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_writer(queue);
+    lines_to(format, std::io::IsTerminal::is_terminal(&std::io::stderr()), queue, filter)
+}
+
+fn lines_to<S, W, F>(
+    format: LogFormat,
+    is_terminal: bool,
+    to: W,
+    filter: F,
+) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'span> LookupSpan<'span>,
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+    F: Filter<S> + Send + Sync + 'static,
+{
+    let lines = tracing_subscriber::fmt::layer().with_target(false).with_ansi(is_terminal).with_writer(to);
     match format {
-        LogFormat::Text => lines.with_filter(filter).boxed(),
+        LogFormat::Text => lines.fmt_fields(TextFields).with_filter(filter).boxed(),
         LogFormat::Json => lines
             .json()
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false)
+            .map_event_format(PlainJson)
             .with_filter(filter)
             .boxed(),
     }

@@ -48,7 +48,7 @@ pub(crate) fn take(
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) {
-    let keys: Vec<KeyHash> = batch.iter().map(|take| states.hash(take.counter.key)).collect();
+    let keys: Vec<KeyHash> = batch.iter().map(|take| states.hash(take.counter)).collect();
     let _guards = stripes.lock(&keys);
     let decided = decisions_on_copies(states, batch, max_wait, &keys, now);
     if !decided.iter().all(Decision::is_admitted) {

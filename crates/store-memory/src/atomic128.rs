@@ -1,10 +1,11 @@
-//! Two instructions that safe code cannot use: the inlined 128-bit compare-and-swap, and the prefetch.
+//! Instructions that safe code cannot use: the inlined 128-bit compare-and-swap and load, loads of parts of
+//! such a word, and the prefetch.
 //!
 //! Load and swap of a cached word (AMD Zen 4, medians of 200 × 10,000): `portable-atomic` 9.1 ns, since it
 //! calls through a pointer and returns by memory; inlined 3.8 ns; a 64-bit swap 2.2 ns. Processors other than
 //! x86-64 use `portable-atomic`. Prefetching: a batch of 16 takes 77 ns per decision at a million keys, and
 //! 95 with plain loads in its place.
-#![cfg_attr(target_arch = "x86_64", allow(unsafe_code, reason = "both are measured above and argued below"))]
+#![cfg_attr(target_arch = "x86_64", allow(unsafe_code, reason = "they are measured above and argued below"))]
 
 use std::sync::atomic::Ordering;
 
@@ -19,6 +20,12 @@ impl AtomicU128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if has_wide_atomics() {
             return load_in_line(&self.0);
+        }
+        if cfg!(all(target_arch = "x86_64", not(miri))) {
+            // Not `load`: `portable-atomic` moves 16 bytes on every processor with AVX, also where its maker
+            // does not say that this is atomic.
+            let same = self.0.compare_exchange(0, 0, Ordering::AcqRel, Ordering::Acquire);
+            return same.unwrap_or_else(|is| is);
         }
         self.0.load(order)
     }
@@ -61,9 +68,29 @@ static HAS_WIDE_ATOMICS: std::sync::atomic::AtomicBool = std::sync::atomic::Atom
 pub(crate) fn detect_processor() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     HAS_WIDE_ATOMICS.store(
-        std::is_x86_feature_detected!("cmpxchg16b") && std::is_x86_feature_detected!("avx"),
+        std::is_x86_feature_detected!("cmpxchg16b")
+            && std::is_x86_feature_detected!("avx")
+            && guarantees_atomic_moves(maker()),
         Ordering::Relaxed,
     );
+}
+
+/// The name of the processor's maker.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn maker() -> [u8; 12] {
+    let said = std::arch::x86_64::__cpuid(0);
+    let mut name = [0; 12];
+    for (part, register) in name.chunks_exact_mut(4).zip([said.ebx, said.edx, said.ecx]) {
+        part.copy_from_slice(&register.to_le_bytes());
+    }
+    name
+}
+
+/// Whether the maker says in its manuals that an aligned 16-byte move is atomic on its processors with AVX:
+/// Intel, AMD, and Zhaoxin (which has used two names).
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const fn guarantees_atomic_moves(maker: [u8; 12]) -> bool {
+    matches!(&maker, b"GenuineIntel" | b"AuthenticAMD" | b"  Shanghai  " | b"CentaurHauls")
 }
 
 /// Acquires, as every load does on this processor.
@@ -71,8 +98,8 @@ pub(crate) fn detect_processor() {
 #[inline]
 fn load_in_line(word: &portable_atomic::AtomicU128) -> u128 {
     let (low, high): (u64, u64);
-    // SAFETY: `as_ptr` of a live atomic is valid for reads and aligned to 16 bytes, and the makers of
-    // processors with AVX, which the caller made sure of, guarantee that an aligned 16-byte move is atomic.
+    // SAFETY: `as_ptr` of a live atomic is valid for reads and aligned to 16 bytes, and the maker of this
+    // processor guarantees that an aligned 16-byte move is atomic where it has AVX, as the caller made sure.
     // Nothing but the named registers is changed.
     unsafe {
         std::arch::asm!(
@@ -183,10 +210,12 @@ fn compare_exchange_in_line(word: &portable_atomic::AtomicU128, old: u128, new: 
     let (low, high): (u64, u64);
     let is_swapped: u8;
     // SAFETY: `as_ptr` of a live atomic is valid for reads and writes and aligned to 16 bytes. Every other
-    // access to it is atomic and of 16 bytes, by `portable-atomic`, which uses this instruction and 16-byte
-    // moves on a processor that has it, as the caller made sure. rbx belongs to the compiler, so it is put
-    // aside and brought back, and every operand has a register of its own that is not rbx; nothing here
-    // touches the stack.
+    // access to it is atomic: of 16 bytes, by the instructions of this file or by `portable-atomic`, which
+    // uses this one on a processor that has it, as the caller made sure; or one of the loads of 4 and 8 bytes
+    // above. Those mix sizes, which Rust's atomics may not, and are therefore instructions too: a locked
+    // instruction excludes every other access to its cache line, of any size. rbx belongs to the compiler, so
+    // it is put aside and brought back, and every operand has a register of its own that is not rbx; nothing
+    // here touches the stack.
     unsafe {
         std::arch::asm!(
             "xchg r8, rbx",
@@ -218,4 +247,51 @@ pub(crate) fn prefetch<T>(place: &T) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = place;
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_reads_as_it_was_written_with_and_without_the_instructions_of_the_processor() {
+        let word = AtomicU128::default();
+        let both = |want: u128| {
+            assert_eq!(word.load(Ordering::Acquire), want);
+            if let Some(in_line) = InLine::if_possible() {
+                assert_eq!((in_line.load(&word), in_line.glance(&word)), (want, want));
+                assert_eq!(in_line.low_half(&word), want as u32);
+            }
+        };
+        let values = [0, 1, u128::MAX, 7 << 64 | 9];
+        both(0);
+        for pair in values.windows(2) {
+            assert_eq!(
+                word.compare_exchange(pair[0], pair[1], Ordering::AcqRel, Ordering::Acquire),
+                Ok(pair[0])
+            );
+            both(pair[1]);
+            detect_processor(); // until then only what every processor has is used
+            both(pair[1]);
+            let failed = word.compare_exchange(pair[0], 3, Ordering::AcqRel, Ordering::Acquire);
+            assert_eq!(failed, Err(pair[1]));
+        }
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[test]
+    fn atomic_moves_are_taken_for_granted_only_where_the_maker_says_so() {
+        for (maker, is_said) in [
+            (b"GenuineIntel", true),
+            (b"AuthenticAMD", true),
+            (b"  Shanghai  ", true),
+            (b"CentaurHauls", true),
+            (b"HygonGenuine", false),
+            (b"VIA VIA VIA ", false),
+            (b"\0\0\0\0\0\0\0\0\0\0\0\0", false),
+        ] {
+            assert_eq!(guarantees_atomic_moves(*maker), is_said, "{}", maker.escape_ascii());
+        }
+        assert!(maker().iter().all(u8::is_ascii), "{}", maker().escape_ascii());
+    }
 }

@@ -11,15 +11,27 @@
 #[derive(Clone, Debug)]
 pub struct MemoryConfig {
     /// Bytes that all states together may fill. Three quarters are for states of one word, the rest for wide
-    /// ones. The default is 1 GiB: about 36 million keys of one word.
+    /// ones. The default is 1 GiB: about 27 million keys of one word of rules, and 9 million of requests.
     pub max_bytes: u64,
+    /// The part of `max_bytes` for counters whose quotas came with the request
+    /// ([`Origin::Request`](tollgate_store::Origin)), from 0 to 1; the rest is for those of rules. Each part
+    /// is a cap of its own: at its cap, a new key takes the place of another of the same part. (64 KiB is the
+    /// least for each.) The default is a quarter.
+    pub request_share: f32,
     /// The key of the hash that names counters.
     pub hash_key: HashKey,
 }
 
 impl Default for MemoryConfig {
     fn default() -> Self {
-        Self { max_bytes: 1 << 30, hash_key: HashKey::Random }
+        Self { max_bytes: 1 << 30, request_share: 0.25, hash_key: HashKey::Random }
+    }
+}
+
+impl MemoryConfig {
+    /// Bytes for counters whose quotas came with the request.
+    pub(crate) fn request_bytes(&self) -> u64 {
+        (self.max_bytes as f64 * f64::from(self.request_share.clamp(0.0, 1.0))) as u64
     }
 }
 

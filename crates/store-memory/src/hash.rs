@@ -25,6 +25,8 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
+use tollgate_store::Origin;
+
 use crate::config::HashKey;
 
 /// Bytes of a key for each of its words.
@@ -42,6 +44,9 @@ pub(crate) struct KeyHash {
     pub(crate) tag: u64,
     /// Three further bits, independent of the tag.
     pub(crate) extra: u32,
+    /// Where its quota came from, which decides the table that it is in. As its key does: no two counters
+    /// differ in it alone.
+    pub(crate) origin: Origin,
 }
 
 #[derive(Debug)]
@@ -191,7 +196,7 @@ fn name(sum: u128) -> KeyHash {
     tag ^= tag >> 32;
     tag = tag.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     tag = tag.wrapping_add(u64::from(tag as u32 == 0));
-    KeyHash { tag, extra: (sum as u64 >> 61) as u32 }
+    KeyHash { tag, extra: (sum as u64 >> 61) as u32, origin: Origin::Rule }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tollgate_core::{
     Cost, Decision, FastStep, Quota, State, Step, Timestamp, Wide, WideAlgorithm, Word, WordAlgorithm,
     WordStep,
 };
-use tollgate_store::{Counter, Key, Take, Verdicts};
+use tollgate_store::{Counter, Key, Origin, Take, Verdicts};
 
 use crate::atomic128::prefetch;
 use crate::config::MemoryConfig;
@@ -21,31 +21,70 @@ use crate::wide::WideStates;
 #[derive(Debug)]
 pub(crate) struct States {
     hasher: KeyHasher,
+    of_rules: Room,
+    of_requests: Room,
+}
+
+/// The room of counters whose quotas have one origin. What is in one never gives way for what is in the
+/// other.
+#[derive(Debug)]
+struct Room {
     words: Table,
     wide: WideStates,
     max_bytes: u64,
 }
 
+impl Room {
+    fn new(max_bytes: u64) -> Self {
+        let for_wide = max_bytes / 4;
+        Self { words: Table::new(max_bytes - for_wide), wide: WideStates::new(for_wide), max_bytes }
+    }
+
+    fn stats(&self) -> MemoryStats {
+        let (table, wide) = (self.words.stats(), self.wide.stats());
+        MemoryStats {
+            tracked_keys: table.used + wide.tracked,
+            bytes: table.bytes + wide.bytes,
+            max_bytes: self.max_bytes,
+            evictions: table.evictions + wide.evictions,
+            expired_reuses: table.expired_reuses + wide.expired_reuses,
+        }
+    }
+}
+
 impl States {
     pub(crate) fn new(config: &MemoryConfig) -> Self {
-        let for_wide = config.max_bytes / 4;
+        let of_requests = config.request_bytes();
         Self {
             hasher: KeyHasher::new(config.hash_key),
-            words: Table::new(config.max_bytes - for_wide),
-            wide: WideStates::new(for_wide),
-            max_bytes: config.max_bytes,
+            of_rules: Room::new(config.max_bytes - of_requests),
+            of_requests: Room::new(of_requests),
         }
     }
 
-    #[inline]
-    pub(crate) fn hash(&self, key: Key<'_>) -> KeyHash {
+    #[inline(always)]
+    pub(crate) fn hash(&self, Counter { key, origin, .. }: Counter<'_>) -> KeyHash {
+        KeyHash { origin, ..self.hasher.hash(key.0) }
+    }
+
+    /// Slots belong to rules.
+    pub(crate) fn hash_of_slots(&self, key: Key<'_>) -> KeyHash {
         self.hasher.hash(key.0)
     }
 
     #[inline(always)]
+    const fn room(&self, key: KeyHash) -> &Room {
+        match key.origin {
+            Origin::Rule => &self.of_rules,
+            Origin::Request => &self.of_requests,
+        }
+    }
+
+    #[inline(always)]
     pub(crate) fn take(&self, key: KeyHash, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
-        let line = self.words.line(key);
-        match self.words.update_fast(line, key, FastTake { quota, cost, now }) {
+        let words = &self.room(key).words;
+        let line = words.line(key);
+        match words.update_fast(line, key, FastTake { quota, cost, now }) {
             Some(decision) => decision,
             None => self.take_slow(key, quota, cost, now).by_fields(),
         }
@@ -55,8 +94,8 @@ impl States {
     pub(crate) fn take_each(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
         let mut keys = [(KeyHash::default(), None); BATCH];
         for ((key, line), take) in keys.iter_mut().zip(batch) {
-            *key = self.hash(take.counter.key);
-            *line = self.words.line(*key);
+            *key = self.hash(take.counter);
+            *line = self.room(*key).words.line(*key);
             if let Some(line) = line {
                 prefetch(*line);
             }
@@ -64,7 +103,7 @@ impl States {
         verdicts.reserve(batch.len());
         for (&Take { counter: Counter { quota, .. }, cost }, &(key, line)) in batch.iter().zip(&keys) {
             // Pushed in two places, so that the fast path writes its answer where it belongs.
-            match self.words.update_fast(line, key, FastTake { quota, cost, now }) {
+            match self.room(key).words.update_fast(line, key, FastTake { quota, cost, now }) {
                 Some(decision) => verdicts.push(Ok(decision)),
                 None => verdicts.push(Ok(self.take_slow(key, quota, cost, now))),
             }
@@ -123,10 +162,10 @@ impl States {
         on_wide: impl FnOnce(&WideAlgorithm, &mut Wide) -> Decision,
     ) -> Decision {
         match quota.step() {
-            Step::Word(algorithm) => self.words.update(key, now, |word| on_word(algorithm, word)),
+            Step::Word(algorithm) => self.room(key).words.update(key, now, |word| on_word(algorithm, word)),
             Step::Wide(algorithm) => {
                 self.drop_word(key);
-                self.wide.update(key, now, |wide| on_wide(algorithm, wide))
+                self.room(key).wide.update(key, now, |wide| on_wide(algorithm, wide))
             }
         }
     }
@@ -138,38 +177,37 @@ impl States {
         now: Timestamp,
         step: impl FnOnce(&mut Wide) -> T,
     ) -> T {
-        self.wide.update(key, now, step)
+        self.room(key).wide.update(key, now, step)
     }
 
     /// Drops a word, and the older wide state beside it.
     fn drop_word(&self, key: KeyHash) {
-        if self.words.seems_to_have(key) && self.words.remove(key).is_some() {
-            self.wide.remove(key);
+        let Room { words, wide, .. } = self.room(key);
+        if words.seems_to_have(key) && words.remove(key).is_some() {
+            wide.remove(key);
         }
     }
 
     pub(crate) fn get(&self, key: KeyHash, quota: &Quota) -> State {
+        let Room { words, wide, .. } = self.room(key);
         match quota.step() {
-            Step::Word(_) => State::Word(self.words.get(key)),
-            Step::Wide(_) if self.words.seems_to_have(key) => quota.fresh(),
-            Step::Wide(_) => State::Wide(self.wide.get(key)),
+            Step::Word(_) => State::Word(words.get(key)),
+            Step::Wide(_) if words.seems_to_have(key) => quota.fresh(),
+            Step::Wide(_) => State::Wide(wide.get(key)),
         }
     }
 
     pub(crate) fn reset(&self, key: KeyHash, now: Timestamp) -> bool {
-        let word = self.words.remove(key).is_some_and(|word| !word.expires.is_past(now));
-        let wide = self.wide.remove(key).is_some_and(|wide| !wide.expires.is_past(now));
+        let Room { words, wide, .. } = self.room(key);
+        let word = words.remove(key).is_some_and(|word| !word.expires.is_past(now));
+        let wide = wide.remove(key).is_some_and(|wide| !wide.expires.is_past(now));
         word || wide
     }
 
-    pub(crate) fn stats(&self) -> MemoryStats {
-        let (table, wide) = (self.words.stats(), self.wide.stats());
-        MemoryStats {
-            tracked_keys: table.used + wide.tracked,
-            bytes: table.bytes + wide.bytes,
-            max_bytes: self.max_bytes,
-            evictions: table.evictions + wide.evictions,
-            expired_reuses: table.expired_reuses + wide.expired_reuses,
+    pub(crate) fn stats_of(&self, origin: Origin) -> MemoryStats {
+        match origin {
+            Origin::Rule => self.of_rules.stats(),
+            Origin::Request => self.of_requests.stats(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The store's statistics, for metrics.
 
+use std::ops::Add;
+
 /// A reading of the store's counters. They are read one after another, so that they may differ by what
 /// happened meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,4 +17,18 @@ pub struct MemoryStats {
     pub evictions: u64,
     /// Places of expired states that were given to other keys.
     pub expired_reuses: u64,
+}
+
+impl Add for MemoryStats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            tracked_keys: self.tracked_keys + other.tracked_keys,
+            bytes: self.bytes + other.bytes,
+            max_bytes: self.max_bytes + other.max_bytes,
+            evictions: self.evictions + other.evictions,
+            expired_reuses: self.expired_reuses + other.expired_reuses,
+        }
+    }
 }

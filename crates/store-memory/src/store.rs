@@ -4,7 +4,9 @@ use std::future::{Future, ready};
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
-use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{
+    Charge, Counter, Inspection, Key, Origin, Store, StoreError, StoreName, Take, Verdicts,
+};
 
 use crate::all_or_nothing::{self, Stripes};
 use crate::config::MemoryConfig;
@@ -69,12 +71,12 @@ impl MemoryStore {
     /// Decides a single take. In line, so that what a caller does not look at need not be worked out.
     #[inline(always)]
     pub fn take_one(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Decision {
-        self.states.take(self.states.hash(counter.key), counter.quota, cost, now)
+        self.states.take(self.states.hash(counter), counter.quota, cost, now)
     }
 
     /// As [`Store::give_back`], at once.
     pub fn give_back_now(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Decision {
-        self.states.give_back(self.states.hash(counter.key), counter.quota, cost, now)
+        self.states.give_back(self.states.hash(counter), counter.quota, cost, now)
     }
 
     /// As [`Store::reserve`], at once.
@@ -87,9 +89,9 @@ impl MemoryStore {
     ) {
         match batch {
             [] => {}
-            [Take { counter, cost }] => {
-                let key = self.states.hash(counter.key);
-                verdicts.push(Ok(self.states.reserve(key, counter.quota, *cost, max_wait, now)));
+            &[Take { counter, cost }] => {
+                let key = self.states.hash(counter);
+                verdicts.push(Ok(self.states.reserve(key, counter.quota, cost, max_wait, now)));
             }
             _ => all_or_nothing::take(&self.states, &self.stripes, batch, Some(max_wait), now, verdicts),
         }
@@ -97,38 +99,45 @@ impl MemoryStore {
 
     /// As [`Store::charge`], at once.
     pub fn charge_now(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Decision {
-        self.states.charge(self.states.hash(counter.key), counter.quota, cost, now)
+        self.states.charge(self.states.hash(counter), counter.quota, cost, now)
     }
 
     /// As [`Store::reset`], at once.
     pub fn reset_now(&self, counter: Counter<'_>, now: Timestamp) -> bool {
-        self.states.reset(self.states.hash(counter.key), now)
+        self.states.reset(self.states.hash(counter), now)
     }
 
     /// As [`Store::inspect`], at once.
     #[must_use]
     pub fn inspect_now(&self, counter: Counter<'_>, now: Timestamp) -> Inspection {
-        let mut state = self.states.get(self.states.hash(counter.key), counter.quota);
+        let mut state = self.states.get(self.states.hash(counter), counter.quota);
         let is_tracked = !state.expires().is_past(now);
         Inspection { decision: counter.quota.take(&mut state, Cost::PEEK, now), is_tracked }
     }
 
     /// As [`Store::acquire`], at once.
     pub fn acquire_now(&self, key: Key<'_>, slots: &Slots, holder: Holder, now: Timestamp) -> Decision {
-        let key = self.states.hash(key);
+        let key = self.states.hash_of_slots(key);
         self.states.update_slots(key, now, |state| slots.acquire(state, holder, now))
     }
 
     /// As [`Store::release`], at once.
     pub fn release_now(&self, key: Key<'_>, slots: &Slots, holder: Holder, now: Timestamp) -> bool {
-        let key = self.states.hash(key);
+        let key = self.states.hash_of_slots(key);
         self.states.update_slots(key, now, |state| slots.release(state, holder, now))
     }
 
     /// How much is kept, and what had to go.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
-        self.states.stats()
+        self.stats_of(Origin::Rule) + self.stats_of(Origin::Request)
+    }
+
+    /// The same of the counters whose quotas came from `origin`: their caps are apart
+    /// ([`MemoryConfig::request_share`]).
+    #[must_use]
+    pub fn stats_of(&self, origin: Origin) -> MemoryStats {
+        self.states.stats_of(origin)
     }
 }
 

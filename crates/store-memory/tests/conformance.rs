@@ -12,6 +12,6 @@ fn the_memory_store_answers_as_the_model_does() {
 
 #[test]
 fn so_does_one_that_is_small_but_large_enough() {
-    let config = MemoryConfig { max_bytes: 1 << 20, hash_key: HashKey::Fixed(1) };
+    let config = MemoryConfig { max_bytes: 1 << 20, hash_key: HashKey::Fixed(1), ..MemoryConfig::default() };
     run(&Parked, || MemoryStore::new(config.clone()), &Options::default());
 }

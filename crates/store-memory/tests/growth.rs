@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_core::{Algorithm, Align, Clock as _, Cost, ManualClock, Period, Quota, Timestamp};
-use tollgate_store::{Charge, Counter, Key, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Key, Origin, Take, Verdicts};
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn store(max_bytes: u64) -> MemoryStore {
-    MemoryStore::new(MemoryConfig { max_bytes, hash_key: HashKey::Fixed(3) })
+    MemoryStore::new(MemoryConfig { max_bytes, request_share: 0.0, hash_key: HashKey::Fixed(3) })
 }
 
 fn name(number: u64) -> String {
@@ -178,6 +178,67 @@ fn tracked_keys_never_exceed_the_cap_and_what_is_nearest_to_full_goes_first() {
     assert!(stats.evictions > 300_000, "{stats:?}");
     let kept = (0..2_000).filter(|&number| remaining(&store, number, &long) == 50).count();
     assert_eq!(kept, 2_000, "those in debt for half an hour outlive a flood of nearly full ones");
+}
+
+/// Counters of rules and those whose quotas came with the request: a flood of either leaves all of the other,
+/// also where what floods is full last and what stays is spent and nearly full again.
+#[test]
+fn a_flood_of_keys_with_their_own_rates_drops_no_counter_of_a_rule_and_the_other_way_round() {
+    const MAX_BYTES: u64 = 4 << 20;
+    const KEPT: u64 = 2_000;
+    let minute = Quota::token_bucket(2, Duration::from_secs(60)).expect("a quota");
+    let year = Quota::token_bucket(1, 24 * 365 * HOUR).expect("a quota");
+    for (flooding, staying, part, share) in
+        [(Origin::Request, Origin::Rule, 0.25, 0.25), (Origin::Rule, Origin::Request, 0.75, 0.25)]
+    {
+        let config = MemoryConfig { max_bytes: MAX_BYTES, request_share: share, hash_key: HashKey::Fixed(3) };
+        let store = MemoryStore::new(config);
+        for number in 0..KEPT {
+            let key = name(number);
+            let counter = Counter::new(Key(key.as_bytes()), &minute).from_origin(staying);
+            assert!(store.take_one(counter, Cost(2), NOON).is_admitted());
+        }
+        let before = store.stats_of(staying);
+        for number in 1_000_000..1_300_000 {
+            let key = name(number);
+            let counter = Counter::new(Key(key.as_bytes()), &year).from_origin(flooding);
+            assert!(store.take_one(counter, Cost::ONE, NOON).is_admitted());
+        }
+        let (flood, after) = (store.stats_of(flooding), store.stats_of(staying));
+        assert_eq!(after, before, "while {flooding:?} floods");
+        assert!(flood.evictions > 150_000, "{flood:?}");
+        assert!(flood.bytes as f64 <= MAX_BYTES as f64 * part, "{flood:?}");
+        assert!(
+            flood.tracked_keys as f64 * 25.0 >= MAX_BYTES as f64 * part * 0.7,
+            "it has its part: {flood:?}"
+        );
+        let spent = (0..KEPT).filter(|&number| {
+            let key = name(number);
+            let counter = Counter::new(Key(key.as_bytes()), &minute).from_origin(staying);
+            !store.take_one(counter, Cost::ONE, NOON).is_admitted()
+        });
+        assert_eq!(spent.count() as u64, KEPT, "{staying:?} are spent as before");
+    }
+}
+
+#[test]
+fn a_flood_of_wide_states_of_requests_drops_no_wide_state_of_a_rule() {
+    let config = MemoryConfig { max_bytes: 4 << 20, request_share: 0.25, hash_key: HashKey::Fixed(3) };
+    let store = MemoryStore::new(config);
+    let quota = |limit, span| {
+        Quota::new(limit, Period::Span(span), Algorithm::SlidingWindowCounter).expect("a quota")
+    };
+    let (minute, year) = (quota(2, Duration::from_secs(60)), quota(1, 24 * 365 * HOUR));
+    let ann = Counter::new(Key(b"ann"), &minute);
+    assert!(store.take_one(ann, Cost(2), NOON).is_admitted());
+    for number in 0..20_000 {
+        let key = name(number);
+        let counter = Counter::new(Key(key.as_bytes()), &year).from_origin(Origin::Request);
+        assert!(store.take_one(counter, Cost::ONE, NOON).is_admitted());
+    }
+    let flood = store.stats_of(Origin::Request);
+    assert!(flood.evictions > 0 && flood.bytes <= 1 << 20, "{flood:?}");
+    assert!(!store.take_one(ann, Cost::ONE, NOON).is_admitted());
 }
 
 #[test]

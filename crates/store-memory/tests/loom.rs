@@ -26,7 +26,7 @@ fn check(run: impl Fn() + Sync + Send + 'static) {
 }
 
 fn store(max_bytes: u64) -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(MemoryConfig { max_bytes, hash_key: HashKey::Fixed(1) }))
+    Arc::new(MemoryStore::new(MemoryConfig { max_bytes, request_share: 0.0, hash_key: HashKey::Fixed(1) }))
 }
 
 fn quota(limit: u64, span: Duration) -> Arc<Quota> {

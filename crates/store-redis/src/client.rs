@@ -91,8 +91,10 @@ impl RedisClient {
         item: impl FnOnce(Waiter<T>) -> CountItem,
     ) -> Result<Asked<T>, StoreError> {
         self.watch();
+        // The item is made after the wait: what is kept over a wait is copied once more.
+        let node = self.link.node_of(hash_slot, by).await.map_err(|failure| self.error(failure))?;
         let (to, answer) = oneshot::channel();
-        match self.link.send(traffic, hash_slot, item(Waiter::new(to, by)), by).await {
+        match self.link.send(traffic, node, item(Waiter::new(to, by))) {
             Ok(()) => Ok(Asked(answer)),
             Err(failure) => Err(self.error(failure)),
         }

@@ -29,13 +29,22 @@ pub struct Counter<'a> {
     pub quota: &'a Quota,
     /// Where it is kept.
     pub sharing: Sharing,
+    /// Where its quota came from.
+    pub origin: Origin,
 }
 
 impl<'a> Counter<'a> {
-    /// The counter of `key`, counted by `quota` and kept as [`Sharing::Exact`] says.
+    /// The counter of `key`, counted by `quota`, which is a rule's, and kept as [`Sharing::Exact`] says.
     #[must_use]
     pub const fn new(key: Key<'a>, quota: &'a Quota) -> Self {
-        Self { key, quota, sharing: Sharing::Exact }
+        Self { key, quota, sharing: Sharing::Exact, origin: Origin::Rule }
+    }
+
+    /// The same counter, of a quota that came from `origin`. A counter has one origin.
+    #[must_use]
+    pub const fn from_origin(mut self, origin: Origin) -> Self {
+        self.origin = origin;
+        self
     }
 
     /// The same counter, kept as `sharing` says.
@@ -44,6 +53,17 @@ impl<'a> Counter<'a> {
         self.sharing = sharing;
         self
     }
+}
+
+/// Who chose the quota of a counter. A store that must drop counters for lack of room bounds those that its
+/// callers make as they like, and drops none of the others for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A rule.
+    #[default]
+    Rule,
+    /// The caller: the quota came with the request.
+    Request,
 }
 
 /// Where a counter is kept when several nodes run. The arithmetic is the same; a store that only one node

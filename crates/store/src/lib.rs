@@ -14,7 +14,7 @@ pub mod suite;
 mod take;
 mod wait;
 
-pub use counter::{Counter, Key, Sharing};
+pub use counter::{Counter, Key, Origin, Sharing};
 pub use error::{StoreError, StoreName};
 pub use model::ModelStore;
 pub use take::{Charge, Inspection, Take, Verdicts};
@@ -31,8 +31,8 @@ use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
 ///
 /// What holds for every store, and is tested by the suite (feature `suite`) against [`ModelStore`]:
 /// - an unseen key, a forgotten one and an expired one answer alike: a fresh quota;
-/// - a key goes with one quota at a time (or its successors, [`Quota::migrated_from`]); handing in a quota of
-///   another shape starts afresh;
+/// - a key goes with one quota at a time (or its successors, [`Quota::migrated_from`]), or with any that keep
+///   instants ([`Quota::keeping_instants`]); handing in a quota of another shape starts afresh;
 /// - concurrent calls are as if made one after another: no two callers ever share a permit;
 /// - time is an argument and may step back: nothing is minted, nothing freezes for longer than the step. A
 ///   shared store may prefer its own server's clock.

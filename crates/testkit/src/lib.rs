@@ -3,6 +3,7 @@
 //! - [`table`]: a test as a story in rows.
 //! - [`vectors`]: the numbers of other libraries' own tests, run against our core.
 //! - `certificates` (feature of that name): authorities and certificates that exist for one test.
+//! - [`redis_cell`]: the arithmetic of `CL.THROTTLE`, to hold ours to.
 //! - `redis` (feature of that name): real processes of Redis, Sentinel, Cluster and memcached, and a proxy
 //!   that spoils connections.
 
@@ -10,5 +11,6 @@
 pub mod certificates;
 #[cfg(feature = "redis")]
 pub mod redis;
+pub mod redis_cell;
 pub mod table;
 pub mod vectors;

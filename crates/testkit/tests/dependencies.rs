@@ -198,3 +198,18 @@ fn a_licence_a_source_a_ban_and_a_second_version_are_faults() {
         assert_eq!(found(&more, "a 1"), [want]);
     }
 }
+
+/// What `cargo deny check advisories` does is not tested here: its database is not in the registry.
+#[test]
+fn advisories_are_errors_and_each_that_is_ignored_has_a_reason() {
+    let text = std::fs::read_to_string(root().join("deny.toml")).expect("readable");
+    let section = text.split("\n[").find_map(|section| section.strip_prefix("advisories]\n"));
+    let section = section.expect("a section of advisories");
+    for line in ["yanked = \"deny\"", "unsound = \"all\"", "unused-ignored-advisory = \"deny\""] {
+        assert!(section.lines().any(|it| it.starts_with(line)), "no {line} in {section}");
+    }
+    let named = Regex::new("RUSTSEC-|crate = ").expect("a pattern");
+    for line in section.lines().filter(|line| named.is_match(line)) {
+        assert!(line.contains("reason = \""), "{line}");
+    }
+}

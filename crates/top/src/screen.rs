@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{
     Block, Borders, Cell, Paragraph, RenderDirection, Row as TableRow, Sparkline, Table, TableState,
 };
+use tollgate_human_text::is_hidden;
 
 use crate::reading::Store;
 use crate::view::{Row, Sort, Totals, View, share};
@@ -239,9 +240,9 @@ pub(crate) fn text(view: &View) -> String {
     text
 }
 
-/// Without control characters: keys contain what clients send.
+/// Without characters that change how the text around them is shown: keys contain what clients send.
 fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// At most six characters: `999`, `12.3k`, `4.56M`.

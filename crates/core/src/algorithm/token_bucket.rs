@@ -8,7 +8,8 @@
 //! The word: TAT in the quota's [units](crate::rational) modulo 2^62, then two bits that say which generation
 //! of the rule wrote it, so that counts survive a change of the rate. The word's expiry is the TAT rounded up
 //! to a second (a sticky one to four), which makes the whole of it known; [`history`] reads words that
-//! another rate wrote.
+//! another rate wrote. A bucket that [keeps instants](crate::Quota::keeping_instants) writes instead by how
+//! much its TAT is before the expiry, as a fraction that every rate reads.
 //!
 //! Not here: refill by the period ([`interval_bucket`](super::interval_bucket)), delays
 //! ([`leaky_queue`](super::leaky_queue)).
@@ -51,6 +52,8 @@ pub(crate) struct TokenBucket {
     /// No take makes a word that expires later than this many nanoseconds from now: the span of the bucket,
     /// two roundings up to a second, and one up to four where words are sticky.
     horizon_ns: u64,
+    /// Words are those of any rate: see [`Quota::keeping_instants`](crate::Quota::keeping_instants).
+    keeps_instants: bool,
     history: History,
 }
 
@@ -113,6 +116,7 @@ impl TokenBucket {
             one: Ask::of(1, &units, full, bucket_span),
             per_second: units.per_second(),
             horizon_ns: horizon.saturating_mul(NANOS_PER_SECOND),
+            keeps_instants: false,
             history: History::default(),
         })
     }
@@ -145,7 +149,7 @@ impl TokenBucket {
                 return match self.decide(left - behind, ask) {
                     Ok((_, decision)) => {
                         let seconds = u64::from(expires) + ask.seconds + u64::from(ask.rest > behind);
-                        let value = word.value.wrapping_add(ask.units << GENERATION_BITS);
+                        let value = self.moved(word.value, behind, ask);
                         let write = Some(Word { value, expires: Expiry::of_seconds(seconds)? });
                         Some(FastStep { write, decision })
                     }
@@ -155,6 +159,16 @@ impl TokenBucket {
         }
         let decision = Decision::admit(self.limit, self.remaining(ask.units), ask.nanos);
         Some(FastStep { write: Some(self.word(ask.units, ask.nanos, now)), decision })
+    }
+
+    /// The value of a word that was `behind` its expiry, after a take of `ask`.
+    #[inline(always)]
+    fn moved(&self, value: u64, behind: u64, ask: Ask) -> u64 {
+        if self.keeps_instants {
+            let second = if ask.rest > behind { self.per_second } else { 0 };
+            return self.units.fraction_of(behind + second - ask.rest);
+        }
+        value.wrapping_add(ask.units << GENERATION_BITS)
     }
 
     /// Any cost and any word.
@@ -287,6 +301,9 @@ impl TokenBucket {
     /// [`MAX_BEHIND_SECONDS`] where words are sticky. More where another rate has written the word.
     #[inline]
     fn behind(&self, value: u64, expires_seconds: u64) -> u64 {
+        if self.keeps_instants {
+            return self.units.of_fraction(value);
+        }
         let value_then =
             expires_seconds.wrapping_mul(self.per_second << GENERATION_BITS) | self.history.generation;
         value_then.wrapping_sub(value).rotate_right(GENERATION_BITS)
@@ -332,14 +349,32 @@ impl TokenBucket {
     #[inline]
     fn word_of(&self, tat: u64, full_again_ns: u64) -> Word {
         let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
+        if self.keeps_instants {
+            // Less than a second; more where the expiry cannot be as late as the TAT.
+            let behind = expires.seconds().wrapping_mul(self.per_second).wrapping_sub(tat);
+            let behind = if behind < self.per_second { behind } else { 0 };
+            return Word { value: self.units.fraction_of(behind), expires };
+        }
         Word {
             value: (tat << GENERATION_BITS) | self.history.generation,
             expires: if self.starts_partial() { expires.sticky() } else { expires },
         }
     }
 
+    /// Words become those of any rate, unless they are sticky.
+    pub(crate) const fn keep_instants(&mut self) {
+        self.keeps_instants = !self.starts_partial();
+    }
+
+    pub(crate) const fn keeps_instants(&self) -> bool {
+        self.keeps_instants
+    }
+
     /// Goes on from `old`: its states keep the permits they owed at `at`.
     pub(crate) fn migrate_from(&mut self, old: &Self, at: Timestamp) {
+        if self.keeps_instants {
+            return; // it reads them as they are
+        }
         self.history = if old.units == self.units {
             old.history.clone()
         } else {
@@ -347,9 +382,9 @@ impl TokenBucket {
         };
     }
 
-    /// The same rates before, the same generation now.
+    /// The same rates before, the same generation now, and words of the same form.
     pub(crate) fn has_history_of(&self, other: &Self) -> bool {
-        self.history == other.history
+        self.history == other.history && self.keeps_instants == other.keeps_instants
     }
 
     pub(crate) const fn starts_partial(&self) -> bool {

@@ -19,7 +19,8 @@ impl Quota {
     /// permit a node, since each rounds its older window down). An initial fill and an overdraft are rounded
     /// down also to 0.
     ///
-    /// The share knows nothing of states that another share wrote: keep each under a key of its own.
+    /// The share knows nothing of states that another share wrote: keep each under a key of its own, unless
+    /// it [keeps instants](Self::keeping_instants).
     ///
     /// # Example
     /// ```
@@ -72,6 +73,7 @@ impl Quota {
             ref windowed => ((part(self.limit), self.period.clone()), windowed.clone()),
         };
         // Smaller numbers at a slower rate than what is a quota already: it is one.
-        Self::new(limit, period, algorithm).unwrap_or_else(|_| self.clone())
+        let share = Self::new(limit, period, algorithm).unwrap_or_else(|_| self.clone());
+        if self.keeps_instants() { share.keeping_instants() } else { share }
     }
 }

@@ -175,6 +175,17 @@ impl WordAlgorithm {
         }
     }
 
+    /// Keeps instants where it can.
+    pub(crate) const fn keep_instants(&mut self) {
+        if let WordKind::TokenBucket(bucket) = &mut self.0 {
+            bucket.keep_instants();
+        }
+    }
+
+    pub(crate) const fn keeps_instants(&self) -> bool {
+        matches!(&self.0, WordKind::TokenBucket(bucket) if bucket.keeps_instants())
+    }
+
     /// True when both remember the same rates before.
     pub(crate) fn has_history_of(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

@@ -21,8 +21,18 @@ fn agrees_along(
     start: u64,
     off: &[(i64, i32)],
 ) -> Result<(), TestCaseError> {
-    let quota = plain.quota();
-    let algorithm = any::word_algorithm(&quota);
+    agrees_of(&plain.quota(), plain, visits, start, off)?;
+    agrees_of(&plain.quota().keeping_instants(), plain, visits, start, off)
+}
+
+fn agrees_of(
+    quota: &Quota,
+    plain: &Plain,
+    visits: &[Visit],
+    start: u64,
+    off: &[(i64, i32)],
+) -> Result<(), TestCaseError> {
+    let algorithm = any::word_algorithm(quota);
     let mut word = Word::FRESH;
     for (now, cost) in any::times(plain, visits, start) {
         for cost in [cost, 0, 1, 2, u64::MAX] {
@@ -77,12 +87,14 @@ proptest! {
     ) {
         let Ok(quota) = Quota::token_bucket(limit, std::time::Duration::from_secs(period_s)) else { return Ok(()) };
         let now = Timestamp::from_nanos(any::NOON + seconds);
-        let algorithm = any::word_algorithm(&quota);
-        let word = algorithm.charge(Word::FRESH, Cost((debt * limit as f64) as u64), now).word;
         let later = Timestamp::from_nanos(any::NOON + seconds * 1_000_003);
-        agrees(algorithm, word, Cost(cost), later)?;
-        if cost <= limit {
-            prop_assert!(agrees(algorithm, word, Cost(cost), now)? || debt > 1.0, "{:?} takes the fast path", word);
+        for quota in [quota.clone(), quota.keeping_instants()] {
+            let algorithm = any::word_algorithm(&quota);
+            let word = algorithm.charge(Word::FRESH, Cost((debt * limit as f64) as u64), now).word;
+            agrees(algorithm, word, Cost(cost), later)?;
+            if cost <= limit {
+                prop_assert!(agrees(algorithm, word, Cost(cost), now)? || debt > 1.0, "{:?} takes the fast path", word);
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ mod give_back;
 mod honesty;
 mod oracle;
 mod promises;
+mod redis_cell;
 mod reload;
 mod reserving;
 mod shares;

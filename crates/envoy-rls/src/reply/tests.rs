@@ -60,9 +60,14 @@ proptest! {
     fn a_reply_is_what_the_general_writer_makes_of_it(
         asked in prop::collection::vec((prop::collection::vec(descriptor(), 1..6), 0_u32..4), 1..6),
         headers in any::<bool>(),
+        retry_after in any::<bool>(),
         dynamic_metadata in any::<bool>(),
     ) {
-        let service = service(ReplyOptions { headers: headers.then(HeaderNames::default), dynamic_metadata });
+        let service = service(ReplyOptions {
+            headers: headers.then(HeaderNames::default),
+            retry_after,
+            dynamic_metadata,
+        });
         let mut buffers = AnswerBuffers::default();
         for (descriptors, hits_addend) in asked {
             let count = descriptors.len();
@@ -85,7 +90,7 @@ fn metadata_of_rules_is_merged_and_the_first_value_stays() {
     let descriptors = vec![descriptor("b"), descriptor("c"), descriptor("e")];
     let request = rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 };
     let framed = ask(
-        &service(ReplyOptions { headers: None, dynamic_metadata: true }),
+        &service(ReplyOptions { dynamic_metadata: true, ..ReplyOptions::default() }),
         &request,
         &mut AnswerBuffers::default(),
     )

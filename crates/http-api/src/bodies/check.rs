@@ -93,6 +93,15 @@ pub(crate) struct DescriptorDecision {
     /// It would have been denied, but the rule or the server is in shadow mode.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
+    /// It passes above a limit, within the `excess` of that limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    excess: bool,
+    /// No rule matches it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unmatched: bool,
+    /// Path of the rule that is nearest to it, where no rule matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest_rule: Option<String>,
 }
 
 /// The decision: that of the most restrictive descriptor, and each of them. Times are in milliseconds,
@@ -124,6 +133,15 @@ pub(crate) struct Decision {
     /// It would have been denied, but the rule or the server is in shadow mode.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
+    /// It passes above a limit, within the `excess` of that limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    excess: bool,
+    /// No rule matches any of its descriptors.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unmatched: bool,
+    /// Path of the rule that is nearest to its only descriptor, where no rule matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest_rule: Option<String>,
     /// One for each descriptor, in their order.
     descriptors: Vec<DescriptorDecision>,
 }

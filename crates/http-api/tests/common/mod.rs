@@ -89,7 +89,7 @@ pub fn api_over<S: Store>(limiter: Limiter<S>, settings: HttpSettings) -> TestAp
     let service =
         Arc::new(RateLimitService::new(Arc::clone(&limiter), Arc::clone(&at), ready, options, limits));
     let process: Arc<dyn Node> = Arc::clone(&node) as _;
-    let api = HttpApi::new(limiter, at, process, Arc::new(service.over_http()), settings);
+    let api = HttpApi::new(limiter, at, process, Arc::new(service.over_http(settings.style)), settings);
     TestApi { api, clock, node }
 }
 

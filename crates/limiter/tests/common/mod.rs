@@ -39,7 +39,7 @@ pub(crate) fn limiter(text: &str) -> Limiter<ModelStore> {
 }
 
 /// One descriptor: entries as `key=value` with blanks between, hits, and a limit of its own.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ask<'a> {
     pub(crate) entries: &'a str,
     pub(crate) hits: Option<u64>,
@@ -107,9 +107,12 @@ fn tell(it: &DescriptorAnswer<'_>) -> String {
             told += &format!(" {}/{}", it.remaining(), limit.requests_per_unit);
         }
     }
-    for (is, word) in
-        [(it.is_shadowed, " shadow"), (it.kind == Kind::Replaced, " replaced"), (it.is_quota, " quota")]
-    {
+    for (is, word) in [
+        (it.in_excess, " excess"),
+        (it.is_shadowed, " shadow"),
+        (it.kind == Kind::Replaced, " replaced"),
+        (it.is_quota, " quota"),
+    ] {
         if is {
             told += word;
         }

@@ -40,6 +40,7 @@ fn a_key_is_shown_without_control_characters_and_cut_between_characters() {
         (&["k1"][..], "k1".to_owned()),
         (&["k1", "gold", ""], "k1, gold, ".to_owned()),
         (&["a\nb\u{1b}[31m", "ü"], "a\u{fffd}b\u{fffd}[31m, ü".to_owned()),
+        (&["a\u{2028}b\u{202e}", "\u{85}"], "a\u{fffd}b\u{fffd}, \u{fffd}".to_owned()),
         (&[&"x".repeat(63)], "x".repeat(63)),
         (&[&"x".repeat(64)], "x".repeat(60) + "…"),
         (&[&"x".repeat(62), "y"], "x".repeat(60) + "…"),

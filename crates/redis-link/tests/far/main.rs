@@ -64,7 +64,8 @@ impl Tested {
 
     async fn send(&self, traffic: Traffic, key: &[u8], by: Instant) -> Result<(), Failure> {
         let (to, answer) = oneshot::channel();
-        self.0.send(traffic, 0, Call::new(key, Waiter::new(to, by)), by).await?;
+        let node = self.0.node_of(0, by).await?;
+        self.0.send(traffic, node, Call::new(key, Waiter::new(to, by)))?;
         let said = self.0.receive(answer).await?;
         assert_eq!(said, Value::BulkString(key.to_vec()), "another call's answer");
         Ok(())

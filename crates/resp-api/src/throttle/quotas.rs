@@ -109,7 +109,7 @@ impl Kept {
             overdraft: 0,
             refill: Refill::Continuous,
         };
-        let quota = Quota::new(count, Period::Span(period), algorithm)?;
+        let quota = Quota::new(count, Period::Span(period), algorithm)?.keeping_instants();
         Ok(Self { rate, quota, capacity: saturate(capacity) })
     }
 }

@@ -97,6 +97,7 @@ impl Reader<'_> {
             Part::Key if fields.get("key").is_none() => value_of("Key"),
             Part::Key => value_of("key"),
             Part::Value if fields.get("value_cidr").is_some() => value_of("value_cidr"),
+            Part::Value if fields.get("value_file").is_some() => value_of("value_file"),
             Part::Value => value_of("value_regex"),
             Part::Ipv6Prefix => value_of("ipv6_prefix"),
             Part::ShareThreshold => {
@@ -121,7 +122,7 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<ValueSpec> {
-        let given = ["value", "Value", "value_cidr", "value_regex"];
+        let given = ["value", "Value", "value_cidr", "value_regex", "value_file"];
         let mut given = given.into_iter().filter_map(|name| Some((name, fields.get(name)?)));
         let Some((name, node)) = given.next() else { return Some(ValueSpec::any()) };
         if let Some((other, node)) = given.next() {
@@ -134,6 +135,7 @@ impl Reader<'_> {
         let value = match name {
             "value_cidr" => ValueSpec::network(&text),
             "value_regex" => ValueSpec::regex(&text),
+            "value_file" => return self.value_file(node, &here, &text),
             _ => {
                 if let Some(network) = network_in(&text) {
                     let message =
@@ -146,11 +148,40 @@ impl Reader<'_> {
         value.map_err(|error| self.notes.fault(node.pos, here, error.to_string())).ok()
     }
 
+    /// The values of a list in a file.
+    fn value_file(&mut self, node: &Node, path: &Path<'_>, name: &str) -> Option<ValueSpec> {
+        let Some(list) = self.lists.get(self.notes.file(), name) else {
+            let message = format!(
+                "no list of values {} was read; put it into the folder of rules, with the extension .values, and name \
+                 it as it is seen from this file",
+                clip(name)
+            );
+            self.notes.fault(node.pos, path, message);
+            return None;
+        };
+        let values = list.values();
+        let errors = match ValueSpec::list(name, values.iter().map(|(_, value)| *value)) {
+            Ok(value) => return Some(value),
+            Err(errors) => errors,
+        };
+        for (index, error) in errors {
+            let message = match (&error, values.get(index)) {
+                (RuleError::ListedPattern, Some((line, value))) => {
+                    format!("line {line}: {} {error}", clip(value))
+                }
+                (RuleError::HostBits { .. }, Some((line, _))) => format!("line {line}: {error}"),
+                _ => error.to_string(),
+            };
+            self.notes.fault(node.pos, path, message);
+        }
+        None
+    }
+
     /// Below a limited descriptor: warns of keys that have rules for some values only, since a request with
     /// another value matches no rule.
     fn warn_of_unlimited_values(&mut self, fields: &Fields<'_>, path: &Path<'_>) {
         let Some(Node { kind: Kind::List(items), .. }) = fields.get("descriptors") else { return };
-        if is_unlimited(fields) {
+        if self.denies_unmatched || is_unlimited(fields) {
             return;
         }
         let list = path.key("descriptors");
@@ -182,8 +213,30 @@ impl Reader<'_> {
         let sharing = self.sharing(fields, path);
         let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
         let before = self.notes.faults.len();
+        let action = fields.get("action").map(|node| {
+            let choices = [("allow", RuleSpec::unlimited as fn() -> RuleSpec), ("deny", RuleSpec::denied)];
+            self.choice(node, &path.key("action"), &choices)
+        });
         let limits = match (fields.get("rate_limit"), fields.get("limits")) {
+            (None, None) if action.is_some() && fields.get("rate").is_none() => ReadLimits {
+                spec: action.flatten().unwrap_or(RuleSpec::unlimited)(),
+                limits: Vec::new(),
+                replaces: Vec::new(),
+                on_store_failure: None,
+                sharing: None,
+            },
+            _ if action.is_some() => {
+                let message = "counts nothing, so it cannot be combined with a limit; remove one of the two";
+                self.notes.fault(fields.pos_of("action"), path.key("action"), message);
+                return None;
+            }
+            (None, None) if fields.get("rate").is_some() => self.rate_of_descriptor(*fields, path),
             (None, None) => return None,
+            _ if fields.get("rate").is_some() => {
+                let message = "means rate_limit: {rate: …}; keep one of them, or move it there";
+                self.notes.fault(fields.pos_of("rate"), path.key("rate"), message);
+                return None;
+            }
             (Some(_), Some(node)) => {
                 let message =
                     "cannot be combined with rate_limit; move that one into the list, or remove the list";
@@ -253,8 +306,12 @@ fn network_in(text: &str) -> Option<String> {
     }
 }
 
-/// Whether the limit of a descriptor says that it has none.
+/// Whether a descriptor says that it has no limit.
 fn is_unlimited(fields: &Fields<'_>) -> bool {
+    let allows = |node: &Node| matches!(&node.kind, Kind::Scalar(scalar) if scalar.text == "allow");
+    if fields.get("action").is_some_and(allows) {
+        return true;
+    }
     let Some(Node { kind: Kind::Map(limit), .. }) = fields.get("rate_limit") else { return false };
     limit.entries.iter().any(|(key, node)| key.text == "unlimited" && !node.is_null())
 }
@@ -268,7 +325,8 @@ fn key_and_reach(node: &Node) -> Option<(&str, bool)> {
         if let Kind::Scalar(scalar) = &node.kind { Some(scalar.text.as_str()) } else { None }
     };
     let key = text(&["key", "Key"])?;
-    let takes_all = match (text(&["value", "Value"]), text(&["value_regex"]), text(&["value_cidr"])) {
+    let some = text(&["value_cidr", "value_file"]);
+    let takes_all = match (text(&["value", "Value"]), text(&["value_regex"]), some) {
         (None, None, None) => true,
         (Some(value), ..) => value == "*",
         (_, Some(regex), _) => regex == ".*",

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod period;
+mod rate;
 
 use tollgate_core::{Algorithm, QuotaError};
 use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Sharing, Unit};
@@ -9,6 +10,7 @@ use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Sh
 use super::known_keys::Section;
 use super::path::Path;
 use super::reader::{Fields, Reader};
+use super::scalar::{quoted, whole_number};
 use crate::yaml_tree::{Kind, Node, Pos};
 
 /// Limits as read, and what `rate_limit` says besides.
@@ -84,6 +86,18 @@ impl Reader<'_> {
         })
     }
 
+    /// `rate` in a descriptor: its only limit, with nothing else to say about it.
+    pub(super) fn rate_of_descriptor<'a>(&mut self, fields: Fields<'a>, path: &Path<'_>) -> ReadLimits<'a> {
+        let limit = self.limit(&fields, path).limit;
+        ReadLimits {
+            spec: limit.map_or_else(RuleSpec::unlimited, RuleSpec::new),
+            limits: vec![LimitPlace { fields, path: path.to_string(), index: 0 }],
+            replaces: Vec::new(),
+            on_store_failure: None,
+            sharing: None,
+        }
+    }
+
     /// `limits`: several on one descriptor, distinguished by their names. `None` if it is not a list.
     pub(super) fn limits<'a>(&mut self, node: &'a Node, path: &Path<'_>) -> Option<ReadLimits<'a>> {
         let (mut limits, mut places, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
@@ -139,13 +153,23 @@ impl Reader<'_> {
         let before = self.notes.faults.len();
         let name = self.name(fields, path);
         let replaces = self.replaces(fields, path);
-        let algorithm = self.algorithm(fields, path);
+        let Ok(rate) = self.rate(fields, path) else { return ReadLimit { limit: None, name, replaces } };
+        let algorithm = self.algorithm(fields, path, rate.as_ref());
         let is_total = matches!(algorithm, Some(Algorithm::Total));
-        let period = self.period(fields, path, is_total);
-        let requests = self.requests(fields, path, is_total);
+        let period = self.period(fields, path, rate.as_ref(), is_total);
+        let requests = match rate {
+            Some(rate) => Some(rate.requests),
+            None => self.requests(fields, path, is_total),
+        };
+        let excess = requests.and_then(|requests| self.excess(fields, path, requests));
         let limit = match (algorithm, period, requests) {
             (Some(algorithm), Some(period), Some(requests)) => {
-                match Limit::new(requests, period, algorithm) {
+                let limit = Limit::new(requests, period, algorithm);
+                let limit = match excess {
+                    Some(excess) => limit.and_then(|limit| limit.with_excess(excess)),
+                    None => limit,
+                };
+                match limit {
                     Ok(limit) => Some(limit),
                     // Two keys that cannot be combined are reported already.
                     Err(LimitError::Quota(QuotaError::Unsupported { .. }))
@@ -154,7 +178,10 @@ impl Reader<'_> {
                         None
                     }
                     Err(error) => {
-                        let (key, message) = explain(&error, fields);
+                        let (mut key, message) = explain(&error, fields);
+                        if fields.get(key).is_none() && rate.is_some() {
+                            key = "rate";
+                        }
                         self.notes.fault(fields.pos_of_value(key), path.key(key), message);
                         None
                     }
@@ -188,6 +215,40 @@ impl Reader<'_> {
         u32::try_from(self.number(node, &path.key(name), 0, MOST)?).ok()
     }
 
+    /// `excess`: a number of requests, or a percentage of the limit.
+    fn excess(&mut self, fields: &Fields<'_>, path: &Path<'_>, requests: u32) -> Option<u32> {
+        let node = fields.get("excess")?;
+        let here = path.key("excess");
+        let scalar = self.scalar(node, &here, "a percentage such as 10 %")?;
+        let (number, is_percentage) = match scalar.text.strip_suffix('%') {
+            Some(number) => (number.trim_end(), true),
+            None => (scalar.text.as_str(), false),
+        };
+        let Some(number) = whole_number(number).and_then(|number| u32::try_from(number).ok()) else {
+            let message = format!("invalid excess {}: expected something like 10 % or 20", quoted(scalar));
+            self.notes.fault(node.pos, here, message);
+            return None;
+        };
+        if is_percentage && number > 100 {
+            let message = format!("{number} % is out of range; write 1 % to 100 %");
+            self.notes.fault(node.pos, here, message);
+            return None;
+        }
+        let excess = if is_percentage {
+            // At most the number of requests itself.
+            u32::try_from(u64::from(requests) * u64::from(number) / 100).unwrap_or(requests)
+        } else {
+            number
+        };
+        if excess == 0 && number > 0 && requests > 0 {
+            let message =
+                format!("{number} % of {requests} is less than one request; write excess: 1, or remove it");
+            self.notes.fault(node.pos, here, message);
+            return None;
+        }
+        Some(excess)
+    }
+
     /// The names under `replaces`. A missing one is an empty name, which the rule's own check reports.
     fn replaces(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Vec<Replaced> {
         let Some(node) = fields.get("replaces") else { return Vec::new() };
@@ -211,7 +272,13 @@ impl Reader<'_> {
 
 /// The key that an error is about, and the message.
 fn explain(error: &LimitError, fields: &Fields<'_>) -> (&'static str, String) {
-    let LimitError::Quota(error) = error else { return ("time_zone", error.to_string()) };
+    let error = match error {
+        LimitError::Quota(error) => error,
+        LimitError::ExcessOfBucket(_) | LimitError::LargeExcess { .. } => {
+            return ("excess", error.to_string());
+        }
+        _ => return ("time_zone", error.to_string()),
+    };
     let first =
         |keys: [&'static str; 3]| keys.into_iter().find(|key| fields.get(key).is_some()).unwrap_or(keys[2]);
     match error {

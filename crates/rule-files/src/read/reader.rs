@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tollgate_policy::Countable;
 
 use super::known_keys::{self, Section};
+use super::lists::Lists;
 use super::notes::Notes;
 use super::path::Path;
 use crate::yaml_tree::{Kind, Map, Node, Pos};
@@ -13,6 +14,9 @@ use crate::yaml_tree::{Kind, Map, Node, Pos};
 pub(super) struct Reader<'n> {
     pub(super) notes: &'n mut Notes,
     pub(super) countable: Countable,
+    pub(super) lists: &'n Lists<'n>,
+    /// The file denies what no rule matches.
+    pub(super) denies_unmatched: bool,
 }
 
 /// A map whose keys are checked.
@@ -52,8 +56,8 @@ impl Reader<'_> {
             self.wrong_kind(node, path, section.example());
             return None;
         };
-        for (key, value) in &map.entries {
-            known_keys::check(self.notes, section, key, value, path);
+        for (key, _) in &map.entries {
+            known_keys::check(self.notes, section, key, path);
         }
         Some(Fields { pos: node.pos, map })
     }

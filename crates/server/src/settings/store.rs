@@ -29,6 +29,9 @@ rows! {
     MEMORY_MAX: Row<u64> = Row::new("memory-max", "BYTES", "1GiB", parse::bytes)
         .help(Counters, "Maximum memory for counters of this process; above it the keys closest to a full quota are evicted \
                          first");
+    MEMORY_REQUEST_SHARE: Row<f32> = Row::new("memory-request-share", "RATIO", "0.25", parse::ratio)
+        .help(Counters, "Share of --memory-max for limits that come with the request (CL.THROTTLE and such); the rest is for \
+                         rules. Neither evicts keys of the other");
     DEADLINE: Row<Duration> = Row::new("store-deadline", "DURATION", "10ms", parse::duration)
         .help(SharedStore, "Maximum wait for a reply of the store, 1ms to 60s; after it each rule decides by its \
                             on_store_failure");
@@ -134,6 +137,8 @@ pub struct StoreSettings {
     pub ready_needs_store: bool,
     /// Maximum bytes of counters in this process.
     pub memory_max: u64,
+    /// The part of it for limits that come with the request.
+    pub memory_request_share: f32,
 }
 
 impl StoreSettings {
@@ -143,6 +148,7 @@ impl StoreSettings {
             nodes: layers.one(&NODES),
             ready_needs_store: layers.one(&READY_NEEDS_STORE),
             memory_max: layers.one(&MEMORY_MAX),
+            memory_request_share: layers.one(&MEMORY_REQUEST_SHARE),
         }
     }
 }

@@ -115,7 +115,7 @@ impl Mount for HttpSettings {
         let api = |_| {
             let (limiter, clock) = (Arc::clone(&process.node.limiter), Arc::clone(&process.node.clock));
             let node = Arc::clone(process.node) as Arc<dyn Node>;
-            let envoy = Arc::new(grpc::service(process, Limits::default())).over_http();
+            let envoy = Arc::new(grpc::service(process, Limits::default())).over_http(self.headers);
             let api = HttpApi::new(limiter, clock, node, Arc::new(envoy), self.of_api(process));
             Acceptor::of(Arc::new(HttpSurface::sharing(api, settings.clone(), Arc::clone(&shared))))
         };

@@ -1,6 +1,6 @@
 //! Signals that end the process: what is in flight finishes, and no request is lost.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::*;
 
@@ -83,6 +83,77 @@ fn no_request_on_a_kept_connection_is_lost_when_the_server_ends() {
             server.signal("TERM");
             for client in clients {
                 assert_eq!(client.join().expect("no panic"), Ok(()), "with a delay of {delay}");
+            }
+        });
+        let (code, said) = server.ended();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("stopped") && !said.contains("cut off"), "{said}");
+    }
+}
+
+/// A client of the Redis protocol that keeps some pipelines under way until its connection is closed: how many
+/// commands it had sent when `is_ending` was set, and how many replies it got.
+fn pipeline_until_closed(to: SocketAddr, replied: &AtomicU64, is_ending: &AtomicBool) -> (u64, u64) {
+    const PIPELINE: u64 = 16;
+    // All that is under way fits into what the system keeps for the server, so what is sent has arrived.
+    const UNDER_WAY: u64 = 20 * PIPELINE;
+    const REPLY: usize = "+PONG\r\n".len();
+    let pings = b"*1\r\n$4\r\nPING\r\n".repeat(PIPELINE as usize);
+    let mut stream = connect(to);
+    let (sent, got, is_closed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let mut commands = stream.try_clone().expect("a socket");
+    std::thread::scope(|threads| {
+        let sender = threads.spawn(|| {
+            let mut before_the_end = 0;
+            while !is_closed.load(Relaxed) {
+                if sent.load(Relaxed) + PIPELINE > got.load(Relaxed) + UNDER_WAY {
+                    std::thread::yield_now();
+                    continue;
+                }
+                if commands.write_all(&pings).is_err() {
+                    break;
+                }
+                let so_far = sent.fetch_add(PIPELINE, Relaxed) + PIPELINE;
+                if !is_ending.load(Relaxed) {
+                    before_the_end = so_far;
+                }
+            }
+            before_the_end
+        });
+        let (mut bytes, mut length) = ([0; 4_096], 0);
+        loop {
+            let read = stream.read(&mut bytes).expect("replies, and then a proper end");
+            if read == 0 {
+                break;
+            }
+            length += read;
+            replied.fetch_add(read as u64, Relaxed);
+            got.store((length / REPLY) as u64, Relaxed);
+        }
+        is_closed.store(true, Relaxed);
+        assert_eq!(length % REPLY, 0, "whole replies");
+        (sender.join().expect("no panic"), got.load(Relaxed))
+    })
+}
+
+#[test]
+fn pipelined_redis_commands_that_have_arrived_when_the_server_ends_are_answered() {
+    let folder = rules(RULES);
+    for delay in ["0", "300ms"] {
+        let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
+        let to: SocketAddr = server.says("resp").and_then(|text| text.parse().ok()).expect("an address");
+        let (replied, is_ending) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            let client = || pipeline_until_closed(to, &replied, &is_ending);
+            let clients: Vec<_> = (0..4).map(|_| threads.spawn(client)).collect();
+            while replied.load(Relaxed) < 1 << 20 {
+                std::thread::yield_now();
+            }
+            is_ending.store(true, Relaxed);
+            server.signal("TERM");
+            for client in clients {
+                let (sent, answered) = client.join().expect("no panic");
+                assert!(answered >= sent, "{sent} had arrived, {answered} were answered; delay {delay}");
             }
         });
         let (code, said) = server.ended();

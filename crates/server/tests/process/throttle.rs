@@ -27,4 +27,7 @@ fn a_key_that_brings_its_limit_has_one_counter_over_http_and_the_redis_protocol(
     assert_eq!(throttle("ann")["outcome"], "deny");
     assert_eq!(cl_throttle("ann")[0], 1);
     assert_eq!(throttle("bob")["remaining"], 3);
+    // Another limit keeps the instant at which the key is full: twelve hours from now.
+    let (_, body) = server.post("/v1/throttle", r#"{"key":"bob","limit":1,"period_ms":43200000,"hits":0}"#);
+    assert!(body.contains(r#""remaining":0,"#), "{body}");
 }

@@ -16,7 +16,7 @@
 -- * go: 0 only try, 1 do, 2 only let it begin to fill.
 --
 -- Returns the state before the step, in the caller's units, whichever rate wrote it.
-local LATEST = 3221225471000 -- in ms; a later instant is not ours
+local LATEST = 3221225471000 -- in ms: no debt ends later
 local KEPT = 2592000000
 local function bucket(key, arg, go)
   local mark, scale, parts, keep, n, ask_ms, ask, room_ms, room, at = struct.unpack('<ddddddddd', arg, 45)
@@ -49,23 +49,19 @@ local function bucket(key, arg, go)
         b = (b - below) / parts * scale + (below < scale and below or scale - 1)
       end
       if e > LATEST then
-        return -1, E, v
-      end
-      was_ms, was = e, b
-      if (e - ms) * M <= b + u then
-        e, b = ms, -u
+        e, b = LATEST, 0
       end
     else
       -- Another rate has written it, or this one in whole ns: the permits owed are those by the interval
       -- written there. Never fewer: what a double cannot hold is rounded up, in the state that this step
-      -- starts from too. (A function of its own, as those below, so that calls without it are as short as
-      -- possible.)
+      -- starts from too. Where the instant carries over instead, the interval is 0. (A function of its own,
+      -- as those below, so that calls without it are as short as possible.)
       local function of_another()
         local interval, step, own = struct.unpack('<ddd', arg)
         local owed, is_exact, is_whole, begins = 0, false, parts == 0, false
         local sign, x, rest = string.match(v, '^(-?)(%d%d)(%d+)$')
         local digits = rest and #rest or 0
-        if (digits == 14 or digits == 17 and string.find(rest, '^..[2-8]')) and E >= 0 and E <= LATEST + KEPT then
+        if (digits == 14 or digits == 17 and string.find(rest, '^..[2-8]')) and E >= 0 then
           local p, per, within = x - 26, string.sub(rest, 1, 8), string.sub(rest, 9)
           if digits == 17 then
             local d = string.sub(rest, 3, 3) + 0
@@ -73,7 +69,10 @@ local function bucket(key, arg, go)
             within = string.sub(rest, 13 - d, 18 - d)
           end
           per = p < 0 and per / 10 ^ -p or per * 10 ^ p
-          local full = E - (sign == '-' and KEPT or 0)
+          local full = math.min(E - (sign == '-' and KEPT or 0), LATEST)
+          if interval == 0 then
+            return full, within * scale, false, parts == 0, false -- later than it is, by less than a ns
+          end
           local y = (full - ms) * 1000000 - within - ns
           if y > 0 and per > 0 then
             owed, is_exact = y / per, y < 2 ^ 53 and per % 1 == 0 and math.fmod(y, per) == 0
@@ -82,7 +81,7 @@ local function bucket(key, arg, go)
             local behind = math.abs(tonumber(v)) - own
             begins = behind < 0 or behind > 999999
           end
-        elseif E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
+        elseif interval > 0 and E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
           owed, is_exact, begins = tonumber(v), true, true -- the limit was 0, and what it admitted a total
         else
           return nil
@@ -107,7 +106,10 @@ local function bucket(key, arg, go)
       if not e then
         return -1, E, v
       end
-      was_ms, was = e, b
+    end
+    was_ms, was = e, b
+    if (e - ms) * M <= b + u then
+      e, b = ms, -u
     end
   end
   while true do
@@ -153,9 +155,6 @@ local function bucket(key, arg, go)
       if (e - ms - room_ms) * M > b + u + room then
         e, b = ms + room_ms, -u - room
       end
-      if (e - LATEST) * M > b then
-        e, b = LATEST, 0
-      end
     elseif n == -1 then
       if asks and (e - ms) * M > b + u then
         if (e - ms - room_ms) * M > b + u + room then
@@ -175,6 +174,9 @@ local function bucket(key, arg, go)
     end
     if b >= M then
       e, b = e - 1, b - M
+    end
+    if e > LATEST then
+      e, b = LATEST, 0
     end
     if go == 2 and short and asks and n > 0 then
       e, b, write = was_ms, was, true

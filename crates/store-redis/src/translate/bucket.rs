@@ -4,7 +4,8 @@
 //! full). The number says by how much that ms is later than the instant itself, and at which rate the instant
 //! is counted, so that a node of any rate can read it. A rate writes [its own form](Form), which is exact,
 //! until it meets another rate; from then on, and until the key is full, all rates write whole ns. What a key
-//! of another rate owes is computed by the step; its reply is in units of the caller's rate.
+//! of another rate owes is computed by the step; its reply is in units of the caller's rate. Rates that keep
+//! instants take the instant as it is, and so may each write its own form.
 
 mod code;
 
@@ -18,7 +19,7 @@ use crate::ask::{Ask, Fault, Kind};
 
 pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<'_>, asks: &[&Ask]) {
     let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_partial());
-    form.pack(packed, bucket.initially_owed());
+    form.pack(packed, bucket.initially_owed(), bucket.keeps_instants());
     for (n, kind) in groups(asks) {
         let (code, cost, room) = match kind {
             Kind::Take(cost) => (n as f64, cost, bucket.room_to_take(cost)),

@@ -85,6 +85,52 @@ fn a_list_holds_what_counts_and_no_more() {
     }
 }
 
+/// The last instant that a state can say is in January 2072. A debt that ends later ends then, and its key stays
+/// one of ours.
+#[test]
+fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
+    const DAY: Duration = Duration::from_secs(86_400);
+    const LATEST_MS: i64 = 3_221_225_471_000;
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let of = |limit, burst| quota(limit, DAY * 365, bucket(Some(burst), None, 0, Refill::Continuous));
+    let now = AHEAD + DAY * 365 * 10; // 2059
+    for (first, then) in [(of(1, 29), of(1, 29)), (of(1, 29), of(3, 40)), (of(3, 60), of(3, 60))] {
+        for cost in [28, 11, 13] {
+            let (model, store) = (ModelStore::default(), store(&redis, StoreTime::Node));
+            store.run(&[store.ask(b"k", &first, Kind::Take(Cost(cost)))], now).expect("an answer");
+            one_by_one(&model, &first, &[Kind::Take(Cost(cost))], now);
+            assert!(store.command(&["PEXPIRETIME", &name(&store)]).int() <= LATEST_MS);
+            // The model knows when a rate changed, the script only when it is asked: now.
+            let later = if then.is_equivalent_to(&first) { now + DAY } else { now };
+            let then = then.clone().migrated_from(&first, now);
+            for kind in
+                [Kind::Take(Cost(1)), Kind::GiveBack(Cost(1)), Kind::Charge(Cost(2)), Kind::Take(Cost::PEEK)]
+            {
+                let got = store.run(&[store.ask(b"k", &then, kind)], later);
+                let want = one_by_one(&model, &then, &[kind], later);
+                let (Ok([Answer::Decision(got)]), [Answer::Decision(want)]) = (got.as_deref(), &want[..])
+                else {
+                    panic!("{kind:?} after {cost}: {got:?}");
+                };
+                assert_eq!(
+                    got.is_admitted(),
+                    want.is_admitted(),
+                    "{kind:?} after {cost}: {got:?}, not {want:?}"
+                );
+                let apart = got.reset_after().abs_diff(want.reset_after());
+                assert!(apart <= SECOND, "{kind:?} after {cost}: {got:?}, not {want:?}");
+            }
+        }
+    }
+    // One that an earlier version has left.
+    let (store, quota) = (store(&redis, StoreTime::Node), of(1, 29));
+    store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
+    store.command(&["PEXPIREAT", &name(&store), &(LATEST_MS + 1_000_000_000).to_string()]);
+    let seen = store.run(&[store.ask(b"k", &quota, Kind::Take(Cost::PEEK))], now).expect("it is ours");
+    let [Answer::Decision(seen)] = &seen[..] else { panic!("{seen:?}") };
+    assert_eq!(now + seen.reset_after(), Timestamp::from_unix_seconds(LATEST_MS as u64 / 1_000));
+}
+
 /// What is taken and all given back in one call has begun all the same, where beginning matters.
 #[test]
 fn what_is_begun_and_given_back_at_once_has_begun() {

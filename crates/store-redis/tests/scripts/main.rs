@@ -6,6 +6,7 @@
     reason = "a failed step of a test must say which, and figures are printed"
 )]
 
+mod cell;
 mod changes;
 mod direct;
 mod edges;

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tollgate_core::{Cost, Quota};
 
-use crate::{Counter, Key, Sharing, Take};
+use crate::{Counter, Key, Origin, Sharing, Take};
 
 /// Runs work to its end, also where its caller leaves: what is left of it then continues in a task of the
 /// caller's runtime.
@@ -147,16 +147,18 @@ struct OwnTake {
     key: Vec<u8>,
     quota: Quota,
     sharing: Sharing,
+    origin: Origin,
     cost: Cost,
 }
 
 impl OwnTake {
-    fn of(&Take { counter: Counter { key, quota, sharing }, cost }: &Take<'_>) -> Self {
-        Self { key: key.0.to_vec(), quota: quota.clone(), sharing, cost }
+    fn of(&Take { counter: Counter { key, quota, sharing, origin }, cost }: &Take<'_>) -> Self {
+        Self { key: key.0.to_vec(), quota: quota.clone(), sharing, origin, cost }
     }
 
     fn take(&self) -> Take<'_> {
-        Counter::new(Key(&self.key), &self.quota).shared(self.sharing).take(self.cost)
+        let counter = Counter::new(Key(&self.key), &self.quota).shared(self.sharing);
+        counter.from_origin(self.origin).take(self.cost)
     }
 }
 

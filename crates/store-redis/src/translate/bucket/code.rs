@@ -50,11 +50,17 @@ impl Form {
         self.scale * NANOS_PER_MS
     }
 
-    /// What the step gets of it. `owed`: by an unseen key.
-    pub(super) fn pack(&self, packed: &mut Packed, owed: u64) {
-        // A step of 1: whole ns are exact.
-        let step = if self.own == Some(self.whole) { 1.0 } else { self.whole.step(self.interval) };
-        packed.number(self.interval as f64).number(step).count(self.whole.mark());
+    /// What the step gets of it. `owed`: by an unseen key. `keeps_instants`: whatever rate has written the
+    /// key, its instant carries over.
+    pub(super) fn pack(&self, packed: &mut Packed, owed: u64, keeps_instants: bool) {
+        let (interval, step) = if keeps_instants {
+            (0.0, 1.0 / self.scale as f64)
+        } else {
+            // A step of 1: whole ns are exact.
+            let is_exact = self.own == Some(self.whole);
+            (self.interval as f64, if is_exact { 1.0 } else { self.whole.step(self.interval) })
+        };
+        packed.number(interval).number(step).count(self.whole.mark());
         packed.limbs(u128::from(owed), self.per_ms());
         match self.own {
             Some(own) => {

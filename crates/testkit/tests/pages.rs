@@ -1,0 +1,187 @@
+//! Pages that must stay equal: the Chinese pages to the English ones, and what pages show of a file to the
+//! file. Links of the Chinese pages lead somewhere.
+#![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+/// The pages of `docs/` that `docs/zh-CN/` has too.
+const TRANSLATED: [&str; 4] = ["rules.md", "choosing.md", "http.md", "operating.md"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn regex(text: &str) -> Regex {
+    Regex::new(text).expect("a regular expression")
+}
+
+/// What two pages in different languages have in common, from one heading to the next.
+#[derive(Debug, Default, PartialEq)]
+struct Section {
+    /// Its level, and the anchor that links use.
+    heading: (usize, String),
+    /// The language of each block of code, and its lines without comments.
+    blocks: Vec<(String, Vec<String>)>,
+    /// Rows of tables, and those that hold only numbers as they are.
+    rows: (usize, Vec<String>),
+    list_items: usize,
+    code: BTreeSet<String>,
+    links: BTreeSet<String>,
+}
+
+/// The anchor that a heading has by itself.
+fn slug(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// A line of code without its comment, which is translated.
+fn uncommented(line: &str) -> String {
+    let marks = ["# ", "// ", "/** ", "\"\"\""].into_iter().filter_map(|mark| {
+        let at = line.find(mark)?;
+        (at == 0 || line[..at].ends_with(' ')).then_some(at)
+    });
+    line[..marks.min().unwrap_or(line.len())].trim_end().to_owned()
+}
+
+fn sections(page: &str) -> Vec<Section> {
+    let anchor = regex(r#"^<a id="([^"]+)"></a>"#);
+    let (numbers, item) = (regex(r"^[\d., %]*$"), regex(r"^\s*(-|\d+\.) "));
+    let (code, link) = (regex(r"`([^`]+)`"), regex(r"\]\(([^)]+)\)"));
+    let (mut sections, mut prose) = (vec![Section::default()], vec![String::new()]);
+    let mut block: Option<(String, Vec<String>)> = None;
+    for line in page.lines() {
+        let section = sections.last_mut().expect("one at least");
+        if let Some((_, lines)) = &mut block {
+            if line.trim_start() == "```" {
+                section.blocks.extend(block.take());
+            } else {
+                lines.push(uncommented(line));
+            }
+        } else if let Some(language) = line.trim_start().strip_prefix("```") {
+            block = Some((language.to_owned(), Vec::new()));
+        } else if line.starts_with('#') {
+            let (marks, heading) = line.split_once(' ').expect("a heading");
+            let id = anchor.captures(heading).map_or_else(|| slug(heading), |found| found[1].to_owned());
+            // The title has no anchor that anything links to.
+            let id = if marks == "#" { String::new() } else { id };
+            sections.push(Section { heading: (marks.len(), id), ..Section::default() });
+            prose.push(heading.to_owned());
+        } else {
+            if line.starts_with('|') {
+                section.rows.0 += 1;
+                let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+                if cells.len() > 2 && cells[1..].iter().all(|cell| numbers.is_match(cell)) {
+                    section.rows.1.push(line.to_owned());
+                }
+            }
+            section.list_items += usize::from(item.is_match(line));
+            let prose = prose.last_mut().expect("one at least");
+            prose.push(' ');
+            prose.push_str(line.trim());
+        }
+    }
+    for (section, prose) in sections.iter_mut().zip(&prose) {
+        section.code = code.captures_iter(prose).map(|found| found[1].to_owned()).collect();
+        section.links = link.captures_iter(prose).map(|found| found[1].to_owned()).collect();
+    }
+    sections
+}
+
+/// Where a link of an English page leads from its translation.
+fn translated(link: &str) -> String {
+    let page = link.split('#').next().unwrap_or_default();
+    match link.starts_with('#') || link.contains("://") || TRANSLATED.contains(&page) {
+        true => link.to_owned(),
+        false => format!("../{link}"),
+    }
+}
+
+#[test]
+fn every_chinese_page_has_the_sections_code_tables_and_links_of_the_english_one() {
+    for page in TRANSLATED {
+        let mut english = sections(&read(format!("docs/{page}")));
+        for section in &mut english {
+            section.links = section.links.iter().map(|link| translated(link)).collect();
+        }
+        let chinese = sections(&read(format!("docs/zh-CN/{page}")));
+        let headings = |sections: &[Section]| -> Vec<_> {
+            sections.iter().map(|section| section.heading.clone()).collect()
+        };
+        assert_eq!(headings(&chinese), headings(&english), "docs/zh-CN/{page}: headings");
+        for (chinese, english) in chinese.iter().zip(&english) {
+            let at = format!("docs/zh-CN/{page}, section {:?}", english.heading.1);
+            assert_eq!(chinese.blocks, english.blocks, "{at}: blocks of code");
+            assert_eq!(chinese.rows, english.rows, "{at}: tables");
+            assert_eq!(chinese.list_items, english.list_items, "{at}: items of lists");
+            assert_eq!(chinese.code, english.code, "{at}: names in the text");
+            assert_eq!(chinese.links, english.links, "{at}: links");
+        }
+    }
+}
+
+#[test]
+fn what_differs_between_two_pages_is_found() {
+    let english = "# Title\n\n## A page\n\n- `a` and [b](b.md)\n\n| x | y |\n|---|---|\n| a | 1 |\n\n```yaml\na: 1 # one\n```\n";
+    let chinese = "# 标题\n\n## <a id=\"a-page\"></a>一页\n\n- `a` 和 [b](b.md)\n\n| x | y |\n|---|---|\n| 一 | 1 |\n\n```yaml\na: 1 # 一\n```\n";
+    assert_eq!(sections(chinese), sections(english));
+    for (from, to) in [
+        ("a: 1 ", "a: 2 "),
+        ("a-page", "another"),
+        ("- `a`", "`a`"),
+        ("`a`", "`b`"),
+        ("b.md", "c.md"),
+        ("| 一 | 1 |\n", ""),
+        ("## ", "### "),
+        ("```yaml", "```sh"),
+    ] {
+        let changed = chinese.replace(from, to);
+        assert_ne!(sections(&changed), sections(english), "{changed}");
+    }
+}
+
+#[test]
+fn links_of_the_chinese_pages_lead_to_a_page_and_an_anchor() {
+    for page in
+        TRANSLATED.map(|page| format!("docs/zh-CN/{page}")).into_iter().chain(["README.zh-CN.md".into()])
+    {
+        let folder = Path::new(&page).parent().expect("a folder").to_owned();
+        for link in sections(&read(&page)).iter().flat_map(|section| &section.links) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { PathBuf::from(&page) } else { folder.join(file) };
+            assert!(root().join(&target).exists(), "{page}: {link} leads nowhere");
+            let has_anchor = || sections(&read(&target)).iter().any(|section| section.heading.1 == anchor);
+            assert!(anchor.is_empty() || has_anchor(), "{page}: {link} leads to no section");
+        }
+    }
+}
+
+#[test]
+fn every_translated_page_is_linked_from_the_chinese_readme_and_the_index() {
+    for (page, prefix) in [("README.zh-CN.md", "docs/zh-CN/"), ("docs/README.md", "zh-CN/")] {
+        let links: BTreeSet<String> =
+            sections(&read(page)).into_iter().flat_map(|section| section.links).collect();
+        for translated in TRANSLATED {
+            assert!(links.contains(&format!("{prefix}{translated}")), "{page} lacks {prefix}{translated}");
+        }
+    }
+}
+
+#[test]
+fn the_readmes_show_the_envoy_file_that_is_run() {
+    let file = read("examples/envoy.yaml");
+    for page in ["README.md", "README.zh-CN.md"] {
+        assert!(read(page).contains(&format!("```yaml\n{file}```\n")), "{page} shows another envoy.yaml");
+    }
+}
