@@ -72,6 +72,7 @@ fn plan(target: &str, requests: u64) -> anyhow::Result<Plan> {
         cores: Vec::new(),
         patience: Duration::from_secs(10),
         ca: None,
+        identity: None,
         token: None,
     })
 }

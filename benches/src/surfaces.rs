@@ -102,6 +102,7 @@ fn plan(contender: &Contender, shape: Shape, settings: &Settings, seed: u64) -> 
         cores: if std::thread::available_parallelism()?.get() > 1 { vec![1] } else { Vec::new() },
         patience: Duration::from_secs(10),
         ca: None,
+        identity: None,
         token: None,
     })
 }

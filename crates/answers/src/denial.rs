@@ -22,6 +22,7 @@ const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 const NO_LIMIT: LimitState<'static> = LimitState {
     name: "",
     limit: 0,
+    burst: 0,
     window: Duration::ZERO,
     remaining: 0,
     reset_after: Duration::from_nanos(u64::MAX),
@@ -122,6 +123,7 @@ pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Sty
         Some(limit) => Some(LimitState {
             name: name(rule, limit),
             limit: u64::from(limit.requests_per_unit),
+            burst: limit.quota.burst(),
             window: limit.period,
             remaining: 0,
             reset_after: limit.period,

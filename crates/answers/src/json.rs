@@ -84,7 +84,7 @@ fn write_unmatched(answer: &Answer<'_>, request: &Request<'_>, index: usize, out
 struct Members<'a> {
     outcome: Outcome,
     is_shadowed: bool,
-    /// `None`, as what remains, where no limit binds.
+    /// The most permits that can remain; `None`, as what remains, where no limit binds.
     limit: Option<u64>,
     remaining: Option<u64>,
     delay_ms: u64,
@@ -110,7 +110,7 @@ impl<'a> Members<'a> {
         Self {
             outcome,
             is_shadowed,
-            limit: limited.and_then(|it| it.limit).map(|limit| u64::from(limit.requests_per_unit)),
+            limit: limited.and_then(|it| it.limit).map(|limit| limit.quota.burst()),
             remaining: limited.map(|it| it.remaining()),
             delay_ms: millis(delay),
             retry_ms: retry_millis(retry),

@@ -49,6 +49,7 @@ fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitSta
     Some(LimitState {
         name: descriptor.rule.map_or(&limit.name, |rule| name(rule, limit)),
         limit: u64::from(limit.requests_per_unit),
+        burst: limit.quota.burst(),
         window: limit.period,
         remaining: descriptor.remaining(),
         reset_after: descriptor.reset_after(),

@@ -45,6 +45,17 @@ impl Quota {
         self.limit
     }
 
+    /// The most permits that can be available at once: the burst or the capacity of a bucket, otherwise the
+    /// limit. What remains is never more.
+    #[must_use]
+    pub const fn burst(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::TokenBucket { burst: Some(burst), .. } => burst,
+            Algorithm::LeakyBucket { capacity: Some(capacity), .. } => capacity,
+            _ => self.limit,
+        }
+    }
+
     /// The period.
     #[must_use]
     pub const fn period(&self) -> &Period {

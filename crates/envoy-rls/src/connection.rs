@@ -3,15 +3,18 @@
 //! One task drives a connection. It accepts every call that has arrived, decides them one after another in
 //! place, and sends all replies in one write: no task, no lock and no write per call. After [`TURN`] calls it
 //! yields to other connections, so that none starves. A call that cannot be answered at once (its message is
-//! incomplete, its store is remote, its health is watched) continues in a task of its own.
+//! incomplete, its store is remote, its health is watched) continues in a task of its own, if there is a
+//! place for it (`shared`), until its client resets it.
 //!
 //! Not here: accepting connections (`tollgate_net`), the answers themselves (`service`, `health`,
 //! `reflection`).
 
+use std::future::{pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::thread::LocalKey;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,8 +24,8 @@ use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
-use tollgate_buffers::CallBuffers;
+use tokio::time::{Instant, timeout};
+use tollgate_buffers::{BufferPool, Buffers, CallBuffers};
 use tollgate_core::Timestamp;
 use tollgate_net::{Surface, draining};
 use tollgate_store::Store;
@@ -31,13 +34,19 @@ use crate::body::Incoming;
 use crate::head::{Rejection, admit};
 use crate::health::{self, Signs};
 use crate::keep_alive::{Activity, Dead, Due, KeepAlive};
+use crate::lingering::Lingering;
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
 use crate::service::{AnswerBuffers, Caller, RateLimitService};
+use crate::shared::{ConnectionCalls, Place, TooMany};
 use crate::status::{Code, Status};
 
 /// Calls answered before the other connections have their turn.
 const TURN: usize = 256;
+
+/// Calls whose message does not arrive in time, after which a connection is asked to go away: what HTTP/2
+/// keeps for many open calls is given back with the connection only.
+const MAX_LATE: usize = 16;
 
 impl<S: Store> Surface for RateLimitService<S> {
     async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
@@ -78,28 +87,75 @@ where
     S: Store,
 {
     let limits = &service.limits;
+    let calls = service.shared.connection();
     let handshake = h2::server::Builder::new()
-        .max_concurrent_streams(limits.max_concurrent_streams)
+        .max_concurrent_streams(calls.max_streams(limits.max_concurrent_streams))
         .max_header_list_size(limits.max_header_list_bytes)
         .initial_connection_window_size(1 << 20)
-        .handshake(io);
+        .handshake(Lingering::new(io));
     let mut h2 = timeout(limits.handshake_timeout, handshake)
         .await
         .map_err(|_| ConnectionError::Handshake(limits.handshake_timeout))??;
-    let mut leave = drain.clone();
-    let mut leaving = pin!(draining(&mut leave));
+    let (asking, closing) = (service.draining.clone(), drain.clone());
+    let (mut until_asked, mut until_closed) = (asking.clone(), closing.clone());
+    let begins_late = *asking.borrow();
+    let mut asked = pin!(async {
+        if begins_late {
+            pending::<()>().await;
+        }
+        draining(&mut until_asked).await;
+    });
+    let mut closed = pin!(draining(&mut until_closed));
     let pings = h2.ping_pong();
     let mut connection = Connection {
         keep_alive: KeepAlive::new(limits, pings),
         h2,
         service,
+        calls,
         drain,
-        is_draining: false,
-        arrived: Vec::new(),
+        is_closing: false,
+        arrived: None,
         answered: 0,
         elsewhere: JoinSet::new(),
+        late: 0,
     };
-    std::future::poll_fn(|cx| connection.poll(cx, leaving.as_mut())).await
+    let (mut is_watched, mut is_asked) = (false, false);
+    poll_fn(|cx| {
+        // The first poll registers this task's waker; polling again is useless until the state changes.
+        let is_due = |state: &watch::Receiver<bool>| !is_watched || state.has_changed().unwrap_or(true);
+        if !is_asked && is_due(&asking) && asked.as_mut().poll(cx).is_ready() {
+            is_asked = true;
+            // Calls that are on their way are answered, however long the rest of the server takes to end.
+            connection.h2.graceful_shutdown();
+        }
+        if !connection.is_closing && is_due(&closing) && closed.as_mut().poll(cx).is_ready() {
+            connection.is_closing = true;
+            connection.leave(connection.service.limits.drain_timeout);
+        }
+        is_watched = true;
+        connection.poll(cx)
+    })
+    .await
+}
+
+/// Calls accepted and not read yet. The allocation belongs to the thread, so that idle connections have none.
+#[derive(Default)]
+struct Arrived(Vec<(Request<RecvStream>, SendResponse<Bytes>)>);
+
+thread_local!(static ARRIVED: BufferPool<Arrived> = const { BufferPool::new() });
+
+impl Buffers for Arrived {
+    /// One connection at a time has its turn.
+    const KEPT: usize = 1;
+
+    fn pool() -> &'static LocalKey<BufferPool<Self>> {
+        &ARRIVED
+    }
+
+    fn reset(&mut self) {
+        self.0.clear();
+        self.0.shrink_to(TURN);
+    }
 }
 
 /// A `ShouldRateLimit` call whose header has been read.
@@ -114,17 +170,30 @@ struct UnaryCall {
 }
 
 struct Connection<IO, S: Store> {
-    h2: h2::server::Connection<IO, Bytes>,
+    h2: h2::server::Connection<Lingering<IO>, Bytes>,
     service: Arc<RateLimitService<S>>,
+    /// The places of its calls that wait.
+    calls: Arc<ConnectionCalls>,
     drain: watch::Receiver<bool>,
-    is_draining: bool,
-    /// Calls accepted and not read yet.
-    arrived: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
+    is_closing: bool,
+    /// What the last turn left.
+    arrived: Option<CallBuffers<Arrived>>,
     /// Calls so far.
     answered: u64,
     /// Calls that are answered in tasks of their own.
-    elsewhere: JoinSet<()>,
+    elsewhere: JoinSet<Ended>,
+    /// Calls whose message did not arrive in time.
+    late: usize,
     keep_alive: KeepAlive,
+}
+
+/// How a call in a task of its own ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// With a reply, or because its client reset it.
+    Done,
+    /// Its message did not arrive in time.
+    WithoutMessage,
 }
 
 impl<IO, S> Connection<IO, S>
@@ -132,49 +201,51 @@ where
     IO: AsyncRead + AsyncWrite + Unpin,
     S: Store,
 {
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        leaving: Pin<&mut impl Future<Output = ()>>,
-    ) -> Poll<Result<(), ConnectionError>> {
-        if !self.is_draining && leaving.poll(cx).is_ready() {
-            self.is_draining = true;
-            self.leave(self.service.limits.drain_timeout);
-        }
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        let mut arrived = self.arrived.take().unwrap_or_else(CallBuffers::take);
         let mut turn = 0;
         loop {
             // Takes what has come, and lets out what was answered.
             loop {
                 match self.h2.poll_accept(cx) {
-                    Poll::Ready(Some(Ok(call))) => self.arrived.push(call),
+                    Poll::Ready(Some(Ok(call))) => arrived.0.push(call),
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error.into())),
                     Poll::Ready(None) => return Poll::Ready(Ok(())),
                     Poll::Pending => break,
                 }
             }
-            if self.arrived.is_empty() {
+            if arrived.0.is_empty() {
                 break;
             }
             if turn >= TURN {
                 cx.waker().wake_by_ref();
+                self.arrived = Some(arrived);
                 break;
             }
-            turn += self.arrived.len();
-            self.answer_all(cx);
+            turn += arrived.0.len();
+            self.answer_all(cx, &mut arrived);
         }
-        while let Poll::Ready(Some(_)) = self.elsewhere.poll_join_next(cx) {}
+        while let Poll::Ready(Some(ended)) = self.elsewhere.poll_join_next(cx) {
+            if matches!(ended, Ok(Ended::WithoutMessage)) {
+                self.late += 1;
+                if self.late == MAX_LATE {
+                    tracing::debug!("a gRPC connection has too many calls without a message");
+                    self.leave(self.service.limits.max_connection_age_grace);
+                    // Sends the GOAWAY.
+                    cx.waker().wake_by_ref();
+                }
+            }
+        }
         self.poll_keep_alive(cx)
     }
 
     /// Answers all calls that have arrived, at one reading of the clock.
-    fn answer_all(&mut self, cx: &mut Context<'_>) {
+    fn answer_all(&mut self, cx: &mut Context<'_>, arrived: &mut Arrived) {
         let now = self.service.now();
-        self.answered += self.arrived.len() as u64;
-        let mut arrived = std::mem::take(&mut self.arrived);
-        for (request, respond) in arrived.drain(..) {
+        self.answered += arrived.0.len() as u64;
+        for (request, respond) in arrived.0.drain(..) {
             self.answer(cx, request, respond, now);
         }
-        self.arrived = arrived;
     }
 
     fn answer(
@@ -202,8 +273,14 @@ where
             "/grpc.health.v1.Health/Watch" => health::Method::Watch,
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
             | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
+                let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
+                let within = within.min(limits.message_timeout);
                 self.elsewhere.spawn(async move {
-                    let _ = timeout(within, reflection::serve(incoming, Outgoing::new(respond))).await;
+                    let _place = place;
+                    match timeout(within, reflection::serve(incoming, Outgoing::new(respond))).await {
+                        Ok(()) => Ended::Done,
+                        Err(_) => Ended::WithoutMessage,
+                    }
                 });
                 return;
             }
@@ -212,19 +289,27 @@ where
                 return outgoing::fail(&mut respond, &status);
             }
         };
+        let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
         let signs = Signs { ready: self.service.ready.clone(), drain: self.drain.clone() };
+        let message_within = within.min(limits.message_timeout);
         self.elsewhere.spawn(async move {
+            let _place = place;
             let outgoing = Outgoing::new(respond);
-            match timeout(within, incoming.only()).await.unwrap_or_else(|_| Err(late())) {
-                Err(status) => outgoing.finish(Err(status)),
+            match timeout(message_within, incoming.only()).await {
+                Err(_) => {
+                    outgoing.finish(Err(no_message()));
+                    return Ended::WithoutMessage;
+                }
+                Ok(Err(status)) => outgoing.finish(Err(status)),
                 // A watch lasts as long as the peer wants.
-                Ok(message) if method == health::Method::Watch => {
+                Ok(Ok(message)) if method == health::Method::Watch => {
                     health::serve(method, message, outgoing, signs).await;
                 }
-                Ok(message) => {
+                Ok(Ok(message)) => {
                     let _ = timeout(within, health::serve(method, message, outgoing, signs)).await;
                 }
             }
+            Ended::Done
         });
     }
 
@@ -241,30 +326,40 @@ where
             Poll::Ready(Ok(message)) => message,
             Poll::Ready(Err(status)) => return outgoing::fail(&mut respond, &status),
             Poll::Pending => {
+                let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
                 let service = Arc::clone(&self.service);
                 self.elsewhere.spawn(async move {
-                    let answer = async {
-                        let message = incoming.only().await?;
-                        let mut buffers = CallBuffers::<AnswerBuffers>::take();
-                        service.answer(&message, &caller, service.now(), &mut buffers).await
+                    let _place = place;
+                    let began = Instant::now();
+                    let message_within = within.min(service.limits.message_timeout);
+                    let message = match timeout(message_within, incoming.only()).await {
+                        Ok(Ok(message)) => message,
+                        Ok(Err(status)) => {
+                            outgoing::fail(&mut respond, &status);
+                            return Ended::Done;
+                        }
+                        Err(_) => {
+                            outgoing::fail(&mut respond, &no_message());
+                            return Ended::WithoutMessage;
+                        }
                     };
-                    let result = timeout(within, answer).await.unwrap_or_else(|_| Err(late()));
-                    outgoing::reply(&mut respond, result);
+                    drop(incoming);
+                    let now = service.now();
+                    // Boxed, so that a call that waits for its message holds no room for this.
+                    let answer = Box::pin(decide(service, message, caller, now));
+                    reply_unless_reset(answer, respond, within.saturating_sub(began.elapsed())).await
                 });
                 return;
             }
         };
-        let service = Arc::clone(&self.service);
-        let mut answer = Box::pin(async move {
-            let mut buffers = CallBuffers::<AnswerBuffers>::take();
-            service.answer(&message, &caller, now, &mut buffers).await
-        });
+        let mut answer = Box::pin(decide(Arc::clone(&self.service), message, caller, now));
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
             Ok(Poll::Ready(result)) => outgoing::reply(&mut respond, result),
             Ok(Poll::Pending) => {
+                let Some(place) = self.place(&mut respond, "permits may have been taken") else { return };
                 self.elsewhere.spawn(async move {
-                    let result = timeout(within, answer).await.unwrap_or_else(|_| Err(late()));
-                    outgoing::reply(&mut respond, result);
+                    let _place = place;
+                    reply_unless_reset(answer, respond, within).await
                 });
             }
             Err(_) => {
@@ -272,6 +367,18 @@ where
                 outgoing::fail(&mut respond, &Status::new(Code::Internal, "internal error"));
             }
         }
+    }
+
+    /// A place for a call that has to wait. Without one the call has failed, and `so_far` says what became of
+    /// its permits.
+    fn place(&self, respond: &mut SendResponse<Bytes>, so_far: &'static str) -> Option<Place> {
+        self.calls
+            .place()
+            .map_err(|TooMany| {
+                let message = format!("too many calls wait; {so_far}");
+                outgoing::fail(respond, &Status::new(Code::ResourceExhausted, message));
+            })
+            .ok()
     }
 
     /// Asks the peer to go away; calls get `grace` to finish.
@@ -301,6 +408,40 @@ where
     }
 }
 
+/// What is true of a call that fails before its message has arrived.
+const NOTHING_COUNTED: &str = "nothing was counted";
+
 fn late() -> Status {
     Status::new(Code::DeadlineExceeded, "deadline exceeded; permits may have been taken")
+}
+
+fn no_message() -> Status {
+    Status::new(Code::DeadlineExceeded, "the call's message did not arrive in time; nothing was counted")
+}
+
+/// Answers a call whose message has arrived.
+async fn decide<S: Store>(
+    service: Arc<RateLimitService<S>>,
+    message: Bytes,
+    caller: Caller,
+    now: Timestamp,
+) -> Result<Bytes, Status> {
+    let mut buffers = CallBuffers::<AnswerBuffers>::take();
+    service.answer(&message, &caller, now, &mut buffers).await
+}
+
+/// Sends what `answer` returns `within` its time. Ends without a reply when the client resets the call.
+async fn reply_unless_reset(
+    answer: impl Future<Output = Result<Bytes, Status>>,
+    mut respond: SendResponse<Bytes>,
+    within: Duration,
+) -> Ended {
+    let result = tokio::select! {
+        biased;
+        result = timeout(within, answer) => result.unwrap_or_else(|_| Err(late())),
+        // Also when the connection is gone.
+        _ = poll_fn(|cx| respond.poll_reset(cx)) => return Ended::Done,
+    };
+    outgoing::reply(&mut respond, result);
+    Ended::Done
 }

@@ -11,15 +11,18 @@ mod health;
 pub mod json;
 mod keep_alive;
 mod limits;
+mod lingering;
 mod outgoing;
 pub mod proto;
 mod reflection;
 mod reply;
 mod service;
+mod shared;
 mod status;
 mod wire;
 
 pub use limits::Limits;
 pub use reply::{HeaderNames, ReplyOptions};
 pub use service::RateLimitService;
+pub use shared::Shared;
 pub use status::{Code, Status};

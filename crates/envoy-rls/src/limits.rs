@@ -13,8 +13,12 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Concurrent calls of one connection; announced to the peer, and further ones are rejected.
+    /// Concurrent calls of one connection at most; announced to the peer, and further ones are rejected. With
+    /// many connections each gets fewer, down to 32.
     pub max_concurrent_streams: u32,
+    /// Calls that wait for the rest of their message or for their store, over all connections; see
+    /// [`Shared`](crate::Shared). Above it calls end with `RESOURCE_EXHAUSTED`.
+    pub max_waiting_calls: usize,
     /// Header bytes of one call, decoded.
     pub max_header_list_bytes: u32,
     /// Bytes of one request message. A larger one ends with `RESOURCE_EXHAUSTED` before it is read.
@@ -28,6 +32,9 @@ pub struct Limits {
     pub max_entries: usize,
     /// From the connection (its TLS handshake behind it, where there is TLS) to HTTP/2's first bytes.
     pub handshake_timeout: Duration,
+    /// From the header of a call to the end of its message, where the caller sets no shorter `grpc-timeout`.
+    /// A connection on which messages are late again and again is asked to go away.
+    pub message_timeout: Duration,
     /// From the header of a call to its answer, where the caller sets no shorter `grpc-timeout`.
     pub request_timeout: Duration,
     /// A connection without a call for this long is asked to go away; [`Duration::MAX`] for never.
@@ -48,12 +55,14 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_concurrent_streams: 1_000,
+            max_waiting_calls: 10_000,
             max_header_list_bytes: 16 * 1024,
             max_message_bytes: 64 * 1024,
             max_buffered_bytes: 64 * 1024 * 1024,
             max_descriptors: 1_000,
             max_entries: 10_000,
             handshake_timeout: Duration::from_secs(10),
+            message_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
             idle_timeout: Duration::MAX,
             keep_alive_interval: Duration::from_secs(60),

@@ -148,7 +148,11 @@ impl<'a> Line<'a> {
         Line {
             is_admitted: descriptor.is_admitted(),
             is_quota: descriptor.is_quota,
-            remaining: u32::try_from(descriptor.remaining()).unwrap_or(u32::MAX),
+            // The limit beside it is a rate: more than that may remain of a burst.
+            remaining: match descriptor.limit {
+                Some(limit) => descriptor.remaining().min(u64::from(limit.requests_per_unit)) as u32,
+                None => u32::try_from(descriptor.remaining()).unwrap_or(u32::MAX),
+            },
             limit: descriptor.limit.map(|limit| Shown {
                 requests_per_unit: limit.requests_per_unit,
                 unit: unit_number(limit.unit),

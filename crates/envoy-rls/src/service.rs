@@ -15,11 +15,12 @@ use tollgate_store::Store;
 
 use crate::limits::Limits;
 use crate::reply::{self, ReplyOptions};
+use crate::shared::Shared;
 use crate::status::{Code, Status};
 use crate::wire::{Caps, Lists, Parsed, WireError};
 
 /// What connections share: the limiter, and how its answers are sent. Make one for each core, so that cores
-/// share nothing here.
+/// share only what is [`Shared`].
 #[derive(Debug)]
 pub struct RateLimitService<S: Store> {
     limiter: Arc<Limiter<S>>,
@@ -27,6 +28,8 @@ pub struct RateLimitService<S: Store> {
     options: ReplyOptions,
     pub(crate) limits: Limits,
     pub(crate) ready: watch::Receiver<bool>,
+    pub(crate) draining: watch::Receiver<bool>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) budget: Arc<Budget>,
     latency: Latency,
     latency_over_http: Latency,
@@ -93,16 +96,29 @@ impl<S: Store> RateLimitService<S> {
         options: ReplyOptions,
         limits: Limits,
     ) -> Self {
-        let budget = Arc::new(Budget::new(limits.max_buffered_bytes));
+        let shared = Arc::new(Shared::new(&limits));
+        let budget = shared.messages.for_worker();
         let [latency, latency_over_http] = [GRPC, HTTP].map(|surface| limiter.metrics().latency(surface));
-        let clock = clock.into();
-        Self { limiter, clock, options, limits, ready, budget, latency, latency_over_http }
+        // Without a sender it never turns.
+        let (clock, draining) = (clock.into(), watch::channel(false).1);
+        Self { limiter, clock, options, limits, ready, draining, shared, budget, latency, latency_over_http }
     }
 
-    /// Shares `budget` of half-arrived messages with the services of other workers.
+    /// The same service with the places and the budget of `shared`, which the services of other workers use
+    /// too.
     #[must_use]
-    pub fn with_budget(mut self, budget: &Budget) -> Self {
-        self.budget = budget.for_worker();
+    pub fn sharing(mut self, shared: Arc<Shared>) -> Self {
+        self.budget = shared.messages.for_worker();
+        self.shared = shared;
+        self
+    }
+
+    /// The same service, which asks the peers of its connections to go away once `draining` turns true.
+    /// Connections that begin later are served until the surface drains: where a load balancer still sends
+    /// them here, there is nowhere else to go.
+    #[must_use]
+    pub fn leaving_when(mut self, draining: watch::Receiver<bool>) -> Self {
+        self.draining = draining;
         self
     }
 

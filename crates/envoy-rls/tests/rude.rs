@@ -7,14 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{NOW, SHOULD_RATE_LIMIT, Server, call, descriptor, framed, limiter, outcome, request};
+use common::{SHOULD_RATE_LIMIT, Server, call, descriptor, framed, limiter, outcome, request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
-use tollgate_core::ManualClock;
 use tollgate_envoy_rls::proto::rls::{Code, Entry};
-use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
-use tollgate_net::Budget;
+use tollgate_envoy_rls::{Limits, ReplyOptions, Shared};
 
 const INVALID_ARGUMENT: i32 = 3;
 const DEADLINE_EXCEEDED: i32 = 4;
@@ -125,11 +122,11 @@ async fn a_call_without_its_message_ends_at_its_deadline() {
     let slow = call(SHOULD_RATE_LIMIT).header("grpc-timeout", "50m").body(()).unwrap();
     let (response, _out) = send.send_request(slow, false).unwrap();
     assert_eq!(outcome(response).await.expect("an answer"), (200, DEADLINE_EXCEEDED));
-    // Without a deadline of its own it has the server's.
+    // Without a deadline of its own it has the server's for messages.
     let began = tokio::time::Instant::now();
     let (response, _out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
     assert_eq!(outcome(response).await.expect("an answer"), (200, DEADLINE_EXCEEDED));
-    assert_eq!(began.elapsed().as_secs(), Limits::default().request_timeout.as_secs());
+    assert_eq!(began.elapsed().as_secs(), Limits::default().message_timeout.as_secs());
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,15 +271,12 @@ async fn unfinished_messages_of_all_connections_together_have_a_cap() {
 
 #[tokio::test]
 async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
-    let budget = Budget::new(100_000);
+    let limits = Limits { max_buffered_bytes: 100_000, ..Limits::default() };
+    let shared = Arc::new(Shared::new(&limits));
     let mut servers = Vec::new();
     for _ in 0..2 {
-        let limiter = limiter();
-        let (ready, is_ready) = watch::channel(true);
-        let clock = Arc::new(ManualClock::at(NOW));
-        let (options, limits) = (ReplyOptions::default(), Limits::default());
-        let service = RateLimitService::new(Arc::clone(&limiter), clock, is_ready, options, limits);
-        servers.push(Server::of(Arc::new(service.with_budget(&budget)), limiter, ready, None).await);
+        let (all, options) = (Arc::clone(&shared), ReplyOptions::default());
+        servers.push(Server::sharing(all, None, limiter(), options, limits.clone()).await);
     }
     let begun = prefixed(0, 50_000, &[0; 40_000]);
     let mut calls = Vec::new();
@@ -291,7 +285,7 @@ async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
         let (response, mut out) =
             send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
         out.send_data(begun.clone(), false).expect("open");
-        while budget.held() < 40_000 * (number + 1) {
+        while shared.buffered_bytes() < 40_000 * (number + 1) {
             tokio::task::yield_now().await;
         }
         calls.push((send, response, out));
@@ -301,7 +295,7 @@ async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
     out.send_data(begun, false).expect("open");
     assert_eq!(outcome(third).await.expect("an answer"), (200, RESOURCE_EXHAUSTED));
     drop(calls);
-    while budget.held() > 0 {
+    while shared.buffered_bytes() > 0 {
         tokio::task::yield_now().await;
     }
 }

@@ -10,7 +10,7 @@ use common::{RULES, SHOULD_RATE_LIMIT, call, descriptor, framed, outcome, reques
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tollgate_core::{Cost, Decision, ManualClock, Timestamp};
-use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
+use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, Shared};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 use tollgate_rule_files::parse_text;
@@ -68,13 +68,22 @@ impl Store for Gated {
 
 /// One connection to a server with a gated store.
 async fn connected(gate: &Arc<Semaphore>) -> h2::client::SendRequest<bytes::Bytes> {
+    connected_within(gate, &Arc::new(Shared::new(&Limits::default()))).await
+}
+
+/// The same, with the places of `shared`.
+async fn connected_within(
+    gate: &Arc<Semaphore>,
+    shared: &Arc<Shared>,
+) -> h2::client::SendRequest<bytes::Bytes> {
     let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
     let store = Gated { inner: MemoryStore::new(MemoryConfig::default()), gate: Arc::clone(gate) };
     let limiter: Limiter<Gated> = Limiter::new(policy, store, LimiterSettings::default());
     let clock = Arc::new(ManualClock::at(common::NOW));
     let (ready, drain) = (watch::channel(true).1, watch::channel(false).1);
     let limits = Limits::default();
-    let service = RateLimitService::new(Arc::new(limiter), clock, ready, ReplyOptions::default(), limits);
+    let service = RateLimitService::new(Arc::new(limiter), clock, ready, ReplyOptions::default(), limits)
+        .sharing(Arc::clone(shared));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let stream =
         tokio::net::TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
@@ -118,6 +127,37 @@ async fn a_decision_that_never_comes_ends_at_the_callers_deadline() {
     let stuck = begin(&mut send, "slow", "200m");
     assert_eq!(outcome(stuck).await.expect("an answer"), (200, 4));
     assert!(began.elapsed().as_millis() >= 200);
+}
+
+#[tokio::test]
+async fn a_call_that_its_client_resets_stops_waiting_for_its_store() {
+    let (gate, shared) = (Arc::new(Semaphore::new(0)), Arc::new(Shared::new(&Limits::default())));
+    let mut send = connected_within(&gate, &shared).await;
+    let (reset, kept) = (begin(&mut send, "slow", "1H"), begin(&mut send, "slow", "1H"));
+    while shared.waiting_calls() < 2 {
+        tokio::task::yield_now().await;
+    }
+    drop(reset);
+    while shared.waiting_calls() > 1 {
+        tokio::task::yield_now().await;
+    }
+    gate.add_permits(1);
+    assert_eq!(outcome(kept).await.expect("an answer"), (200, 0));
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_their_store_have_the_same_places() {
+    let limits = Limits { max_waiting_calls: 0, ..Limits::default() };
+    let (gate, shared) = (Arc::new(Semaphore::new(0)), Arc::new(Shared::new(&limits)));
+    let mut send = connected_within(&gate, &shared).await;
+    let waiting: Vec<_> = (0..4).map(|_| begin(&mut send, "slow", "1H")).collect();
+    assert_eq!(outcome(begin(&mut send, "slow", "1H")).await.expect("an answer"), (200, 8));
+    assert_eq!(outcome(begin(&mut send, "quick", "1H")).await.expect("an answer"), (200, 0));
+    gate.add_permits(4);
+    for slow in waiting {
+        assert!(outcome(slow).await.is_ok());
+    }
+    assert_eq!((shared.waiting_calls(), shared.rejected_calls()), (0, 1));
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let limit = LimitState {
             name: "short",
             limit: 5_000,
+            burst: 5_000,
             window: Duration::from_secs(60),
             remaining: black_box(round % 5_000),
             reset_after,

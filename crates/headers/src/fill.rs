@@ -26,7 +26,8 @@ pub struct Values<'a> {
 /// ```
 /// # use tollgate_headers::*;
 /// # use std::time::Duration;
-/// # let limit = LimitState { name: "daily", limit: 5, window: Duration::from_secs(86_400), remaining: 0,
+/// # let limit = LimitState { name: "daily", limit: 5, burst: 5, remaining: 0,
+/// #     window: Duration::from_secs(86_400),
 /// #     reset_after: Duration::from_secs(90), retry_after: RetryAfter::After(Duration::from_millis(1_001)),
 /// #     is_unknown: false };
 /// let values = Values { domain: "shop", rule: "say \"hi\"", limit };

@@ -12,6 +12,8 @@ pub struct LimitState<'a> {
     pub name: &'a str,
     /// Permits per window.
     pub limit: u64,
+    /// The most permits that can remain; never less than `remaining`.
+    pub burst: u64,
     /// The window; zero where there is none, as of a total.
     pub window: Duration,
     /// Permits that an immediate take could still get.
@@ -31,6 +33,11 @@ impl<'a> LimitState<'a> {
         Self {
             name,
             limit: decision.limit(),
+            burst: if decision.remaining() > decision.limit() {
+                decision.remaining()
+            } else {
+                decision.limit()
+            },
             window,
             remaining: decision.remaining(),
             reset_after: decision.reset_after(),

@@ -171,6 +171,7 @@ mod tests {
             let limit = LimitState {
                 name: "",
                 limit: 5,
+                burst: 5,
                 window: Duration::from_millis(millis),
                 remaining: 0,
                 reset_after: Duration::ZERO,

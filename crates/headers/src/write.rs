@@ -40,6 +40,7 @@ pub const EXCESS: HeaderName = HeaderName::from_static("x-ratelimit-excess");
 /// let limit = LimitState {
 ///     name: "short",
 ///     limit: 10,
+///     burst: 10,
 ///     window: Duration::from_secs(60),
 ///     remaining: 0,
 ///     reset_after: Duration::from_millis(41_200),
@@ -59,11 +60,13 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     if *style == Style::OFF {
         return;
     }
+    // Beside what remains, the number that it is of.
+    let shown_limit = shown.burst;
     let mut pen = Pen(BytesMut::new());
     let retry_after =
         if is_admitted { None } else { wait(shown.retry_after).map(|span| number(seconds(span))) };
     if style.legacy {
-        fields.insert(X_LIMIT, number(shown.limit));
+        fields.insert(X_LIMIT, number(shown_limit));
         fields.insert(X_REMAINING, number(shown.remaining));
         fields.insert(X_RESET, number(seconds(shown.reset_after)));
         if let Some(value) = &retry_after {
@@ -74,7 +77,7 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
         Ietf::Off => {}
         Ietf::Draft03 => {
             let policies = |out: &mut BytesMut| {
-                put_number(shown.limit, out);
+                put_number(shown_limit, out);
                 for limit in listed(limits, shown) {
                     out.put_slice(b", ");
                     put_policy(limit, out);
@@ -87,7 +90,7 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
         Ietf::Draft07 => {
             let state = |out: &mut BytesMut| {
                 out.put_slice(b"limit=");
-                put_number(shown.limit, out);
+                put_number(shown_limit, out);
                 out.put_slice(b", remaining=");
                 put_number(shown.remaining, out);
                 out.put_slice(b", reset=");
@@ -113,7 +116,8 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
                 put_list(listed(limits, shown), out, |limit, out| {
                     put_name(limit.name, out);
                     out.put_slice(b";r=");
-                    put_number(limit.remaining, out);
+                    // Of `q`, which has a window and so cannot be the burst.
+                    put_number(limit.remaining.min(limit.limit), out);
                     if !is_never(limit.reset_after) || wait(limit.retry_after).is_some() {
                         out.put_slice(b";t=");
                         put_number(effective_window(limit, is_admitted), out);
@@ -168,10 +172,14 @@ fn put_list<'s, 'a: 's>(
     }
 }
 
-/// `10;w=60`.
+/// `10;w=60`, or `10;w=60;burst=20`.
 fn put_policy(limit: &LimitState<'_>, out: &mut BytesMut) {
     put_number(limit.limit, out);
     put_window(limit, out);
+    if limit.burst != limit.limit {
+        out.put_slice(b";burst=");
+        put_number(limit.burst, out);
+    }
 }
 
 /// `;w=60`, at least 1; nothing for a limit without a window.

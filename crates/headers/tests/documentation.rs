@@ -25,6 +25,7 @@ fn limits(case: &str) -> [LimitState<'static>; 2] {
     let short = LimitState {
         name: "short",
         limit: 10,
+        burst: 10,
         window: Duration::from_secs(60),
         remaining,
         reset_after,
@@ -34,6 +35,7 @@ fn limits(case: &str) -> [LimitState<'static>; 2] {
     let daily = LimitState {
         name: "daily",
         limit: 1_000,
+        burst: 1_000,
         window: Duration::from_secs(86_400),
         remaining: 862,
         reset_after: Duration::from_secs(28_800),

@@ -140,7 +140,7 @@ fn the_wait_follows_from_the_fields() {
 
 fn limit(name: &'static str, remaining: u64, reset_s: u64, retry_after: RetryAfter) -> LimitState<'static> {
     let (window, reset_after) = (Duration::from_secs(60), Duration::from_secs(reset_s));
-    LimitState { name, limit: 10, window, remaining, reset_after, retry_after, is_unknown: false }
+    LimitState { name, limit: 10, burst: 10, window, remaining, reset_after, retry_after, is_unknown: false }
 }
 
 #[test]
@@ -170,4 +170,33 @@ fn a_limit_that_binds_is_listed_also_when_it_comes_last() {
     let reading = sent["ratelimit"].to_str().expect("ASCII");
     assert_eq!(reading.matches(";r=").count(), MAX_LISTED);
     assert!(reading.ends_with("\"tight\";r=0;t=5"), "{reading}");
+}
+
+/// 10 permits per minute, of which a client that was idle may use 20 at once.
+#[test]
+fn what_remains_of_a_burst_is_never_more_than_the_limit_beside_it() {
+    let bucket = LimitState { burst: 20, ..limit("bucket", 19, 6, RetryAfter::Now) };
+    for (style, want) in [
+        ("legacy", "x-ratelimit-limit: 20, x-ratelimit-remaining: 19, x-ratelimit-reset: 6"),
+        ("draft-03", "ratelimit-limit: 20, 10;w=60;burst=20, ratelimit-remaining: 19, ratelimit-reset: 6"),
+        ("draft-07", "ratelimit-policy: 10;w=60;burst=20, ratelimit: limit=20, remaining=19, reset=6"),
+        ("draft-11", "ratelimit-policy: \"bucket\";q=10;w=60, ratelimit: \"bucket\";r=10;t=6"),
+    ] {
+        let mut sent = HeaderMap::new();
+        write(&[bucket], true, &style.parse().expect("a style"), &mut sent);
+        let mut lines: Vec<_> =
+            sent.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("ASCII"))).collect();
+        lines.sort();
+        assert_eq!(lines.join(", "), want);
+        let reading = read(&sent, NOW).expect("limits");
+        assert!(reading.remaining <= reading.limit, "{reading:?}");
+        assert_eq!(reading.window, (style != "legacy").then_some(bucket.window), "{style}");
+    }
+    let small = LimitState { burst: 3, ..limit("small", 3, 6, RetryAfter::Now) };
+    let mut sent = HeaderMap::new();
+    write(&[small], true, &"legacy".parse().expect("a style"), &mut sent);
+    assert_eq!(
+        (&sent["x-ratelimit-limit"], &sent["x-ratelimit-remaining"]),
+        (&"3".parse().unwrap(), &"3".parse().unwrap())
+    );
 }

@@ -20,6 +20,7 @@ const NOON: Timestamp = Timestamp::from_unix_seconds(1_763_726_400);
 struct Raw {
     name: String,
     limit: u64,
+    burst: u64,
     window: Duration,
     remaining: u64,
     reset_after: Duration,
@@ -31,6 +32,7 @@ impl Raw {
         LimitState {
             name: &self.name,
             limit: self.limit,
+            burst: self.burst,
             window: self.window,
             remaining: self.remaining,
             reset_after: self.reset_after,
@@ -54,10 +56,12 @@ fn raw() -> impl Strategy<Value = Raw> {
         Just(RetryAfter::Never),
         span().prop_map(|span| RetryAfter::After(span.max(Duration::from_nanos(1))))
     ];
-    (any::<String>(), number(), span(), number(), span(), retry_after).prop_map(
-        |(name, limit, window, remaining, reset_after, retry_after)| Raw {
+    let limits = (number(), any::<bool>(), number());
+    (any::<String>(), limits, span(), number(), span(), retry_after).prop_map(
+        |(name, (limit, has_burst, burst), window, remaining, reset_after, retry_after)| Raw {
             name,
             limit,
+            burst: remaining.max(if has_burst { burst } else { limit }),
             window,
             remaining,
             reset_after,
@@ -98,8 +102,13 @@ proptest! {
             Ietf::Draft11 => Generation::Draft11,
         };
         prop_assert_eq!(reading.generation, generation);
-        prop_assert_eq!(reading.limit, Some(limit.limit.min(MAX_INTEGER)));
-        prop_assert_eq!(reading.remaining, Some(limit.remaining.min(MAX_INTEGER)));
+        let (most, left) = match style.ietf {
+            Ietf::Draft11 => (limit.limit, limit.remaining.min(limit.limit)),
+            _ => (limit.burst, limit.remaining),
+        };
+        prop_assert_eq!(reading.limit, Some(most.min(MAX_INTEGER)));
+        prop_assert_eq!(reading.remaining, Some(left.min(MAX_INTEGER)));
+        prop_assert!(reading.remaining <= reading.limit, "a client would compute a negative use");
         let wait = match limit.retry_after {
             RetryAfter::After(span) => Some(seconds(span)),
             _ => None,
@@ -136,7 +145,7 @@ proptest! {
         }
         let (reading, shown) = (read(&fields, NOON).expect("limits"), most_restrictive(&limits).expect("one"));
         if style.ietf == Ietf::Draft11 {
-            let least = limits.iter().map(|limit| limit.remaining.min(MAX_INTEGER)).min();
+            let least = limits.iter().map(|limit| limit.remaining.min(limit.limit).min(MAX_INTEGER)).min();
             prop_assert!(limits.len() > MAX_LISTED || reading.remaining == least);
         } else {
             prop_assert_eq!(reading.remaining, Some(shown.remaining.min(MAX_INTEGER)));

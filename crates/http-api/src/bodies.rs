@@ -178,8 +178,10 @@ pub(crate) struct TopLimited {
     pub(crate) key: String,
     /// Recent denials: those older than five minutes count half, and so on.
     pub(crate) denied: u64,
-    /// The largest possible overestimate.
+    /// By how much `denied` may be too high.
     pub(crate) at_most_over: u64,
+    /// By how much `denied` may be too low; above 0 only for rules that deny thousands of times a second.
+    pub(crate) at_most_under: u64,
 }
 
 /// Whether clients should be sent here.

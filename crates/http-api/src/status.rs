@@ -88,7 +88,12 @@ fn rule(report: RuleReport) -> RuleTotals {
         degraded: report.totals.degraded,
         shared: report.is_shared,
         top_limited: top
-            .map(|it| TopLimited { key: it.key, denied: it.denied, at_most_over: it.at_most_over })
+            .map(|it| TopLimited {
+                key: it.key,
+                denied: it.denied,
+                at_most_over: it.at_most_over,
+                at_most_under: it.at_most_under,
+            })
             .collect(),
     }
 }

@@ -157,7 +157,7 @@ fn the_report_has_the_rules_in_force_their_totals_and_top_keys() {
         ["short: 2 per second, fixed_window", "long: 9 per minute, fixed_window"]
     );
     let text = limiter.metrics().render();
-    for line in ["tollgate_top_keys_capacity_bytes 16777216", "tollgate_top_keys_missed 0"] {
+    for line in ["tollgate_top_keys_capacity_bytes 33554432", "tollgate_top_keys_missed 0"] {
         assert!(text.contains(line), "{line} in {text}");
     }
     assert!(!text.contains("tollgate_top_keys_bytes 0"), "two rules have denied: {text}");

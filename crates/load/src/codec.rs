@@ -28,7 +28,11 @@ pub(crate) fn codec(plan: &Plan) -> Result<Box<dyn Codec>, &'static str> {
                 plan.token.as_deref().map(|token| crate::request::command(["AUTH", token].into_iter()));
             let is_throttlecrab = matches!(&plan.ask, Ask::Command(words)
                 if words.first().is_some_and(|word| word.eq_ignore_ascii_case("THROTTLE")));
-            let reply = if is_throttlecrab { resp::throttlecrab_reply } else { resp::reply };
+            let reply = match plan.ask {
+                Ask::Check { .. } => resp::check_reply,
+                _ if is_throttlecrab => resp::throttlecrab_reply,
+                _ => resp::reply,
+            };
             Box::new(in_order::InOrder::new(request, plan.in_flight, auth, reply))
         }
     })

@@ -50,6 +50,7 @@ mod tests {
             cores: Vec::new(),
             patience: Duration::from_secs(5),
             ca: None,
+            identity: None,
             token: None,
         }
     }

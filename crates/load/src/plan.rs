@@ -39,6 +39,8 @@ pub struct Plan {
     pub patience: Duration,
     /// Certificates (PEM) that a TLS target's is verified with.
     pub ca: Option<PathBuf>,
+    /// Certificate and private key (PEM) that are shown to a TLS target, if it requires them.
+    pub identity: Option<(PathBuf, PathBuf)>,
     /// Sent as `AUTH` or as a bearer token. Never printed.
     pub token: Option<String>,
 }

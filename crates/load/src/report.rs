@@ -34,6 +34,8 @@ pub struct Report {
     pub requests: u64,
     /// Requests that were admitted.
     pub admitted: u64,
+    /// Those of the admitted requests that no rule matched, as far as the replies show it.
+    pub unmatched: u64,
     /// Requests that were denied.
     pub denied: u64,
     /// Requests without a decision.
@@ -88,6 +90,12 @@ impl Percentiles {
 }
 
 impl Report {
+    /// Whether nothing was limited, since no rule matched any request.
+    #[must_use]
+    pub const fn nothing_matched(&self) -> bool {
+        self.unmatched > 0 && self.unmatched == self.admitted + self.denied
+    }
+
     pub(crate) fn new(plan: &Plan, tally: &Tally, took: Duration, cpu: Duration) -> Self {
         let (requests, seconds) = (tally.requests(), took.as_secs_f64());
         let share = |of: f64, by: f64| if by > 0.0 { of / by } else { 0.0 };
@@ -106,6 +114,7 @@ impl Report {
             seconds,
             requests,
             admitted: tally.admitted,
+            unmatched: tally.unmatched,
             denied: tally.denied,
             errors: error_kinds.iter().map(|kind| kind.count).sum(),
             rate: share((tally.admitted + tally.denied) as f64, seconds),
@@ -144,6 +153,9 @@ impl fmt::Display for Report {
         }
         for kind in &self.error_kinds {
             writeln!(f, "             {} × {}", grouped(kind.count), kind.what)?;
+        }
+        if self.unmatched > 0 {
+            writeln!(f, "  no rule    {} of those admitted", grouped(self.unmatched))?;
         }
         writeln!(f, "  latency    {}", self.latency_us)?;
         if let Some(late) = &self.sent_late_us {

@@ -12,6 +12,8 @@ const KINDS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Admitted,
+    /// Admitted, and no rule matched.
+    Unmatched,
     Denied,
     /// No decision, but this.
     Error(String),
@@ -30,6 +32,8 @@ pub(crate) struct Sent {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) admitted: u64,
+    /// Those of `admitted` that no rule matched.
+    pub(crate) unmatched: u64,
     pub(crate) denied: u64,
     /// Errors by kind.
     pub(crate) errors: BTreeMap<String, u64>,
@@ -51,6 +55,7 @@ impl Tally {
         let histogram = || histogram().expect("valid bounds");
         Self {
             admitted: 0,
+            unmatched: 0,
             denied: 0,
             errors: BTreeMap::new(),
             latency: histogram(),
@@ -76,6 +81,10 @@ impl Tally {
         self.last = self.last.max(now);
         match verdict {
             Verdict::Admitted => self.admitted += 1,
+            Verdict::Unmatched => {
+                self.admitted += 1;
+                self.unmatched += 1;
+            }
             Verdict::Denied => self.denied += 1,
             Verdict::Error(what) => return self.failed(&what, 1),
         }
@@ -94,6 +103,7 @@ impl Tally {
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.admitted += other.admitted;
+        self.unmatched += other.unmatched;
         self.denied += other.denied;
         self.replies += other.replies;
         self.last = self.last.max(other.last);

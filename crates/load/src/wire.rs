@@ -75,7 +75,9 @@ fn tls(plan: &Plan) -> Result<(TlsConnector, ServerName<'static>), RunError> {
         let what = "give the certificate that vouches for the server with --ca FILE (PEM)";
         return Err(fault(what.to_owned()));
     }
-    let files = TlsClientFiles { ca_file: plan.ca.clone(), ..TlsClientFiles::default() };
+    let (certificate_file, key_file) = plan.identity.clone().unzip();
+    let ca_file = plan.ca.clone();
+    let files = TlsClientFiles { ca_file, certificate_file, key_file, ..TlsClientFiles::default() };
     let mut config = files.config().map_err(|error| fault(error.to_string()))?;
     config.alpn_protocols = match plan.target.protocol {
         Protocol::Grpc => vec![b"h2".to_vec()],

@@ -29,6 +29,7 @@ fn plan(target: String, ask: Ask) -> Plan {
         cores: Vec::new(),
         patience: Duration::from_secs(20),
         ca: None,
+        identity: None,
         token: None,
     }
 }
@@ -129,6 +130,43 @@ fn the_command_prints_json_that_says_the_same() {
         (&value["requests"], &value["admitted"], &value["errors"]),
         (&400.into(), &300.into(), &10.into())
     );
+}
+
+#[test]
+fn a_run_that_no_rule_limits_ends_with_a_warning_and_exit_1() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: Bench,
+    }
+    let seen = AtomicU64::new(0);
+    let none = r#"{"outcome":"admit","limit":null,"remaining":null,"rule":null,"descriptors":[]}"#;
+    let some = r#"{"outcome":"admit","limit":5,"remaining":4,"rule":"api_key","descriptors":[]}"#;
+    let address = serving(move |stream| {
+        converse(stream, b"}]]}", || {
+            let body = if seen.fetch_add(1, Ordering::Relaxed) < 100 { none } else { some };
+            Some(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
+        });
+    });
+    let target = format!("http://{address}");
+    let run = |number| {
+        let words = ["bench", "--target", &target, "--domain", "shpo", "-n", number, "-c", "1"];
+        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let outcome = Line::parse_from(words).bench.run(&mut out, &mut talk).expect("written");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (outcome, text(out), text(talk))
+    };
+    let (outcome, out, talk) = run("90");
+    assert_eq!(outcome, Outcome::Errors, "{talk}");
+    assert!(
+        talk.starts_with("warning: nothing was limited: the server has no rule in domain \"shpo\""),
+        "{talk}"
+    );
+    assert!(out.contains("  no rule    90 of those admitted\n"), "{out}");
+    let (outcome, out, talk) = run("50");
+    assert_eq!((outcome, talk.as_str()), (Outcome::Answered, ""), "some matched");
+    assert!(out.contains("  no rule    10 of those admitted\n"), "{out}");
+    assert!(!run("50").1.contains("no rule"));
 }
 
 #[test]
@@ -282,7 +320,7 @@ fn a_protocol_that_the_server_does_not_speak_is_reported_plainly() {
 }
 
 #[test]
-fn inside_tls_calls_are_counted_too_and_an_unknown_server_is_rejected() {
+fn inside_tls_calls_are_counted_too_and_an_unknown_server_or_client_is_rejected() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let issued = authority.issue("the server", 2100);
     let folder = tempfile::tempdir().expect("a folder");
@@ -293,9 +331,13 @@ fn inside_tls_calls_are_counted_too_and_an_unknown_server_is_rejected() {
     };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let of_clients = rustls::server::WebPkiClientVerifier::builder_with_provider(
+        Arc::new(authority.roots()),
+        Arc::new(rustls::crypto::aws_lc_rs::default_provider()),
+    );
     let mut config = config
         .expect("versions")
-        .with_no_client_auth()
+        .with_client_cert_verifier(of_clients.allow_unauthenticated().build().expect("a verifier"))
         .with_single_cert(
             vec![CertificateDer::from_pem_slice(issued.cert.as_bytes()).expect("PEM")],
             PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).expect("PEM"),
@@ -306,6 +348,16 @@ fn inside_tls_calls_are_counted_too_and_an_unknown_server_is_rejected() {
     let plan = Plan { end: End::Requests(300), ..plan(format!("grpcs://{address}"), check()) };
     let report = run(&Plan { ca: file("ours", &authority), ..plan.clone() });
     assert_eq!((report.requests, report.denied), (300, 100), "{report}");
+    // A server that asks for a certificate gets that of --cert; one of a stranger is not accepted.
+    for (signer, denied) in [(&authority, 100), (&stranger, 0)] {
+        let own = tempfile::tempdir().expect("a folder");
+        let identity = Some(signer.issue("a client", 2100).write(own.path()));
+        let plan = Plan { ca: file("ours", &authority), identity, ..plan.clone() };
+        match plan.run(&mut |_| {}) {
+            Ok(report) => assert_eq!((report.requests, report.denied), (300, denied), "{report}"),
+            Err(error) => assert!(denied == 0, "{error}"),
+        }
+    }
     for (ca, why) in [(file("theirs", &stranger), "invalid peer certificate"), (None, "--ca FILE")] {
         let error = Plan { ca, ..plan.clone() }.run(&mut |_| {}).expect_err("not trusted").to_string();
         assert!(error.contains(why), "{error}");

@@ -1,7 +1,8 @@
 //! Accepts connections and serves each in a task of its own, within the listener's limits.
 //!
 //! Made for one single-threaded runtime a core, each with its own listener on the same address
-//! (`SO_REUSEPORT`): the kernel shares connections out, and nothing crosses from one core to another.
+//! (`SO_REUSEPORT`): the kernel shares connections out, and nothing crosses from one core to another. Loops
+//! on one Unix socket take connections off one queue.
 //!
 //! Handshakes in flight have no cap of their own, only that on connections: a peer that is slow in the
 //! handshake holds a place for [`AcceptLimits::handshake_timeout`] at the longest, and a lower cap for
@@ -12,12 +13,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::connection_stats::ConnectionStats;
+use crate::socket::{Listener, Stream};
 use crate::surface::{Surface, draining};
 use crate::tls::Tls;
 
@@ -33,7 +34,8 @@ const LAST_CONNECTIONS: Duration = Duration::from_millis(200);
 /// Bounds of one accept loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptLimits {
-    /// Concurrent connections of one accept loop; further ones are closed at once and counted.
+    /// Concurrent connections of one accept loop, and of all that share the queue of a Unix socket; further
+    /// ones are closed at once and counted.
     pub max_connections: usize,
     /// From the accepted connection to the end of its TLS handshake.
     pub handshake_timeout: Duration,
@@ -53,32 +55,40 @@ impl Default for AcceptLimits {
 /// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping
 /// the future cuts all connections off.
 pub async fn accept<S: Surface>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     surface: Arc<S>,
     tls: Option<Arc<Tls>>,
     limits: Arc<AcceptLimits>,
     stats: Arc<ConnectionStats>,
     mut drain: watch::Receiver<bool>,
 ) {
+    let listener = listener.into();
+    let shares_its_queue = listener.shares_its_queue();
     let mut connections = JoinSet::new();
     let mut is_failing = false;
     let served_until = drain.clone();
-    let serve = |connections: &mut JoinSet<()>, stream: TcpStream, peer: SocketAddr| {
-        // Without it a reply could wait for the peer's acknowledgement; if it fails, the connection is gone.
-        let _ = stream.set_nodelay(true);
+    let is_full = |connections: &JoinSet<()>| {
+        if shares_its_queue {
+            // The loops that share it have the same counts. This connection is one of those that are open.
+            stats.open() > limits.max_connections as u64
+        } else {
+            connections.len() >= limits.max_connections
+        }
+    };
+    let serve = |connections: &mut JoinSet<()>, stream: Stream, peer: Option<SocketAddr>| {
         let place = Place(Arc::clone(&stats));
         let (surface, drain) = (Arc::clone(&surface), served_until.clone());
         match &tls {
             None => connections.spawn(async move {
                 let _place = place;
-                surface.serve_peer(stream, Some(peer.ip()), drain).await;
+                surface.serve_peer(stream, peer.map(|peer| peer.ip()), drain).await;
             }),
             Some(tls) => {
                 let (tls, within) = (Arc::clone(tls), limits.handshake_timeout);
                 connections.spawn(async move {
                     if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
                     {
-                        surface.serve_peer(stream, Some(peer.ip()), drain).await;
+                        surface.serve_peer(stream, peer.map(|peer| peer.ip()), drain).await;
                     }
                     drop(place);
                 })
@@ -87,7 +97,7 @@ pub async fn accept<S: Surface>(
     };
     let mut ending = Box::pin(async {
         draining(&mut drain).await;
-        if begins_no_handshake(&listener) {
+        if listener.begins_no_handshake() {
             sleep(LAST_CONNECTIONS).await;
         }
     });
@@ -121,7 +131,7 @@ pub async fn accept<S: Surface>(
         while let Some(ended) = connections.try_join_next() {
             report(ended);
         }
-        if connections.len() >= limits.max_connections {
+        if is_full(&connections) {
             stats.rejected.increment();
             continue;
         }
@@ -129,9 +139,9 @@ pub async fn accept<S: Surface>(
     }
     drop(ending);
     // Clients whose connections still wait to be accepted count on them: closing would reset them.
-    for (stream, peer) in backlog(listener) {
+    for (stream, peer) in listener.backlog() {
         stats.accepted.increment();
-        if connections.len() >= limits.max_connections {
+        if is_full(&connections) {
             stats.rejected.increment();
             continue;
         }
@@ -142,46 +152,15 @@ pub async fn accept<S: Surface>(
     }
 }
 
-/// Lets the kernel drop each packet that would begin a handshake. A connection that is made between the last
-/// accept and the close would be reset, and its client may have sent a request. One that tries now is refused
-/// when it tries again, a second later. Returns false where the system cannot do it.
-#[cfg(target_os = "linux")]
-fn begins_no_handshake(listener: &TcpListener) -> bool {
-    use socket2::{SockFilter, SockRef};
-    let filter = [
-        SockFilter::new(0x30, 0, 0, 13),   // load the byte of flags of the TCP header
-        SockFilter::new(0x45, 0, 1, 0x02), // unless SYN is set, skip one
-        SockFilter::new(0x06, 0, 0, 0),    // drop
-        SockFilter::new(0x06, 0, 0, u32::MAX), // take
-    ];
-    SockRef::from(listener).attach_filter(&filter).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn begins_no_handshake(_: &TcpListener) -> bool {
-    false
-}
-
-/// The connections that wait to be accepted. Closes the listener.
-fn backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
-    let mut waiting = Vec::new();
-    let Ok(listener) = listener.into_std() else { return waiting };
-    while let Ok((stream, peer)) = listener.accept() {
-        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-        waiting.extend(stream.map(|stream| (stream, peer)));
-    }
-    waiting
-}
-
 /// The connection's stream once both sides have said that they can read each other.
 async fn encrypted(
     tls: &Tls,
-    stream: TcpStream,
-    peer: SocketAddr,
+    stream: Stream,
+    peer: Option<SocketAddr>,
     within: Duration,
     stats: &ConnectionStats,
     mut drain: watch::Receiver<bool>,
-) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+) -> Option<tokio_rustls::server::TlsStream<Stream>> {
     let handshake = tokio::select! {
         handshake = timeout(within, tls.acceptor().accept(stream)) => handshake,
         () = async {
@@ -189,10 +168,11 @@ async fn encrypted(
             sleep(LAST_HANDSHAKES).await;
         } => return None,
     };
+    let peer = peer.map(tracing::field::display);
     match handshake {
         Ok(Ok(stream)) => return Some(stream),
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
-        Err(_) => tracing::debug!(%peer, ?within, "TLS handshake timed out"),
+        Ok(Err(error)) => tracing::debug!(peer, %error, "TLS handshake failed"),
+        Err(_) => tracing::debug!(peer, ?within, "TLS handshake timed out"),
     }
     stats.tls_failed.increment();
     None
@@ -219,21 +199,4 @@ fn is_of_one_connection(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
     )
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn once_no_handshake_begins_what_was_connected_is_accepted_and_nobody_else_connects() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let to = listener.local_addr().expect("bound");
-        let connect = || std::net::TcpStream::connect_timeout(&to, Duration::from_millis(50));
-        let _first = connect().expect("the kernel takes it");
-        assert!(begins_no_handshake(&listener));
-        assert_eq!(connect().expect_err("dropped").kind(), io::ErrorKind::TimedOut);
-        assert_eq!(backlog(listener).len(), 1);
-        assert_eq!(connect().expect_err("closed").kind(), io::ErrorKind::ConnectionRefused);
-    }
 }

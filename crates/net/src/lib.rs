@@ -14,6 +14,8 @@ mod connection_stats;
 mod guesses;
 mod idle;
 mod listeners;
+mod socket;
+mod socket_file;
 mod surface;
 mod tls;
 
@@ -24,5 +26,7 @@ pub use connection_stats::{ConnectionStats, Count};
 pub use guesses::{Guess, Guesses};
 pub use idle::{IdleTimer, LazyTimer};
 pub use listeners::{Listeners, Sockets, raise_descriptor_limit};
+pub use socket::{Address, Listener, Socket, Stream};
+pub use socket_file::SocketFile;
 pub use surface::{Surface, draining};
 pub use tls::{Tls, TlsError, TlsFiles};

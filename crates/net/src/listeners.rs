@@ -1,51 +1,63 @@
-//! Listening sockets: several on one port, so that each worker accepts for itself.
+//! Listening sockets: several on one address, so that each worker accepts for itself.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Type};
 
-/// How a port is listened on.
+use crate::socket::{Address, Socket};
+use crate::socket_file::SocketFile;
+
+/// How an address is listened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sockets {
-    /// Sockets that share the port; at least one is made.
+    /// Sockets that share the address; at least one is made.
     pub count: usize,
     /// Connections that the system keeps for each socket until they are accepted. The system has its own
     /// bound too (`net.core.somaxconn`), and the lower one holds.
     pub backlog: u32,
+    /// Permissions of the file of a Unix socket: to connect, a process must be allowed to write to it.
+    pub file_mode: u32,
 }
 
 impl Default for Sockets {
     fn default() -> Self {
-        Self { count: 1, backlog: 4096 }
+        Self { count: 1, backlog: 4096, file_mode: 0o660 }
     }
 }
 
-/// Sockets that share one port; the system deals connections out among them.
+/// Sockets that share one address.
 #[derive(Debug)]
 pub struct Listeners {
     /// Where they listen: with the port that was chosen, where 0 was asked for.
-    pub address: SocketAddr,
+    pub address: Address,
     /// The sockets, non-blocking.
-    pub sockets: Vec<TcpListener>,
+    pub sockets: Vec<Socket>,
 }
 
 impl Listeners {
-    /// Listens on `address`, which is `host:port`.
+    /// Listens on `address`, which is `host:port`, or `unix:` and the path of a Unix socket.
+    ///
+    /// The file of a Unix socket is removed when the first of the sockets stops accepting, or when all are
+    /// dropped. One that a killed server left behind is replaced.
     ///
     /// # Errors
-    /// When the host has no address, or the port is taken, also by another process that would share it: two
-    /// servers that each count half of the requests are never what was meant.
+    /// When the host has no address, or the port or the file is taken, also by another process that would
+    /// share it: two servers that each count half of the requests are never what was meant.
     ///
     /// # Example
     /// ```
     /// # use tollgate_net::{Listeners, Sockets};
     /// let listeners = Listeners::bind("127.0.0.1:0", Sockets { count: 2, ..Sockets::default() })?;
     /// assert_eq!(listeners.sockets.len(), 2);
-    /// assert_ne!(listeners.address.port(), 0);
+    /// assert!(listeners.address.is_local());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn bind(address: &str, sockets: Sockets) -> io::Result<Self> {
+        if let Some(path) = address.strip_prefix("unix:") {
+            return Self::bind_to_file(Path::new(path), sockets);
+        }
         let mut tried = Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
         for resolved in address.to_socket_addrs()? {
             tried = Self::bind_to(resolved, sockets);
@@ -66,10 +78,21 @@ impl Listeners {
             .map(|_| {
                 let socket = bound(address, true)?;
                 socket.listen(backlog)?;
-                Ok(socket.into())
+                Ok(Socket::Tcp(socket.into()))
             })
-            .collect::<io::Result<Vec<TcpListener>>>()?;
-        Ok(Self { address, sockets })
+            .collect::<io::Result<Vec<Socket>>>()?;
+        Ok(Self { address: Address::Tcp(address), sockets })
+    }
+
+    fn bind_to_file(path: &Path, sockets: Sockets) -> io::Result<Self> {
+        let backlog = i32::try_from(sockets.backlog).unwrap_or(i32::MAX);
+        let (file, first) = SocketFile::bind(path, sockets.file_mode, backlog)?;
+        let mut all = Vec::with_capacity(sockets.count.max(1));
+        for _ in 1..sockets.count {
+            all.push(Socket::Unix(file.clone(), first.try_clone()?));
+        }
+        all.push(Socket::Unix(file, first));
+        Ok(Self { address: Address::Unix(path.to_owned()), sockets: all })
     }
 }
 
@@ -84,8 +107,8 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+fn bound(address: SocketAddr, shared: bool) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
@@ -93,7 +116,7 @@ fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn local(socket: &Socket) -> io::Result<SocketAddr> {
+fn local(socket: &socket2::Socket) -> io::Result<SocketAddr> {
     socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("the socket has no address"))
 }
 
@@ -101,14 +124,34 @@ fn local(socket: &Socket) -> io::Result<SocketAddr> {
 mod tests {
     use super::*;
 
+    fn three() -> Sockets {
+        Sockets { count: 3, backlog: 16, ..Sockets::default() }
+    }
+
     #[test]
     fn sockets_share_the_port_that_was_chosen() {
-        let listeners =
-            Listeners::bind("127.0.0.1:0", Sockets { count: 3, backlog: 16 }).expect("a free port");
+        let listeners = Listeners::bind("127.0.0.1:0", three()).expect("a free port");
         assert_eq!(listeners.sockets.len(), 3);
         for socket in &listeners.sockets {
-            assert_eq!(socket.local_addr().expect("bound"), listeners.address);
+            let Socket::Tcp(socket) = socket else { panic!("{socket:?}") };
+            assert_eq!(Address::Tcp(socket.local_addr().expect("bound")), listeners.address);
         }
+    }
+
+    #[test]
+    fn sockets_share_the_file_of_a_unix_socket_until_all_are_dropped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.sock");
+        let address = format!("unix:{}", path.display());
+        let mut listeners = Listeners::bind(&address, three()).expect("a free path");
+        assert_eq!((listeners.address.to_string(), listeners.sockets.len()), (address.clone(), 3));
+        assert!(listeners.address.is_local());
+        let second = Listeners::bind(&address, three());
+        assert_eq!(second.expect_err("taken").kind(), io::ErrorKind::AddrInUse);
+        drop(listeners.sockets.split_off(1));
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok(), "one is left");
+        drop(listeners);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Certificates: read from files, checked, used for new connections, and read again when the files change.
 //!
 //! TLS 1.2 and 1.3 by rustls with the aws-lc-rs provider. Not here: whose certificate may do what beyond
-//! "signed by the client CA", and when to look at the files again (the server says).
+//! "signed by the client CA, with this name", and when to look at the files again (the server says).
 
 mod expiry;
 mod files;
+mod named_clients;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

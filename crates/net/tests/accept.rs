@@ -14,7 +14,7 @@ use common::{Server, rest, say};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tollgate_net::{AcceptLimits, Listeners, Sockets, Surface};
+use tollgate_net::{AcceptLimits, Address, Listeners, Sockets, Stream, Surface};
 
 #[tokio::test]
 async fn connections_above_the_cap_are_closed_and_places_come_back() {
@@ -43,8 +43,10 @@ async fn connections_above_the_cap_are_closed_and_places_come_back() {
 /// The kernel reports a listening socket's backlog as its send queue.
 #[test]
 fn the_backlog_is_that_of_the_setting() {
-    let listeners = Listeners::bind("127.0.0.1:0", Sockets { count: 2, backlog: 16 }).expect("a free port");
-    let port = format!("sport = :{}", listeners.address.port());
+    let sockets = Sockets { count: 2, backlog: 16, ..Sockets::default() };
+    let listeners = Listeners::bind("127.0.0.1:0", sockets).expect("a free port");
+    let Address::Tcp(address) = listeners.address else { panic!("{listeners:?}") };
+    let port = format!("sport = :{}", address.port());
     let Ok(output) = Command::new("ss").args(["-Hltn", &port]).output() else {
         println!("SKIPPED the backlog of a socket: there is no ss");
         return;
@@ -181,7 +183,8 @@ impl Surface for Prompt {
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let prompt = (&io as &dyn Any).downcast_ref::<TcpStream>().is_some_and(|io| io.nodelay().unwrap());
+        let stream = (&io as &dyn Any).downcast_ref::<Stream>();
+        let prompt = stream.is_some_and(|io| matches!(io, Stream::Tcp(io) if io.nodelay().unwrap()));
         let _ = io.write_all(if prompt { b"prompt" } else { b"late" }).await;
     }
 }

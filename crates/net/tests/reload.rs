@@ -33,7 +33,8 @@ async fn shows(server: &Server, client: &Arc<ClientConfig>, issued: &Issued) -> 
 }
 
 fn load(folder: &Path, client_ca: Option<PathBuf>) -> Arc<Tls> {
-    let files = TlsFiles { cert: folder.join("tls.crt"), key: folder.join("tls.key"), client_ca };
+    let files =
+        TlsFiles { cert: folder.join("tls.crt"), key: folder.join("tls.key"), client_ca, client_name: None };
     Arc::new(Tls::load(files, &[]).expect("files without fault"))
 }
 
@@ -220,7 +221,8 @@ fn each_fault_names_its_file_and_a_way_out() {
             fs::write(&file, text).unwrap();
             file
         });
-        let error = Tls::load(TlsFiles { cert, key, client_ca }, &[]).expect_err(says).to_string();
+        let error =
+            Tls::load(TlsFiles { cert, key, client_ca, client_name: None }, &[]).expect_err(says).to_string();
         let place = folder.path().to_str().expect("a name");
         assert_eq!(error, format!("{place}/{}", says.replace("FOLDER", place)));
     }

@@ -26,7 +26,8 @@ fn tls(authority: &Authority, client_ca: Option<&Authority>, alpn: &[&str]) -> A
         std::fs::write(&file, authority.pem()).expect("written");
         file
     });
-    Arc::new(Tls::load(TlsFiles { cert, key, client_ca }, alpn).expect("files without fault"))
+    let files = TlsFiles { cert, key, client_ca, client_name: None };
+    Arc::new(Tls::load(files, alpn).expect("files without fault"))
 }
 
 async fn connect(server: &Server, client: Arc<ClientConfig>) -> std::io::Result<TlsStream<TcpStream>> {
@@ -168,4 +169,41 @@ async fn a_client_needs_a_certificate_of_the_authority_that_was_named() {
     }
     server.opened(0).await;
     assert_eq!(server.counts(), [0, 4, 0, 4, 3]);
+}
+
+#[tokio::test]
+async fn a_clients_certificate_must_hold_the_name_that_was_set() {
+    let authority = Authority::new();
+    let folder = TempDir::new().expect("a folder");
+    let (cert, key) = authority.issue("server", 2060).write(folder.path());
+    let ca = folder.path().join("ca.crt");
+    std::fs::write(&ca, authority.pem()).expect("written");
+    let of = |names: &[&str]| authority.issue_for(names, "client", 2060);
+    let (envoy, other) = (of(&["envoy.mesh.internal"]), of(&["other.mesh.internal"]));
+    let (many, pattern) = (of(&["a.mesh.internal", "envoy.mesh.internal"]), of(&["*.mesh.internal"]));
+    let (address, below) = (of(&["10.0.0.7"]), of(&["envoy.mesh.internal.example"]));
+    let stranger = Authority::new().issue_for(&["envoy.mesh.internal"], "stranger", 2060);
+    for (name, passes) in [
+        (None, [true, true, true, true, true, true]),
+        (Some("envoy.mesh.internal"), [true, false, true, true, false, false]),
+        (Some("10.0.0.7"), [false, false, false, false, true, false]),
+    ] {
+        let (cert, key, client_ca) = (cert.clone(), key.clone(), Some(ca.clone()));
+        let files = TlsFiles { cert, key, client_ca, client_name: name.map(str::to_owned) };
+        let tls = Arc::new(Tls::load(files, &[]).expect("files without fault"));
+        let server = Server::start(Some(tls), AcceptLimits::default()).await;
+        for (own, passes) in [&envoy, &other, &many, &pattern, &address, &below].into_iter().zip(passes) {
+            let heard = ask(&server, &authority.client(Some(own), &[]), "hello").await;
+            assert_eq!(heard == "hello", passes, "{name:?} {own:?}");
+        }
+        for own in [None, Some(&stranger)] {
+            assert_eq!(ask(&server, &authority.client(own, &[]), "hello").await, "", "{name:?} {own:?}");
+        }
+    }
+    let files = TlsFiles { cert, key, client_ca: Some(ca), client_name: Some("no name".to_owned()) };
+    let error = Tls::load(files, &[]).expect_err("not a name").to_string();
+    assert_eq!(
+        error,
+        "invalid name of clients' certificates \"no name\": expected a DNS name or an IP address"
+    );
 }

@@ -25,15 +25,15 @@ pub struct ObserveSettings {
 }
 
 impl Default for ObserveSettings {
-    /// Near is 0.8; metrics for 10,000 rules and 1,000 values; 16 top keys per rule within 16 MiB; ten lines
+    /// Near is 0.8; metrics for 10,000 rules and 1,000 values; 64 top keys per rule within 32 MiB; ten lines
     /// per second about denials, at the level `info`; no spans.
     fn default() -> Self {
         Self {
             near_limit_ratio: 0.8,
             max_rule_series: 10_000,
             max_value_series: 1_000,
-            top_keys: 16,
-            top_keys_max_bytes: 16 << 20,
+            top_keys: 64,
+            top_keys_max_bytes: 32 << 20,
             denial_log: Some(tracing::Level::INFO),
             denial_log_lines: 10,
             trace_ratio: 0.0,

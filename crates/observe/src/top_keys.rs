@@ -44,12 +44,15 @@ const MOST_PLACES: usize = 1024;
 pub struct TopKey {
     /// The descriptor's values, joined by `, `; cut after 63 bytes, with `…`, and without control characters.
     pub key: String,
-    /// How often it was denied lately: the count is halved every five minutes. Never too low, except for
-    /// denials missed while another thread held the sketch, and for rules that deny more than 4,096 times in
-    /// a second, where it is an estimate.
+    /// How often it was denied lately: the count is halved every five minutes. It may be too high by
+    /// `at_most_over` and too low by `at_most_under`; denials that were missed while another thread held the
+    /// sketch come on top.
     pub denied: u64,
-    /// By how much `denied` may be too high; four standard deviations where it is an estimate.
+    /// By how much `denied` may be too high; of what was sampled, four standard deviations.
     pub at_most_over: u64,
+    /// By how much `denied` may be too low: 0, or four standard deviations of what was sampled, which is the
+    /// case for rules that deny more than 4,096 times in a second.
+    pub at_most_under: u64,
 }
 
 /// The sketch of a rule, made at its first denial.
@@ -318,6 +321,7 @@ impl TopKeys {
                 key: it.text.as_str().to_owned(),
                 denied: it.count,
                 at_most_over: (it.over + chance(it.sampled)).min(it.count),
+                at_most_under: chance(it.sampled),
             })
             .collect();
         drop(sketch);

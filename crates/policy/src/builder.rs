@@ -9,7 +9,7 @@ use tollgate_human_text::clip_to;
 
 use crate::countable::Countable;
 use crate::digest::{DomainDigest, TrailDigest, VersionDigest};
-use crate::domain::{Domain, NetworkTable, Next, Node, SomeValues, ValuePattern};
+use crate::domain::{Charge, Domain, NetworkTable, Next, Node, SomeValues, ValuePattern};
 use crate::error::{BuildError, BuildErrors, RuleError};
 use crate::key_text::named_tail;
 use crate::limit::Limit;
@@ -56,6 +56,7 @@ const LONGEST_PATH: usize = 240;
 pub struct PolicyBuilder {
     domains: Vec<DomainSpec>,
     merge_domains: bool,
+    default_charge: Charge,
     countable: Countable,
 }
 
@@ -71,6 +72,13 @@ impl PolicyBuilder {
     #[must_use]
     pub const fn merge_domains(mut self, merge: bool) -> Self {
         self.merge_domains = merge;
+        self
+    }
+
+    /// Charge of the domains whose specs do not say it; separate by default.
+    #[must_use]
+    pub const fn default_charge(mut self, charge: Charge) -> Self {
+        self.default_charge = charge;
         self
     }
 
@@ -93,6 +101,7 @@ impl PolicyBuilder {
     /// # Errors
     /// [`BuildErrors`]: everything that is wrong, in the order of the specs.
     pub fn build(self) -> Result<Policy, BuildErrors> {
+        let charge = self.default_charge;
         let mut build = Build { countable: self.countable, errors: Vec::new(), tails: HashMap::new() };
         let mut domains: Vec<DomainBuild> = Vec::new();
         let mut names: HashMap<String, usize> = HashMap::new();
@@ -109,11 +118,11 @@ impl PolicyBuilder {
                     let error =
                         RuleError::DuplicateDomain { name: spec.name.clone(), first: domain.place.clone() };
                     build.domain_error(&spec, error);
-                    DomainBuild::new(&spec).add(spec, &mut build);
+                    DomainBuild::new(&spec, charge).add(spec, &mut build);
                 }
             } else {
                 names.insert(spec.name.clone(), domains.len());
-                let mut domain = DomainBuild::new(&spec);
+                let mut domain = DomainBuild::new(&spec, charge);
                 domain.add(spec, &mut build);
                 domains.push(domain);
             }
@@ -188,11 +197,11 @@ struct Trail<'a> {
 }
 
 impl DomainBuild {
-    fn new(spec: &DomainSpec) -> Self {
+    fn new(spec: &DomainSpec, charge: Charge) -> Self {
         let domain = Domain {
             index: 0,
             name: spec.name.clone(),
-            charge: Default::default(),
+            charge,
             unmatched: None,
             response: None,
             rules: Vec::new(),

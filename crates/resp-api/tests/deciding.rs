@@ -98,7 +98,7 @@ fn tollgate_check_asks_the_rules() {
             ("TOLLGATE.CHECK shop user ann COST 0", r#"[0, 2, 2, -1, 0, "user"]"#),
             ("TOLLGATE.CHECK shop user ann cost 2", r#"[0, 2, 0, -1, 60, "user"]"#),
             ("TOLLGATE.CHECK shop user ann COST 3", r#"[1, 2, 0, -1, 60, "user"]"#), // never fits
-            ("TOLLGATE.CHECK shop user ann plan gold", r#"[0, 5, 2, -1, 720, "user → plan=gold"]"#),
+            ("TOLLGATE.CHECK shop user ann plan gold", r#"[0, 3, 2, -1, 720, "user → plan=gold"]"#),
             ("TOLLGATE.CHECK shop user ann plan iron", "[0, -1, -1, -1, 0, nil]"), // no rule
             ("TOLLGATE.CHECK mall user ann", "[0, -1, -1, -1, 0, nil]"),           // no such domain
             ("TOLLGATE.CHECK shop free x", r#"[0, -1, -1, -1, 0, "free"]"#),
@@ -172,10 +172,10 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
             ("TOLLGATE.CHECK  user ann", "-ERR the domain is empty; name the domain whose rules apply"),
             (
                 "TOLLGATE.CHECK shop user ann plan gold COST 9223372036854775807",
-                r#"[1, 5, 0, -1, 0, "user → plan=gold"]"#,
+                r#"[1, 3, 0, -1, 0, "user → plan=gold"]"#,
             ),
             ("CL.THROTTLE k 1 1 1 9223372036854775807", "[1, 2, 2, -1, 0]"),
-            ("TOLLGATE.CHECK shop user ann plan gold COST 3", r#"[0, 5, 0, -1, 2160, "user → plan=gold"]"#),
+            ("TOLLGATE.CHECK shop user ann plan gold COST 3", r#"[0, 3, 0, -1, 2160, "user → plan=gold"]"#),
         ],
     );
 }

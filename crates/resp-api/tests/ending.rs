@@ -76,14 +76,13 @@ async fn commands_that_have_arrived_when_draining_begins_are_all_answered_and_no
 #[tokio::test]
 async fn a_client_that_sends_without_end_is_served_for_a_bounded_time() {
     let api = api(&ManualClock::at(NOON), RespSettings::default());
-    let (client, io) = tokio::io::duplex(1 << 16);
+    let (mut client, io) = tokio::io::duplex(1 << 16);
     let (_sender, drain) = watch::channel(true);
+    let pings = command("PING").repeat(1_000);
+    client.write_all(&pings).await.expect("there is room");
     let serving = tokio::spawn(Arc::clone(&api).serve(io, drain));
     let (mut replies, mut commands) = tokio::io::split(client);
-    let sending = tokio::spawn(async move {
-        let pings = command("PING").repeat(1_000);
-        while commands.write_all(&pings).await.is_ok() {}
-    });
+    let sending = tokio::spawn(async move { while commands.write_all(&pings).await.is_ok() {} });
     let mut bytes = vec![0; 1 << 16];
     while replies.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
     serving.await.expect("no panic");

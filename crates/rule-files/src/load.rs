@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollgate_policy::{Countable, Policy, PolicyBuilder};
+use tollgate_policy::{Charge, Countable, Policy, PolicyBuilder};
 
 use crate::error::LoadError;
 use crate::fault::{Fault, Faults};
@@ -16,6 +16,8 @@ use crate::revision::revision_of;
 pub struct Options {
     /// Files of one domain add up instead of being an error.
     pub merge_domains: bool,
+    /// Charge of the domains whose files do not say it.
+    pub charge: Charge,
     /// What the store can count; everything by default.
     pub countable: Countable,
 }
@@ -49,7 +51,10 @@ pub struct RuleSet {
 /// assert_eq!(faults.to_string(), want);
 /// ```
 pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
-    let mut builder = PolicyBuilder::new().merge_domains(options.merge_domains).countable(options.countable);
+    let mut builder = PolicyBuilder::new()
+        .merge_domains(options.merge_domains)
+        .default_charge(options.charge)
+        .countable(options.countable);
     let mut notes: Vec<Notes> = Vec::with_capacity(files.len());
     let lists = Lists::new(files);
     for file in files.iter().filter(|file| !file.is_list()) {

@@ -295,3 +295,24 @@ fn a_value_that_is_listed_and_has_a_rule_of_its_own_is_a_fault() {
         }
     }
 }
+
+#[test]
+fn a_domain_that_does_not_say_its_charge_has_the_default() {
+    let file = |name: &str, charge: &str| RuleFile {
+        name: name.into(),
+        text: format!("domain: d\n{charge}descriptors: [{{key: {name}, rate_limit: {{unlimited: true}}}}]\n"),
+    };
+    for (charges, default, want) in [
+        (&[""][..], Charge::Each, Charge::Each),
+        (&[""], Charge::Together, Charge::Together),
+        (&["charge: each\n"], Charge::Together, Charge::Each),
+        (&["charge: together\n"], Charge::Each, Charge::Together),
+        (&["charge: each\n", ""], Charge::Together, Charge::Each), // merged: a file that does not say it changes nothing
+        (&["", "charge: each\n"], Charge::Together, Charge::Each),
+    ] {
+        let files: Vec<_> = (0..).zip(charges).map(|(at, charge)| file(&format!("k{at}"), charge)).collect();
+        let options = Options { merge_domains: true, charge: default, ..Options::default() };
+        let rules = parse(&files, &options).expect("valid rules");
+        assert_eq!(rules.policy.domains()[0].charge(), want, "{charges:?} {default:?}");
+    }
+}

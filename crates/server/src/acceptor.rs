@@ -2,17 +2,16 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tollgate_net::{AcceptLimits, ConnectionStats, Surface, Tls, accept};
+use tollgate_net::{AcceptLimits, ConnectionStats, Listener, Socket, Surface, Tls, accept};
 
 /// Runs until its socket is closed.
 pub(crate) type Accepting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-type Accept = dyn FnOnce(tokio::net::TcpListener, ListenerOptions, watch::Receiver<bool>) -> Accepting + Send;
+type Accept = dyn FnOnce(Listener, ListenerOptions, watch::Receiver<bool>) -> Accepting + Send;
 
 /// Accepts connections for a surface.
 pub(crate) struct Acceptor(Box<Accept>);
@@ -29,7 +28,7 @@ pub(crate) struct ListenerOptions {
 #[derive(Debug)]
 pub(crate) struct BoundSurface {
     acceptor: Acceptor,
-    socket: TcpListener,
+    socket: Socket,
     options: ListenerOptions,
 }
 
@@ -43,7 +42,7 @@ impl Acceptor {
     }
 
     /// Accepts connections of `socket`.
-    pub(crate) fn bind(self, socket: TcpListener, options: ListenerOptions) -> BoundSurface {
+    pub(crate) fn bind(self, socket: Socket, options: ListenerOptions) -> BoundSurface {
         BoundSurface { acceptor: self, socket, options }
     }
 }
@@ -61,6 +60,6 @@ impl BoundSurface {
     /// When the runtime cannot use the socket.
     pub(crate) fn accept(self, drain: watch::Receiver<bool>) -> io::Result<Accepting> {
         let Self { acceptor: Acceptor(accept), socket, options } = self;
-        Ok(accept(tokio::net::TcpListener::from_std(socket)?, options, drain))
+        Ok(accept(socket.listen()?, options, drain))
     }
 }

@@ -17,7 +17,9 @@ impl Certificates {
         for surface in &settings.surfaces {
             let Some(files) = settings.tls.of(surface.name()) else { continue };
             let client_ca = surface.client_ca().map(ToOwned::to_owned);
-            let files = TlsFiles { cert: files.cert.clone(), key: files.key.clone(), client_ca };
+            let client_name = surface.client_name().map(ToOwned::to_owned);
+            let (cert, key) = (files.cert.clone(), files.key.clone());
+            let files = TlsFiles { cert, key, client_ca, client_name };
             all.push((surface.name(), Arc::new(Tls::load(files, surface.mount().alpn())?)));
         }
         Ok(Self(all))

@@ -4,12 +4,12 @@
 
 use std::io::Write;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use tollgate_load::Bench;
-use tollgate_top::Top;
+use tollgate_top::{Healthcheck, Top};
 
-use crate::command::{Check, Explain, Import, Serve};
+use crate::command::{Check, Completions, Explain, Import, Man, Serve};
 pub use crate::ending::Ending;
 
 /// A distributed rate limiter: one set of rules for Envoy (gRPC), HTTP and the Redis protocol.
@@ -37,6 +37,9 @@ enum Command {
     Import(Import),
     Bench(Box<Bench>),
     Top(Top),
+    Healthcheck(Healthcheck),
+    Completions(Completions),
+    Man(Man),
 }
 
 impl Cli {
@@ -52,6 +55,9 @@ impl Cli {
             Command::Import(import) => import.run(out, talk),
             Command::Bench(bench) => bench.run(out, talk).map(Into::into),
             Command::Top(top) => top.run(out, talk).map(Into::into),
+            Command::Healthcheck(healthcheck) => healthcheck.run(talk).map(Into::into),
+            Command::Completions(completions) => completions.run(Self::command(), out),
+            Command::Man(man) => man.run(Self::command(), out, talk),
         }
     }
 }

@@ -37,6 +37,7 @@ impl From<tollgate_top::Ending> for Ending {
     fn from(ending: tollgate_top::Ending) -> Self {
         match ending {
             tollgate_top::Ending::Done => Self::Yes,
+            tollgate_top::Ending::No => Self::No,
             tollgate_top::Ending::CouldNotTell => Self::CouldNotTell,
         }
     }

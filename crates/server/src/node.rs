@@ -26,6 +26,8 @@ pub(crate) struct Node {
     needs_store: bool,
     draining: AtomicBool,
     ready: watch::Sender<bool>,
+    /// Turns true with `draining`.
+    leaving: watch::Sender<bool>,
 }
 
 /// Where the rules of a node come from.
@@ -58,6 +60,7 @@ impl Node {
             needs_store,
             draining: AtomicBool::new(false),
             ready: watch::Sender::new(false),
+            leaving: watch::Sender::new(false),
         };
         node.update();
         node
@@ -83,10 +86,16 @@ impl Node {
         self.ready.subscribe()
     }
 
+    /// Turns true when the process is about to end.
+    pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
+        self.leaving.subscribe()
+    }
+
     /// From now on clients should use other processes.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         self.update();
+        self.leaving.send_replace(true);
     }
 
     /// Updates readiness as soon as rules are loaded; for a process that started without them.

@@ -5,13 +5,12 @@
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use tokio::sync::{mpsc, watch};
-use tollgate_net::{AcceptLimits, ConnectionStats, Listeners, Sockets, TlsError};
+use tollgate_net::{AcceptLimits, Address, ConnectionStats, Listeners, Sockets, TlsError};
 
 use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
@@ -43,7 +42,7 @@ pub(crate) struct Server {
 pub(crate) struct Listening<'a> {
     pub(crate) surface: &'a Surface,
     /// `None` if it is off.
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<&'a Address>,
 }
 
 impl std::fmt::Display for Listening<'_> {
@@ -80,8 +79,10 @@ fn with_hint(errors: &[AddressError]) -> String {
     let mut text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     if let Some(taken) = errors.iter().find(|error| error.source.kind() == io::ErrorKind::AddrInUse) {
         let surface = taken.surface;
+        let (what, options) =
+            if taken.address.starts_with("unix:") { ("socket", "-lxp") } else { ("port", "-ltnp") };
         text += &format!(
-            "\nstop the program that has the port (`ss -ltnp` shows it), or give another address: --{surface} \
+            "\nstop the program that has the {what} (`ss {options}` shows it), or give another address: --{surface} \
              127.0.0.1:0 picks a free port, --{surface} off needs none"
         );
     }
@@ -111,7 +112,7 @@ impl Server {
 
     /// Every surface and where it listens.
     pub(crate) fn listening(&self) -> Vec<Listening<'_>> {
-        let addresses = self.listeners.iter().map(|it| it.as_ref().map(|listeners| listeners.address));
+        let addresses = self.listeners.iter().map(|it| it.as_ref().map(|listeners| &listeners.address));
         let surfaces = self.settings.surfaces.iter().zip(addresses);
         surfaces.map(|(surface, address)| Listening { surface, address }).collect()
     }
@@ -190,7 +191,7 @@ impl Server {
         let mut connections = Vec::new();
         let mut metrics: Vec<Box<dyn Collector>> = Vec::new();
         for (surface, listeners) in surfaces.iter().zip(listeners) {
-            let address = listeners.as_ref().map(|listeners| listeners.address);
+            let address = listeners.as_ref().map(|listeners| &listeners.address);
             let mounted = surface.mount().mount(&Process { node, serving, decisions, address });
             let stats = Arc::new(ConnectionStats::default());
             connections.push((surface.name(), Arc::clone(&stats)));
@@ -226,10 +227,12 @@ async fn watch_certificates(certificates: &Certificates) -> Infallible {
 
 fn bind(surface: &Surface, settings: &Settings) -> Result<Option<Listeners>, AddressError> {
     let Listen::At(address) = surface.listen() else { return Ok(None) };
-    let sockets = Sockets { count: settings.serving.workers, backlog: settings.serving.backlog };
+    let serving = &settings.serving;
+    let sockets =
+        Sockets { count: serving.workers, backlog: serving.backlog, file_mode: serving.socket_mode };
     match Listeners::bind(address, sockets) {
         Ok(listeners) => {
-            warn_if_exposed(surface, listeners.address, settings);
+            warn_if_exposed(surface, &listeners.address, settings);
             Ok(Some(listeners))
         }
         Err(source) => Err(AddressError { surface: surface.name(), address: address.clone(), source }),
@@ -237,7 +240,7 @@ fn bind(surface: &Surface, settings: &Settings) -> Result<Option<Listeners>, Add
 }
 
 /// One line for a surface that other machines can reach and that is not protected.
-fn warn_if_exposed(surface: &Surface, address: SocketAddr, settings: &Settings) {
+fn warn_if_exposed(surface: &Surface, address: &Address, settings: &Settings) {
     let name = surface.name();
     let has_tls = settings.tls.of(name).is_some();
     let lacks: Vec<&str> =
@@ -245,7 +248,7 @@ fn warn_if_exposed(surface: &Surface, address: SocketAddr, settings: &Settings) 
             .into_iter()
             .flatten()
             .collect();
-    if !address.ip().is_loopback() && !lacks.is_empty() {
+    if !address.is_local() && !lacks.is_empty() {
         tracing::warn!(surface = name, %address, "listening on a non-loopback address {}", lacks.join(" and "));
     }
 }

@@ -25,6 +25,8 @@ mod tls;
 
 use std::ffi::OsString;
 
+use tollgate_rule_files::Options;
+
 use self::gather::gather;
 use crate::surface::Kind as SurfaceKind;
 use crate::surfaces;
@@ -115,21 +117,25 @@ impl Settings {
         layers.finish(settings)
     }
 
-    /// Whether several files may contain rules of one domain: by a flag of another command, or by the
-    /// environment as [`read`](Self::read) reads it.
-    pub(crate) fn merge_domains(
-        flag: bool,
+    /// How rule files are read by a command other than `serve`: by its flag, if several files may contain
+    /// rules of one domain, and by the environment as [`read`](Self::read) reads it.
+    pub(crate) fn rule_options(
+        merge_domains: bool,
         env: impl Iterator<Item = (OsString, OsString)>,
-    ) -> Result<bool, Vec<Fault>> {
-        let setting = &rules::MERGE_DOMAINS.setting;
-        let flags = flag.then(|| (setting.name.to_owned(), vec!["true".to_owned()]));
-        let own = setting.env();
-        let is_read = |name: &OsString| *name == *own || setting.envoy_compat.iter().any(|it| *name == **it);
+    ) -> Result<Options, Vec<Fault>> {
+        let table = [&rules::MERGE_DOMAINS.setting, &rules::CHARGE.setting];
+        let merge = merge_domains.then(|| (table[0].name.to_owned(), vec!["true".to_owned()]));
+        let is_read = |name: &OsString| {
+            let is_of = |setting: &&Setting| {
+                *name == *setting.env() || setting.envoy_compat.iter().any(|it| *name == **it)
+            };
+            table.iter().any(is_of)
+        };
         let env = env.filter(|(name, _)| is_read(name)).collect();
-        let sources = Sources { flags: flags.into_iter().collect(), env, ..Sources::default() };
-        let mut layers = gather(&sources, &[setting]);
-        let merge_domains = layers.one(&rules::MERGE_DOMAINS);
-        layers.finish(merge_domains)
+        let sources = Sources { flags: merge.into_iter().collect(), env, ..Sources::default() };
+        let mut layers = gather(&sources, &table);
+        let (merge_domains, charge) = (layers.one(&rules::MERGE_DOMAINS), layers.one(&rules::CHARGE));
+        layers.finish(Options { merge_domains, charge, ..Options::default() })
     }
 
     /// The surface called `name`.

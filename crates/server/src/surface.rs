@@ -4,11 +4,11 @@
 
 use std::any::Any;
 use std::fmt::Debug;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
+use tollgate_net::Address;
 use tollgate_policy::Policy;
 
 use crate::acceptor::Acceptor;
@@ -46,13 +46,18 @@ pub(crate) trait Mount: Any + Same + Debug + Send + Sync {
         None
     }
 
+    /// The name that clients' certificates must hold.
+    fn client_name(&self) -> Option<&str> {
+        None
+    }
+
     /// What is unprotected with these settings where others than this machine can connect, and the remedy.
     fn unprotected(&self) -> Option<&'static str> {
         None
     }
 
     /// A shell command that asks this surface at `address` something that the rules of `policy` limit.
-    fn try_command(&self, _address: SocketAddr, _has_tls: bool, _policy: &Policy) -> Option<String> {
+    fn try_command(&self, _address: &Address, _has_tls: bool, _policy: &Policy) -> Option<String> {
         None
     }
 }
@@ -64,7 +69,7 @@ pub(crate) struct Process<'a> {
     pub(crate) serving: &'a Serving,
     pub(crate) decisions: &'a Decisions,
     /// Where it listens; `None` if it is off.
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<&'a Address>,
 }
 
 /// A surface, ready to accept connections.
@@ -114,6 +119,10 @@ impl Surface {
 
     pub(crate) fn client_ca(&self) -> Option<&Path> {
         self.mount.client_ca()
+    }
+
+    pub(crate) fn client_name(&self) -> Option<&str> {
+        self.mount.client_name()
     }
 }
 

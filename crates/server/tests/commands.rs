@@ -143,6 +143,9 @@ fn check_and_explain_read_the_environment_that_serve_reads() {
         let (found, said) = run(&explain, env);
         assert_eq!(found, Some(if code == 0 { 0 } else { 2 }), "{env:?}: {said}");
     }
+    let stop = ("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "true");
+    let explained = run(&explain, &[("MERGE_DOMAIN_CONFIG", "true"), stop]).1;
+    assert!(explained.contains("or of none when one denies (charge: together)"), "{explained}");
     assert_eq!(run(&["check", "--merge-domains"], &[("MERGE_DOMAIN_CONFIG", "false")]).0, Some(0));
 }
 
@@ -328,6 +331,39 @@ fn help_of_every_command_has_examples_and_names_every_setting() {
 }
 
 #[test]
+fn short_help_is_a_summary_and_long_help_is_complete() {
+    let mut cli = Cli::command();
+    cli.build();
+    for (name, longest) in [("serve", 80), ("bench", 60)] {
+        let command = cli.find_subcommand_mut(name).expect("a command");
+        let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
+        assert!(short.lines().count() <= longest, "{name} -h has {} lines", short.lines().count());
+        assert!(short.contains("Examples:\n  ") && long.contains("Examples:\n  "), "{name}");
+        assert!(short.contains(&format!("`tollgate {name} --help`")), "{name}: {short}");
+        let hidden = command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.is_hide_short_help_set());
+        let hidden: Vec<String> =
+            hidden.filter_map(|arg| arg.get_long()).map(|name| format!("--{name} ")).collect();
+        assert!(hidden.len() > 5, "{name}: {hidden:?}");
+        for flag in hidden {
+            assert!(!short.contains(&flag) && long.contains(flag.trim_end()), "{name}: {flag}");
+        }
+        for arg in command.get_arguments().filter(|arg| !matches!(arg.get_id().as_str(), "help" | "config")) {
+            assert!(arg.get_help_heading().is_some(), "{name}: {} is in no group", arg.get_id());
+        }
+    }
+}
+
+#[test]
+fn servers_are_named_alike_by_every_command_that_asks_one() {
+    for command in ["top", "bench", "healthcheck"] {
+        for flag in ["--target", "--http"] {
+            let parsed = Cli::try_parse_from(["tollgate", command, flag, "http://127.0.0.1:9"]);
+            assert!(parsed.is_ok(), "{command} {flag}");
+        }
+    }
+}
+
+#[test]
 fn the_examples_of_help_are_commands() {
     let mut cli = Cli::command();
     cli.build();
@@ -336,13 +372,16 @@ fn the_examples_of_help_are_commands() {
         .collect();
     let mut seen = 0;
     for line in texts.iter().flat_map(|text| text.lines()) {
-        let Some(at) = line.find("tollgate ").filter(|_| line.starts_with("  ")) else { continue };
+        let is_example = line.starts_with("  ") && !line.starts_with("   ");
+        let Some(at) = line.find("tollgate ").filter(|_| is_example) else { continue };
         // What is behind some room says what the command is for.
         let line = line.split_once("    ").map_or(line, |(command, _)| command);
         if line.contains("[OPTIONS]") || line.contains('<') {
             continue;
         }
-        let parsed = Cli::try_parse_from(line[at..].split_whitespace());
+        // What a shell does with the output is not part of the command.
+        let words = line[at..].split_whitespace().take_while(|word| !matches!(*word, ">" | "|"));
+        let parsed = Cli::try_parse_from(words);
         assert!(parsed.is_ok(), "{line}: {}", parsed.expect_err("faulty"));
         seen += 1;
     }
@@ -374,4 +413,26 @@ fn the_example_rules_of_the_project_have_no_errors() {
     let ending =
         Cli::try_parse_from(args).expect("a command").run(&mut out, &mut Vec::new()).expect("written");
     assert_eq!(ending, Ending::Yes, "{}", String::from_utf8_lossy(&out));
+}
+
+#[test]
+fn completions_and_manual_pages_come_from_the_definitions_of_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (ending, out, talk) = run(&[], &["completions", shell]);
+        assert_eq!((ending, talk.as_str()), (Ending::Yes, ""), "{shell}");
+        for word in ["serve", "healthcheck", "store-password-file"] {
+            assert!(out.contains(word), "{word} in the script of {shell}");
+        }
+    }
+    let (ending, page, _) = run(&[], &["man"]);
+    assert!(ending == Ending::Yes && page.contains("tollgate\\-serve(1)"), "{page}");
+    let (ending, page, _) = run(&[], &["man", "serve"]);
+    assert!(ending == Ending::Yes && page.starts_with(".ie"), "{page}");
+    for setting in SETTINGS.iter().filter(|setting| setting.kind != tollgate_server::settings::Kind::Secret) {
+        assert!(page.contains(&setting.name.replace('-', "\\-")), "{} in the page", setting.name);
+    }
+    let (ending, out, talk) = run(&[], &["man", "sevre"]);
+    assert_eq!((ending, out.as_str()), (Ending::CouldNotTell, ""));
+    assert_eq!(talk, "unknown command \"sevre\"; `tollgate help` lists them\n");
+    assert_eq!(run(&[], &["man", "--dir", "RULES/nowhere"]).0, Ending::CouldNotTell);
 }

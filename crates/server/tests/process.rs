@@ -5,16 +5,26 @@
 
 #[path = "process/bounds.rs"]
 mod bounds;
+#[path = "process/bursts.rs"]
+mod bursts;
+#[path = "process/container.rs"]
+mod container;
 #[path = "process/ending.rs"]
 mod ending;
+#[path = "process/grpc_ending.rs"]
+mod grpc_ending;
 #[path = "process/log.rs"]
 mod log;
+#[path = "process/monitoring.rs"]
+mod monitoring;
 #[path = "process/reload.rs"]
 mod reload;
 #[path = "process/store.rs"]
 mod store;
 #[path = "process/throttle.rs"]
 mod throttle;
+#[path = "process/unix_sockets.rs"]
+mod unix_sockets;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -54,8 +54,14 @@ impl Authority {
     /// Signs a certificate for `name`, good until the first day of `year`.
     #[must_use]
     pub fn issue(&self, name: &str, year: i32) -> Issued {
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let mut params = CertificateParams::new(names).expect("names");
+        self.issue_for(&["localhost", "127.0.0.1"], name, year)
+    }
+
+    /// The same for these hosts: names or addresses.
+    #[must_use]
+    pub fn issue_for(&self, hosts: &[&str], name: &str, year: i32) -> Issued {
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let mut params = CertificateParams::new(hosts).expect("names");
         params.distinguished_name.push(DnType::CommonName, name);
         params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let key = KeyPair::generate().expect("a key");

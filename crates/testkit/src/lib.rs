@@ -6,6 +6,7 @@
 //! - [`redis_cell`]: the arithmetic of `CL.THROTTLE`, to hold ours to.
 //! - `redis` (feature of that name): real processes of Redis, Sentinel, Cluster and memcached, and a proxy
 //!   that spoils connections.
+//! - `yaml` (feature of that name): YAML files as trees of JSON values.
 
 #[cfg(feature = "certificates")]
 pub mod certificates;
@@ -14,3 +15,5 @@ pub mod redis;
 pub mod redis_cell;
 pub mod table;
 pub mod vectors;
+#[cfg(feature = "yaml")]
+pub mod yaml;

@@ -17,6 +17,21 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of one response: 10,000 rules with their top keys take a few MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// Maximum size of the response that says why a request is not allowed.
+const MAX_PROBLEM: u64 = 1 << 16;
+
+/// That response, of `application/problem+json`.
+#[derive(serde::Deserialize)]
+struct Problem {
+    detail: String,
+}
+
+impl Default for Problem {
+    fn default() -> Self {
+        Self { detail: "it answers only on its own machine, or has no admin token".to_owned() }
+    }
+}
+
 /// Why there is no reading.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
@@ -24,6 +39,8 @@ pub(crate) enum ClientError {
     File { path: std::path::PathBuf, source: std::io::Error },
     #[error("{}: no PEM certificate found; give the file of the certificate to trust", path.display())]
     NoCertificate { path: std::path::PathBuf },
+    #[error("this machine has no list of authorities; give --ca FILE with the server's (PEM)")]
+    NoAuthorities,
     #[error("invalid URL {url:?}: expected http://HOST:PORT or https://HOST:PORT")]
     Address { url: String },
     #[error(
@@ -31,11 +48,64 @@ pub(crate) enum ClientError {
     )]
     Silent { url: String, source: Box<ureq::Error> },
     #[error("{url} requires the admin token; give its file by --token-file, or set TOLLGATE_ADMIN_TOKEN")]
-    Forbidden { url: String },
+    NeedsToken { url: String },
+    #[error("{url} rejected the admin token; check the file of --token-file, or TOLLGATE_ADMIN_TOKEN")]
+    WrongToken { url: String },
+    /// Whatever token is sent: the server has none, or answers other names only.
+    #[error("{url} is not allowed by the server: {detail}")]
+    NotAllowed { url: String, detail: String },
     #[error("{url} returned status {status}; is that a Tollgate server's HTTP address?")]
     Status { url: String, status: u16 },
     #[error("{url} returned an unexpected response ({what}); is that a Tollgate server of this version?")]
     Strange { url: String, what: String },
+}
+
+/// Which servers are trusted in TLS.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trust<'a> {
+    /// Those whose certificate this file vouches for; otherwise those that this machine's authorities do.
+    pub(crate) ca: Option<&'a Path>,
+    /// All.
+    pub(crate) insecure: bool,
+}
+
+/// Sends requests to `url`, each of which takes at most `timeout`.
+pub(crate) fn agent(url: &str, trust: Trust<'_>, timeout: Duration) -> Result<Agent, ClientError> {
+    let mut tls = TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .disable_verification(trust.insecure);
+    if let Some(path) = trust.ca {
+        let pem = read(path)?;
+        let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
+            .filter_map(|item| match item {
+                Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                _ => None,
+            })
+            .collect();
+        if certificates.is_empty() {
+            return Err(ClientError::NoCertificate { path: path.to_owned() });
+        }
+        tls = tls.root_certs(RootCerts::new_with_certs(&certificates));
+    } else if url.starts_with("https://") && !trust.insecure {
+        let found = rustls_native_certs::load_native_certs().certs;
+        if found.is_empty() {
+            return Err(ClientError::NoAuthorities);
+        }
+        let found: Vec<_> = found.iter().map(|found| Certificate::from_der(found).to_owned()).collect();
+        tls = tls.root_certs(RootCerts::new_with_certs(&found));
+    }
+    let config = Agent::config_builder()
+        .timeout_global(Some(timeout))
+        .http_status_as_error(false)
+        .proxy(None)
+        .max_redirects(0)
+        .tls_config(tls.build())
+        .build();
+    Ok(config.new_agent())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ClientError> {
+    std::fs::read(path).map_err(|source| ClientError::File { path: path.to_owned(), source })
 }
 
 /// One server.
@@ -52,36 +122,12 @@ impl Client {
         if !(base.starts_with("http://") || base.starts_with("https://")) {
             return Err(ClientError::Address { url: url.to_owned() });
         }
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| ClientError::File { path: path.to_owned(), source })
-        };
         let token = match token_file {
             Some(path) => Some(String::from_utf8_lossy(&read(path)?).trim().to_owned()),
             None => std::env::var("TOLLGATE_ADMIN_TOKEN").ok(),
         };
-        let mut tls = TlsConfig::builder()
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
-        if let Some(path) = ca {
-            let pem = read(path)?;
-            let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
-                .filter_map(|item| match item {
-                    Ok(PemItem::Certificate(certificate)) => Some(certificate),
-                    _ => None,
-                })
-                .collect();
-            if certificates.is_empty() {
-                return Err(ClientError::NoCertificate { path: path.to_owned() });
-            }
-            tls = tls.root_certs(RootCerts::new_with_certs(&certificates));
-        }
-        let config = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .proxy(None)
-            .max_redirects(0)
-            .tls_config(tls.build())
-            .build();
-        Ok(Self { agent: config.new_agent(), base, token, clock: SystemClock::new() })
+        let agent = agent(&base, Trust { ca, insecure: false }, TIMEOUT)?;
+        Ok(Self { agent, base, token, clock: SystemClock::new() })
     }
 
     /// The address, for people.
@@ -113,7 +159,14 @@ impl Client {
         let mut response = request.call().map_err(silent)?;
         match response.status().as_u16() {
             status if good.contains(&status) => {}
-            401 | 403 => return Err(ClientError::Forbidden { url }),
+            401 if self.token.is_none() => return Err(ClientError::NeedsToken { url }),
+            401 => return Err(ClientError::WrongToken { url }),
+            403 => {
+                let text = response.body_mut().with_config().limit(MAX_PROBLEM).read_to_string();
+                let problem = text.ok().and_then(|text| serde_json::from_str(&text).ok());
+                let Problem { detail } = problem.unwrap_or_default();
+                return Err(ClientError::NotAllowed { url, detail });
+            }
             status => return Err(ClientError::Status { url, status }),
         }
         response.body_mut().with_config().limit(MAX_BYTES).read_to_string().map_err(silent)
@@ -121,5 +174,57 @@ impl Client {
 
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use super::*;
+
+    /// Sends `reply` to one request, and returns its URL.
+    fn answering(reply: &'static str) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("a request");
+                request.push(byte[0]);
+            }
+            stream.write_all(reply.as_bytes()).expect("sent");
+        });
+        url
+    }
+
+    #[test]
+    fn a_reading_that_is_not_allowed_says_whose_token_is_missing() {
+        let unauthorized = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
+        let forbidden =
+            "HTTP/1.1 403 Forbidden\r\ncontent-length: 33\r\n\r\n{\"detail\":\"the server has none\"}\n";
+        let strange = "HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno";
+        for (reply, token, want) in [
+            (unauthorized, None, "/v1/rules requires the admin token; give its file by --token-file"),
+            (
+                unauthorized,
+                Some("guess"),
+                "/v1/rules rejected the admin token; check the file of --token-file",
+            ),
+            (forbidden, None, "/v1/rules is not allowed by the server: the server has none"),
+            (forbidden, Some("guess"), "/v1/rules is not allowed by the server: the server has none"),
+            (
+                strange,
+                None,
+                "is not allowed by the server: it answers only on its own machine, or has no admin",
+            ),
+        ] {
+            let mut client = Client::new(&answering(reply), None, None).expect("a client");
+            client.token = token.map(str::to_owned);
+            let error = client.read().expect_err("not allowed").to_string();
+            assert!(error.contains(want), "{error}");
+        }
     }
 }

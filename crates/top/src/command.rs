@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::client::Client;
+use crate::ending::Ending;
 use crate::live;
 use crate::screen;
 use crate::view::{Sort, View};
@@ -12,17 +13,19 @@ use crate::view::{Sort, View};
 /// Watch a running server: rates per rule, the denied share, the top limited keys, latency, rules and store.
 ///
 /// Reads the server's HTTP API at an interval and changes nothing. Keys: ↑ ↓ select a rule, whose most
-/// limited keys are shown below; s sorts by the next column; p pauses; q quits. Exit 0: ended by the user. 2:
-/// the server cannot be reached, or stdout is not a terminal.
+/// limited keys are shown below; s sorts by the next column; p pauses; q quits. The number of a limited key
+/// is how often it was denied lately: every five minutes all of them are halved. Two numbers are the fewest
+/// and the most that it may be. Exit 0: ended by the user. 2: the server cannot be reached, or stdout is not
+/// a terminal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate top
-  tollgate top --http http://limits.internal:8080 --token-file /run/secrets/tollgate
+  tollgate top --target http://limits.internal:8080 --token-file /run/secrets/tollgate
   tollgate top --once            one reading as text, for scripts and tickets")]
 pub struct Top {
     /// Where the server's HTTP surface listens.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
-    http: String,
+    #[arg(long, alias = "http", value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    target: String,
     /// Time between two readings, in milliseconds; 100 to 60,000.
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     every_ms: u64,
@@ -35,18 +38,12 @@ pub struct Top {
     /// Print the rates between two readings as text, and exit.
     #[arg(long)]
     once: bool,
+    /// Keys of each rule that --once prints.
+    #[arg(long, value_name = "N", default_value_t = 10, hide_short_help = true)]
+    keys: usize,
     /// Column to sort by: denied, decisions, share or rule.
     #[arg(long, value_name = "COLUMN", default_value = "denied", value_parser = Sort::parse)]
     sort: Sort,
-}
-
-/// How the command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The user has quit, or the text is printed.
-    Done,
-    /// The server cannot be reached, or there is no terminal to draw on.
-    CouldNotTell,
 }
 
 impl Top {
@@ -55,7 +52,7 @@ impl Top {
     /// # Errors
     /// When `out`, `talk` or the terminal cannot be written to.
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let client = match Client::new(&self.http, self.token_file.as_deref(), self.ca.as_deref()) {
+        let client = match Client::new(&self.target, self.token_file.as_deref(), self.ca.as_deref()) {
             Ok(client) => client,
             Err(error) => {
                 writeln!(talk, "{error}")?;
@@ -69,7 +66,7 @@ impl Top {
                     let mut view = View::new(client.shown(), self.sort);
                     view.read(before);
                     view.read(now);
-                    write!(out, "{}", screen::text(&view))?;
+                    write!(out, "{}", screen::text(&view, self.keys))?;
                     Ok(Ending::Done)
                 }
                 Err(error) => {

@@ -55,6 +55,15 @@ pub(crate) struct TopKey {
     pub(crate) denied: u64,
     #[serde(default)]
     pub(crate) at_most_over: u64,
+    #[serde(default)]
+    pub(crate) at_most_under: u64,
+}
+
+impl TopKey {
+    /// The fewest and the most denials that it may have had lately.
+    pub(crate) const fn bounds(&self) -> (u64, u64) {
+        (self.denied.saturating_sub(self.at_most_over), self.denied.saturating_add(self.at_most_under))
+    }
 }
 
 /// `GET /readyz`.

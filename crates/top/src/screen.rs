@@ -11,7 +11,7 @@ use ratatui::widgets::{
 };
 use tollgate_human_text::is_hidden;
 
-use crate::reading::Store;
+use crate::reading::{Store, TopKey};
 use crate::view::{Row, Sort, Totals, View, share};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -196,12 +196,14 @@ fn draw_keys(view: &View, frame: &mut Frame<'_>, area: Rect) {
         frame.render_widget(Paragraph::new(Line::styled("no key yet", DIM)).block(block), area);
         return;
     }
-    let most = row.top.iter().map(|key| key.denied).max().unwrap_or_default().max(1);
+    let longest = row.top.iter().map(|key| key.bounds().1).max().unwrap_or_default().max(1);
+    let cells = |number: u64| (u128::from(number) * 20).div_ceil(u128::from(longest)) as usize;
     let rows = row.top.iter().map(|key| {
-        let bar = "█".repeat((key.denied * 20).div_ceil(most).min(20) as usize);
-        TableRow::new([clean(&key.key), format!("{:>9}", short(key.denied as f64)), bar])
+        let (least, most) = key.bounds();
+        let bar = "█".repeat(cells(least)) + &"░".repeat(cells(most) - cells(least));
+        TableRow::new([clean(&key.key), format!("{:>13}", between(key)), bar])
     });
-    let widths = [Constraint::Min(10), Constraint::Length(9), Constraint::Length(20)];
+    let widths = [Constraint::Min(10), Constraint::Length(13), Constraint::Length(20)];
     frame.render_widget(Table::new(rows, widths).block(block), area);
 }
 
@@ -215,8 +217,15 @@ fn footer(view: &View) -> Line<'static> {
     Line::styled(format!("q quit  ↑↓ select a rule  s sort (by {sort})  p pause"), DIM)
 }
 
-/// The view as plain text.
-pub(crate) fn text(view: &View) -> String {
+/// How many denials a key had lately: one number, or the fewest and the most that it may be.
+fn between(key: &TopKey) -> String {
+    let (least, most) = key.bounds();
+    let (least, most) = (short(least as f64), short(most as f64));
+    if least == most { least } else { format!("{least}–{most}") }
+}
+
+/// The view as plain text, with this number of keys of each rule.
+pub(crate) fn text(view: &View, keys: usize) -> String {
     let mut text = String::new();
     for line in header(view) {
         let _ = writeln!(text, "{line}"); // writing to a string does not fail
@@ -233,8 +242,8 @@ pub(crate) fn text(view: &View) -> String {
             clean(&row.domain),
             clean(&row.rule)
         );
-        for key in &row.top {
-            let _ = writeln!(text, "{:>43}  {}", short(key.denied as f64), clean(&key.key));
+        for key in row.top.iter().take(keys) {
+            let _ = writeln!(text, "{:>43}  {}", between(key), clean(&key.key));
         }
     }
     text
@@ -358,9 +367,32 @@ tollgate_connections{surface=\"http\"} 1";
 
     #[test]
     fn text_has_every_rule_and_its_keys() {
-        let text = text(&busy());
+        let text = text(&busy(), 10);
         assert!(text.contains("12.2k       200    1.6 %       200  shop: api_key\n"), "{text}");
         assert!(text.contains("180  api_key=mallory\n"), "{text}");
+    }
+
+    #[test]
+    fn a_count_that_is_not_exact_is_shown_as_two_bounds() {
+        let key = |key: &str, denied, at_most_over, at_most_under| TopKey {
+            key: key.into(),
+            denied,
+            at_most_over,
+            at_most_under,
+        };
+        let mut view = busy();
+        let mut now = reading(102, vec![rule("api_key", 12_000, 300, &[])], "");
+        let keys = [key("newcomer", 180, 170, 0), key("mallory", 120, 0, 0), key("sampled", 90, 30, 20)];
+        now.rules.domains[0].rules[0].top_limited = keys.into();
+        view.read(now);
+        let text = text(&view, 10);
+        let of_a_key = |line: &&str| ["mallory", "sampled", "newcomer"].iter().any(|key| line.ends_with(key));
+        let lines: Vec<_> = text.lines().filter(of_a_key).map(str::trim_start).collect();
+        assert_eq!(lines, ["120  mallory", "60–110  sampled", "10–180  newcomer"], "{text}");
+        assert!(!super::text(&view, 1).contains("sampled"));
+        let shown = drawn(&view, 80, 24);
+        assert!(shown.contains("60–110 ███████░░░░░"), "{shown}");
+        assert!(shown.contains(&format!("10–180 ██{}", "░".repeat(18))), "{shown}");
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl View {
                     denied: rate(denied, old[1]),
                     degraded: rate(rule.degraded, old[2]),
                     denied_total: denied,
-                    top: rule.top_limited.clone(),
+                    top: by_least(&rule.top_limited),
                 });
             }
         }
@@ -205,6 +205,13 @@ impl View {
         let place = chosen.and_then(|chosen| self.rows.iter().position(|row| name(row) == chosen));
         self.chosen = place.unwrap_or(0);
     }
+}
+
+/// The keys with the most denials that are certain first.
+fn by_least(keys: &[TopKey]) -> Vec<TopKey> {
+    let mut keys = keys.to_vec();
+    keys.sort_by_key(|key| std::cmp::Reverse(key.bounds()));
+    keys
 }
 
 /// Per second; a counter that went back began anew, at zero.
@@ -299,7 +306,7 @@ pub(crate) mod tests {
             denied,
             top_limited: top
                 .iter()
-                .map(|(key, denied)| TopKey { key: (*key).into(), denied: *denied, at_most_over: 1 })
+                .map(|(key, denied)| TopKey { key: (*key).into(), denied: *denied, ..TopKey::default() })
                 .collect(),
             ..Rule::default()
         }

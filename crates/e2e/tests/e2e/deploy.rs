@@ -9,10 +9,10 @@ use std::process::Command;
 
 use serde_json::Value;
 use tollgate_testkit::redis::{Options, Redis, free_port};
+use tollgate_testkit::yaml::{self, strings};
 
 use crate::envoy::Running;
 use crate::tollgate::{self, Start, Tollgate};
-use crate::yaml::{self, strings};
 use crate::{calendar, http, skip};
 
 /// What a service may have, of <https://github.com/compose-spec/compose-spec/blob/main/05-services.md>.

@@ -17,7 +17,6 @@ mod resp;
 mod rls;
 mod skip;
 mod tollgate;
-mod yaml;
 
 mod access_log;
 mod bad_input;

@@ -113,7 +113,7 @@ async fn top_shows_who_is_limited_on_80_by_24_and_gives_the_terminal_back() {
     let rules = rules(RULES);
     let server = Tollgate::start(rules.path());
     knock(&server).await;
-    let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
+    let mut top = Shown::start(&["top", "--target", &format!("http://{}", server.http), "--every-ms", "100"]);
     top.await_all(&["ready", "2 loaded", "shop: api_key", "shop: remote_address"]).await;
     top.await_all(&["most limited by shop: api_key (3 per year", "mallory", "eve", "q quit"]).await;
     assert!(top.screen.lock().expect("no reader panics").screen().alternate_screen());
@@ -137,7 +137,7 @@ async fn top_shows_who_is_limited_on_80_by_24_and_gives_the_terminal_back() {
 async fn top_says_so_when_the_server_goes_and_comes_back_to_it() {
     let rules = rules(RULES);
     let mut server = Tollgate::start(rules.path());
-    let mut top = Shown::start(&["top", "--http", &format!("http://{}", server.http), "--every-ms", "100"]);
+    let mut top = Shown::start(&["top", "--target", &format!("http://{}", server.http), "--every-ms", "100"]);
     top.await_all(&["ready"]).await;
     let at = server.http;
     server.kill();
@@ -157,14 +157,14 @@ async fn top_once_prints_text_and_a_wrong_address_is_reported() {
     knock(&server).await;
     let at = format!("http://{}", server.http);
     let (status, text, talk) =
-        tokio::task::block_in_place(|| run(&["top", "--once", "--every-ms", "100", "--http", &at]));
+        tokio::task::block_in_place(|| run(&["top", "--once", "--every-ms", "100", "--target", &at]));
     assert!(status.success(), "{talk}");
     assert!(text.contains("shop: api_key") && text.contains("mallory"), "{text}");
     drop(server);
-    let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--http", &at]));
+    let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--target", &at]));
     assert_eq!(status.code(), Some(2));
     assert!(talk.contains("terminal") || talk.contains("no response from"), "{talk}");
-    let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--once", "--http", &at]));
+    let (status, _, talk) = tokio::task::block_in_place(|| run(&["top", "--once", "--target", &at]));
     assert_eq!(status.code(), Some(2));
     assert!(talk.contains("no response from") && talk.contains("tollgate serve"), "{talk}");
 }

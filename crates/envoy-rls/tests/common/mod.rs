@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_envoy_rls::proto::rls;
-use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
+use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, Shared};
 use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::{AcceptLimits, ConnectionStats, Tls, accept};
 use tollgate_rule_files::parse_text;
@@ -64,6 +64,11 @@ pub struct Server {
     pub limiter: Arc<Limiter<MemoryStore>>,
     pub stats: Arc<ConnectionStats>,
     pub ready: watch::Sender<bool>,
+    /// What its connections share.
+    pub shared: Arc<Shared>,
+    /// The server will end: connections are asked to go away.
+    pub leaving: watch::Sender<bool>,
+    /// The server ends.
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
 }
@@ -75,23 +80,30 @@ impl Server {
 
     pub async fn behind(tls: Option<Arc<Tls>>, options: ReplyOptions, limits: Limits) -> Self {
         let limiter = limiter();
-        let (service, ready) = service(Arc::clone(&limiter), options, limits);
-        Self::of(service, limiter, ready, tls).await
+        let shared = Arc::new(Shared::new(&limits));
+        Self::sharing(shared, tls, limiter, options, limits).await
     }
 
-    /// Serves `service`, which asks `limiter`.
-    pub async fn of(
-        service: Arc<Service>,
-        limiter: Arc<Limiter<MemoryStore>>,
-        ready: watch::Sender<bool>,
+    /// One worker of those that share `shared`.
+    pub async fn sharing(
+        shared: Arc<Shared>,
         tls: Option<Arc<Tls>>,
+        limiter: Arc<Limiter<MemoryStore>>,
+        options: ReplyOptions,
+        limits: Limits,
     ) -> Self {
+        let (ready, is_ready) = watch::channel(true);
+        let (clock, leaving) = (Arc::new(ManualClock::at(NOW)), watch::Sender::new(false));
+        let service = RateLimitService::new(Arc::clone(&limiter), clock, is_ready, options, limits)
+            .sharing(Arc::clone(&shared))
+            .leaving_when(leaving.subscribe());
+        let service = Arc::new(service);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
         let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
         let ended = tokio::spawn(accept(listener, service, tls, bounds, Arc::clone(&stats), draining));
-        Self { address, limiter, stats, ready, drain, ended }
+        Self { address, limiter, stats, ready, shared, leaving, drain, ended }
     }
 
     pub async fn plain() -> Self {
@@ -111,6 +123,7 @@ impl Server {
     /// HTTP/2 by hand.
     pub async fn raw(&self) -> h2::client::SendRequest<Bytes> {
         let stream = TcpStream::connect(self.address).await.expect("connected");
+        stream.set_nodelay(true).expect("a socket");
         let (send, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
         tokio::spawn(connection);
         send

@@ -17,7 +17,9 @@ pub(super) fn policies(fields: &HeaderMap) -> Vec<Member> {
 
 /// The window of the policy of this many permits.
 pub(super) fn window_of(limit: u64, policies: &[Member]) -> Option<Duration> {
-    policies.iter().filter(|policy| policy.value == Bare::Integer(limit)).filter_map(window).max()
+    let is_of =
+        |policy: &&Member| policy.value == Bare::Integer(limit) || policy.parameter("burst") == Some(limit);
+    policies.iter().filter(is_of).filter_map(window).max()
 }
 
 /// `w`, or `window` as in the first drafts.

@@ -7,7 +7,8 @@ use crate::tally::Verdict;
 /// Maximum size of a head.
 const MAX_HEAD: usize = 65_536;
 
-/// 429 is a denial, and so is 200 with a decision whose outcome is `deny`; another 2xx is an admission.
+/// 429 is a denial, and so is 200 with a decision whose outcome is `deny`; another 2xx is an admission, by no
+/// rule if the decision says so.
 pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
     let Some(head_end) = find(input, b"\r\n\r\n") else {
         let is_endless = input.len() > MAX_HEAD;
@@ -32,18 +33,28 @@ pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
     }
     let Some(body) = body.get(..length) else { return Ok(None) };
     let verdict = match status {
-        200..=299 if is_denial(body) => Verdict::Denied,
-        200..=299 => Verdict::Admitted,
+        200..=299 => decision(body),
         429 => Verdict::Denied,
         _ => Verdict::Error(describe(status, body)),
     };
     Ok(Some(Reply { length: head_end + 4 + length, verdict, is_last }))
 }
 
-/// Whether the first outcome in a decision, which is that of the whole, is `deny`.
-fn is_denial(body: &[u8]) -> bool {
-    const NAME: &[u8] = b"\"outcome\":\"";
-    find(body, NAME).is_some_and(|at| body[at + NAME.len()..].starts_with(b"deny\""))
+/// By the first outcome in a decision and the first rule, which are those of the whole. The rule is looked
+/// for only if there is no limit.
+fn decision(body: &[u8]) -> Verdict {
+    const OUTCOME: &[u8] = b"\"outcome\":\"";
+    const RULE: &[u8] = b"\"rule\":";
+    let Some(at) = find(body, OUTCOME) else { return Verdict::Admitted };
+    let rest = &body[at + OUTCOME.len()..];
+    if rest.starts_with(b"deny\"") {
+        return Verdict::Denied;
+    }
+    let is_unlimited = rest.starts_with(b"admit\",\"limit\":null");
+    match find(rest, RULE).filter(|_| is_unlimited) {
+        Some(at) if rest[at + RULE.len()..].starts_with(b"null") => Verdict::Unmatched,
+        _ => Verdict::Admitted,
+    }
 }
 
 /// The status and the beginning of the body.
@@ -87,6 +98,20 @@ mod tests {
             (
                 response("200 OK", r#"{"outcome":"deny","descriptors":[{"outcome":"admit"}]}"#),
                 Verdict::Denied,
+            ),
+            (
+                response(
+                    "200 OK",
+                    r#"{"outcome":"admit","limit":null,"rule":null,"descriptors":[{"rule":null}]}"#,
+                ),
+                Verdict::Unmatched,
+            ),
+            (
+                response(
+                    "200 OK",
+                    r#"{"outcome":"admit","limit":null,"rule":"a","descriptors":[{"rule":null}]}"#,
+                ),
+                Verdict::Admitted, // a rule without a limit
             ),
             (response("429 Too Many Requests", "{}"), Verdict::Denied),
             (response("404 Not Found", "no\nsuch"), error("HTTP 404 no such")),

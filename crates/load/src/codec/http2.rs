@@ -75,9 +75,18 @@ enum Block {
 #[derive(Clone, Copy, Debug)]
 enum Stream {
     Waiting(Sent),
-    /// With the overall code of its message.
-    Told(Sent, u64),
+    /// With what its message says.
+    Told(Sent, Told),
     Done,
+}
+
+/// What a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    /// The overall code.
+    code: u64,
+    /// The first descriptor's status has neither a limit nor permits that remain.
+    is_unmatched: bool,
 }
 
 #[derive(Debug)]
@@ -115,9 +124,10 @@ impl Http2 {
         let (sent, verdict) = match std::mem::replace(stream, Stream::Done) {
             Stream::Done => return,
             Stream::Waiting(sent) => (sent, Verdict::Error(missing())),
-            Stream::Told(sent, 1) => (sent, Verdict::Admitted),
-            Stream::Told(sent, 2) => (sent, Verdict::Denied),
-            Stream::Told(sent, code) => (
+            Stream::Told(sent, Told { code: 1, is_unmatched: false }) => (sent, Verdict::Admitted),
+            Stream::Told(sent, Told { code: 1, is_unmatched: true }) => (sent, Verdict::Unmatched),
+            Stream::Told(sent, Told { code: 2, .. }) => (sent, Verdict::Denied),
+            Stream::Told(sent, Told { code, .. }) => (
                 sent,
                 Verdict::Error(format!(
                     "an answer with overall code {code}, which is neither OK nor OVER_LIMIT"
@@ -196,7 +206,7 @@ impl Codec for Http2 {
                         && let Stream::Waiting(sent) = *stream
                         && length > 0
                     {
-                        *stream = Stream::Told(sent, overall_code(payload, *flags));
+                        *stream = Stream::Told(sent, told(payload, *flags));
                     }
                     if flags & END_STREAM != 0 {
                         self.end(id, now, tally, || "an answer without a message".to_owned());
@@ -340,13 +350,21 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Field 1 of the message in a DATA frame, which servers write first; 0 where it is not there.
-fn overall_code(payload: &[u8], flags: u8) -> u64 {
+/// What a framed message says; the overall code is 0 if the message does not begin with it.
+fn told(payload: &[u8], flags: u8) -> Told {
     let message = if flags & PADDED != 0 { payload.get(1..).unwrap_or_default() } else { payload };
-    match message.get(5..) {
-        Some([0x08, code, ..]) if *code < 0x80 => u64::from(*code),
-        _ => 0,
-    }
+    let (code, rest) = match message.get(5..) {
+        Some([0x08, code, rest @ ..]) if *code < 0x80 => (u64::from(*code), rest),
+        _ => return Told { code: 0, is_unmatched: false },
+    };
+    // A status without a limit is a few bytes long, and another one need not be read.
+    let status = match rest {
+        [0x12, length, rest @ ..] if *length < 8 => rest.get(..usize::from(*length)),
+        _ => None,
+    };
+    // Its code, and neither `current_limit` nor `limit_remaining`.
+    let is_unmatched = status.is_some_and(|status| matches!(status, [] | [0x08, _]));
+    Told { code, is_unmatched }
 }
 
 /// The reason in the header block of a reply without a message, as far as it can be read.

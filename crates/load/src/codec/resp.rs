@@ -18,6 +18,21 @@ pub(super) fn throttlecrab_reply(input: &[u8]) -> Result<Option<Reply>, Broken> 
     read(input, b'0')
 }
 
+/// In the order of `TOLLGATE.CHECK`: as redis-cell's, and then the rule, or null if none matched.
+pub(super) fn check_reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
+    let reply = reply(input)?;
+    Ok(reply.map(|reply| {
+        let text = &input[..reply.length];
+        let is_null = text.ends_with(b"\r\n$-1\r\n") || text.ends_with(b"\r\n_\r\n");
+        match reply.verdict {
+            Verdict::Admitted if text.starts_with(b"*6\r\n:0\r\n") && is_null => {
+                Reply { verdict: Verdict::Unmatched, ..reply }
+            }
+            _ => reply,
+        }
+    }))
+}
+
 fn read(input: &[u8], denied: u8) -> Result<Option<Reply>, Broken> {
     let Some(length) = end(input, 0, DEPTH)? else { return Ok(None) };
     let verdict = match input {
@@ -102,6 +117,20 @@ mod tests {
         for (input, verdict) in [(b"*1\r\n:0\r\n", Verdict::Denied), (b"*1\r\n:1\r\n", Verdict::Admitted)] {
             let want = Reply { length: 8, verdict, is_last: false };
             assert_eq!(throttlecrab_reply(input), Ok(Some(want)));
+        }
+    }
+
+    #[test]
+    fn a_check_without_a_rule_is_not_taken_for_one_that_a_rule_admits() {
+        for (input, verdict) in [
+            ("*6\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:9\r\n$1\r\na\r\n", Verdict::Admitted),
+            ("*6\r\n:1\r\n:5\r\n:0\r\n:9\r\n:9\r\n$1\r\na\r\n", Verdict::Denied),
+            ("*6\r\n:0\r\n:-1\r\n:-1\r\n:-1\r\n:0\r\n$-1\r\n", Verdict::Unmatched),
+            ("*6\r\n:0\r\n:-1\r\n:-1\r\n:-1\r\n:0\r\n_\r\n", Verdict::Unmatched),
+            ("*6\r\n:1\r\n:-1\r\n:-1\r\n:-1\r\n:0\r\n$-1\r\n", Verdict::Denied),
+        ] {
+            let want = Reply { length: input.len(), verdict, is_last: false };
+            assert_eq!(check_reply(&[input, "+PONG\r\n"].concat().into_bytes()), Ok(Some(want)), "{input:?}");
         }
     }
 

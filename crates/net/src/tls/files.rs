@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::ServerName;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
@@ -12,6 +13,7 @@ use rustls::{Error, ServerConfig};
 use tollgate_tls::{Digest, PemFile, TlsError};
 
 use super::expiry;
+use super::named_clients::NamedClients;
 
 /// Where a surface's certificate comes from. All files are PEM, of at most 1 MiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,9 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// Certificates of which one must have signed a client's certificate; `None` asks clients for none.
     pub client_ca: Option<PathBuf>,
+    /// DNS name or IP address that a client's certificate must hold, among its subject alternative names.
+    /// Without `client_ca` it has no effect.
+    pub client_name: Option<String>,
 }
 
 /// What new connections use.
@@ -39,7 +44,7 @@ pub(super) struct Contents {
 
 impl Contents {
     pub(super) fn read(files: &TlsFiles) -> Self {
-        let TlsFiles { cert, key, client_ca } = files;
+        let TlsFiles { cert, key, client_ca, .. } = files;
         let client_ca = client_ca.as_deref().map(PemFile::read);
         Self { cert: PemFile::read(cert), key: PemFile::read(key), client_ca }
     }
@@ -65,7 +70,13 @@ impl Contents {
             .with_safe_default_protocol_versions()
             .map_err(|error| self.cert.error(error))?;
         let builder = match &self.client_ca {
-            Some(file) => builder.with_client_cert_verifier(verifier(file, provider)?),
+            Some(file) => {
+                let signed = verifier(file, provider)?;
+                builder.with_client_cert_verifier(match &files.client_name {
+                    Some(name) => Arc::new(NamedClients { signed, name: server_name(name)? }),
+                    None => signed,
+                })
+            }
             None => builder.with_no_client_auth(),
         };
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
@@ -79,6 +90,14 @@ fn verifier(file: &PemFile, provider: Arc<CryptoProvider>) -> Result<Arc<dyn Cli
     WebPkiClientVerifier::builder_with_provider(Arc::new(file.authorities()?), provider)
         .build()
         .map_err(|error| file.error(error))
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
+    let invalid = |_| {
+        let what = "invalid name of clients' certificates";
+        TlsError::new(format!("{what} {name:?}: expected a DNS name or an IP address"))
+    };
+    ServerName::try_from(name.to_owned()).map_err(invalid)
 }
 
 fn signing_key(file: &PemFile, provider: &CryptoProvider) -> Result<Arc<dyn SigningKey>, TlsError> {

@@ -75,6 +75,12 @@ fn hashes_tell_where_a_part_ends() {
 }
 
 #[test]
+fn a_sketch_takes_what_the_documentation_says() {
+    assert_eq!(TopKeys::size(65) - TopKeys::size(64), 96, "bytes per key, as --top-keys says");
+    assert!(TopKeys::size(64) <= 6_400, "{} bytes per rule that denies", TopKeys::size(64));
+}
+
+#[test]
 fn the_smallest_count_makes_room_and_its_successor_continues_from_it() {
     let (settings, slot) = sketch(2);
     count(&settings, &slot, ["a", "a", "a", "b", "b", "c"].into_iter().map(|key| (0, key)));
@@ -171,11 +177,16 @@ fn thousands_in_a_second_are_counted_one_by_one_and_of_more_every_eighth_for_eig
     let top = || settings.sketch(&slot).expect("it is there").top(at(1));
     // Eight keys in turn: what takes every eighth in order would see one of them.
     (0..4_096).for_each(|round| note(&settings, &slot, 0, &names[round % 8]));
-    assert!(top().iter().all(|it| (it.denied, it.at_most_over) == (512, 0)), "{:?}", top());
+    assert!(
+        top().iter().all(|it| (it.denied, it.at_most_over, it.at_most_under) == (512, 0, 0)),
+        "{:?}",
+        top()
+    );
     (4_096..200_000).for_each(|round| note(&settings, &slot, 0, &names[round % 8]));
     for it in top() {
         assert!(it.denied.abs_diff(25_000) <= it.at_most_over, "{it:?}");
         assert!(it.at_most_over < 2_500, "{it:?}");
+        assert!(it.denied - it.at_most_over <= 25_000 && 25_000 <= it.denied + it.at_most_under, "{it:?}");
     }
     // The next second begins anew.
     let before: u64 = top().iter().map(|it| it.denied).sum();

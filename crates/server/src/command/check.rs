@@ -41,14 +41,14 @@ impl Check {
     /// # Errors
     /// When either cannot be written to.
     pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let merge_domains = match Settings::merge_domains(self.merge_domains, std::env::vars_os()) {
-            Ok(merge_domains) => merge_domains,
+        let options = match Settings::rule_options(self.merge_domains, std::env::vars_os()) {
+            Ok(options) => options,
             Err(faults) => {
                 lines("error", &faults, talk)?;
                 return Ok(Ending::CouldNotTell);
             }
         };
-        match start::load(&self.paths, &Options { merge_domains, countable: self.store.countable() }) {
+        match start::load(&self.paths, &Options { countable: self.store.countable(), ..options }) {
             Ok(RuleSet { policy, warnings, .. }) => {
                 lines("warning", &warnings, out)?;
                 let warned = match warnings.len() {

@@ -7,7 +7,6 @@ use tollgate_answers::preview;
 use tollgate_headers::Style;
 use tollgate_limiter::explain::{Verdict, explain};
 use tollgate_policy::Entry;
-use tollgate_rule_files::Options;
 
 use crate::counted::count;
 use crate::ending::Ending;
@@ -56,14 +55,13 @@ impl Explain {
     /// # Errors
     /// When either cannot be written to.
     pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let merge_domains = match Settings::merge_domains(self.merge_domains, std::env::vars_os()) {
-            Ok(merge_domains) => merge_domains,
+        let options = match Settings::rule_options(self.merge_domains, std::env::vars_os()) {
+            Ok(options) => options,
             Err(faults) => {
                 faults.iter().try_for_each(|fault| writeln!(talk, "{fault}"))?;
                 return Ok(Ending::CouldNotTell);
             }
         };
-        let options = Options { merge_domains, ..Options::default() };
         let policy = match start::load(&self.rules, &options) {
             Ok(rules) => rules.policy,
             Err(error) => {

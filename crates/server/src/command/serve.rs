@@ -44,6 +44,30 @@ are read too, after Tollgate's own, if one is set that only it has, or with --co
 
 SIGHUP reloads rules and certificates. SIGTERM and SIGINT: /readyz fails, requests are accepted for --drain-delay, in-flight \
 requests finish, exit 0; a second signal skips the delay, and so does Ctrl-C at a terminal.";
+/// The settings that `-h` shows.
+const SUMMARY: [&str; 20] = [
+    "rules",
+    "start-anyway",
+    "grpc",
+    "http",
+    "resp",
+    "workers",
+    "max-connections",
+    "tls-cert",
+    "tls-key",
+    "grpc-client-ca",
+    "admin-token-file",
+    "resp-password-file",
+    "headers",
+    "shadow-mode",
+    "memory-max",
+    "store",
+    "store-password-file",
+    "otlp",
+    "drain-delay",
+    "log-format",
+];
+
 const EXAMPLES: &str = "\
 Examples:
   tollgate serve --rules examples/rules
@@ -57,19 +81,26 @@ impl clap::Args for Serve {
             .value_name("FILE")
             .help("File of settings, one `name: value` per line [env: TOLLGATE_CONFIG]")
             .value_parser(value_parser!(PathBuf));
-        let command = command.about(ABOUT).long_about(LONG_ABOUT).after_help(EXAMPLES).arg(config);
+        let more = format!(
+            "{EXAMPLES}\n\n`tollgate serve --help` describes all {} settings; a `[env: NAME]` there sets the same.",
+            SETTINGS.len()
+        );
+        let command = command.about(ABOUT).long_about(LONG_ABOUT).arg(config);
+        let command = command.after_help(more).after_long_help(EXAMPLES);
         SETTINGS.iter().fold(command, |command, setting| {
             let names: Vec<String> = std::iter::once(setting.env())
                 .chain(setting.envoy_compat.iter().map(ToString::to_string))
                 .collect();
-            let mut help = format!("{} [env: {}]", setting.help, names.join(", "));
-            if !setting.default.is_empty() && setting.kind == Kind::One {
-                help += &format!(" [default: {}]", setting.default);
-            }
+            let default = match setting.kind {
+                Kind::One if !setting.default.is_empty() => format!(" [default: {}]", setting.default),
+                _ => String::new(),
+            };
             let arg = Arg::new(setting.name)
                 .long(setting.name)
                 .value_name(setting.value)
-                .help(help)
+                .help(format!("{}{default}", setting.help))
+                .long_help(format!("{} [env: {}]{default}", setting.help, names.join(", ")))
+                .hide_short_help(!SUMMARY.contains(&setting.name))
                 .help_heading(setting.heading.name());
             command.arg(match setting.kind {
                 // Parsed only to say why it is rejected; see `Settings::read`.
@@ -196,7 +227,11 @@ fn start_telemetry(settings: &Settings) -> Result<(Option<Traces>, Reported, Flu
 /// The rules, `None` if the server starts without, and how they are to be loaded again.
 fn load_rules(settings: &Settings) -> Result<(Option<RuleSet>, Options), ServeError> {
     let rules = &settings.rules;
-    let options = Options { merge_domains: rules.merge_domains, countable: settings.store.kind.countable() };
+    let options = Options {
+        merge_domains: rules.merge_domains,
+        charge: rules.charge,
+        countable: settings.store.kind.countable(),
+    };
     let rules = match start::load(&rules.paths, &options) {
         Ok(rules) => Some(rules),
         Err(_) if rules.start_anyway => {

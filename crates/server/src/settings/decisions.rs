@@ -60,8 +60,8 @@ rows! {
             .help(Observe, "Level of the log line of a denial, or `off`; not logged in shadow mode");
     DENIAL_LOG_RATE: Row<u32> = Row::new("denial-log-rate", "N", "10", |text| parse::number(text, 1, 1_000_000))
         .help(Observe, "Maximum denial log lines per second; the next line reports how many were left out");
-    TOP_KEYS: Row<usize> = Row::new("top-keys", "N", "16", |text| parse::number(text, 0, 1024))
-        .help(Observe, "Keys tracked per rule to report the most limited ones; 0 tracks none");
+    TOP_KEYS: Row<usize> = Row::new("top-keys", "N", "64", |text| parse::number(text, 0, 1024))
+        .help(Observe, "Keys tracked per rule to report the most limited ones, 96 bytes each; 0 tracks none");
 }
 
 /// What holds for every decision, and what Envoy's replies contain besides.

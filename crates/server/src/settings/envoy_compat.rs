@@ -22,7 +22,7 @@ use mode::Mode;
 pub(super) use mode::ROWS;
 
 /// Names with an effect only together with others, or only with certain values.
-const CONDITIONAL: [&str; 8] = [
+const CONDITIONAL: [&str; 10] = [
     "BACKEND_TYPE",
     "REDIS_AUTH",
     "REDIS_SENTINEL_AUTH",
@@ -30,6 +30,8 @@ const CONDITIONAL: [&str; 8] = [
     "GRPC_SERVER_TLS_CERT",
     "GRPC_SERVER_TLS_KEY",
     "GRPC_CLIENT_TLS_CACERT",
+    "GRPC_CLIENT_TLS_SAN",
+    "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
     "TRACING_SAMPLING_RATE",
 ];
 
@@ -90,6 +92,15 @@ fn read(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &
             layer.set(&row.setting, [given]);
         }
     }
+    // There too it counts before the host and the port.
+    let name = "GRPC_UDS";
+    if let Some(path) = env.given(name) {
+        layer.set(&grpc::LISTEN.setting, [Given::env(format!("unix:{path}"), name)]);
+    }
+    let name = "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT";
+    if env.is_on(name) {
+        layer.set(&rules::CHARGE.setting, [Given::env("together", name)]);
+    }
     if let Some(given) = rule_path(env) {
         layer.set(&rules::PATHS.setting, [given]);
     }
@@ -111,9 +122,10 @@ fn read_tls(env: &Env, layer: &mut Layer) {
         (&tls::KEY, "GRPC_SERVER_TLS_KEY"),
         (&grpc::CLIENT_CA, "GRPC_CLIENT_TLS_CACERT"),
     ];
-    for (row, name) in files {
-        if let Some(path) = env.given(name) {
-            layer.set(&row.setting, [Given::env(path, name)]);
+    let settings = files.map(|(row, name)| (&row.setting, name));
+    for (setting, name) in settings.into_iter().chain([(&grpc::CLIENT_NAME.setting, "GRPC_CLIENT_TLS_SAN")]) {
+        if let Some(text) = env.given(name) {
+            layer.set(setting, [Given::env(text, name)]);
         }
     }
 }
@@ -195,20 +207,6 @@ fn remark(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
     let mut reject = |name: &str, what: &str| faults.push(Fault::new(format!("environment: {name}"), what));
     if env.given("CONFIG_TYPE").is_some_and(|text| text != "FILE") {
         reject("CONFIG_TYPE", "rules are read from files only; set FILE");
-    }
-    if env.is_on("GRPC_SERVER_USE_TLS") && env.given("GRPC_CLIENT_TLS_SAN").is_some() {
-        let what = "the signer of a client's certificate is verified, but not its names; unset it";
-        reject("GRPC_CLIENT_TLS_SAN", what);
-    }
-    if env.given("GRPC_UDS").is_some() {
-        reject("GRPC_UDS", "Unix sockets are not supported; set GRPC_HOST and GRPC_PORT");
-    }
-    if env.is_on("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT") {
-        notes.push(
-            "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: no effect: set `charge: together` in a domain to charge no limit \
-             when one denies"
-                .to_owned(),
-        );
     }
     for name in ["USE_STATSD", "USE_DOG_STATSD"] {
         if env.is_on(name) {

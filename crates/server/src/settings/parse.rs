@@ -10,9 +10,13 @@ pub enum Listen {
     /// Nowhere.
     #[default]
     Off,
-    /// `host:port`; port 0 lets the system choose. The host is a number or a name that resolves to one.
+    /// `host:port`; port 0 lets the system choose. The host is a number or a name that resolves to one. Or
+    /// `unix:` and the path of a Unix socket.
     At(String),
 }
+
+/// Bytes of a socket's path that every system allows.
+const LONGEST_SOCKET: usize = 103;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,10 +28,19 @@ pub enum LogFormat {
     Json,
 }
 
-/// `host:port` or `off`.
+/// `host:port`, `unix:/path` or `off`. `unix:///path` is the same socket as `unix:/path`.
 pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     if text.eq_ignore_ascii_case("off") {
         return Ok(Listen::Off);
+    }
+    if let Some(path) = text.strip_prefix("unix:") {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        let usable = !path.is_empty() && !path.ends_with('/') && path.len() <= LONGEST_SOCKET;
+        return usable.then(|| Listen::At(format!("unix:{path}"))).ok_or_else(|| {
+            format!(
+                "invalid socket {text:?}: expected unix:/path with at most {LONGEST_SOCKET} bytes in its path"
+            )
+        });
     }
     let usable = text.rsplit_once(':').is_some_and(|(host, port)| {
         let bracketed = host.starts_with('[') && host.ends_with(']');
@@ -35,7 +48,26 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     });
     match usable {
         true => Ok(Listen::At(text.to_owned())),
-        false => Err(format!("invalid address {text:?}: expected host:port, such as 127.0.0.1:8081, or off")),
+        false => Err(format!(
+            "invalid address {text:?}: expected host:port, such as 127.0.0.1:8081, unix:/path or off"
+        )),
+    }
+}
+
+/// Permissions of a file in octal digits, as chmod writes them.
+pub(crate) fn file_mode(text: &str) -> Result<u32, String> {
+    let is_octal = matches!(text.len(), 3 | 4) && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
+    mode.ok_or_else(|| format!("invalid permissions {text:?}: expected octal digits, such as 660"))
+}
+
+/// A DNS name or an IP address.
+pub(crate) fn host(text: &str) -> Result<String, String> {
+    let is_label =
+        |label: &str| !label.is_empty() && label.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
+    match text.parse::<std::net::IpAddr>().is_ok() || text.split('.').all(is_label) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("invalid name {text:?}: expected a DNS name or an IP address")),
     }
 }
 
@@ -104,6 +136,16 @@ pub(crate) fn ratio(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
         _ => Err(format!("invalid share {text:?}: expected a number from 0 to 1, such as 0.8")),
+    }
+}
+
+/// `each` or `together`.
+pub(crate) fn charge(text: &str) -> Result<tollgate_policy::Charge, String> {
+    use tollgate_policy::Charge;
+    match text.to_ascii_lowercase().as_str() {
+        "each" => Ok(Charge::Each),
+        "together" => Ok(Charge::Together),
+        _ => Err(format!("unknown charge {text:?}: expected each or together")),
     }
 }
 
@@ -277,12 +319,59 @@ mod tests {
     }
 
     #[test]
+    fn permissions_are_octal_digits() {
+        for (text, want) in [
+            ("660", Some(0o660)),
+            ("0600", Some(0o600)),
+            ("777", Some(0o777)),
+            ("66", None),
+            ("0o660", None),
+            ("668", None),
+            ("1777", None),
+            ("+66", None),
+            ("", None),
+        ] {
+            assert_eq!(file_mode(text).ok(), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_socket_has_one_name_and_a_path_that_every_system_allows() {
+        assert_eq!(listen("unix:///run/a.sock"), Ok(Listen::At("unix:/run/a.sock".to_owned())));
+        let of_length = |length: usize| format!("unix:/{}", "x".repeat(length - 1));
+        assert!(listen(&of_length(LONGEST_SOCKET)).is_ok());
+        assert!(listen(&of_length(LONGEST_SOCKET + 1)).is_err_and(|what| what.contains("at most 103 bytes")));
+    }
+
+    #[test]
+    fn hosts_are_names_or_addresses() {
+        for (text, usable) in [
+            ("envoy.internal", true),
+            ("10.0.0.7", true),
+            ("2001:db8::1", true),
+            ("", false),
+            ("a..b", false),
+            ("no name", false),
+            ("*.internal", false),
+            ("a:b", false),
+        ] {
+            assert_eq!(host(text).is_ok(), usable, "{text:?}");
+        }
+    }
+
+    #[test]
     fn addresses_are_host_and_port_or_off() {
         for (text, usable) in [
             ("127.0.0.1:0", true),
             ("localhost:8081", true),
             ("[::1]:8081", true),
             ("off", true),
+            ("unix:/run/tollgate.sock", true),
+            ("unix:///run/tollgate.sock", true),
+            ("unix:tollgate.sock", true),
+            ("unix:", false),
+            ("unix:///", false),
+            ("unix:/run/", false),
             ("8081", false),
             (":8081", false),
             ("::1:8081", false),

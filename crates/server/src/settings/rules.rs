@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tollgate_policy::Charge;
+
 use super::layers::Layers;
 use super::parse;
 use super::row::Heading::Rules;
@@ -17,6 +19,10 @@ rows! {
     MERGE_DOMAINS: Row<bool> = Row::switch("merge-domains")
         .envoy_compat(&["MERGE_DOMAIN_CONFIG"])
         .help(Rules, "Allow several files to contain rules of one domain");
+    CHARGE: Row<Charge> = Row::new("charge", "HOW", "each", parse::charge)
+        .envoy_compat(&["STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"])
+        .help(Rules, "What a request is charged if one of its limits denies, in domains that do not say `charge`: `each` \
+                      of its limits, or none of them (`together`)");
     MAX_RULES_DROPPED: Row<u8> = Row::new("max-rules-dropped", "PERCENT", "100", parse::percent)
         .help(Rules, "Reject a reload that drops more than this percentage of the rules in force; 100 rejects none");
     START_ANYWAY: Row<bool> = Row::switch("start-anyway")
@@ -31,6 +37,8 @@ pub struct RuleSettings {
     pub paths: Vec<PathBuf>,
     /// Several files may contain rules of one domain.
     pub merge_domains: bool,
+    /// Charge of the domains that do not say it.
+    pub charge: Charge,
     /// A reload that drops more than this percentage of the rules in force is rejected.
     pub max_rules_dropped: u8,
     /// Start even without valid rules.
@@ -42,6 +50,7 @@ impl RuleSettings {
         let settings = Self {
             paths: layers.all(&PATHS),
             merge_domains: layers.one(&MERGE_DOMAINS),
+            charge: layers.one(&CHARGE),
             max_rules_dropped: layers.one(&MAX_RULES_DROPPED),
             start_anyway: layers.one(&START_ANYWAY),
         };

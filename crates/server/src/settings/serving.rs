@@ -18,6 +18,8 @@ rows! {
     BACKLOG: Row<u32> = Row::new("backlog", "N", "4096", |text| parse::number(text, 1, 1 << 20))
         .help(Listen, "Connections waiting to be accepted, per worker and address; the system caps this too \
                        (net.core.somaxconn)");
+    SOCKET_MODE: Row<u32> = Row::new("socket-mode", "MODE", "660", parse::file_mode)
+        .help(Listen, "Permissions of the files of Unix sockets: a process that may not write to the file cannot connect");
     MAX_BODY: Row<usize> = Row::new("max-body", "BYTES", "64KiB", parse::body)
         .help(Listen, "Maximum size of a request body over HTTP and of an argument over the Redis protocol; a batch of \
                        several requests over HTTP may be sixteen times as large");
@@ -26,8 +28,8 @@ rows! {
                        the same again of replies that clients of HTTP and the Redis protocol do not take; above it such \
                        requests are rejected and such connections closed");
     REQUEST_TIMEOUT: Row<Duration> = Row::new("request-timeout", "DURATION", "10s", parse::timeout)
-        .help(Listen, "Time that a client has to send a header, a body or a command over HTTP and the Redis protocol, and \
-                       to read a reply of the latter");
+        .help(Listen, "Time that a client has to send a header, a body, a gRPC message or a command, and to read a reply of \
+                       the Redis protocol");
     DRAIN_DELAY: Row<Duration> = Row::new("drain-delay", "DURATION", "5s", parse::duration)
         .help(Process, "After SIGTERM: how long requests are still accepted while /readyz already fails");
     DRAIN_TIMEOUT: Row<Duration> = Row::new("drain-timeout", "DURATION", "30s", parse::duration)
@@ -43,11 +45,13 @@ pub struct Serving {
     pub max_connections: usize,
     /// Connections that the system keeps until they are accepted, per worker and surface.
     pub backlog: u32,
+    /// Permissions of the files of Unix sockets.
+    pub socket_mode: u32,
     /// Bytes of one request's body over HTTP, and of one argument over the Redis protocol.
     pub max_body: usize,
     /// Bytes of half-arrived requests of one surface, and again of replies that are not taken.
     pub max_buffered: usize,
-    /// From the first byte of a header, a body or a command to its last.
+    /// From the first byte of a header, a body or a command to its last; from a gRPC call to its message.
     pub request_timeout: Duration,
     /// From the signal to the end of listening.
     pub drain_delay: Duration,
@@ -61,6 +65,7 @@ impl Serving {
             workers: layers.maybe(&WORKERS).unwrap_or(cores),
             max_connections: layers.one(&MAX_CONNECTIONS),
             backlog: layers.one(&BACKLOG),
+            socket_mode: layers.one(&SOCKET_MODE),
             max_body: layers.one(&MAX_BODY),
             max_buffered: layers.one(&MAX_BUFFERED),
             request_timeout: layers.one(&REQUEST_TIMEOUT),

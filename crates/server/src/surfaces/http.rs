@@ -1,7 +1,6 @@
 //! The HTTP API.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use tollgate_envoy_rls::Limits;
 use tollgate_headers::{Style, UnknownStyle};
 use tollgate_http_api::{HttpApi, HttpSettings as ApiSettings, Node};
 use tollgate_http_kit::{AdminAccess, HttpSurface, Shared, SurfaceSettings, Token};
+use tollgate_net::Address;
 use tollgate_policy::Policy;
 
 use super::grpc;
@@ -31,8 +31,8 @@ rows! {
     ROWS:
     LISTEN: Row<Listen> = Row::new("http", "ADDR", "127.0.0.1:8080", parse::listen)
         .envoy_compat(&["HOST", "PORT"])
-        .help(Where, "Address of /v1/check, /json, /healthz, /readyz, /metrics and more; port 0 picks a free one, `off` \
-                      disables it");
+        .help(Where, "Address of /v1/check, /json, /healthz, /readyz, /metrics and more; port 0 picks a free one, \
+                      `unix:/path` is a Unix socket, `off` disables it");
     MAX_BATCH: Row<usize> = Row::new("max-batch", "N", "1000", |text| parse::number(text, 1, 100_000))
         .help(Where, "Maximum requests of one batch over HTTP");
     IDLE_TIMEOUT: Row<Duration> = Row::new("idle-timeout", "DURATION", "75s", parse::timeout)
@@ -94,7 +94,7 @@ impl HttpSettings {
 
     fn of_surface(&self, process: &Process<'_>) -> SurfaceSettings {
         let token = self.admin_token.as_ref().and_then(|secret| Token::new(secret.reveal()));
-        let is_loopback = process.address.is_some_and(|address| address.ip().is_loopback());
+        let is_loopback = process.address.is_some_and(Address::is_local);
         let request_timeout = process.serving.request_timeout;
         SurfaceSettings {
             admin: AdminAccess { token, is_loopback },
@@ -115,7 +115,7 @@ impl Mount for HttpSettings {
         let api = |_| {
             let (limiter, clock) = (Arc::clone(&process.node.limiter), Arc::clone(&process.node.clock));
             let node = Arc::clone(process.node) as Arc<dyn Node>;
-            let envoy = Arc::new(grpc::service(process, Limits::default())).over_http(self.headers);
+            let envoy = grpc::service(process, Limits::default()).over_http(self.headers);
             let api = HttpApi::new(limiter, clock, node, Arc::new(envoy), self.of_api(process));
             Acceptor::of(Arc::new(HttpSurface::sharing(api, settings.clone(), Arc::clone(&shared))))
         };
@@ -133,11 +133,16 @@ impl Mount for HttpSettings {
         )
     }
 
-    fn try_command(&self, address: SocketAddr, has_tls: bool, policy: &Policy) -> Option<String> {
-        let address = reachable(address);
+    fn try_command(&self, address: &Address, has_tls: bool, policy: &Policy) -> Option<String> {
         // The certificate is for a host name, not for this address.
-        let curl =
-            if has_tls { format!("curl -sk https://{address}") } else { format!("curl -s http://{address}") };
+        let (options, scheme) = if has_tls { ("-sk", "https") } else { ("-s", "http") };
+        let curl = match address {
+            Address::Tcp(address) => format!("curl {options} {scheme}://{}", reachable(*address)),
+            Address::Unix(path) => {
+                let path = shell::quote(&path.display().to_string());
+                format!("curl {options} --unix-socket {path} {scheme}://localhost")
+            }
+        };
         let Some((domain, descriptor)) = example::of(policy) else { return Some(format!("{curl}/readyz")) };
         let entries: Vec<_> =
             descriptor.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
@@ -170,11 +175,11 @@ impl Collector for Metrics {
 }
 
 /// An unspecified address cannot be connected to everywhere; loopback can.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+fn reachable(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
         });
     }
     address
@@ -192,7 +197,7 @@ mod tests {
             ("127.0.0.1:8080", "127.0.0.1:8080"),
             ("192.0.2.7:80", "192.0.2.7:80"),
         ] {
-            let listening: SocketAddr = listening.parse().expect("an address");
+            let listening: std::net::SocketAddr = listening.parse().expect("an address");
             assert_eq!(reachable(listening).to_string(), want);
         }
     }

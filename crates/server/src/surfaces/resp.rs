@@ -22,7 +22,8 @@ rows! {
     /// The rows of this surface.
     ROWS:
     LISTEN: Row<Listen> = Row::new("resp", "ADDR", "127.0.0.1:6390", parse::listen)
-        .help(Where, "Address of the Redis protocol; port 0 picks a free one, `off` disables it");
+        .help(Where, "Address of the Redis protocol; port 0 picks a free one, `unix:/path` is a Unix socket, `off` \
+                      disables it");
     IDLE_TIMEOUT: Row<Duration> = Row::new("resp-idle-timeout", "DURATION", "0", parse::duration)
         .help(Where, "A connection of the Redis protocol without a command for this long is closed; 0 is never");
     PASSWORD: OptionalRow<Secret> = OptionalRow::secret("resp-password")

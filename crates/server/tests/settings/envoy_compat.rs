@@ -203,17 +203,43 @@ fn names_without_an_effect_are_reported() {
         ("GRPC_SERVER_USE_TLS", "true"),
         ("GRPC_SERVER_TLS_CERT", "cert.pem"),
         ("GRPC_SERVER_TLS_KEY", "key.pem"),
-        ("GRPC_CLIENT_TLS_SAN", "envoy.internal"),
+        ("GRPC_CLIENT_TLS_SAN", "envoy.internal"), // without GRPC_CLIENT_TLS_CACERT
         ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
     ];
     assert_eq!(
         faults(read(&[("rules", "rules")], &unsafe_to_ignore, None)),
         [
             "environment: CONFIG_TYPE: rules are read from files only; set FILE",
-            "environment: GRPC_CLIENT_TLS_SAN: the signer of a client's certificate is verified, but not its names; \
-             unset it",
+            "environment: GRPC_CLIENT_TLS_SAN: needs an authority that signs clients' certificates; give \
+             --grpc-client-ca",
         ]
     );
+}
+
+#[test]
+fn a_socket_of_envoyproxy_ratelimit_counts_before_its_host_and_port() {
+    let socket = ("GRPC_UDS", "/run/ratelimit.sock");
+    let settings = read_with_rules(&[], &[socket, ("GRPC_HOST", "0.0.0.0"), ("GRPC_PORT", "81")], None);
+    assert_eq!(listen(&settings, "grpc"), &at("unix:/run/ratelimit.sock"));
+    assert_eq!(listen(&settings, "http"), &at("127.0.0.1:8080"));
+    let settings = read_with_rules(&[("grpc", "127.0.0.1:9")], &[socket], None);
+    assert_eq!(listen(&settings, "grpc"), &at("127.0.0.1:9"));
+}
+
+#[test]
+fn stop_increment_of_envoyproxy_ratelimit_charges_the_limits_of_a_request_together() {
+    let name = "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT";
+    for (flags, env, want) in [
+        (&[][..], &[][..], Charge::Each),
+        (&[], &[(name, "false")], Charge::Each),
+        (&[], &[(name, "true")], Charge::Together),
+        (&[("charge", "each")], &[(name, "true")], Charge::Each),
+        (&[("charge", "together")], &[], Charge::Together),
+    ] {
+        let settings = read_with_rules(flags, env, None);
+        assert_eq!(settings.rules.charge, want, "{flags:?} {env:?}");
+        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+    }
 }
 
 #[test]
@@ -222,13 +248,15 @@ fn tls_of_envoyproxy_ratelimit_is_for_grpc_only_and_only_when_its_switch_is_on()
         ("GRPC_SERVER_TLS_CERT", "cert.pem"),
         ("GRPC_SERVER_TLS_KEY", "key.pem"),
         ("GRPC_CLIENT_TLS_CACERT", "ca.pem"),
+        ("GRPC_CLIENT_TLS_SAN", "envoy.internal"),
     ];
     assert_eq!(read_with_rules(&[], &files, None).tls, TlsSettings::default());
     let on = [("GRPC_SERVER_USE_TLS", "true")];
     let settings = read_with_rules(&[], &files.into_iter().chain(on).collect::<Vec<_>>(), None);
     let files = Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() });
     assert_eq!(settings.tls, TlsSettings { files, surfaces: vec!["grpc"] });
-    assert_eq!(of::<GrpcSettings>(&settings, "grpc").client_ca, Some("ca.pem".into()));
+    let GrpcSettings { client_ca, client_name, .. } = of(&settings, "grpc");
+    assert_eq!((client_ca, client_name), (&Some("ca.pem".into()), &Some("envoy.internal".to_owned())));
 }
 
 #[test]

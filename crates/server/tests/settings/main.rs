@@ -12,6 +12,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_policy::Charge;
+
 use tollgate_server::settings::{
     Fault, GrpcSettings, HttpSettings, Kind, Listen, RespSettings, SETTINGS, Secret, Setting, Settings,
     Sources, StoreKind, TlsFiles, TlsSettings,
@@ -92,14 +94,19 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("max-rules-dropped", _) => "50",
             ("http" | "grpc" | "resp", _) => "127.0.0.1:9",
             ("tls-cert" | "tls-key" | "grpc-client-ca", _) => "some.pem",
+            ("grpc-client-name", _) => "envoy.internal",
+            ("socket-mode", _) => "600",
+            ("charge", _) => "together",
             ("tls", _) => "grpc",
             ("admin-token" | "resp-password", _) => "s3cret",
             ("admin-token-file" | "resp-password-file", _) => file.as_str(),
             ("headers", _) => "legacy,draft-11",
-            ("backlog" | "max-reservations" | "denial-log-rate" | "top-keys", _) => "77",
+            ("backlog" | "grpc-max-waiting" | "max-reservations", _) => "77",
+            ("denial-log-rate" | "top-keys", _) => "77",
             ("denial-log-level", _) => "off",
             ("compat", _) => "ratelimit",
             ("throttle-on-store-failure" | "unmatched", _) => "deny",
+            ("retry-after-headers", _) => "false",
             ("otlp", _) => "http://collector:4317",
             ("trace-ratio", _) => "0.5",
             ("store", _) => "redis://10.0.0.5",
@@ -128,11 +135,14 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("TOLLGATE_STORE", "rediss://10.0.0.6"),
         ];
         let certificate = [("TOLLGATE_TLS_CERT", "a.pem"), ("TOLLGATE_TLS_KEY", "b.pem")];
-        let certificate = certificate.into_iter().filter(|_| name.contains("tls") || name.ends_with("-ca"));
+        let certificate =
+            certificate.into_iter().filter(|_| name.contains("tls") || name.starts_with("grpc-client"));
+        let ca = [("TOLLGATE_GRPC_CLIENT_CA", "ca.pem")].into_iter().filter(|_| *name == "grpc-client-name");
         let compat = [("HOST", "127.0.0.2")].into_iter().filter(|_| *name == "compat");
         let base: Vec<_> = base
             .into_iter()
             .chain(certificate)
+            .chain(ca)
             .chain(compat)
             .filter(|(key, _)| *key != row.env() || name.starts_with("tls-"))
             .collect();
@@ -180,7 +190,7 @@ fn every_fault_of_every_layer_is_reported_at_once_with_its_place() {
             "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
             "environment: MERGE_DOMAIN_CONFIG: invalid switch \"perhaps\": expected true or false",
             "settings: no rules given; add --rules FOLDER",
-            "command line: --http: invalid address \"8080\": expected host:port, such as 127.0.0.1:8081, or off",
+            "command line: --http: invalid address \"8080\": expected host:port, such as 127.0.0.1:8081, unix:/path or off",
             "environment: TOLLGATE_WORKERS: invalid number \"0\": expected a whole number from 1 to 1024",
             "command line: --drain-delay: invalid duration \"5 fortnights\": expected something like 500ms, 5s or 1h30m",
             "command line: --store: unknown store \"disk\": expected memory, or a URL such as redis://127.0.0.1:6379",

@@ -96,6 +96,26 @@ fn every_way_to_end_a_call_is_counted() {
 }
 
 #[test]
+fn an_answer_without_a_rule_is_not_taken_for_one_that_a_rule_admits() {
+    for (message, unmatched) in [
+        (&[8, 1, 0x12, 2, 8, 1][..], 1),
+        (&[8, 1, 0x12, 8, 8, 1, 0x12, 4, 8, 5, 0x10, 1], 0), // a limit
+        (&[8, 1, 0x12, 4, 8, 1, 0x18, 7], 0),                // permits that remain
+        (&[8, 1], 0),
+        (&[8, 2, 0x12, 2, 8, 2], 0),
+        (&[8, 1, 0x12, 7, 8], 0), // cut off
+    ] {
+        let (mut client, mut out) = client();
+        let mut tally = Tally::new();
+        send(&mut client);
+        let payload = [&[0, 0, 0, 0, message.len() as u8], message].concat();
+        let frame = framed(DATA, END_STREAM, 1, &payload);
+        assert_eq!(client.read(&frame, &mut out, at_ms(5), &mut tally), Ok(frame.len()));
+        assert_eq!((tally.requests(), tally.unmatched), (1, unmatched), "{message:?}");
+    }
+}
+
+#[test]
 fn answers_out_of_order_and_for_no_call_do_no_harm() {
     let (mut client, mut out) = client();
     let mut tally = Tally::new();

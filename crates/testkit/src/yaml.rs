@@ -1,15 +1,28 @@
-//! A YAML file as a tree of JSON values: anchors and `<<` are written out. For the files that we ship for other programs.
+//! A YAML file as a tree of JSON values: anchors and `<<` are written out. For the files that we ship for
+//! other programs.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::path::Path;
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
-/// Reads a file that must be there and must be YAML; every scalar is a string, except a plain `null` or an
-/// absent value.
-pub(crate) fn read(file: &Path) -> Value {
+/// Reads the first document of a file that must be there and must be YAML; every scalar is a string, except a
+/// plain `null` or an absent value.
+#[must_use]
+pub fn read(file: &Path) -> Value {
+    documents(file, false).into_iter().next().unwrap_or_default()
+}
+
+/// Reads the first document; plain scalars that look like numbers or switches are that.
+#[must_use]
+pub fn read_typed(file: &Path) -> Value {
+    documents(file, true).into_iter().next().unwrap_or_default()
+}
+
+fn documents(file: &Path, is_typed: bool) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let mut reader = Reader { anchors: Vec::new(), events: Vec::new() };
+    let mut reader = Reader { anchors: Vec::new(), events: Vec::new(), is_typed };
     let mut options = granit_parser::Options::default();
     options.set_emit_comments(false);
     for event in Parser::new_from_str_with_options(&text, options) {
@@ -19,16 +32,18 @@ pub(crate) fn read(file: &Path) -> Value {
         }
     }
     reader.events.reverse();
+    let mut documents = Vec::new();
     while let Some(event) = reader.events.pop() {
         if matches!(event, Event::DocumentStart(..)) {
-            return reader.value();
+            documents.push(reader.value());
         }
     }
-    Value::Null
+    documents
 }
 
 /// The strings of a list, or none.
-pub(crate) fn strings(list: &Value) -> Vec<&str> {
+#[must_use]
+pub fn strings(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
@@ -36,6 +51,7 @@ struct Reader<'a> {
     anchors: Vec<(usize, Value)>,
     /// The next one last.
     events: Vec<Event<'a>>,
+    is_typed: bool,
 }
 
 impl Reader<'_> {
@@ -47,8 +63,13 @@ impl Reader<'_> {
     fn value(&mut self) -> Value {
         let (anchor, value) = match self.events.pop().expect("a value") {
             Event::Scalar(text, style, anchor, _) => {
-                let null = style == ScalarStyle::Plain && ["", "~", "null"].contains(&&*text);
-                (anchor, if null { Value::Null } else { Value::String(text.into_owned()) })
+                let is_plain = style == ScalarStyle::Plain;
+                let null = is_plain && ["", "~", "null"].contains(&&*text);
+                // Of these YAML writes the same as JSON.
+                let typed = (self.is_typed && is_plain).then(|| serde_json::from_str(&text).ok()).flatten();
+                let value = typed.filter(|value: &Value| value.is_boolean() || value.is_number());
+                let value = if null { Some(Value::Null) } else { value };
+                (anchor, value.unwrap_or_else(|| Value::String(text.into_owned())))
             }
             Event::SequenceStart(_, anchor, _) => {
                 let mut list = Vec::new();

@@ -1,0 +1,99 @@
+//! The dashboard and the alerts ask for metrics that the server has.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tollgate_testkit::certificates::Authority;
+use tollgate_testkit::yaml;
+
+use super::*;
+
+fn deploy(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
+}
+
+/// The names of all series that `/metrics` can have, by the kinds that it declares.
+fn series(metrics: &str) -> BTreeSet<String> {
+    let declared = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    declared
+        .flat_map(|(name, kind)| {
+            let endings: &[&str] = match kind {
+                "counter" => &["_total"],
+                "histogram" => &["_bucket", "_sum", "_count"],
+                "info" => &["_info"],
+                _ => &[""],
+            };
+            endings.iter().map(move |ending| format!("{name}{ending}"))
+        })
+        .collect()
+}
+
+/// The names in an expression that look like our metrics.
+fn names(expression: &str) -> Vec<&str> {
+    let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words
+        .filter(|word| ["tollgate_", "process_", "ratelimit_"].iter().any(|it| word.starts_with(it)))
+        .collect()
+}
+
+/// `rate` is of a counter: of anything else its result means nothing.
+fn is_rated(expression: &str, name: &str) -> bool {
+    expression.contains(&format!("rate({name}"))
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_know_every_metric_that_they_ask_for() {
+    let folder = rules(RULES);
+    let (cert, key) = Authority::new().issue("server", 2060).write(folder.path());
+    let [cert, key] = [cert, key].map(|path| path.display().to_string());
+    // With all that has metrics of its own: a shared store, though none is running, and TLS.
+    let with = ["--store", "redis://127.0.0.1:1", "--tls", "grpc", "--tls-cert", &cert, "--tls-key", &key];
+    let server = Server::start(folder.path(), &with);
+    let (_, metrics) = server.get("/metrics");
+    let known = series(&metrics);
+    assert!(known.len() > 40, "{known:?}");
+
+    let mut asked: Vec<(String, String)> = Vec::new();
+    let dashboard = std::fs::read_to_string(deploy("grafana/tollgate.json")).expect("the dashboard");
+    let dashboard: Value = serde_json::from_str(&dashboard).expect("JSON");
+    let variables: Vec<_> =
+        dashboard["templating"]["list"].as_array().expect("variables").iter().map(|it| &it["name"]).collect();
+    assert_eq!(variables, ["datasource", "instance"]);
+    let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        assert!(ids.insert(panel["id"].as_u64()), "two panels have one id: {panel}");
+        let [x, y, width] = ["x", "y", "w"].map(|name| panel["gridPos"][name].as_u64().expect("a number"));
+        assert!(x + width <= 24 && places.insert((x, y)), "{panel}");
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expression = target["expr"].as_str().expect("an expression");
+            assert_eq!(panel["datasource"]["uid"], "${datasource}");
+            assert!(!target["legendFormat"].as_str().expect("a legend").is_empty(), "{panel}");
+            asked.push((format!("panel {}", panel["title"]), expression.to_owned()));
+        }
+    }
+    let variable = &dashboard["templating"]["list"][1]["query"]["query"];
+    asked.push(("variable".to_owned(), variable.as_str().expect("a query").to_owned()));
+    let alerts = yaml::read(&deploy("alerts.yml"));
+    for alert in alerts["groups"][0]["rules"].as_array().expect("alerts") {
+        let [name, expression, summary] = [&alert["alert"], &alert["expr"], &alert["annotations"]["summary"]]
+            .map(|it| it.as_str().expect("text"));
+        assert!(matches!(alert["labels"]["severity"].as_str(), Some("page" | "ticket")), "{name}");
+        for label in summary.split("$labels.").skip(1).filter_map(|it| it.split(' ').next()) {
+            let is_grouped = expression.contains(" by (");
+            assert!(!is_grouped || expression.contains(label), "{name}: {label} is not in the result");
+        }
+        asked.push((format!("alert {name}"), expression.to_owned()));
+    }
+    for (place, expression) in asked {
+        let names = names(&expression);
+        assert!(!names.is_empty(), "{place}: {expression}");
+        for name in names {
+            assert!(known.contains(name), "{place} asks for {name}, which is not in\n{known:#?}");
+            let is_counter = ["_total", "_bucket", "_sum", "_count"].iter().any(|it| name.ends_with(it));
+            assert_eq!(is_rated(&expression, name), is_counter, "{place}: {expression}");
+        }
+        let opened = expression.matches('(').count();
+        assert_eq!(opened, expression.matches(')').count(), "{place}: {expression}");
+    }
+}
