@@ -48,8 +48,9 @@ impl fmt::Display for Address {
 pub enum Socket {
     /// On a TCP port that other sockets may share; the system deals connections out among them.
     Tcp(std::net::TcpListener),
-    /// On a Unix socket. Several of them share one queue: the first that asks gets the next connection.
-    Unix(std::os::unix::net::UnixListener, Arc<SocketFile>),
+    /// On a Unix socket. Several of them share one queue: the first that asks gets the next connection. The
+    /// file comes first, so that it is removed before the socket is closed.
+    Unix(Arc<SocketFile>, std::os::unix::net::UnixListener),
 }
 
 impl Socket {
@@ -60,7 +61,7 @@ impl Socket {
     pub fn listen(self) -> io::Result<Listener> {
         Ok(match self {
             Self::Tcp(socket) => Listener::Tcp(TcpListener::from_std(socket)?),
-            Self::Unix(socket, file) => Listener::Unix(UnixListener::from_std(socket)?, file),
+            Self::Unix(file, socket) => Listener::Unix(file, UnixListener::from_std(socket)?),
         })
     }
 }
@@ -71,7 +72,7 @@ pub enum Listener {
     /// On a TCP port.
     Tcp(TcpListener),
     /// On a Unix socket, whose queue others may share.
-    Unix(UnixListener, Arc<SocketFile>),
+    Unix(Arc<SocketFile>, UnixListener),
 }
 
 impl From<TcpListener> for Listener {
@@ -88,7 +89,7 @@ impl Listener {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Stream::tcp(stream), Some(peer)))
             }
-            Self::Unix(listener, _) => Ok((Stream::Unix(listener.accept().await?.0), None)),
+            Self::Unix(_, listener) => Ok((Stream::Unix(listener.accept().await?.0), None)),
         }
     }
 
@@ -104,7 +105,7 @@ impl Listener {
                     waiting.extend(stream.map(|stream| (Stream::tcp(stream), Some(peer))));
                 }
             }
-            Self::Unix(listener, file) => {
+            Self::Unix(file, listener) => {
                 file.remove();
                 let Ok(listener) = listener.into_std() else { return waiting };
                 while let Ok((stream, _)) = listener.accept() {
