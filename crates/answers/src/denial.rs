@@ -2,6 +2,7 @@
 //! problem+json.
 
 use std::fmt;
+use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
@@ -16,6 +17,17 @@ use crate::limits::{name, shown};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
+
+/// What templates of a denial without a limit are filled with: no wait helps.
+const NO_LIMIT: LimitState<'static> = LimitState {
+    name: "",
+    limit: 0,
+    window: Duration::ZERO,
+    remaining: 0,
+    reset_after: Duration::from_nanos(u64::MAX),
+    retry_after: RetryAfter::Never,
+    is_unknown: false,
+};
 
 /// Which status the reply to a denied client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +61,8 @@ pub fn denial(
     let response = rule.and_then(|rule| rule.response.as_ref());
     let response = response.or_else(|| answer.domain().and_then(|domain| domain.response()));
     let rule = rule.map_or("", |rule| rule.path.as_str());
-    let values = most_restrictive(limits).map(|limit| Values { domain, rule, limit: *limit });
+    let limit = most_restrictive(limits).copied().unwrap_or(NO_LIMIT);
+    let values = Some(Values { domain, rule, limit });
     write(status, response, values.as_ref(), limits, fields)
 }
 

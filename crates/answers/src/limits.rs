@@ -62,11 +62,19 @@ fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitSta
 }
 
 /// The place of the descriptor that the answer as a whole shows: of those that deny the one with the longest
-/// wait, of all others the one with the fewest permits left. `None` when no limit binds any.
+/// wait, of all others the one with the fewest permits left. `None` when no limit binds any, and none is
+/// denied.
 #[must_use]
 pub fn shown(answer: &Answer<'_>) -> Option<usize> {
+    // No wait ends a denial that is made without a limit.
+    let is_final = |it: &DescriptorAnswer<'_>| it.limit.is_none() && !it.is_admitted();
     if answer.descriptors().len() == 1 {
-        return answer.descriptor(0).and_then(|only| only.limit).map(|_| 0);
+        return answer.descriptor(0).filter(|only| only.limit.is_some() || is_final(only)).map(|_| 0);
+    }
+    if !answer.is_admitted()
+        && let Some(place) = answer.descriptors().position(|it| is_final(&it))
+    {
+        return Some(place);
     }
     let passes = answer.is_admitted();
     let states = answer.descriptors().enumerate().filter_map(|(at, it)| Some((at, state(&it, passes)?)));

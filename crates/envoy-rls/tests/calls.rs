@@ -312,3 +312,18 @@ trait NowOrNever: Future + Sized {
 }
 
 impl<F: Future> NowOrNever for F {}
+
+#[tokio::test]
+async fn a_request_that_no_rule_matches_is_over_the_limit_where_its_domain_says_so() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (unmatched, code) in [("admit", Code::Ok), ("deny", Code::OverLimit)] {
+        let rules = format!("{{domain: shop, unmatched: {unmatched}, descriptors: [{{key: user}}]}}");
+        let policy = tollgate_rule_files::parse_text("shop.yaml", rules).expect("rules without fault");
+        server.limiter.replace(policy, tollgate_core::Timestamp::ZERO);
+        let response = client.ask(request(vec![descriptor("nobody", "a")])).await.expect("an answer");
+        assert_eq!(response.overall_code(), code, "{unmatched}");
+        let [status] = &response.statuses[..] else { panic!("one status, not {:?}", response.statuses) };
+        assert_eq!((status.code(), &status.current_limit, status.limit_remaining), (code, &None, 0));
+    }
+}

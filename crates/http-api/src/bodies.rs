@@ -186,8 +186,8 @@ pub(crate) struct Explained {
     pub(crate) asked: Vec<String>,
     /// How each entry matched, up to the first that did not: `exact`, `network`, `pattern` or `default`.
     pub(crate) steps: Vec<&'static str>,
-    /// Why nothing limits it: `unknown_domain`, `no_rule_begins`, `untaken` or `no_rule_ends`; null when a
-    /// rule does.
+    /// Why no rule applies: `unknown_domain`, `no_rule_begins`, `untaken`, `no_rule_ends`, or `exception`
+    /// (the rules name it without a limit); null when a rule does.
     #[schema(required)]
     pub(crate) why_none: Option<&'static str>,
     /// The rule that applies; null when nothing limits it.

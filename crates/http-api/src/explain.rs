@@ -39,6 +39,7 @@ fn shape(explanation: Explanation, denied: Option<DeniedPreview>) -> Explained {
         Verdict::UnknownDomain(known) => (Some("unknown_domain"), None, known),
         Verdict::NoRuleBegins(known) => (Some("no_rule_begins"), None, known),
         Verdict::Untaken => (Some("untaken"), None, Known::default()),
+        Verdict::Exception => (Some("exception"), None, Known::default()),
         _ => (Some("no_rule_ends"), None, Known::default()),
     };
     let steps = explanation.steps.iter().map(|step| match step {

@@ -70,7 +70,7 @@ impl DescriptorAnswer<'_> {
     /// How long until this cost fits. This is the counter's answer, also if a shadow rule admits the request.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
-        retry_after(self.decision.as_ref(), self.outcome)
+        retry_after(self.decision.as_ref(), self.outcome, self.degraded)
     }
 
     /// How much later an admitted request should act; zero except with pacing rules.

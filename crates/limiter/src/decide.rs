@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tollgate_buffers::recycle;
 use tollgate_core::{Outcome, Timestamp};
-use tollgate_observe::{Decided, Observer, Status};
-use tollgate_policy::{Charge, Domain, Override};
+use tollgate_observe::{Decided, Kind, Observer, Status};
+use tollgate_policy::{Charge, Domain, Override, Unmatched};
 use tollgate_store::{Counter, Key, Store, Take};
 
 use crate::answer::Answer;
@@ -65,7 +65,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             return Ok(self.answer_of_no_domain(rules, request, scratch));
         };
         plan(domain, request, &self.settings, domain.charge() == Charge::Together, scratch)?;
-        if !scratch.items.is_empty() {
+        if scratch.items.is_empty() {
+            self.decide_unmatched(domain, request, scratch);
+        } else {
             self.charge(domain, now, scratch).await;
         }
         let overall = settle::overall(&mut scratch.statuses);
@@ -73,21 +75,43 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Ok(self.conclude(rules, domain, request, overall, now, scratch))
     }
 
-    /// The answer for a domain without rules: everything passes.
+    /// Denies a request for which no rule matches, if its domain or the settings say so. `scratch` has its
+    /// plan, in which nothing is to be taken.
+    #[cold]
+    pub(crate) fn decide_unmatched(&self, domain: &Domain, request: &Request<'_>, scratch: &mut Scratch) {
+        let unmatched = domain.unmatched().unwrap_or(self.settings.unmatched);
+        let is_matched = |status: &Status| status.rule.is_some() || status.kind != Kind::Free;
+        if unmatched == Unmatched::Admit
+            || scratch.statuses.iter().any(is_matched)
+            || request.descriptors.iter().any(|it| domain.is_exception(it.entries))
+        {
+            return;
+        }
+        scratch.statuses.iter_mut().for_each(|status| status.outcome = Outcome::Deny);
+    }
+
+    /// The answer for a domain without rules.
     pub(crate) fn answer_of_no_domain<'s>(
         &self,
         rules: Guard<Arc<Rules<O>>>,
         request: &Request<'_>,
         scratch: &'s mut Scratch,
     ) -> Answer<'s, O> {
-        self.observer.unknown_domain();
+        let outcome = match self.settings.unmatched {
+            Unmatched::Admit => Outcome::Admit,
+            Unmatched::Deny => Outcome::Deny,
+        };
+        let is_shadowed = self.settings.shadow_mode && outcome == Outcome::Deny;
+        let overall = if is_shadowed { Outcome::Admit } else { outcome };
+        self.observer.unknown_domain(request.domain, overall);
         let hits = |it: &Descriptor<'_>| it.hits.unwrap_or(request.hits);
-        scratch.statuses.extend(request.descriptors.iter().map(|it| Status::free(hits(it))));
+        let statuses = request.descriptors.iter().map(|it| Status { outcome, ..Status::free(hits(it)) });
+        scratch.statuses.extend(statuses);
         Answer {
             rules,
             domain: None,
-            overall: Outcome::Admit,
-            is_shadowed: false,
+            overall,
+            is_shadowed,
             statuses: &scratch.statuses,
             overrides: &scratch.overrides,
         }

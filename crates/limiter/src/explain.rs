@@ -6,7 +6,7 @@
 use std::fmt;
 
 use tollgate_policy::{
-    Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule,
+    Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule, Unmatched,
 };
 use tollgate_store::Sharing;
 
@@ -25,6 +25,8 @@ pub struct Explanation {
     pub steps: Vec<Matched>,
     /// What applies, or why nothing does.
     pub verdict: Verdict,
+    /// What the domain says about requests for which no rule matches; `None` if a setting says it.
+    pub unmatched: Option<Unmatched>,
     /// Rules that begin with the same key and do not apply, and why; at most ten.
     pub others: Vec<Other>,
 }
@@ -43,6 +45,8 @@ pub enum Verdict {
     Untaken,
     /// Nothing limits it: all entries are taken, but no rule ends where they do.
     NoRuleEnds,
+    /// Nothing limits it: the rules name it without a limit.
+    Exception,
 }
 
 /// Names to choose from.
@@ -113,12 +117,14 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>]) -> Explanat
         asked: entries.iter().map(spell).collect(),
         steps: Vec::new(),
         verdict: Verdict::NoRuleEnds,
+        unmatched: None,
         others: Vec::new(),
     };
     let Some(rules) = policy.domain(domain) else {
         explanation.verdict = Verdict::UnknownDomain(known(policy.domains().iter().map(Domain::name)));
         return explanation;
     };
+    explanation.unmatched = rules.unmatched();
     explanation.steps = rules.trace(entries);
     let rule = rules.find(entries);
     explanation.others = rules
@@ -135,6 +141,7 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>]) -> Explanat
         .collect();
     explanation.verdict = match rule {
         Some(rule) => Verdict::Rule(Box::new(applied(rules, rule, entries))),
+        None if rules.is_exception(entries) => Verdict::Exception,
         None if explanation.steps.len() == entries.len() => Verdict::NoRuleEnds,
         None if !explanation.steps.is_empty() => Verdict::Untaken,
         None if explanation.others.is_empty() => {
@@ -231,11 +238,17 @@ impl fmt::Display for Explanation {
                 rule.fmt(f)?;
             }
             Verdict::UnknownDomain(domains) => {
-                writeln!(f, "rule     none: there is no such domain, so everything passes")?;
+                writeln!(
+                    f,
+                    "rule     none: there is no such domain; --unmatched decides, which admits by default"
+                )?;
                 domains.write("domains  ", f)?;
             }
             nothing => {
-                writeln!(f, "rule     none: nothing limits it")?;
+                let is_denied = self.unmatched == Some(Unmatched::Deny) && *nothing != Verdict::Exception;
+                let outcome =
+                    if is_denied { "no rule matches, which denies it" } else { "nothing limits it" };
+                writeln!(f, "rule     none: {outcome}")?;
                 match nothing {
                     Verdict::NoRuleBegins(rules) => {
                         writeln!(f, "why      no rule begins with {next}")?;
@@ -248,6 +261,11 @@ impl fmt::Display for Explanation {
                             "why      below {taken} no rule takes {next}; there is no way back to another branch"
                         )?;
                     }
+                    Verdict::Exception => writeln!(
+                        f,
+                        "why      the rules have {} without a limit, which makes it an exception",
+                        taken.join(PATH_SEPARATOR)
+                    )?,
                     _ => writeln!(
                         f,
                         "why      rules go on below {}, and none ends there",

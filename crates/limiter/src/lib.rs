@@ -40,4 +40,4 @@ pub use tollgate_observe::{
     CALL, CONTENT_TYPE, DENIED, Degraded, DomainReport, Kind, Metrics, ObserveSettings, Observer, Report,
     RuleReport, StoreStats, Throttle, Throttled, TopKey, Totals,
 };
-pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit};
+pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit, Unmatched};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_observe::ObserveSettings;
-use tollgate_policy::OnStoreFailure;
+use tollgate_policy::{OnStoreFailure, Unmatched};
 
 /// What holds for every request, whatever the rules say.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +12,9 @@ pub struct LimiterSettings {
     pub shadow_mode: bool,
     /// Every descriptor is a soft limit: a request is denied only when all its descriptors are over.
     pub quota_mode: bool,
+    /// What becomes of a request for which no rule matches, where its domain does not say it, or has no
+    /// rules.
+    pub unmatched: Unmatched,
     /// How a quota that came with the request ([`Limiter::throttle`](crate::Limiter::throttle)) is decided
     /// while the store does not answer.
     pub throttle_on_store_failure: OnStoreFailure,
@@ -26,12 +29,13 @@ pub struct LimiterSettings {
 }
 
 impl Default for LimiterSettings {
-    /// No mode; quotas that came with the request pass while the store does not answer; 100,000 reservations
-    /// of up to five minutes; [`ObserveSettings::default`].
+    /// No mode; requests that no rule matches pass; quotas that came with the request pass while the store
+    /// does not answer; 100,000 reservations of up to five minutes; [`ObserveSettings::default`].
     fn default() -> Self {
         Self {
             shadow_mode: false,
             quota_mode: false,
+            unmatched: Unmatched::default(),
             throttle_on_store_failure: OnStoreFailure::default(),
             max_reservations: 100_000,
             longest_reservation: Duration::from_secs(300),

@@ -90,6 +90,29 @@ not      ip in 10.0.0.0/8 (rules.yaml:9:5): nothing on its level takes ip=192.0.
     ] {
         assert_eq!(explain(&policy, "shop", &entries(asked)).to_string(), want, "{asked}");
     }
+    let strict = common::policy(
+        "{domain: s, unmatched: deny, descriptors: [{key: user, value: operator}, {key: user, value: ann}]}",
+    );
+    for (asked, want) in [
+        (
+            "user=bob",
+            "domain   s
+asked    user=bob
+rule     none: no rule matches, which denies it
+why      no rule begins with user=bob
+",
+        ),
+        (
+            "user=operator",
+            "domain   s
+asked    user=operator
+rule     none: nothing limits it
+why      the rules have user=operator without a limit, which makes it an exception
+",
+        ),
+    ] {
+        assert_eq!(explain(&strict, "s", &entries(asked)).to_string(), want, "{asked}");
+    }
     let elsewhere = explain(&policy, "elsewhere", &entries("a=b"));
     let Verdict::UnknownDomain(domains) = &elsewhere.verdict else { panic!("{elsewhere:?}") };
     assert_eq!(domains.names, ["shop"]);

@@ -60,28 +60,28 @@ fn limiter(settings: LimiterSettings) -> Limiter<ModelStore> {
 fn a_denial_is_one_line_with_key_limit_and_wait() {
     let limiter = limiter(LimiterSettings::default());
     let ask = |asks: &[common::Ask<'_>]| drop(ask_at(&limiter, "d", asks, NOON));
-    let got = lines(Level::ERROR, || {
+    let got = lines(Level::INFO, || {
         ask(&[of("path=/a user=ann").hits(2)]);
         ask(&[of("shadow=x"), of("path=/a")]); // shadow denials, admissions
         ask(&[of("path=/a"), of("user=\u{1b}[31m")]); // and two in one request
         ask(&[of("nobody=x").limit(0, tollgate_limiter::Unit::Hour)]);
     });
     let want = [
-        "ERROR tollgate::denied: denied domain=\"d\" rule=\"path → user=ann\" limit=1 per minute, fixed_window \
+        "INFO tollgate::denied: denied domain=\"d\" rule=\"path → user=ann\" limit=1 per minute, fixed_window \
          descriptor=path=/a, user=ann hits=2 retry_after=never",
-        "ERROR tollgate::denied: denied domain=\"d\" rule=\"path\" limit=1 per second, fixed_window \
+        "INFO tollgate::denied: denied domain=\"d\" rule=\"path\" limit=1 per second, fixed_window \
          descriptor=path=/a hits=1 retry_after=1",
-        "ERROR tollgate::denied: denied domain=\"d\" rule=\"user\" limit=0 per minute, fixed_window \
+        "INFO tollgate::denied: denied domain=\"d\" rule=\"user\" limit=0 per minute, fixed_window \
          descriptor=user=\\u{1b}[31m hits=1 retry_after=never",
-        "ERROR tollgate::denied: denied domain=\"d\" is_override=true descriptor=nobody=x hits=1 retry_after=never",
+        "INFO tollgate::denied: denied domain=\"d\" is_override=true descriptor=nobody=x hits=1 retry_after=never",
     ];
     assert_eq!(got, want);
     let (quota, mut out) = (Quota::fixed_window(0, seconds(60)).expect("in bounds"), Vec::new());
-    let got = lines(Level::ERROR, || {
+    let got = lines(Level::INFO, || {
         let ask = Throttle { key: b"k\xff", quota: &quota, cost: Cost::ONE };
         block_on(limiter.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
     });
-    let want = "ERROR tollgate::denied: denied rule=\"(throttle)\" limit=0 per 1m, fixed_window descriptor=key=k\u{fffd} hits=1 retry_after=never";
+    let want = "INFO tollgate::denied: denied rule=\"(throttle)\" limit=0 per 1m, fixed_window descriptor=key=k\u{fffd} hits=1 retry_after=never";
     assert_eq!(got, [want]);
 }
 
@@ -178,4 +178,35 @@ fn the_share_of_spans_is_as_configured_and_zero_makes_no_spans() {
         assert!((150..350).contains(&spans(0.25, None))); // seven standard deviations
     });
     lines(Level::ERROR, || assert_eq!(spans(1.0, None), 0, "nobody listens"));
+}
+
+#[test]
+fn each_unknown_domain_is_one_warning_and_at_most_a_hundred_are_named() {
+    let limiter = limiter(LimiterSettings::default());
+    let ask = |domain: &str| drop(ask_at(&limiter, domain, &[of("user=u")], NOON));
+    let got = lines(Level::TRACE, || {
+        ["elsewhere", "dd", "elsewhere", "dd", "\u{1b}[31m", "elsewhere"].into_iter().for_each(ask);
+    });
+    let advice = "add rules for it, or correct its name in the requests";
+    let want = [
+        format!(
+            "WARN tollgate_observe::unknown_domains: no rule file is about this domain, so its requests are \
+             admitted; {advice} domain=\"elsewhere\""
+        ),
+        "WARN tollgate_observe::unknown_domains: no rule file is about this domain, so its requests are \
+         admitted; did you mean d? domain=\"dd\""
+            .to_owned(),
+        format!(
+            "WARN tollgate_observe::unknown_domains: no rule file is about this domain, so its requests are \
+             admitted; {advice} domain=\"\\\\u{{1b}}[31m\""
+        ),
+    ];
+    assert_eq!(got, want);
+    let got = lines(Level::TRACE, || (0..1_000).for_each(|number| ask(&format!("domain-number-{number}"))));
+    assert_eq!(got.len(), 97 + 1, "a hundred names, and the line that no more follow: {:?}", got.last());
+    assert!(got[97].ends_with("no further ones are logged named=100"), "{}", got[97]);
+    let empty: Limiter<ModelStore> =
+        Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default());
+    let got = lines(Level::TRACE, || drop(ask_at(&empty, "d", &[of("user=u")], NOON)));
+    assert!(got.is_empty(), "without rules every domain is unknown: {got:?}");
 }

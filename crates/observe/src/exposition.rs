@@ -9,9 +9,14 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::rule_meters::{OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, stat_keys};
+use crate::rule_meters::{
+    OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED, stat_keys,
+};
 use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
 use crate::throttled::THROTTLE;
+
+/// The label of all domains that no file is about.
+const UNKNOWN: &str = "(unknown)";
 
 /// Writes one limiter's counters at every scrape.
 pub(crate) struct Exposition(pub(crate) Arc<Shared>);
@@ -153,7 +158,21 @@ impl Exposition {
                 count(&mut family.encode_family(&labels)?, meter.counters.sum(index))?;
             }
         }
-        Ok(())
+        let help = "Requests for which no rule matches, by domain and outcome";
+        let mut family =
+            to.encode_descriptor("tollgate_unmatched_requests", help, None, MetricType::Counter)?;
+        let mut series = |domain: &str, outcome: &str, value| {
+            count(&mut family.encode_family(&[("domain", domain), ("outcome", outcome)])?, value)
+        };
+        for meter in &meters.domains {
+            series(&meter.name, "admit", meter.counters.sum(UNMATCHED_ADMITTED))?;
+            series(&meter.name, "deny", meter.counters.sum(UNMATCHED_DENIED))?;
+        }
+        // Clients choose these names, so that all of them share two series.
+        let unknown = self.0.globals.sum(Global::UnknownDomain as usize);
+        let denied = self.0.globals.sum(Global::UnknownDomainDenied as usize);
+        series(UNKNOWN, "admit", unknown.saturating_sub(denied))?;
+        series(UNKNOWN, "deny", denied)
     }
 
     fn calls(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {

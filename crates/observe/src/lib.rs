@@ -18,6 +18,7 @@ mod shared;
 mod status;
 mod throttled;
 mod top_keys;
+mod unknown_domains;
 mod value_series;
 
 pub use denial_log::DENIED;

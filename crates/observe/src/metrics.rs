@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tollgate_core::{Cost, Outcome, Timestamp};
+use tollgate_human_text::did_you_mean;
 use tollgate_policy::{Entry, Policy};
 use tollgate_store::{StoreError, StoreName};
 use tracing::Span;
@@ -24,6 +25,7 @@ use crate::settings::ObserveSettings;
 use crate::sharded_counters::ThreadSlot;
 use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
 use crate::throttled::{Throttle, Throttled};
+use crate::unknown_domains::UnknownDomains;
 
 /// Of what [`Metrics::render`] writes: OpenMetrics 1.0 text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -40,6 +42,7 @@ pub struct Metrics {
     pub(crate) denial_log: Option<tracing::Level>,
     pub(crate) denial_lines: LogLimit,
     store_error_lines: LogLimit,
+    unknown_domains: UnknownDomains,
     pub(crate) sampling: Sampling,
 }
 
@@ -57,6 +60,7 @@ impl Metrics {
             denial_log: settings.denial_log,
             denial_lines: LogLimit::per_second(settings.denial_log_lines),
             store_error_lines: LogLimit::per_second(STORE_ERRORS_A_SECOND),
+            unknown_domains: UnknownDomains::default(),
             sampling: Sampling::new(settings.trace_ratio),
         }
     }
@@ -194,8 +198,20 @@ impl Observer for Metrics {
         self.count(ThreadSlot::here(), Global::BadRequest, 1);
     }
 
-    fn unknown_domain(&self) {
-        self.count(ThreadSlot::here(), Global::UnknownDomain, 1);
+    fn unknown_domain(&self, domain: &str, outcome: Outcome) {
+        let thread = ThreadSlot::here();
+        self.count(thread, Global::UnknownDomain, 1);
+        if outcome == Outcome::Deny {
+            self.count(thread, Global::UnknownDomainDenied, 1);
+        }
+        let meters = self.shared.meters.load();
+        // Without rules every domain is unknown, and that is logged elsewhere.
+        if !meters.domains.is_empty() {
+            self.unknown_domains.note(domain, outcome, || {
+                let names: Vec<&str> = meters.domains.iter().map(|meter| meter.name.as_str()).collect();
+                did_you_mean(domain, &names)
+            });
+        }
     }
 
     #[inline]

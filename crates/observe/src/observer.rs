@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_core::Timestamp;
+use tollgate_core::{Outcome, Timestamp};
 use tollgate_policy::{Domain, Entry, Policy};
 use tollgate_store::{StoreError, StoreName};
 use tracing::Span;
@@ -34,8 +34,8 @@ pub trait Observer: Send + Sync + 'static {
     /// A request was rejected.
     fn request_rejected(&self);
 
-    /// A request was for a domain without rules.
-    fn unknown_domain(&self);
+    /// A request was for a domain without rules, and was decided as the settings say.
+    fn unknown_domain(&self, domain: &str, outcome: Outcome);
 
     /// The store was called with a batch of `takes`.
     fn store_called(&self, takes: usize);
@@ -139,7 +139,7 @@ impl Observer for () {
     fn request_rejected(&self) {}
 
     #[inline(always)]
-    fn unknown_domain(&self) {}
+    fn unknown_domain(&self, _: &str, _: Outcome) {}
 
     #[inline(always)]
     fn store_called(&self, _: usize) {}

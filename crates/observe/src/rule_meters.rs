@@ -25,9 +25,9 @@ pub(crate) enum RuleMetric {
 
 /// Counters of one rule.
 pub(crate) type RuleCounters = ShardedCounters<8>;
-/// Counters of one domain: descriptors that no rule limits, and limits that came with a request where no rule
-/// matches.
-pub(crate) type DomainCounters = ShardedCounters<2>;
+/// Counters of one domain: descriptors that no rule limits, limits that came with a request where no rule
+/// matches, and requests of which no rule limits any descriptor, by their outcome.
+pub(crate) type DomainCounters = ShardedCounters<4>;
 
 /// One rule's counters and labels.
 #[derive(Debug)]
@@ -68,6 +68,8 @@ pub struct RuleMeters {
 
 pub(crate) const UNMATCHED: usize = 0;
 pub(crate) const OVERRIDDEN: usize = 1;
+pub(crate) const UNMATCHED_ADMITTED: usize = 2;
+pub(crate) const UNMATCHED_DENIED: usize = 3;
 /// The name of all rules above the cap together.
 pub(crate) const OTHERS: &str = "(others)";
 
@@ -146,19 +148,24 @@ impl RuleMeters {
         near_ratio: f32,
     ) -> bool {
         let domain = &self.domains[domain];
-        let mut any_denied = false;
+        let (mut any_denied, mut free) = (false, 0);
         for status in statuses {
             let counters = match (status.kind, status.rule) {
                 (Kind::Replaced, _) => continue,
                 (Kind::Free, _) | (_, None) => {
                     let index = if status.kind == Kind::Overridden { OVERRIDDEN } else { UNMATCHED };
                     domain.counters.add(thread, index, 1);
+                    free += usize::from(index == UNMATCHED);
                     any_denied |= status.outcome == Outcome::Deny;
                     continue;
                 }
                 (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].counters,
             };
             any_denied |= count(counters, thread, status, near_ratio);
+        }
+        if free > 0 && free == statuses.len() {
+            let index = if any_denied { UNMATCHED_DENIED } else { UNMATCHED_ADMITTED };
+            domain.counters.add(thread, index, 1);
         }
         any_denied
     }

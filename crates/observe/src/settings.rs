@@ -26,7 +26,7 @@ pub struct ObserveSettings {
 
 impl Default for ObserveSettings {
     /// Near is 0.8; metrics for 10,000 rules and 1,000 values; 16 top keys per rule within 16 MiB; ten lines
-    /// per second about denials, as errors; no spans.
+    /// per second about denials, at the level `info`; no spans.
     fn default() -> Self {
         Self {
             near_limit_ratio: 0.8,
@@ -34,7 +34,7 @@ impl Default for ObserveSettings {
             max_value_series: 1_000,
             top_keys: 16,
             top_keys_max_bytes: 16 << 20,
-            denial_log: Some(tracing::Level::ERROR),
+            denial_log: Some(tracing::Level::INFO),
             denial_log_lines: 10,
             trace_ratio: 0.0,
         }

@@ -37,6 +37,7 @@ pub(crate) const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Global {
     UnknownDomain,
+    UnknownDomainDenied,
     Shadowed,
     BadRequest,
     StoreErrors,

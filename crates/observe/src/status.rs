@@ -10,13 +10,15 @@ use tollgate_core::{Decision, Outcome, RetryAfter};
 const RETRY_DEGRADED: Duration = Duration::from_secs(1);
 
 /// How long until the cost of an `outcome` fits: as the counter decided, also if a shadow rule admits the
-/// request; a second where it is denied because the store did not answer.
+/// request; a second where it is denied because the store did not answer; never where no counter was asked
+/// and it is denied all the same, since no rule matches.
 #[must_use]
-pub fn retry_after(decision: Option<&Decision>, outcome: Outcome) -> RetryAfter {
-    match (decision, outcome) {
-        (Some(decision), _) => decision.retry_after(),
-        (None, Outcome::Admit) => RetryAfter::Now,
-        (None, Outcome::Deny) => RetryAfter::After(RETRY_DEGRADED),
+pub fn retry_after(decision: Option<&Decision>, outcome: Outcome, degraded: Option<Degraded>) -> RetryAfter {
+    match (decision, outcome, degraded) {
+        (Some(decision), ..) => decision.retry_after(),
+        (None, Outcome::Admit, _) => RetryAfter::Now,
+        (None, Outcome::Deny, Some(_)) => RetryAfter::After(RETRY_DEGRADED),
+        (None, Outcome::Deny, None) => RetryAfter::Never,
     }
 }
 

@@ -68,7 +68,7 @@ impl Throttled {
     /// How long until this cost fits; a second when it is denied because the store did not answer.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
-        retry_after(self.decision.as_ref(), self.outcome)
+        retry_after(self.decision.as_ref(), self.outcome, self.degraded)
     }
 
     /// How long until the full quota is there again; zero when the store did not answer.

@@ -65,8 +65,8 @@ impl PolicyBuilder {
         Self::default()
     }
 
-    /// Whether specs of one domain add up instead of being an error. The last charge and the last response
-    /// apply.
+    /// Whether specs of one domain add up instead of being an error. Of what both say about the
+    /// domain as a whole, the last applies.
     #[must_use]
     pub const fn merge_domains(mut self, merge: bool) -> Self {
         self.merge_domains = merge;
@@ -129,7 +129,7 @@ fn policy(builds: Vec<DomainBuild>) -> Policy {
     let (mut rules, mut domains) = (0, Vec::with_capacity(builds.len()));
     for (index, build) in builds.into_iter().enumerate() {
         let mut domain = build.domain;
-        version.add(build.digest, &domain.name, domain.charge, domain.response.as_ref());
+        version.add(build.digest, &domain);
         domain.index = index;
         for rule in &mut domain.rules {
             rule.index = rules;
@@ -192,6 +192,7 @@ impl DomainBuild {
             index: 0,
             name: spec.name.clone(),
             charge: Default::default(),
+            unmatched: None,
             response: None,
             rules: Vec::new(),
             nodes: vec![Node::default()],
@@ -203,6 +204,9 @@ impl DomainBuild {
     fn add(&mut self, spec: DomainSpec, build: &mut Build) {
         if let Some(charge) = spec.charge {
             self.domain.charge = charge;
+        }
+        if spec.unmatched.is_some() {
+            self.domain.unmatched = spec.unmatched;
         }
         if spec.response.is_some() {
             self.domain.response = spec.response;

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill};
 use tollgate_headers::{Part, Template};
 
-use crate::domain::Charge;
+use crate::domain::{Charge, Domain};
 use crate::limit::Limit;
 use crate::response::Response;
 use crate::spec::{DescriptorSpec, Limits, RuleSpec, ValueMatch};
@@ -28,21 +28,20 @@ pub(crate) struct VersionDigest {
 }
 
 impl VersionDigest {
-    pub(crate) fn add(
-        &mut self,
-        domain: DomainDigest,
-        name: &str,
-        charge: Charge,
-        response: Option<&Response>,
-    ) {
-        let mut writer = domain.0;
+    /// Adds `domain`, of whose descriptors `digest` is.
+    pub(crate) fn add(&mut self, digest: DomainDigest, domain: &Domain) {
+        let mut writer = digest.0;
         writer.flag(false); // no further descriptor
-        writer.choice(match charge {
+        writer.choice(match domain.charge {
             Charge::Each => "each",
             Charge::Together => "together",
         });
-        writer.option(response, Writer::response);
-        self.domains.push((name.to_owned(), writer.finish()));
+        writer.option(domain.response.as_ref(), Writer::response);
+        // Last, and only where it is said, so that the digests of other domains stay as they are.
+        if let Some(unmatched) = domain.unmatched {
+            writer.choice(unmatched.name());
+        }
+        self.domains.push((domain.name.clone(), writer.finish()));
     }
 
     /// Twelve hexadecimal digits.

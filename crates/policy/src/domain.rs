@@ -33,6 +33,27 @@ pub enum Charge {
     Together,
 }
 
+/// What becomes of a request for which no rule matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unmatched {
+    /// It is admitted.
+    #[default]
+    Admit,
+    /// It is denied.
+    Deny,
+}
+
+impl Unmatched {
+    /// The name in rule files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Admit => "admit",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 /// The rules of one domain.
 ///
 /// # How a descriptor finds its rule
@@ -57,6 +78,7 @@ pub struct Domain {
     pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) charge: Charge,
+    pub(crate) unmatched: Option<Unmatched>,
     pub(crate) response: Option<Response>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) nodes: Vec<Node>,
@@ -161,6 +183,12 @@ impl Domain {
         self.charge
     }
 
+    /// What becomes of a request for which no rule matches; `None` if the rules do not say.
+    #[must_use]
+    pub const fn unmatched(&self) -> Option<Unmatched> {
+        self.unmatched
+    }
+
     /// How an HTTP surface answers a denied request if the rule has no response of its own.
     #[must_use]
     pub const fn response(&self) -> Option<&Response> {
@@ -189,12 +217,41 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn find(&self, entries: &[Entry<'_>]) -> Option<&Rule> {
+        self.rules.get(self.end(entries)?.rule as usize)
+    }
+
+    /// Whether a descriptor ends where the rules have neither a limit nor a further level: an exception that
+    /// was written on purpose, such as `user=operator` beside `user`. Where the rules only go on, no rule
+    /// matches.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::*;
+    /// let five = || RuleSpec::new(Limit::per(5, Unit::Minute).expect("a limit"));
+    /// let plan = DescriptorSpec::new("plan").child(DescriptorSpec::new("user").rule(five()));
+    /// let operator = DescriptorSpec::new("user").value(ValueSpec::text("operator"));
+    /// let shop = DomainSpec::new("shop").descriptor(plan).descriptor(operator);
+    /// let policy = PolicyBuilder::new().domain(shop).build()?;
+    /// let shop = policy.domain("shop").expect("a domain");
+    /// assert!(shop.is_exception(&[Entry { key: "user", value: "operator" }]));
+    /// assert!(!shop.is_exception(&[Entry { key: "user", value: "ann" }]));
+    /// assert!(!shop.is_exception(&[Entry { key: "plan", value: "gold" }]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_exception(&self, entries: &[Entry<'_>]) -> bool {
+        self.end(entries).is_some_and(|next| next.rule == Next::NONE && next.node == Next::NONE)
+    }
+
+    /// What the last entry leads to.
+    #[inline]
+    fn end(&self, entries: &[Entry<'_>]) -> Option<Next> {
         let (last, above) = entries.split_last()?;
         let mut node = self.nodes.first()?;
         for entry in above {
             node = self.nodes.get(node.next(entry)?.0.node as usize)?;
         }
-        self.rules.get(node.next(last)?.0.rule as usize)
+        Some(node.next(last)?.0)
     }
 
     /// How each entry of a descriptor is matched, up to the first that is not: the steps of `find`.

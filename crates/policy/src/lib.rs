@@ -27,7 +27,7 @@ mod stat_path;
 
 pub use builder::PolicyBuilder;
 pub use countable::Countable;
-pub use domain::{Charge, Domain, Entry, Matched};
+pub use domain::{Charge, Domain, Entry, Matched, Unmatched};
 pub use error::{BuildError, BuildErrors, RuleError};
 pub use limit::{Limit, LimitError, Override, Unit};
 pub use limit_text::PATH_SEPARATOR;

@@ -14,7 +14,7 @@ use tollgate_store::Sharing;
 pub(crate) use value::ValueMatch;
 pub use value::ValueSpec;
 
-use crate::domain::Charge;
+use crate::domain::{Charge, Unmatched};
 use crate::limit::Limit;
 use crate::place::Place;
 use crate::response::Response;
@@ -25,6 +25,7 @@ use crate::rule::OnStoreFailure;
 pub struct DomainSpec {
     pub(crate) name: String,
     pub(crate) charge: Option<Charge>,
+    pub(crate) unmatched: Option<Unmatched>,
     pub(crate) response: Option<Response>,
     pub(crate) descriptors: Vec<DescriptorSpec>,
     pub(crate) place: Option<Place>,
@@ -34,13 +35,27 @@ impl DomainSpec {
     /// A domain without rules.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), charge: None, response: None, descriptors: Vec::new(), place: None }
+        Self {
+            name: name.into(),
+            charge: None,
+            unmatched: None,
+            response: None,
+            descriptors: Vec::new(),
+            place: None,
+        }
     }
 
     /// Whether the limits of one request are charged separately or together; separately by default.
     #[must_use]
     pub const fn charge(mut self, charge: Charge) -> Self {
         self.charge = Some(charge);
+        self
+    }
+
+    /// What becomes of a request for which no rule matches; a setting of the limiter says it otherwise.
+    #[must_use]
+    pub const fn unmatched(mut self, unmatched: Unmatched) -> Self {
+        self.unmatched = Some(unmatched);
         self
     }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use tollgate_core::{Algorithm, Align, LeakyForm, Refill};
 use tollgate_policy::{
     Charge, DescriptorSpec, DomainSpec, Limit, LimitError, OnStoreFailure, PolicyBuilder, ResponseSpec,
-    RuleSpec, Sharing, Unit, ValueSpec,
+    RuleSpec, Sharing, Unit, Unmatched, ValueSpec,
 };
 
 /// These values may be stored. They may change only together with `FORMAT` in `digest.rs`.
@@ -115,6 +115,8 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
         versions.push(version([DomainSpec::new("a").descriptor(changed), b.clone()]));
     }
     versions.push(version([a.clone().charge(Charge::Together), b.clone()]));
+    versions.push(version([a.clone().unmatched(Unmatched::Admit), b.clone()]));
+    versions.push(version([a.clone().unmatched(Unmatched::Deny), b.clone()]));
     versions.push(version([a.response(ResponseSpec::new().build().expect("a response")), b]));
     let number = versions.len();
     versions.sort();

@@ -14,7 +14,7 @@ mod reader;
 mod response;
 mod scalar;
 
-use tollgate_policy::{Charge, Countable, DomainSpec};
+use tollgate_policy::{Charge, Countable, DomainSpec, Unmatched};
 
 pub(crate) use notes::Notes;
 
@@ -39,7 +39,7 @@ pub(crate) fn file(text: &str, countable: Countable, notes: &mut Notes) -> Optio
         }
         return None;
     };
-    Reader { notes, countable }.root(&root)
+    Reader { notes, countable, denies_unmatched: false }.root(&root)
 }
 
 impl Reader<'_> {
@@ -56,6 +56,11 @@ impl Reader<'_> {
         let charge = fields.get("charge").and_then(|node| {
             self.choice(node, &path.key("charge"), &[("each", Charge::Each), ("together", Charge::Together)])
         });
+        let unmatched = fields.get("unmatched").and_then(|node| {
+            let choices = [("admit", Unmatched::Admit), ("deny", Unmatched::Deny)];
+            self.choice(node, &path.key("unmatched"), &choices)
+        });
+        self.denies_unmatched = unmatched == Some(Unmatched::Deny);
         let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
         let descriptors = self.descriptors(&fields, &path);
         // A file without a domain is read to its end too, for the other faults.
@@ -63,6 +68,9 @@ impl Reader<'_> {
         let mut domain = DomainSpec::new(name?).written_at(place);
         if let Some(charge) = charge {
             domain = domain.charge(charge);
+        }
+        if let Some(unmatched) = unmatched {
+            domain = domain.unmatched(unmatched);
         }
         if let Some(response) = response {
             domain = domain.response(response);

@@ -246,6 +246,25 @@ fn samples_with_a_capital_value_load_unchanged() {
 }
 
 #[test]
+fn a_file_says_what_becomes_of_requests_that_no_rule_matches() {
+    let below = "descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1}, descriptors: \
+                 [{key: plan, value: gold, rate_limit: {unit: day, requests_per_unit: 2}}]}]";
+    for (unmatched, want, warnings) in [
+        ("", None, 1),
+        ("unmatched: admit,", Some(Unmatched::Admit), 1),
+        // Other plans are denied, so nothing needs a warning.
+        ("unmatched: deny,", Some(Unmatched::Deny), 0),
+    ] {
+        let text = format!("{{domain: d, {unmatched} {below}}}");
+        let rules = parse(&[RuleFile { name: "d.yaml".into(), text }], &Options::default()).expect("rules");
+        assert_eq!((rules.policy.domains()[0].unmatched(), rules.warnings.len()), (want, warnings));
+    }
+    let faults = parse_text("d.yaml", format!("{{domain: d, unmatched: reject, {below}}}"));
+    let faults = faults.expect_err("unknown").to_string();
+    assert_eq!(faults, "d.yaml:1:24: unmatched: unknown value \"reject\"; write admit or deny");
+}
+
+#[test]
 fn a_trace_shows_how_each_entry_was_matched() {
     let text = "
 domain: d
@@ -266,6 +285,28 @@ descriptors:
     assert_eq!(policy.domains()[0].trace(&entries("a=1 ip=11.0.0.1 path=/api/x")), [Matched::Default]);
     let rule = policy.domains()[0].find(&entries("a=1 ip=10.0.0.1 path=/api/x user=ann")).expect("found");
     assert_eq!(rule.path, "a → ip in 10.0.0.0/8 → path=/api/* → user=ann");
+}
+
+#[test]
+fn a_catch_all_matches_what_no_other_rule_does() {
+    let text = "
+domain: d
+descriptors:
+  - {key: path, value: /login, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 7}}
+  - {key: '*', rate_limit: {unit: second, requests_per_unit: 100}}
+";
+    let policy = policy(text);
+    let domain = &policy.domains()[0];
+    for (request, limit) in [("path=/login", 5), ("path=/", 100), ("any=thing", 100), ("user=ann", 100)] {
+        assert_eq!(found(domain, request), limit, "{request}");
+    }
+    let key = |request: &str| {
+        let (entries, mut key) = (entries(request), Vec::new());
+        domain.find(&entries).expect("found").write_key(0, "d", &entries, &mut key);
+        key
+    };
+    assert!(key("path=/") != key("any=/") && key("path=/") != key("path=/a"), "a counter for each");
 }
 
 #[test]

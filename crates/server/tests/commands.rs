@@ -271,7 +271,7 @@ not      remote_address in 10.0.0.0/8 (shop.yaml:16:5): it ends after 1 of the d
     assert_eq!(ending, Ending::No);
     assert_eq!(
         out,
-        "domain   shpo\nasked    a=b\nrule     none: there is no such domain, so everything passes\ndomains  shop\n"
+        "domain   shpo\nasked    a=b\nrule     none: there is no such domain; --unmatched decides, which admits by default\ndomains  shop\n"
     );
 }
 

@@ -241,6 +241,51 @@ fn the_answer_in_the_readmes_is_what_the_example_rules_give() {
 }
 
 #[test]
+fn every_surface_denies_what_no_rule_matches_where_rules_or_the_setting_say_so() {
+    let rule = "descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]";
+    let response = "response: {status: 403, body: \"{{domain}}: {{retry_after}}\"}";
+    let folder = rules(&format!("{{domain: open, unmatched: admit, {rule}}}"));
+    for (name, text) in [
+        ("strict.yaml", format!("{{domain: strict, unmatched: deny, {response}, {rule}}}")),
+        ("silent.yaml", format!("{{domain: silent, {rule}}}")),
+    ] {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    for (flags, denied) in
+        [(&[][..], &["strict"][..]), (&["--unmatched", "deny"], &["strict", "silent", "unknown"])]
+    {
+        let server = Server::start(folder.path(), flags);
+        let resp: SocketAddr = server.says("resp").and_then(|text| text.parse().ok()).expect("an address");
+        for domain in ["open", "strict", "silent", "unknown"] {
+            let is_denied = denied.contains(&domain);
+            let (_, body) = server.get(&format!("/v1/check?domain={domain}&entry=nobody=x"));
+            let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+            let outcome = if is_denied { "deny" } else { "admit" };
+            assert_eq!(body["outcome"], outcome, "{domain}: {body}");
+            assert_eq!(body["retry_after_ms"].is_null(), is_denied, "no wait helps: {body}");
+            let (status, body) = server.get(&format!("/v1/check?domain={domain}&entry=nobody=x&status=rule"));
+            let want = match (domain, is_denied) {
+                ("strict", _) => 403,
+                (_, true) => 429,
+                (_, false) => 200,
+            };
+            assert_eq!(status, want, "{domain}: {body}");
+            assert_eq!(body == "strict: never", domain == "strict", "{domain}: {body}");
+            let entry = r#"[{"entries":[{"key":"nobody","value":"x"}]}]"#;
+            let body = format!(r#"{{"domain":"{domain}","descriptors":{entry}}}"#);
+            let (status, body) = server.post("/json", &body);
+            assert_eq!(status, if is_denied { 429 } else { 200 }, "{domain}: {body}");
+            let mut client = connect(resp);
+            client.write_all(format!("TOLLGATE.CHECK {domain} nobody x\r\n").as_bytes()).expect("sent");
+            let mut head = [0; 8];
+            client.read_exact(&mut head).expect("an answer");
+            let want = if is_denied { b"*6\r\n:1\r\n" } else { b"*6\r\n:0\r\n" };
+            assert_eq!(&head, want, "{domain}");
+        }
+    }
+}
+
+#[test]
 fn a_connection_above_the_most_is_closed_and_counted() {
     let folder = rules(RULES);
     let server = Server::start(folder.path(), &["--max-connections", "1", "--workers", "1"]);

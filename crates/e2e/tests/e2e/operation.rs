@@ -127,7 +127,7 @@ async fn deny(server: &Tollgate, times: usize) -> Duration {
 async fn denials_are_logged_at_the_level_that_is_set_and_no_more_often_than_is_set() {
     let folder = rules(RULES);
     for (flags, level, most) in [
-        (&["--denial-log-rate", "3"][..], "ERROR", 3),
+        (&["--denial-log-rate", "3"][..], "INFO", 3),
         (&["--denial-log-level", "warn"], "WARN", 10),
         (&["--denial-log-level", "debug"], "none", 0), // below --log-level
         (&["--denial-log-level", "off"], "none", 0),

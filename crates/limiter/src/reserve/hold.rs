@@ -98,7 +98,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                     let kept = self.reservations.place(holder, bytes, now);
                     place = Some(kept.map_err(|why| self.no_place(why))?);
                 }
-                if !scratch.items.is_empty() {
+                if scratch.items.is_empty() {
+                    self.decide_unmatched(domain, request, scratch);
+                } else {
                     let max_wait = terms.max_wait.min(longest);
                     holding = self.hold(domain, request, max_wait, now, scratch).await;
                 }

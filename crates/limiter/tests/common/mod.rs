@@ -39,7 +39,7 @@ pub(crate) fn limiter(text: &str) -> Limiter<ModelStore> {
 }
 
 /// One descriptor: entries as `key=value` with blanks between, hits, and a limit of its own.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ask<'a> {
     pub(crate) entries: &'a str,
     pub(crate) hits: Option<u64>,

@@ -150,7 +150,7 @@ impl Reader<'_> {
     /// another value matches no rule.
     fn warn_of_unlimited_values(&mut self, fields: &Fields<'_>, path: &Path<'_>) {
         let Some(Node { kind: Kind::List(items), .. }) = fields.get("descriptors") else { return };
-        if is_unlimited(fields) {
+        if self.denies_unmatched || is_unlimited(fields) {
             return;
         }
         let list = path.key("descriptors");

@@ -18,7 +18,7 @@ pub(super) enum Section {
     Response,
 }
 
-const ROOT: &[&str] = &["domain", "descriptors", "charge", "response"];
+const ROOT: &[&str] = &["domain", "descriptors", "charge", "unmatched", "response"];
 const DESCRIPTOR: &[&str] = &[
     "key",
     "value",

@@ -13,6 +13,8 @@ use crate::yaml_tree::{Kind, Map, Node, Pos};
 pub(super) struct Reader<'n> {
     pub(super) notes: &'n mut Notes,
     pub(super) countable: Countable,
+    /// The file denies what no rule matches.
+    pub(super) denies_unmatched: bool,
 }
 
 /// A map whose keys are checked.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
-use tollgate_limiter::{LimiterSettings, ObserveSettings, OnStoreFailure};
+use tollgate_limiter::{LimiterSettings, ObserveSettings, OnStoreFailure, Unmatched};
 use tracing::level_filters::LevelFilter;
 
 use super::layers::Layers;
@@ -21,6 +21,9 @@ rows! {
     QUOTA_MODE: Row<bool> = Row::switch("quota-mode")
         .envoy_compat(&["QUOTA_MODE"])
         .help(Answers, "Treat every rule as if it had `quota_mode: true`");
+    UNMATCHED: Row<Unmatched> = Row::new("unmatched", "ANSWER", "admit", parse::unmatched)
+        .help(Answers, "What happens to a request for which no rule matches, also of an unknown domain: `admit` or \
+                        `deny`. A rule file may say it for its domain");
     RESPONSE_HEADERS: Row<bool> = Row::switch("response-headers")
         .envoy_compat(&["LIMIT_RESPONSE_HEADERS_ENABLED"])
         .help(Answers, "Make Envoy add limit, remaining and reset to responses as headers");
@@ -51,7 +54,7 @@ rows! {
             .help(Counters, "How limits that come with the request (CL.THROTTLE and such) decide while the store is \
                              unavailable: `allow`, `deny` or `local`");
     DENIAL_LOG_LEVEL: Row<LevelFilter> =
-        Row::new("denial-log-level", "LEVEL", "error", parse::log_level)
+        Row::new("denial-log-level", "LEVEL", "info", parse::log_level)
             .help(Observe, "Level of the log line of a denial, or `off`; not logged in shadow mode");
     DENIAL_LOG_RATE: Row<u32> = Row::new("denial-log-rate", "N", "10", |text| parse::number(text, 1, 1_000_000))
         .help(Observe, "Maximum denial log lines per second; the next line reports how many were left out");
@@ -80,6 +83,7 @@ impl Decisions {
         let limiter = LimiterSettings {
             shadow_mode,
             quota_mode: layers.one(&QUOTA_MODE),
+            unmatched: layers.one(&UNMATCHED),
             throttle_on_store_failure: layers.one(&THROTTLE_ON_STORE_FAILURE),
             max_reservations: layers.one(&MAX_RESERVATIONS),
             longest_reservation: layers.one(&LONGEST_RESERVATION),

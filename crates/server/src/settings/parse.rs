@@ -118,6 +118,16 @@ pub(crate) fn on_store_failure(text: &str) -> Result<tollgate_limiter::OnStoreFa
     }
 }
 
+/// `admit` or `deny`.
+pub(crate) fn unmatched(text: &str) -> Result<tollgate_limiter::Unmatched, String> {
+    use tollgate_limiter::Unmatched;
+    match text.to_ascii_lowercase().as_str() {
+        "admit" => Ok(Unmatched::Admit),
+        "deny" => Ok(Unmatched::Deny),
+        _ => Err(format!("unknown answer {text:?}: expected admit or deny")),
+    }
+}
+
 /// Where an OpenTelemetry collector accepts OTLP over gRPC.
 pub(crate) fn collector(text: &str) -> Result<String, String> {
     let uri = text.parse::<http::Uri>().ok();

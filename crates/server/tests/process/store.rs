@@ -93,6 +93,12 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
     let (code, said) = lenient.ended();
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(said.matches("the store is down").count(), 1, "one line a change:\n{said}");
+    let severity = |of: &str| {
+        let line = said.lines().find(|line| line.contains(of)).expect("a line");
+        ["ERROR", "WARN", "INFO"].into_iter().find(|level| line.contains(level))
+    };
+    let severities = (severity("the store is down"), severity("the store is up"));
+    assert_eq!(severities, (Some("ERROR"), Some("INFO")), "{said}");
     assert_eq!(said.matches("the store is up").count(), 1, "one line a change:\n{said}");
 }
 

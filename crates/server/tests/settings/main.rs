@@ -99,7 +99,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("backlog" | "max-reservations" | "denial-log-rate" | "top-keys", _) => "77",
             ("denial-log-level", _) => "off",
             ("compat", _) => "ratelimit",
-            ("throttle-on-store-failure", _) => "deny",
+            ("throttle-on-store-failure" | "unmatched", _) => "deny",
             ("otlp", _) => "http://collector:4317",
             ("trace-ratio", _) => "0.5",
             ("store", _) => "redis://10.0.0.5",

@@ -71,7 +71,7 @@ impl Server {
         match (self.logged, self.why()) {
             (Logged::Down { .. }, Some(_)) => {} // another reason, the same outage
             (_, Some(why)) => {
-                tracing::warn!(%store, "the store is down: {why}");
+                tracing::error!(%store, "the store is down: {why}");
                 self.logged = Logged::Down { since: Instant::now() };
             }
             (_, None) if self.reports.is_empty() => {}
