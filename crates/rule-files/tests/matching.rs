@@ -2,8 +2,8 @@
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
-use tollgate_policy::{Domain, Entry, Matched, Policy};
-use tollgate_rule_files::parse_text;
+use tollgate_policy::{Domain, Entry, Matched, Policy, Unmatched};
+use tollgate_rule_files::{Options, RuleFile, parse, parse_text};
 
 fn policy(text: &str) -> Policy {
     parse_text("rules.yaml", text).unwrap_or_else(|faults| panic!("{faults}"))

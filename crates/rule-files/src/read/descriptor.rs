@@ -183,7 +183,13 @@ impl Reader<'_> {
         let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
         let before = self.notes.faults.len();
         let limits = match (fields.get("rate_limit"), fields.get("limits")) {
+            (None, None) if fields.get("rate").is_some() => self.rate_of_descriptor(*fields, path),
             (None, None) => return None,
+            _ if fields.get("rate").is_some() => {
+                let message = "means rate_limit: {rate: …}; keep one of them, or move it there";
+                self.notes.fault(fields.pos_of("rate"), path.key("rate"), message);
+                return None;
+            }
             (Some(_), Some(node)) => {
                 let message =
                     "cannot be combined with rate_limit; move that one into the list, or remove the list";

@@ -2,8 +2,6 @@
 
 use tollgate_policy::Unit;
 
-use crate::yaml_tree::{Kind, Node};
-
 /// Other names of units.
 const UNITS: [(&str, &str); 23] = [
     ("s", "second"),
@@ -60,24 +58,11 @@ pub(super) fn algorithm(text: &str) -> Option<String> {
 }
 
 /// What to write in place of a key of a limit that other rate limiters have.
-pub(super) fn limit_key(name: &str, value: &Node) -> Option<String> {
-    if name == "rate" {
-        return Some(rate(value).map_or_else(
-            || "write requests_per_unit: 10 and unit: second for ten per second".to_owned(),
-            |(number, unit)| format!("write requests_per_unit: {number} and unit: {}", unit.name()),
-        ));
-    }
+pub(super) fn limit_key(name: &str) -> Option<String> {
     if NUMBERS.contains(&name) {
-        return Some("write requests_per_unit and a unit".to_owned());
+        return Some("write rate: 100/s, or requests_per_unit and a unit".to_owned());
     }
     TIMES.contains(&name).then(|| "write unit: minute, or period: 10s".to_owned())
-}
-
-/// What to write in place of a key of a descriptor that other rate limiters have.
-pub(super) fn descriptor_key(name: &str, value: &Node) -> Option<String> {
-    let (number, unit) =
-        if name == "rate" { rate(value).unwrap_or((10, Unit::Second)) } else { return None };
-    Some(format!("write rate_limit: {{requests_per_unit: {number}, unit: {}}}", unit.name()))
 }
 
 fn named(text: &str, names: &[(&str, &str)]) -> Option<String> {
@@ -85,13 +70,10 @@ fn named(text: &str, names: &[(&str, &str)]) -> Option<String> {
     Some(format!("did you mean {name}?"))
 }
 
-/// `10r/s`, `100/minute`: as nginx and others write a rate.
-fn rate(value: &Node) -> Option<(u64, Unit)> {
-    let Kind::Scalar(scalar) = &value.kind else { return None };
-    let (number, period) = scalar.text.split_once('/')?;
-    let number = number.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
-    let period = period.trim().to_ascii_lowercase();
-    let other = UNITS.iter().find(|(other, _)| *other == period).map(|(_, name)| *name);
-    let name = other.unwrap_or(period.strip_suffix('s').unwrap_or(&period));
-    Some((number.parse().ok()?, Unit::ALL.into_iter().find(|unit| unit.name() == name)?))
+/// A unit by its name or another one, in the singular or the plural, in any letter case.
+pub(super) fn named_unit(text: &str) -> Option<Unit> {
+    let text = text.to_ascii_lowercase();
+    let other = UNITS.iter().find(|(other, _)| *other == text).map(|(_, name)| *name);
+    let name = other.unwrap_or(text.strip_suffix('s').unwrap_or(&text));
+    Unit::ALL.into_iter().find(|unit| unit.name() == name)
 }

@@ -5,7 +5,7 @@ use tollgate_human_text::{did_you_mean, one_of};
 use super::guesses;
 use super::notes::Notes;
 use super::path::Path;
-use crate::yaml_tree::{Key, Node};
+use crate::yaml_tree::Key;
 
 /// A kind of map in a rule file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,7 @@ const DESCRIPTOR: &[&str] = &[
     "key",
     "value",
     "rate_limit",
+    "rate",
     "descriptors",
     "shadow_mode",
     "quota_mode",
@@ -41,6 +42,7 @@ const DESCRIPTOR: &[&str] = &[
 const LIMITS_ENTRY: &[&str] = &[
     "unit",
     "requests_per_unit",
+    "rate",
     "name",
     "replaces",
     "unit_multiplier",
@@ -134,7 +136,7 @@ fn home(name: &str) -> Option<&'static str> {
 }
 
 /// Notes a key that is unknown in its section.
-pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, value: &Node, path: &Path<'_>) {
+pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<'_>) {
     let name = key.text.as_str();
     // Some files of envoyproxy/ratelimit write these two with a capital letter.
     if section.allows(name) || (section == Section::Descriptor && matches!(name, "Key" | "Value")) {
@@ -158,9 +160,8 @@ pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, value: &Node
         None => {
             let names = section.names();
             let guess = match section {
-                Section::RateLimit | Section::LimitsEntry => guesses::limit_key(name, value),
-                Section::Descriptor => guesses::descriptor_key(name, value),
-                Section::Root | Section::ReplacesEntry | Section::Response => None,
+                Section::RateLimit | Section::LimitsEntry => guesses::limit_key(name),
+                _ => None,
             };
             let hint = guess
                 .or_else(|| did_you_mean(name, &names))

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod period;
+mod rate;
 
 use tollgate_core::{Algorithm, QuotaError};
 use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Sharing, Unit};
@@ -84,6 +85,18 @@ impl Reader<'_> {
         })
     }
 
+    /// `rate` in a descriptor: its only limit, with nothing else to say about it.
+    pub(super) fn rate_of_descriptor<'a>(&mut self, fields: Fields<'a>, path: &Path<'_>) -> ReadLimits<'a> {
+        let limit = self.limit(&fields, path).limit;
+        ReadLimits {
+            spec: limit.map_or_else(RuleSpec::unlimited, RuleSpec::new),
+            limits: vec![LimitPlace { fields, path: path.to_string(), index: 0 }],
+            replaces: Vec::new(),
+            on_store_failure: None,
+            sharing: None,
+        }
+    }
+
     /// `limits`: several on one descriptor, distinguished by their names. `None` if it is not a list.
     pub(super) fn limits<'a>(&mut self, node: &'a Node, path: &Path<'_>) -> Option<ReadLimits<'a>> {
         let (mut limits, mut places, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
@@ -139,10 +152,14 @@ impl Reader<'_> {
         let before = self.notes.faults.len();
         let name = self.name(fields, path);
         let replaces = self.replaces(fields, path);
-        let algorithm = self.algorithm(fields, path);
+        let Ok(rate) = self.rate(fields, path) else { return ReadLimit { limit: None, name, replaces } };
+        let algorithm = self.algorithm(fields, path, rate.as_ref());
         let is_total = matches!(algorithm, Some(Algorithm::Total));
-        let period = self.period(fields, path, is_total);
-        let requests = self.requests(fields, path, is_total);
+        let period = self.period(fields, path, rate.as_ref(), is_total);
+        let requests = match rate {
+            Some(rate) => Some(rate.requests),
+            None => self.requests(fields, path, is_total),
+        };
         let limit = match (algorithm, period, requests) {
             (Some(algorithm), Some(period), Some(requests)) => {
                 match Limit::new(requests, period, algorithm) {
@@ -154,7 +171,10 @@ impl Reader<'_> {
                         None
                     }
                     Err(error) => {
-                        let (key, message) = explain(&error, fields);
+                        let (mut key, message) = explain(&error, fields);
+                        if fields.get(key).is_none() && rate.is_some() {
+                            key = "rate";
+                        }
                         self.notes.fault(fields.pos_of_value(key), path.key(key), message);
                         None
                     }

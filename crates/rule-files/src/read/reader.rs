@@ -54,8 +54,8 @@ impl Reader<'_> {
             self.wrong_kind(node, path, section.example());
             return None;
         };
-        for (key, value) in &map.entries {
-            known_keys::check(self.notes, section, key, value, path);
+        for (key, _) in &map.entries {
+            known_keys::check(self.notes, section, key, path);
         }
         Some(Fields { pos: node.pos, map })
     }

@@ -3,6 +3,7 @@
 use tollgate_core::{Algorithm, Align, LeakyForm, Quota, Refill};
 use tollgate_human_text::{did_you_mean, one_of};
 
+use super::rate::Rate;
 use crate::read::guesses;
 use crate::read::path::Path;
 use crate::read::reader::{Fields, Reader};
@@ -18,6 +19,7 @@ const NAMES: [&str; 7] = [
     "leaky_bucket",
     "total",
 ];
+const TOKEN_BUCKET: &str = "token_bucket";
 const LATER: [&str; 3] = ["warm_up", "concurrency", "priority_buckets"];
 
 /// Each parameter and the algorithm that it belongs to.
@@ -35,9 +37,27 @@ const PARAMETERS: [(&str, &str); 10] = [
 ];
 
 impl Reader<'_> {
-    /// The algorithm with its parameters; `fixed_window` if the file names none.
-    pub(super) fn algorithm(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<Algorithm> {
-        let name = self.algorithm_name(fields, path)?;
+    /// The algorithm with its parameters. If the file names none: `token_bucket` for a rate with a burst, or
+    /// else `fixed_window`.
+    pub(super) fn algorithm(
+        &mut self,
+        fields: &Fields<'_>,
+        path: &Path<'_>,
+        rate: Option<&Rate>,
+    ) -> Option<Algorithm> {
+        let burst = rate.and_then(|rate| rate.burst);
+        let default = if burst.is_some() { TOKEN_BUCKET } else { NAMES[0] };
+        let name = self.algorithm_name(fields, path, default)?;
+        if let Some(burst) = burst
+            && name != TOKEN_BUCKET
+        {
+            let instead = match name {
+                "leaky_bucket" => format!("write the rate without it, and capacity: {burst}"),
+                _ => format!("write the rate without it, or algorithm: {TOKEN_BUCKET}"),
+            };
+            let message = format!("a burst belongs to {TOKEN_BUCKET}, but this is {name}; {instead}");
+            self.notes.fault(fields.pos_of_value("rate"), path.key("rate"), message);
+        }
         for (parameter, owner) in PARAMETERS.into_iter().chain([("delay_after", "leaky_bucket")]) {
             if owner != name && fields.get(parameter).is_some() {
                 let message =
@@ -60,7 +80,7 @@ impl Reader<'_> {
                 let refill =
                     fields.get("refill").and_then(|node| self.choice(node, &path.key("refill"), &refill));
                 Algorithm::TokenBucket {
-                    burst: self.permits(fields, path, "burst"),
+                    burst: burst.or_else(|| self.permits(fields, path, "burst")),
                     initial: self.initial(fields, path),
                     overdraft: self.permits(fields, path, "overdraft").unwrap_or(0),
                     refill: refill.unwrap_or_default(),
@@ -74,8 +94,13 @@ impl Reader<'_> {
         })
     }
 
-    fn algorithm_name(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<&'static str> {
-        let Some(node) = fields.get("algorithm") else { return Some(NAMES[0]) };
+    fn algorithm_name(
+        &mut self,
+        fields: &Fields<'_>,
+        path: &Path<'_>,
+        default: &'static str,
+    ) -> Option<&'static str> {
+        let Some(node) = fields.get("algorithm") else { return Some(default) };
         let here = path.key("algorithm");
         let scalar = self.scalar(node, &here, "the name of one")?;
         if let Some(name) = NAMES.into_iter().find(|name| *name == scalar.text) {

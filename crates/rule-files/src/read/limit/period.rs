@@ -6,6 +6,7 @@ use tollgate_core::{CivilUnit, Period};
 use tollgate_human_text::{did_you_mean, parse_duration};
 use tollgate_policy::Unit;
 
+use super::rate::{Per, Rate};
 use crate::read::guesses;
 use crate::read::path::Path;
 use crate::read::reader::{Fields, Reader};
@@ -22,9 +23,15 @@ fn unit(name: &str) -> Option<Unit> {
 }
 
 impl Reader<'_> {
-    pub(super) fn period(&mut self, fields: &Fields<'_>, path: &Path<'_>, is_total: bool) -> Option<Period> {
+    pub(super) fn period(
+        &mut self,
+        fields: &Fields<'_>,
+        path: &Path<'_>,
+        rate: Option<&Rate>,
+        is_total: bool,
+    ) -> Option<Period> {
         if is_total {
-            for name in ["unit", "unit_multiplier", "period", "time_zone"] {
+            for name in ["rate", "unit", "unit_multiplier", "period", "time_zone"] {
                 if let Some(node) = fields.get(name) {
                     let message = "has no meaning for algorithm: total, which never refills; remove it";
                     self.notes.fault(node.pos, path.key(name), message);
@@ -32,7 +39,17 @@ impl Reader<'_> {
             }
             return Some(Unit::Second.into()); // a total ignores it
         }
-        let unit = self.unit(fields, path);
+        let unit = match rate.map(|rate| rate.per) {
+            None => self.unit(fields, path),
+            Some(Per::Unit(unit)) => Some(unit),
+            Some(Per::Span(span)) => {
+                if fields.get("time_zone").is_some() {
+                    let message = "has no effect on such a rate; write it per day, week, month or year";
+                    self.notes.fault(fields.pos_of("time_zone"), path.key("time_zone"), message);
+                }
+                return Some(Period::Span(span));
+            }
+        };
         let zone = fields.get("time_zone").map(|node| self.time_zone(node, &path.key("time_zone")));
         let multiplier = match fields.get("unit_multiplier") {
             Some(node) => self.number(node, &path.key("unit_multiplier"), 1, u64::from(u32::MAX)),
