@@ -62,14 +62,13 @@ pub fn denial(
     let response = response.or_else(|| answer.domain().and_then(|domain| domain.response()));
     let rule = rule.map_or("", |rule| rule.path.as_str());
     let limit = most_restrictive(limits).copied().unwrap_or(NO_LIMIT);
-    let values = Some(Values { domain, rule, limit });
-    write(status, response, values.as_ref(), limits, fields)
+    write(status, response, &Values { domain, rule, limit }, limits, fields)
 }
 
 fn write(
     status: DenialStatus,
     response: Option<&Response>,
-    values: Option<&Values<'_>>,
+    values: &Values<'_>,
     limits: &[LimitState<'_>],
     fields: &mut HeaderMap,
 ) -> Denial {
@@ -81,7 +80,7 @@ fn write(
     };
     let status = status.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     let mut body = None;
-    if let (Some(response), Some(values)) = (response, values) {
+    if let Some(response) = response {
         for (name, template) in &response.headers {
             if let Ok(name) = HeaderName::try_from(name.as_str()) {
                 fields.insert(name, fill_header(template, values));
@@ -113,27 +112,31 @@ pub struct Preview {
     pub body: String,
 }
 
-/// The denial that a client would read just after the last permit of the rule's first limit was taken, in the
-/// status that the rule wants. `None` where no rule would deny.
+/// The denial that a client would read just after the last permit of the rule's first limit was taken, or of
+/// a rule that denies everything, in the status that the rule wants. `None` where no rule would deny.
 #[must_use]
 pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Style) -> Option<Preview> {
     let rules = policy.domain(domain)?;
     let rule = rules.find(entries).filter(|rule| !rule.shadow_mode)?;
-    let limit = rule.limits.first()?;
-    let state = LimitState {
-        name: name(rule, limit),
-        limit: u64::from(limit.requests_per_unit),
-        window: limit.period,
-        remaining: 0,
-        reset_after: limit.period,
-        retry_after: RetryAfter::After(limit.period),
-        is_unknown: false,
+    let state = match rule.limits.first() {
+        Some(limit) => Some(LimitState {
+            name: name(rule, limit),
+            limit: u64::from(limit.requests_per_unit),
+            window: limit.period,
+            remaining: 0,
+            reset_after: limit.period,
+            retry_after: RetryAfter::After(limit.period),
+            is_unknown: false,
+        }),
+        None if rule.denies => None,
+        None => return None,
     };
     let mut fields = HeaderMap::new();
-    tollgate_headers::write(&[state], false, style, &mut fields);
-    let values = Values { domain, rule: &rule.path, limit: state };
+    tollgate_headers::write(state.as_slice(), false, style, &mut fields);
+    let values = Values { domain, rule: &rule.path, limit: state.unwrap_or(NO_LIMIT) };
     let response = rule.response.as_ref().or_else(|| rules.response());
-    let Denial { status, body } = write(DenialStatus::OfRule, response, Some(&values), &[state], &mut fields);
+    let Denial { status, body } =
+        write(DenialStatus::OfRule, response, &values, state.as_slice(), &mut fields);
     Some(Preview { status, fields, body })
 }
 

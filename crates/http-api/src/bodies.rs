@@ -213,6 +213,8 @@ pub(crate) struct ExplainedRule {
     pub(crate) place: String,
     /// Nothing is counted and every request is admitted.
     pub(crate) unlimited: bool,
+    /// Nothing is counted and every request is denied.
+    pub(crate) denies: bool,
     /// It counts, but never denies.
     pub(crate) shadow: bool,
     /// It denies only when all quota rules of the request do.

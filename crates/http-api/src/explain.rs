@@ -73,6 +73,7 @@ fn rule_of(rule: Applied) -> ExplainedRule {
         name: rule.name,
         place: rule.place.map_or_else(String::new, |place| place.to_string()),
         unlimited: rule.is_unlimited,
+        denies: rule.denies,
         shadow: rule.is_shadow,
         quota: rule.is_quota,
         replaces: rule.replaces,
@@ -106,6 +107,9 @@ pub(crate) fn rlconfig(policy: &Policy) -> Bytes {
             }
             if rule.unlimited {
                 let _ = writeln!(dump, "{name}.{path}: unlimited, {modes}");
+            }
+            if rule.denies {
+                let _ = writeln!(dump, "{name}.{path}: denied, {modes}");
             }
         }
     }

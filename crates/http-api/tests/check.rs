@@ -505,3 +505,38 @@ async fn content_types_that_are_not_json_are_rejected_and_a_missing_one_is_not()
         }
     }
 }
+
+#[tokio::test]
+async fn a_denial_by_list_has_the_response_of_its_rule_and_no_wait() {
+    let rules = "
+domain: shop
+descriptors:
+  - {key: ip, rate: 9/minute}
+  - {key: ip, value: 192.0.2.1, action: deny}
+  - key: ip
+    value: 192.0.2.2
+    action: deny
+    response: {status: 403, body: 'rule {{rule}}, limit {{limit}}, wait {{retry_after}}'}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    let line = json!({
+        "outcome": "deny", "limit": null, "remaining": null, "delay_ms": 0, "retry_after_ms": null,
+        "reset_after_ms": 0, "rule": "ip=192.0.2.1", "degraded": null,
+    });
+    let mut want = line.clone();
+    want["descriptors"] = json!([line]);
+    let reply = client.post("/v1/check", &one("ip", "192.0.2.1")).await;
+    assert_eq!((reply.json(), reply.header("retry-after")), (want, None));
+    let both = json!({"domain": "shop", "descriptors": [
+        [{"key": "ip", "value": "192.0.2.3"}], [{"key": "ip", "value": "192.0.2.1"}],
+    ]});
+    let reply = client.post("/v1/check", &both.to_string()).await.json();
+    assert_eq!((&reply["rule"], &reply["retry_after_ms"]), (&json!("ip=192.0.2.1"), &Value::Null));
+    let reply = client.get("/v1/check?domain=shop&entry=ip=192.0.2.1&status=rule").await;
+    assert_eq!((reply.status, reply.header("retry-after")), (429, None));
+    assert_eq!(reply.json()["retry_after"], Value::Null);
+    let reply = client.get("/v1/check?domain=shop&entry=ip=192.0.2.2&status=rule").await;
+    assert_eq!((reply.status, reply.text()), (403, "rule ip=192.0.2.2, limit 0, wait never"));
+    let explained = client.get("/v1/explain?domain=shop&entry=ip=192.0.2.2").await.json();
+    assert_eq!((&explained["rule"]["denies"], &explained["denied"]["status"]), (&json!(true), &json!(403)));
+}

@@ -44,6 +44,9 @@ pub enum KeyError {
     /// The rule says `unlimited`: nothing is counted.
     #[error("rule {0} is unlimited, so nothing is counted for it")]
     Unlimited(String),
+    /// The rule denies everything: nothing is counted.
+    #[error("rule {0} denies every request, so nothing is counted for it")]
+    Denies(String),
     /// The store did not answer, and this node has no count of its own. After a reset some counters may have
     /// been forgotten.
     #[error("{0}")]
@@ -124,10 +127,14 @@ fn find<'a>(
     entries: &[Entry<'_>],
 ) -> Result<&'a Rule, KeyError> {
     let rules = policy.domain(domain).ok_or_else(|| KeyError::UnknownDomain(domain.to_owned()))?;
-    let rule = rules.find(entries).filter(|rule| rule.unlimited || !rule.limits.is_empty());
+    let rule = rules.find(entries);
     let rule = rule.ok_or_else(|| KeyError::NoRule {
         domain: domain.to_owned(),
         asked: entries.iter().map(|it| format!("{}={}", it.key, it.value)).collect::<Vec<_>>().join(", "),
     })?;
-    if rule.unlimited { Err(KeyError::Unlimited(rule.path.clone())) } else { Ok(rule) }
+    match (rule.unlimited, rule.denies) {
+        (true, _) => Err(KeyError::Unlimited(rule.path.clone())),
+        (_, true) => Err(KeyError::Denies(rule.path.clone())),
+        _ => Ok(rule),
+    }
 }

@@ -71,6 +71,8 @@ pub struct Applied {
     pub place: Option<Place>,
     /// Nothing is counted and everything passes.
     pub is_unlimited: bool,
+    /// Nothing is counted and everything is denied.
+    pub denies: bool,
     /// It counts, but never denies.
     pub is_shadow: bool,
     /// It denies only when all quota rules of the request do.
@@ -167,6 +169,7 @@ fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
         name: rule.name.clone(),
         place: rule.place.clone(),
         is_unlimited: rule.unlimited,
+        denies: rule.denies,
         is_shadow: rule.shadow_mode,
         is_quota: rule.quota_mode,
         replaces: rule.replaces.clone(),
@@ -301,6 +304,9 @@ impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_unlimited {
             writeln!(f, "limit    none: the rule says unlimited")?;
+        }
+        if self.denies {
+            writeln!(f, "limit    none: the rule denies everything")?;
         }
         for limit in &self.limits {
             writeln!(f, "limit    {}\ncounter  {}", limit.limit, limit.key)?;

@@ -20,7 +20,7 @@ pub(crate) fn plan(
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
     let first = domain.rules().first().map_or(0, |rule| rule.index);
-    let mut any_replaces = false;
+    let (mut any_replaces, mut any_denied) = (false, false);
     for (index, descriptor) in request.descriptors.iter().enumerate() {
         let rule = domain.find(descriptor.entries);
         let status = status(rule, first, descriptor, request.hits, settings);
@@ -44,15 +44,30 @@ pub(crate) fn plan(
             }
             _ => {}
         }
+        any_denied |= status.outcome == Outcome::Deny;
         scratch.statuses.push(status);
     }
     if any_replaces {
         replace(domain, settings, scratch);
     }
+    if any_denied && is_together {
+        charge_nothing_if_denied(&mut *scratch);
+    }
     if is_together {
         put_soft_last(scratch);
     }
     Ok(())
+}
+
+/// Drops all items where a rule denies the request whatever they say: of limits that are charged together
+/// none is charged then.
+#[cold]
+fn charge_nothing_if_denied(scratch: &mut Scratch) {
+    let denies =
+        |status: &Status| status.outcome == Outcome::Deny && !status.is_quota && !status.is_shadow_rule;
+    if scratch.statuses.iter().any(denies) {
+        scratch.items.clear();
+    }
 }
 
 /// Orders the items so that those whose denial denies the request come first: they are charged together.
@@ -78,10 +93,15 @@ fn status(
     hits: u64,
     settings: &LimiterSettings,
 ) -> Status {
+    let mut outcome = Outcome::Admit;
     let kind = match rule {
         _ if descriptor.limit.is_some() => Kind::Overridden,
         None => Kind::Free,
         Some(rule) if rule.unlimited => Kind::Unlimited,
+        Some(rule) if rule.denies => {
+            outcome = Outcome::Deny;
+            Kind::Limited
+        }
         Some(rule) if rule.limits.is_empty() => Kind::Free,
         Some(_) => Kind::Limited,
     };
@@ -93,7 +113,7 @@ fn status(
         decision: None,
         remaining: if kind == Kind::Unlimited { u64::MAX } else { 0 },
         hits: descriptor.hits.unwrap_or(hits),
-        outcome: Outcome::Admit,
+        outcome,
         is_quota: is_soft || settings.quota_mode,
         is_shadow_rule: kind == Kind::Limited && rule.is_some_and(|rule| rule.shadow_mode),
         is_shadowed: false,
@@ -120,6 +140,7 @@ fn replace(domain: &Domain, settings: &LimiterSettings, scratch: &mut Scratch) {
         if is_replaced {
             statuses[index].kind = Kind::Replaced;
             statuses[index].remaining = 0;
+            statuses[index].outcome = Outcome::Admit;
             statuses[index].is_quota = settings.quota_mode;
         }
     }

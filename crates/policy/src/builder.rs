@@ -287,18 +287,20 @@ fn rule_of(
     place: Option<Place>,
     build: &mut Build,
 ) -> Rule {
-    let (limits, unlimited) = match spec.limits {
-        Limits::Unlimited => (Vec::new(), true),
+    let (unlimited, denies) =
+        (matches!(spec.limits, Limits::Unlimited), matches!(spec.limits, Limits::Denied));
+    let limits = match spec.limits {
+        Limits::Unlimited | Limits::Denied => Vec::new(),
         Limits::One(limit) => {
             let tail = build.tail(&limit.key_tail);
-            (vec![Limit { name: spec.name.clone(), key_tail: tail, ..*limit }], false)
+            vec![Limit { name: spec.name.clone(), key_tail: tail, ..*limit }]
         }
         Limits::Named(limits) => {
             let named = limits.into_iter().map(|limit| {
                 let tail = build.tail(&named_tail(&limit.key_tail, &limit.name));
                 Limit { key_tail: tail, ..limit }
             });
-            (named.collect(), false)
+            named.collect()
         }
     };
     Rule {
@@ -307,6 +309,7 @@ fn rule_of(
         name: spec.name,
         limits,
         unlimited,
+        denies,
         shadow_mode: spec.shadow_mode,
         quota_mode: spec.quota_mode,
         replaces: spec.replaces,

@@ -187,6 +187,7 @@ impl Writer {
         self.text(name);
         match limits {
             Limits::Unlimited => self.choice("unlimited"),
+            Limits::Denied => self.choice("denied"),
             Limits::One(limit) => {
                 self.choice("one");
                 self.limit(limit);

@@ -18,10 +18,12 @@ pub struct Rule {
     pub path: String,
     /// The rule's `name`; empty if it has none. Other rules can name it in [`replaces`](Rule::replaces).
     pub name: String,
-    /// The limits, all of them charged. Empty if [`unlimited`](Rule::unlimited).
+    /// The limits, all of them charged. Empty if [`unlimited`](Rule::unlimited) or [`denies`](Rule::denies).
     pub limits: Vec<Limit>,
     /// Counts nothing and admits everything.
     pub unlimited: bool,
+    /// Counts nothing and denies everything.
+    pub denies: bool,
     /// Counts, but never denies.
     pub shadow_mode: bool,
     /// A soft limit: a request is denied only if all its quota rules deny.

@@ -183,6 +183,8 @@ impl DescriptorSpec {
 pub(crate) enum Limits {
     /// Nothing.
     Unlimited,
+    /// Everything.
+    Denied,
     /// One limit.
     One(Box<Limit>),
     /// Several, each with a name.
@@ -248,6 +250,12 @@ impl RuleSpec {
     #[must_use]
     pub fn unlimited() -> Self {
         Self::of(Limits::Unlimited)
+    }
+
+    /// A rule that counts nothing and denies everything.
+    #[must_use]
+    pub fn denied() -> Self {
+        Self::of(Limits::Denied)
     }
 
     /// Under this name, which other rules can replace.

@@ -62,6 +62,7 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
         Limit::per(2, Unit::Day).map(RuleSpec::new)?,
         Limit::per(1, Unit::Week).map(RuleSpec::new)?,
         RuleSpec::unlimited(),
+        RuleSpec::denied(),
         RuleSpec::all_of([Limit::per(1, Unit::Day)?.named("x")]),
         RuleSpec::all_of([Limit::per(1, Unit::Day)?.named("y")]),
         rule()?.named("x"),

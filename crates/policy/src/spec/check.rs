@@ -71,7 +71,7 @@ fn check_ipv6_prefix(bits: u8, value: &ValueSpec, is_pattern_key: bool) -> Resul
 impl RuleSpec {
     fn check(&self, countable: Countable, errors: &mut Vec<(Part, RuleError)>) {
         match &self.limits {
-            Limits::Unlimited => self.check_replaces(errors),
+            Limits::Unlimited | Limits::Denied => self.check_replaces(errors),
             Limits::One(limit) => {
                 self.check_replaces(errors);
                 self.check_limit(limit, Part::Limit, countable, errors);

@@ -182,7 +182,23 @@ impl Reader<'_> {
         let sharing = self.sharing(fields, path);
         let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
         let before = self.notes.faults.len();
+        let action = fields.get("action").map(|node| {
+            let choices = [("allow", RuleSpec::unlimited as fn() -> RuleSpec), ("deny", RuleSpec::denied)];
+            self.choice(node, &path.key("action"), &choices)
+        });
         let limits = match (fields.get("rate_limit"), fields.get("limits")) {
+            (None, None) if action.is_some() && fields.get("rate").is_none() => ReadLimits {
+                spec: action.flatten().unwrap_or(RuleSpec::unlimited)(),
+                limits: Vec::new(),
+                replaces: Vec::new(),
+                on_store_failure: None,
+                sharing: None,
+            },
+            _ if action.is_some() => {
+                let message = "counts nothing, so it cannot be combined with a limit; remove one of the two";
+                self.notes.fault(fields.pos_of("action"), path.key("action"), message);
+                return None;
+            }
             (None, None) if fields.get("rate").is_some() => self.rate_of_descriptor(*fields, path),
             (None, None) => return None,
             _ if fields.get("rate").is_some() => {
@@ -259,8 +275,12 @@ fn network_in(text: &str) -> Option<String> {
     }
 }
 
-/// Whether the limit of a descriptor says that it has none.
+/// Whether a descriptor says that it has no limit.
 fn is_unlimited(fields: &Fields<'_>) -> bool {
+    let allows = |node: &Node| matches!(&node.kind, Kind::Scalar(scalar) if scalar.text == "allow");
+    if fields.get("action").is_some_and(allows) {
+        return true;
+    }
     let Some(Node { kind: Kind::Map(limit), .. }) = fields.get("rate_limit") else { return false };
     limit.entries.iter().any(|(key, node)| key.text == "unlimited" && !node.is_null())
 }

@@ -24,6 +24,7 @@ const DESCRIPTOR: &[&str] = &[
     "value",
     "rate_limit",
     "rate",
+    "action",
     "descriptors",
     "shadow_mode",
     "quota_mode",
