@@ -198,7 +198,8 @@ fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entr
     for (index, (level, entry)) in levels.iter().zip(entries).enumerate() {
         let (key, entry) = (entry.key, spell(entry));
         let took = match taken.get(index) {
-            Some(Matched::Exact) => *level == entry,
+            // A list takes its values exactly, under its own name.
+            Some(Matched::Exact) => *level == entry || winner.get(index) == Some(level),
             Some(Matched::Default) => *level == key,
             // Where no rule applies, nothing says which of them it was.
             Some(Matched::Network | Matched::Pattern) => rule.is_none() || winner.get(index) == Some(level),

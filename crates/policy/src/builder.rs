@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use tollgate_human_text::clip_to;
 
 use crate::countable::Countable;
@@ -16,7 +17,7 @@ use crate::limit_text::PATH_SEPARATOR;
 use crate::place::Place;
 use crate::policy::Policy;
 use crate::rule::{Counted, Level, Rule};
-use crate::spec::{DescriptorSpec, DomainSpec, Limits, RuleSpec, ValueMatch};
+use crate::spec::{DescriptorSpec, DomainSpec, Limits, ListedValue, RuleSpec, ValueMatch};
 use crate::stat_path::clean;
 
 /// The longest path for people, in characters.
@@ -243,6 +244,12 @@ impl DomainBuild {
                 build.errors.push(error(path, RuleError::DuplicateDescriptor { descriptor: shown }));
                 continue;
             }
+            let taken = self.domain.nodes.get(node as usize).and_then(|level| level.taken(&key, &matched));
+            if let Some(value) = taken {
+                let descriptor = format!("{key}={value}");
+                build.errors.push(error(path, RuleError::DuplicateDescriptor { descriptor }));
+                continue;
+            }
             let counting = Counting {
                 share_threshold: spec.share_threshold,
                 ipv6_prefix: spec.ipv6_prefix,
@@ -331,6 +338,22 @@ fn count(items: usize) -> u32 {
 }
 
 impl Node {
+    /// A value of `matched` that another descriptor of the level has already.
+    fn taken(&self, key: &str, matched: &ValueMatch) -> Option<String> {
+        let some = self.keys.get(key)?.some.as_deref()?;
+        let has_network =
+            |network: &IpNet| some.networks.iter().any(|table| table.nodes.contains_key(network));
+        match matched {
+            ValueMatch::Exact(value) => some.exact.get(value).map(|_| value.clone()),
+            ValueMatch::Network(network) => has_network(network).then(|| network.to_string()),
+            ValueMatch::List(list) => list.values.iter().find_map(|value| match value {
+                ListedValue::Exact(value) => some.exact.get(value).map(|_| value.clone()),
+                ListedValue::Network(network) => has_network(network).then(|| network.to_string()),
+            }),
+            _ => None,
+        }
+    }
+
     fn insert(&mut self, key: &str, value: ValueMatch, next: Next, order: u32) {
         if let ValueMatch::Joined(wildcard) = value {
             return self.joined.push((order, wildcard, next));
@@ -347,27 +370,38 @@ impl SomeValues {
     fn insert(&mut self, value: ValueMatch, next: Next, order: u32) {
         match value {
             ValueMatch::Any | ValueMatch::Joined(_) => {} // not of one key's values
-            ValueMatch::Exact(value) => {
-                if let Some(place) = self.exact.entry(&value) {
-                    *place = next;
+            ValueMatch::Exact(value) => self.insert_exact(&value, next),
+            ValueMatch::Network(network) => self.insert_network(network, next),
+            ValueMatch::List(list) => {
+                for value in list.values.iter() {
+                    match value {
+                        ListedValue::Exact(value) => self.insert_exact(value, next),
+                        ListedValue::Network(network) => self.insert_network(*network, next),
+                    }
                 }
-            }
-            ValueMatch::Network(network) => {
-                let (prefix, is_ipv4) = (network.prefix_len(), network.addr().is_ipv4());
-                let found =
-                    self.networks.iter().position(|table| (table.prefix, table.is_ipv4) == (prefix, is_ipv4));
-                let at = found.unwrap_or_else(|| {
-                    let at = self.networks.partition_point(|table| table.prefix > prefix);
-                    self.networks.insert(at, NetworkTable { is_ipv4, prefix, nodes: Default::default() });
-                    at
-                });
-                self.networks[at].nodes.insert(network, next);
             }
             ValueMatch::Wildcard(wildcard) => {
                 self.patterns.push((order, ValuePattern::Wildcard(wildcard), next))
             }
             ValueMatch::Regex(regex) => self.patterns.push((order, ValuePattern::Regex(regex), next)),
         }
+    }
+
+    fn insert_exact(&mut self, value: &str, next: Next) {
+        if let Some(place) = self.exact.entry(value) {
+            *place = next;
+        }
+    }
+
+    fn insert_network(&mut self, network: IpNet, next: Next) {
+        let (prefix, is_ipv4) = (network.prefix_len(), network.addr().is_ipv4());
+        let found = self.networks.iter().position(|table| (table.prefix, table.is_ipv4) == (prefix, is_ipv4));
+        let at = found.unwrap_or_else(|| {
+            let at = self.networks.partition_point(|table| table.prefix > prefix);
+            self.networks.insert(at, NetworkTable { is_ipv4, prefix, nodes: Default::default() });
+            at
+        });
+        self.networks[at].nodes.insert(network, next);
     }
 }
 
@@ -383,6 +417,15 @@ fn level_of(key: &str, matched: &ValueMatch, counting: Counting) -> Level {
     let (mark, value) = matched.identity();
     let is_pattern = matches!(mark, b'~' | b'*' | b'^' | b'@');
     let counted = match matched {
+        // The name has no `*`, which every pattern with this mark has, so that no two keys are equal.
+        ValueMatch::List(list) if counting.share_threshold => {
+            Counted::Shared { mark: b'~', pattern: list.name.clone() }
+        }
+        ValueMatch::List(list)
+            if list.values.iter().any(|value| matches!(value, ListedValue::Network(_))) =>
+        {
+            Counted::Address(None)
+        }
         _ if is_pattern && counting.share_threshold => {
             Counted::Shared { mark, pattern: value.clone().into_owned() }
         }
@@ -403,5 +446,6 @@ fn shown(key: &str, matched: &ValueMatch) -> String {
         ValueMatch::Joined(wildcard) => wildcard.text().to_owned(),
         ValueMatch::Network(network) => format!("{key} in {network}"),
         ValueMatch::Regex(regex) => format!("{key}=/{}/", regex.text()),
+        ValueMatch::List(list) => format!("{key} in {}", list.name),
     }
 }

@@ -13,7 +13,7 @@ use tollgate_headers::{Part, Template};
 use crate::domain::{Charge, Domain};
 use crate::limit::Limit;
 use crate::response::Response;
-use crate::spec::{DescriptorSpec, Limits, RuleSpec, ValueMatch};
+use crate::spec::{DescriptorSpec, Limits, ListedValue, RuleSpec, ValueMatch};
 
 /// Names the encoding. Part of every digest.
 const FORMAT: &str = "tollgate rules 1";
@@ -166,6 +166,18 @@ impl Writer {
         let (kind, text) = value.identity();
         self.bytes(&[kind]);
         self.text(&text);
+        if let ValueMatch::List(list) = &value {
+            self.list(list.values.iter(), |writer, value| match value {
+                ListedValue::Exact(value) => {
+                    writer.flag(false);
+                    writer.text(value);
+                }
+                ListedValue::Network(network) => {
+                    writer.flag(true);
+                    writer.text(&network.to_string());
+                }
+            });
+        }
         self.option(*ipv6_prefix, |writer, bits| writer.number(bits.into()));
         [share_threshold, value_to_metric, detailed_metric].into_iter().for_each(|flag| self.flag(*flag));
         self.option(rule.as_ref(), Self::rule);

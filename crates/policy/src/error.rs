@@ -55,6 +55,12 @@ pub enum RuleError {
         /// The network that contains the address.
         network: IpNet,
     },
+    /// A `*` in a list of values.
+    #[error("is a pattern, which a list of values cannot have; write it as value: in the rule file")]
+    ListedPattern,
+    /// A list of values without a usable name.
+    #[error("is not the name of a list of values; write a file name without *")]
+    ListName,
     /// An expression that does not compile.
     #[error("invalid regular expression: {0}; see https://docs.rs/regex/latest/regex/#syntax")]
     Regex(String),

@@ -11,8 +11,8 @@ use std::fmt;
 use serde_json::{Map, Value};
 use tollgate_store::Sharing;
 
-pub(crate) use value::ValueMatch;
 pub use value::ValueSpec;
+pub(crate) use value::{ListedValue, ValueMatch};
 
 use crate::domain::{Charge, Unmatched};
 use crate::limit::Limit;

@@ -2,8 +2,8 @@
 //!
 //! A folder is read with everything below it, in name order. Names that begin with a dot are ignored:
 //! editors' swap files, and the `..data` folders of Kubernetes' ConfigMap mounts, whose files are linked
-//! beside them. Links are followed, and a folder that several links lead to is read once. Not here: watching
-//! for changes (`watch`).
+//! beside them. Files with lists of values (`*.values`) are read with the rules. Links are followed, and a
+//! folder that several links lead to is read once. Not here: watching for changes (`watch`).
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -20,13 +20,23 @@ const MAX_FILES: usize = 10_000;
 /// The most bytes of all files together.
 const MAX_TOTAL: usize = 64 << 20;
 
-/// The text of one rule file.
+/// The extension of lists of values.
+const LIST: &str = "values";
+
+/// The text of one rule file, or of one list of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleFile {
     /// How errors name it.
     pub name: PathBuf,
     /// Its text.
     pub text: String,
+}
+
+impl RuleFile {
+    /// Whether it is a list of values, which rules refer to, and not rules.
+    pub(crate) fn is_list(&self) -> bool {
+        self.name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(LIST))
+    }
 }
 
 /// The texts of all files, or why they cannot be read.
@@ -115,8 +125,9 @@ fn folder(path: &Path, names: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) ->
     Ok(())
 }
 
+/// Rules, or what they refer to.
 fn is_rules_extension(extension: &str) -> bool {
-    ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    ["yaml", "yml", "json", LIST].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 /// The text of one file, which must be UTF-8, up to the most bytes of one file.

@@ -8,7 +8,7 @@ use tollgate_policy::{Countable, Policy, PolicyBuilder};
 use crate::error::LoadError;
 use crate::fault::{Fault, Faults};
 use crate::folder::{self, RuleFile};
-use crate::read::{self, Notes};
+use crate::read::{self, Lists, Notes};
 use crate::revision::revision_of;
 
 /// How to read rules.
@@ -51,9 +51,10 @@ pub struct RuleSet {
 pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
     let mut builder = PolicyBuilder::new().merge_domains(options.merge_domains).countable(options.countable);
     let mut notes: Vec<Notes> = Vec::with_capacity(files.len());
-    for file in files {
+    let lists = Lists::new(files);
+    for file in files.iter().filter(|file| !file.is_list()) {
         let mut of_file = Notes::new(file.name.as_path().into());
-        if let Some(domain) = read::file(&file.text, options.countable, &mut of_file) {
+        if let Some(domain) = read::file(&file.text, options.countable, &lists, &mut of_file) {
             builder = builder.domain(domain);
         }
         notes.push(of_file);
@@ -103,8 +104,9 @@ pub fn parse_text(name: &str, text: impl Into<String>) -> Result<Policy, Faults>
     Ok(parse(&[file], &Options::default())?.policy)
 }
 
-/// Reads files, and folders with everything below them: `*.yaml`, `*.yml` and `*.json`, in name order. Files
-/// whose names begin with a dot are ignored. Paths without a rule file make a policy without rules.
+/// Reads files, and folders with everything below them: `*.yaml`, `*.yml` and `*.json` are rules, and
+/// `*.values` lists of values that rules refer to, in name order. Files whose names begin with a dot are
+/// ignored. Paths without a rule file make a policy without rules.
 ///
 /// # Errors
 /// [`LoadError`]: a path cannot be read, or files are faulty.

@@ -8,6 +8,7 @@ mod descriptor;
 mod guesses;
 mod known_keys;
 mod limit;
+mod lists;
 mod notes;
 mod path;
 mod reader;
@@ -16,6 +17,7 @@ mod scalar;
 
 use tollgate_policy::{Charge, Countable, DomainSpec, Unmatched};
 
+pub(crate) use lists::Lists;
 pub(crate) use notes::Notes;
 
 use crate::yaml_tree::{self, Node, Pos};
@@ -23,8 +25,13 @@ use known_keys::Section;
 use path::Path;
 use reader::Reader;
 
-/// Reads one text. `None` if it names no domain. Faults go to `notes`.
-pub(crate) fn file(text: &str, countable: Countable, notes: &mut Notes) -> Option<DomainSpec> {
+/// Reads one text, whose rules may refer to `lists`. `None` if it names no domain. Faults go to `notes`.
+pub(crate) fn file(
+    text: &str,
+    countable: Countable,
+    lists: &Lists<'_>,
+    notes: &mut Notes,
+) -> Option<DomainSpec> {
     let tree = yaml_tree::parse(text);
     for (pos, message) in tree.faults {
         notes.fault(pos, "", message);
@@ -39,7 +46,7 @@ pub(crate) fn file(text: &str, countable: Countable, notes: &mut Notes) -> Optio
         }
         return None;
     };
-    Reader { notes, countable, denies_unmatched: false }.root(&root)
+    Reader { notes, countable, lists, denies_unmatched: false }.root(&root)
 }
 
 impl Reader<'_> {

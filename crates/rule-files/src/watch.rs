@@ -17,7 +17,7 @@ use std::time::Duration;
 use tollgate_policy::{RuleSource, RuleUpdate};
 
 use crate::error::LoadError;
-use crate::folder::{self, Reading};
+use crate::folder::{self, Reading, RuleFile};
 use crate::load::{Options, parse};
 use crate::revision::revision;
 use notifications::Notifications;
@@ -133,7 +133,7 @@ impl FileSource {
 
     fn update(&self, revision: String, reading: Reading) -> RuleUpdate<LoadError> {
         let parsed = reading.and_then(|files| {
-            if files.is_empty() {
+            if files.iter().all(RuleFile::is_list) {
                 return Err(LoadError::NoFiles);
             }
             Ok(parse(&files, &self.settings.options)?)

@@ -207,3 +207,91 @@ fn a_token_bucket_keeps_its_count_when_its_rate_changes() {
         assert_eq!(new.take(&mut state, Cost(1), noon).remaining(), 39, "by {path} or {name}");
     }
 }
+
+#[test]
+fn a_list_of_values_is_read_with_the_rules_that_refer_to_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    };
+    let rule = "domain: d\ndescriptors:\n  - {key: ip, rate: 1/s}\n";
+    write(
+        "a.yaml",
+        &format!("{rule}  - {{key: ip, value_file: lists/../lists/blocked.values, action: deny}}\n"),
+    );
+    write(
+        "lists/blocked.values",
+        "# what is blocked\n\n192.0.2.1\n  10.0.0.0/8  \n2001:db8::/32\nann\na/b\nann\n",
+    );
+    let rules = |path: &Path| tollgate_rule_files::load(&[path.to_owned()], &Options::default());
+    let loaded = rules(folder.path()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let denied = |policy: &Policy, value: &str| {
+        let rule = policy.domains()[0].find(&[Entry { key: "ip", value }]).expect("a rule");
+        assert_eq!(rule.path, if rule.denies { "ip in lists/../lists/blocked.values" } else { "ip" });
+        rule.denies
+    };
+    for (value, want) in [
+        ("192.0.2.1", true),
+        ("::ffff:192.0.2.1", true), // another spelling of the same address
+        ("192.0.2.2", false),
+        ("10.9.8.7", true),
+        ("2001:db8::9", true),
+        ("ann", true),
+        ("a/b", true),
+        ("a/c", false),
+        ("# what is blocked", false),
+        ("", false),
+    ] {
+        assert_eq!(denied(&loaded.policy, value), want, "{value}");
+    }
+    assert_eq!(loaded.policy.rules().count(), 2, "one rule, however many values");
+    // A change of the list alone is a change of the rules; the rule stays the same one.
+    write("lists/blocked.values", "bob\n");
+    let changed = rules(folder.path()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(denied(&changed.policy, "bob") && !denied(&changed.policy, "ann"));
+    assert_ne!((&changed.revision, changed.policy.version()), (&loaded.revision, loaded.policy.version()));
+    let identities = |policy: &Policy| policy.rules().map(|rule| rule.identity()).collect::<Vec<_>>();
+    assert_eq!(identities(&changed.policy), identities(&loaded.policy));
+    // Every fault has its line.
+    write("lists/blocked.values", "ann\nb*\n\n10.0.0.1/8\n");
+    let faults = rules(folder.path()).expect_err("faulty").to_string();
+    let at = format!("{}/a.yaml:4:27: descriptors[1].value_file: line", folder.path().display());
+    let want = format!(
+        "{at} 2: b* is a pattern, which a list of values cannot have; write it as value: in the rule file\n\
+         {at} 4: 10.0.0.1/8 has bits set behind its prefix; write 10.0.0.0/8"
+    );
+    assert_eq!(faults, want);
+    fs::remove_file(folder.path().join("lists/blocked.values")).expect("removed");
+    let faults = rules(folder.path()).expect_err("faulty").to_string();
+    assert!(faults.contains("no list of values lists/../lists/blocked.values was read"), "{faults}");
+    // The paths can also name both.
+    write("lists/blocked.values", "ann\n");
+    let both = ["a.yaml", "lists/blocked.values"].map(|name| folder.path().join(name));
+    let policy = tollgate_rule_files::load(&both, &Options::default()).expect("rules").policy;
+    assert!(denied(&policy, "ann"));
+}
+
+#[test]
+fn a_value_that_is_listed_and_has_a_rule_of_its_own_is_a_fault() {
+    let list = |text: &str| RuleFile { name: "l.values".into(), text: text.into() };
+    for (own, listed, is_fault) in [
+        ("value: ann", "bob\nann\n", true),
+        ("value_cidr: 10.0.0.0/8", "10.0.0.0/8\n", true),
+        ("value_cidr: 10.0.0.0/8", "10.1.0.0/16\n", false),
+        ("value: a*", "ann\n", false),
+    ] {
+        for list_first in [false, true] {
+            let mut both = [format!("{{key: k, {own}}}"), "{key: k, value_file: l.values}".to_owned()];
+            if list_first {
+                both.reverse();
+            }
+            let text = format!("{{domain: d, descriptors: [{}]}}", both.join(", "));
+            let files = [RuleFile { name: "d.yaml".into(), text }, list(listed)];
+            let parsed = tollgate_rule_files::parse(&files, &Options::default());
+            assert_eq!(parsed.is_err(), is_fault, "{own} {listed}: {:?}", parsed.err());
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate_policy::RuleSource;
+use tollgate_policy::{Entry, RuleSource};
 use tollgate_rule_files::{FileSource, LoadError, Options, WatchHandle, WatchSettings, load};
 
 const RULES: &str = "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]}";
@@ -52,9 +52,31 @@ fn a_folder_without_rule_files_is_an_error_and_a_missing_one_too() {
     let (mut source, _handle) = watch(folder.path(), None);
     let update = source.next().expect("an update");
     assert!(matches!(update.policy, Err(LoadError::NoFiles)));
+    fs::write(folder.path().join("l.values"), "a list\n").expect("a file");
+    let (mut source, _handle) = watch(folder.path(), None);
+    assert!(
+        matches!(source.next().expect("an update").policy, Err(LoadError::NoFiles)),
+        "lists are no rules"
+    );
     let (mut source, _handle) = watch(&folder.path().join("missing"), None);
     let update = source.next().expect("an update");
     assert!(matches!(update.policy, Err(LoadError::Unreadable { .. })));
+}
+
+#[test]
+fn a_change_of_a_list_of_values_is_supplied() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = "{domain: d, descriptors: [{key: a, value_file: l.values, action: deny}]}";
+    fs::write(folder.path().join("rules.yaml"), rules).expect("a file");
+    fs::write(folder.path().join("l.values"), "ann\n").expect("a file");
+    let (mut source, _handle) = watch(folder.path(), None);
+    let mut denies = |value: &str| {
+        let policy = source.next().expect("an update").policy.expect("rules");
+        policy.domains()[0].find(&[Entry { key: "a", value }]).is_some_and(|rule| rule.denies)
+    };
+    assert!(denies("ann"));
+    fs::write(folder.path().join("l.values"), "bob\n").expect("a file");
+    assert!(denies("bob"));
 }
 
 #[test]

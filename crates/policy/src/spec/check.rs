@@ -23,7 +23,7 @@ impl DescriptorSpec {
             errors.push((Part::Key, RuleError::EmptyKey));
         }
         let is_pattern_key = self.key.contains('*');
-        if is_pattern_key && matches!(self.value.0, Kind::Network(_) | Kind::Regex(_)) {
+        if is_pattern_key && matches!(self.value.0, Kind::Network(_) | Kind::Regex(_) | Kind::List(_)) {
             errors.push((Part::Value, RuleError::PatternKey));
         }
         if let Some(bits) = self.ipv6_prefix
@@ -34,7 +34,7 @@ impl DescriptorSpec {
         let has_pattern = match &self.value.0 {
             Kind::Any => is_pattern_key,
             Kind::Text(text) => is_pattern_key || text.contains('*'),
-            Kind::Network(_) | Kind::Regex(_) => true,
+            Kind::Network(_) | Kind::Regex(_) | Kind::List(_) => true,
         };
         if self.share_threshold && !has_pattern {
             errors.push((Part::ShareThreshold, RuleError::NothingToShare));
@@ -64,7 +64,7 @@ fn check_ipv6_prefix(bits: u8, value: &ValueSpec, is_pattern_key: bool) -> Resul
         }
         Kind::Network(_) => Ok(()),
         Kind::Any if !is_pattern_key => Ok(()),
-        Kind::Any | Kind::Text(_) | Kind::Regex(_) => Err(RuleError::Ipv6PrefixOfText),
+        Kind::Any | Kind::Text(_) | Kind::Regex(_) | Kind::List(_) => Err(RuleError::Ipv6PrefixOfText),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which values of a key a descriptor matches.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -26,6 +28,21 @@ pub(crate) enum Kind {
     Text(String),
     Network(IpNet),
     Regex(ValueRegex),
+    List(ValueList),
+}
+
+/// Values that are listed elsewhere, under the name of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ValueList {
+    pub(crate) name: String,
+    pub(crate) values: Arc<[ListedValue]>,
+}
+
+/// One value of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ListedValue {
+    Exact(String),
+    Network(IpNet),
 }
 
 impl PartialEq for Kind {
@@ -35,6 +52,7 @@ impl PartialEq for Kind {
             (Self::Text(a), Self::Text(b)) => a == b,
             (Self::Network(a), Self::Network(b)) => a == b,
             (Self::Regex(a), Self::Regex(b)) => a.text() == b.text(),
+            (Self::List(a), Self::List(b)) => a == b,
             _ => false,
         }
     }
@@ -65,6 +83,52 @@ impl ValueSpec {
         parse_network(text).map(|network| Self(Kind::Network(network)))
     }
 
+    /// The values of a list called `name`. An address or a network such as `10.0.0.0/8` matches the addresses
+    /// in it, and any other text exactly itself. Later duplicates have no effect.
+    ///
+    /// # Errors
+    /// [`RuleError::HostBits`] or [`RuleError::ListedPattern`] with the index of the value;
+    /// [`RuleError::ListName`].
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::*;
+    /// let value = ValueSpec::list("blocked.values", ["10.0.0.0/8", "ann"]).expect("valid");
+    /// let rule = DescriptorSpec::new("who").value(value).rule(RuleSpec::denied());
+    /// let policy = PolicyBuilder::new().domain(DomainSpec::new("shop").descriptor(rule)).build()?;
+    /// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry { key: "who", value }]));
+    /// assert_eq!(find("10.1.2.3").map(|rule| rule.path.as_str()), Some("who in blocked.values"));
+    /// assert!(find("ann").is_some() && find("bob").is_none());
+    /// let errors = ValueSpec::list("l", ["a", "b*"]).expect_err("a pattern");
+    /// assert_eq!(errors[0].0, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn list<'a>(
+        name: &str,
+        values: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, Vec<(usize, RuleError)>> {
+        let (mut seen, mut listed, mut errors) = (HashSet::new(), Vec::new(), Vec::new());
+        if name.is_empty() || name.contains('*') {
+            errors.push((0, RuleError::ListName));
+        }
+        for (index, text) in values.into_iter().enumerate() {
+            if !seen.insert(text) {
+                continue;
+            }
+            match parse_network(text) {
+                Ok(network) => listed.push(ListedValue::Network(network)),
+                Err(error @ RuleError::HostBits { .. }) => errors.push((index, error)),
+                Err(_) if text.contains('*') => errors.push((index, RuleError::ListedPattern)),
+                Err(_) => listed.push(ListedValue::Exact(text.to_owned())),
+            }
+        }
+        if errors.is_empty() {
+            Ok(Self(Kind::List(ValueList { name: name.to_owned(), values: listed.into() })))
+        } else {
+            Err(errors)
+        }
+    }
+
     /// Values that match a regular expression as a whole.
     ///
     /// # Errors
@@ -86,6 +150,8 @@ pub(crate) enum ValueMatch {
     Joined(Wildcard),
     Network(IpNet),
     Regex(ValueRegex),
+    /// Any of these.
+    List(ValueList),
 }
 
 impl ValueMatch {
@@ -93,6 +159,7 @@ impl ValueMatch {
         match value.0 {
             Kind::Network(network) => Self::Network(network),
             Kind::Regex(regex) => Self::Regex(regex),
+            Kind::List(list) => Self::List(list),
             Kind::Any => Wildcard::new(key).map_or(Self::Any, Self::Joined),
             Kind::Text(text) if key.contains('*') => {
                 let joined = format!("{key}_{text}");
@@ -111,6 +178,7 @@ impl ValueMatch {
             Self::Joined(wildcard) => (b'*', Cow::Borrowed(wildcard.text())),
             Self::Network(network) => (b'@', Cow::Owned(network.to_string())),
             Self::Regex(regex) => (b'^', Cow::Borrowed(regex.text())),
+            Self::List(list) => (b'<', Cow::Borrowed(&list.name)),
         }
     }
 }

@@ -97,6 +97,7 @@ impl Reader<'_> {
             Part::Key if fields.get("key").is_none() => value_of("Key"),
             Part::Key => value_of("key"),
             Part::Value if fields.get("value_cidr").is_some() => value_of("value_cidr"),
+            Part::Value if fields.get("value_file").is_some() => value_of("value_file"),
             Part::Value => value_of("value_regex"),
             Part::Ipv6Prefix => value_of("ipv6_prefix"),
             Part::ShareThreshold => {
@@ -121,7 +122,7 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<ValueSpec> {
-        let given = ["value", "Value", "value_cidr", "value_regex"];
+        let given = ["value", "Value", "value_cidr", "value_regex", "value_file"];
         let mut given = given.into_iter().filter_map(|name| Some((name, fields.get(name)?)));
         let Some((name, node)) = given.next() else { return Some(ValueSpec::any()) };
         if let Some((other, node)) = given.next() {
@@ -134,6 +135,7 @@ impl Reader<'_> {
         let value = match name {
             "value_cidr" => ValueSpec::network(&text),
             "value_regex" => ValueSpec::regex(&text),
+            "value_file" => return self.value_file(node, &here, &text),
             _ => {
                 if let Some(network) = network_in(&text) {
                     let message =
@@ -144,6 +146,35 @@ impl Reader<'_> {
             }
         };
         value.map_err(|error| self.notes.fault(node.pos, here, error.to_string())).ok()
+    }
+
+    /// The values of a list in a file.
+    fn value_file(&mut self, node: &Node, path: &Path<'_>, name: &str) -> Option<ValueSpec> {
+        let Some(list) = self.lists.get(self.notes.file(), name) else {
+            let message = format!(
+                "no list of values {} was read; put it into the folder of rules, with the extension .values, and name \
+                 it as it is seen from this file",
+                clip(name)
+            );
+            self.notes.fault(node.pos, path, message);
+            return None;
+        };
+        let values = list.values();
+        let errors = match ValueSpec::list(name, values.iter().map(|(_, value)| *value)) {
+            Ok(value) => return Some(value),
+            Err(errors) => errors,
+        };
+        for (index, error) in errors {
+            let message = match (&error, values.get(index)) {
+                (RuleError::ListedPattern, Some((line, value))) => {
+                    format!("line {line}: {} {error}", clip(value))
+                }
+                (RuleError::HostBits { .. }, Some((line, _))) => format!("line {line}: {error}"),
+                _ => error.to_string(),
+            };
+            self.notes.fault(node.pos, path, message);
+        }
+        None
     }
 
     /// Below a limited descriptor: warns of keys that have rules for some values only, since a request with
@@ -294,7 +325,8 @@ fn key_and_reach(node: &Node) -> Option<(&str, bool)> {
         if let Kind::Scalar(scalar) = &node.kind { Some(scalar.text.as_str()) } else { None }
     };
     let key = text(&["key", "Key"])?;
-    let takes_all = match (text(&["value", "Value"]), text(&["value_regex"]), text(&["value_cidr"])) {
+    let some = text(&["value_cidr", "value_file"]);
+    let takes_all = match (text(&["value", "Value"]), text(&["value_regex"]), some) {
         (None, None, None) => true,
         (Some(value), ..) => value == "*",
         (_, Some(regex), _) => regex == ".*",

@@ -35,6 +35,7 @@ const DESCRIPTOR: &[&str] = &[
     "limits",
     "value_cidr",
     "value_regex",
+    "value_file",
     "ipv6_prefix",
     "sharing",
     "on_store_failure",

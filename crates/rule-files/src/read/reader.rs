@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tollgate_policy::Countable;
 
 use super::known_keys::{self, Section};
+use super::lists::Lists;
 use super::notes::Notes;
 use super::path::Path;
 use crate::yaml_tree::{Kind, Map, Node, Pos};
@@ -13,6 +14,7 @@ use crate::yaml_tree::{Kind, Map, Node, Pos};
 pub(super) struct Reader<'n> {
     pub(super) notes: &'n mut Notes,
     pub(super) countable: Countable,
+    pub(super) lists: &'n Lists<'n>,
     /// The file denies what no rule matches.
     pub(super) denies_unmatched: bool,
 }
