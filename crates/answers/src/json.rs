@@ -31,6 +31,7 @@ pub fn write_json(answer: &Answer<'_>, out: &mut Vec<u8>) {
     let mut whole = Members::of(shown.as_ref(), answer.overall(), answer.is_shadowed(), delay);
     // Also where the store's failure admitted a descriptor, so that it shows no limit.
     whole.degraded = answer.degraded().map(|degraded| degraded.name());
+    whole.in_excess = answer.is_in_excess();
     whole.write(out);
     out.extend_from_slice(b",\"descriptors\":[");
     for (index, descriptor) in answer.descriptors().enumerate() {
@@ -56,6 +57,7 @@ struct Members<'a> {
     reset_ms: Option<u64>,
     rule: Option<&'a str>,
     degraded: Option<&'static str>,
+    in_excess: bool,
 }
 
 impl<'a> Members<'a> {
@@ -83,6 +85,7 @@ impl<'a> Members<'a> {
             reset_ms: reset_millis(reset),
             rule: descriptor.and_then(|it| it.rule).map(|rule| rule.path.as_str()),
             degraded: descriptor.and_then(|it| it.degraded).map(|degraded| degraded.name()),
+            in_excess: descriptor.is_some_and(|it| it.in_excess),
         }
     }
 
@@ -106,6 +109,9 @@ impl<'a> Members<'a> {
         text(self.degraded, out);
         if self.is_shadowed {
             out.extend_from_slice(b",\"shadow\":true");
+        }
+        if self.in_excess {
+            out.extend_from_slice(b",\"excess\":true");
         }
     }
 }

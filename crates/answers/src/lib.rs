@@ -11,4 +11,4 @@ mod limits;
 
 pub use denial::{Denial, DenialStatus, Preview, denial, preview};
 pub use json::{millis, reset_millis, write_json};
-pub use limits::{Limits, limits, mark_degraded, shown};
+pub use limits::{Limits, limits, mark_degraded, mark_excess, shown};

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue};
 use tollgate_core::RetryAfter;
-use tollgate_headers::{DEGRADED, LimitState, most_restrictive};
+use tollgate_headers::{DEGRADED, EXCESS, LimitState, most_restrictive};
 use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Limit, Rule};
 
 /// The limits that bind, one for each descriptor that has one, in their order.
@@ -87,5 +87,12 @@ pub fn shown(answer: &Answer<'_>) -> Option<usize> {
 pub fn mark_degraded(degraded: Option<Degraded>, fields: &mut HeaderMap) {
     if let Some(degraded) = degraded {
         fields.insert(DEGRADED, HeaderValue::from_static(degraded.name()));
+    }
+}
+
+/// Marks a reply to a request that passes above a limit, within its excess.
+pub fn mark_excess(answer: &Answer<'_>, fields: &mut HeaderMap) {
+    if answer.is_in_excess() {
+        fields.insert(EXCESS, HeaderValue::from_static("true"));
     }
 }

@@ -25,6 +25,9 @@ use crate::wire::unit_number;
 /// The header field that marks a decision made while the store was unavailable. Every such reply has it.
 const DEGRADED: &str = "X-RateLimit-Degraded";
 
+/// The header field of a request that passes above a limit, within the excess of that limit.
+const EXCESS: &str = "X-RateLimit-Excess";
+
 /// What goes into replies besides statuses. Nothing does by default.
 ///
 /// # Example
@@ -86,6 +89,9 @@ pub(crate) fn write(
     let degraded = answer.degraded();
     if let Some(degraded) = degraded {
         put_header(DEGRADED, degraded.name().to_owned(), out);
+    }
+    if answer.is_in_excess() {
+        put_header(EXCESS, "true".to_owned(), out);
     }
     if options.dynamic_metadata || degraded.is_some() {
         let metadata = match options.dynamic_metadata {

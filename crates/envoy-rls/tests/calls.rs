@@ -327,3 +327,19 @@ async fn a_request_that_no_rule_matches_is_over_the_limit_where_its_domain_says_
         assert_eq!((status.code(), &status.current_limit, status.limit_remaining), (code, &None, 0));
     }
 }
+
+#[tokio::test]
+async fn a_request_above_a_soft_limit_is_marked_in_a_header_field() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let rules = "{domain: shop, descriptors: [{key: user, rate_limit: {rate: 1/hour, excess: 1}}]}";
+    let policy = tollgate_rule_files::parse_text("shop.yaml", rules).expect("rules without fault");
+    server.limiter.replace(policy, tollgate_core::Timestamp::ZERO);
+    let mark = HeaderValue { key: "X-RateLimit-Excess".into(), value: "true".into() };
+    for (code, headers) in [(Code::Ok, vec![]), (Code::Ok, vec![mark]), (Code::OverLimit, vec![])] {
+        let response = client.ask(request(vec![descriptor("user", "ann")])).await.expect("an answer");
+        assert_eq!((response.overall_code(), &response.response_headers_to_add), (code, &headers));
+        let limit = response.statuses[0].current_limit.as_ref().map(|limit| limit.requests_per_unit);
+        assert_eq!((limit, response.statuses[0].limit_remaining), (Some(1), 0));
+    }
+}

@@ -22,4 +22,4 @@ pub use span::MAX_SECONDS;
 pub use style::{Ietf, Style, UnknownStyle};
 pub use template::{Content, Part, Placeholder, Template, TemplateError};
 pub use tollgate_core::RetryAfter;
-pub use write::{DEGRADED, MAX_LISTED, write};
+pub use write::{DEGRADED, EXCESS, MAX_LISTED, write};

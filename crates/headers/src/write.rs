@@ -24,6 +24,8 @@ const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// Marks a decision that was made while the store was unavailable: `deny`, `allow` or `local`. Sent whatever
 /// the style.
 pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
+/// The field that marks a request which passes above a limit, within the excess of that limit.
+pub const EXCESS: HeaderName = HeaderName::from_static("x-ratelimit-excess");
 
 /// Adds what `style` asks for to the fields of a reply, replacing fields of the same names.
 ///

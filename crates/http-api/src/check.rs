@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Response};
-use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, write_json};
+use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, mark_excess, write_json};
 use tollgate_buffers::CallBuffers;
 use tollgate_core::Timestamp;
 use tollgate_http_kit::reply::JSON;
@@ -112,6 +112,7 @@ impl<S: Store> HttpApi<S> {
         let limits = limits.as_slice();
         tollgate_headers::write(limits, answer.is_admitted(), &self.settings.style, fields);
         mark_degraded(answer.degraded(), fields);
+        mark_excess(&answer, fields);
         match call.denial_status.filter(|_| !answer.is_admitted()) {
             None => {
                 fields.insert(CONTENT_TYPE, JSON);

@@ -540,3 +540,28 @@ descriptors:
     let explained = client.get("/v1/explain?domain=shop&entry=ip=192.0.2.2").await.json();
     assert_eq!((&explained["rule"]["denies"], &explained["denied"]["status"]), (&json!(true), &json!(403)));
 }
+
+#[tokio::test]
+async fn a_request_above_a_soft_limit_is_marked_in_the_body_and_in_a_field() {
+    let rules = "{domain: shop, descriptors: [{key: user, rate_limit: {rate: 2/minute, excess: 50 %}}]}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    for (outcome, remaining, excess) in
+        [("admit", 1, None), ("admit", 0, None), ("admit", 0, Some("true")), ("deny", 0, None)]
+    {
+        let reply = client.post("/v1/check", &one("user", "ann")).await;
+        let json = reply.json();
+        assert_eq!(
+            (&json["outcome"], &json["limit"], &json["remaining"]),
+            (&json!(outcome), &json!(2), &json!(remaining))
+        );
+        assert_eq!(reply.header("x-ratelimit-excess"), excess);
+        let marked = if excess.is_some() { json!(true) } else { Value::Null };
+        assert_eq!((&json["excess"], &json["descriptors"][0]["excess"]), (&marked, &marked));
+    }
+    let counter = client.get("/v1/keys?domain=shop&entry=user=ann").await.json()["counters"][0].clone();
+    assert_eq!(
+        (&counter["remaining"], &counter["limit"]),
+        (&json!(0), &json!("2 per minute, fixed_window, excess 1"))
+    );
+}

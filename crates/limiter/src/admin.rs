@@ -17,8 +17,10 @@ pub struct KeyReport {
     pub limit: String,
     /// The counter's key; what is not printable is escaped.
     pub key: String,
-    /// What a peek answers.
+    /// What a peek answers. It includes [`excess`](Self::excess).
     pub decision: Decision,
+    /// Permits that the limit admits beyond its number.
+    pub excess: u32,
     /// Whether a state is kept; without one the decision is that of a fresh quota. Of a reset: whether there
     /// was one to forget.
     pub is_tracked: bool,
@@ -113,6 +115,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 limit: limit.to_string(),
                 key: bytes.escape_ascii().to_string(),
                 decision: inspection.decision,
+                excess: limit.excess,
                 is_tracked: if forget { was_tracked } else { inspection.is_tracked },
                 degraded,
             });

@@ -43,6 +43,8 @@ pub struct DescriptorAnswer<'a> {
     pub is_shadowed: bool,
     /// Its hits were counted. False also when another limit denied and the domain charges all together.
     pub is_charged: bool,
+    /// It was admitted above a limit, within the excess of that limit.
+    pub in_excess: bool,
     /// Set if the store did not answer: how the rule then decided.
     pub degraded: Option<Degraded>,
     remaining: u64,
@@ -106,6 +108,12 @@ impl<O: Observer> Answer<'_, O> {
         self.statuses.iter().filter_map(|status| status.degraded).max()
     }
 
+    /// Whether the request passes above a limit, within the excess of that limit.
+    #[must_use]
+    pub fn is_in_excess(&self) -> bool {
+        self.is_admitted() && self.statuses.iter().any(|status| status.in_excess)
+    }
+
     /// The request's domain, where there are rules for it.
     #[must_use]
     pub fn domain(&self) -> Option<&Domain> {
@@ -138,6 +146,7 @@ impl<O: Observer> Answer<'_, O> {
                 is_quota: status.is_quota,
                 is_shadowed: status.is_shadowed,
                 is_charged: status.is_charged,
+                in_excess: status.in_excess,
                 degraded: status.degraded,
                 remaining: status.remaining,
             }

@@ -37,7 +37,7 @@ pub(crate) fn plan(
             (Kind::Limited | Kind::Unlimited, Some(rule)) => {
                 any_replaces |= !rule.replaces.is_empty();
                 for limit in 0..rule.limits.len() {
-                    next.push(LimitRef::Rule(limit as u32), scratch, |keys| {
+                    next.push(LimitRef::Rule(limit as u32), rule.limits[limit].excess, scratch, |keys| {
                         rule.write_key(limit, domain.name(), descriptor.entries, keys);
                     });
                 }
@@ -118,6 +118,8 @@ fn status(
         is_shadow_rule: kind == Kind::Limited && rule.is_some_and(|rule| rule.shadow_mode),
         is_shadowed: false,
         is_charged: false,
+        in_excess: false,
+        excess: 0,
         degraded: None,
     }
 }
@@ -158,12 +160,18 @@ struct Next {
 
 impl Next {
     #[inline]
-    fn push(&self, limit: LimitRef, scratch: &mut Scratch, write_key: impl FnOnce(&mut Vec<u8>)) {
+    fn push(
+        &self,
+        limit: LimitRef,
+        excess: u32,
+        scratch: &mut Scratch,
+        write_key: impl FnOnce(&mut Vec<u8>),
+    ) {
         let start = scratch.keys.len() as u32;
         write_key(&mut scratch.keys);
         let key = start..scratch.keys.len() as u32;
         let Self { descriptor, rule, sharing, cost, soft } = *self;
-        scratch.items.push(Item { descriptor, rule, limit, key, sharing, cost, soft });
+        scratch.items.push(Item { descriptor, rule, limit, excess, key, sharing, cost, soft });
     }
 }
 
@@ -177,7 +185,7 @@ fn override_limit(
 ) -> Result<(), RequestError> {
     let Some(given) = descriptor.limit else { return Ok(()) };
     let given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
-    next.push(LimitRef::Override(scratch.overrides.len() as u32), scratch, |keys| {
+    next.push(LimitRef::Override(scratch.overrides.len() as u32), 0, scratch, |keys| {
         given.write_key(rule, domain.name(), descriptor.entries, keys);
     });
     scratch.overrides.push(given);

@@ -35,6 +35,8 @@ pub(crate) struct Item {
     /// Place of the rule in its domain; without meaning for an override.
     pub(crate) rule: u32,
     pub(crate) limit: LimitRef,
+    /// What the limit admits beyond its number.
+    pub(crate) excess: u32,
     pub(crate) key: Range<u32>,
     /// Where its counter is kept.
     pub(crate) sharing: Sharing,

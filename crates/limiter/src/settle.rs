@@ -40,6 +40,16 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
         // It was answered as if taken, and was not. (The cost of one that was only peeked at is zero by now.)
         remaining = remaining.saturating_add(item.cost.permits());
     }
+    let mut excess = 0;
+    if item.excess > 0 {
+        excess = match result {
+            ItemResult::ByShare { nodes, .. } => item.excess / nodes.max(1),
+            _ => item.excess,
+        };
+        let is_taken = is_admitted && is_charged && !item.cost.is_peek();
+        status.in_excess |= is_taken && remaining < u64::from(excess);
+        remaining = remaining.saturating_sub(u64::from(excess));
+    }
     let is_tighter = match (status.limit, status.outcome, outcome) {
         (None, ..) | (_, Outcome::Admit, Outcome::Deny) => true,
         (_, Outcome::Deny, Outcome::Admit) => false,
@@ -49,6 +59,7 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
     if is_tighter {
         status.limit = Some(item.limit);
         status.decision = decision;
+        status.excess = excess;
         status.remaining = if is_admitted { remaining } else { 0 };
         status.outcome = outcome;
     }

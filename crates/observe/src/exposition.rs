@@ -30,6 +30,7 @@ impl fmt::Debug for Exposition {
 impl Collector for Exposition {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
         self.rules(&mut to)?;
+        self.excess(&mut to)?;
         self.domains(&mut to)?;
         self.calls(&mut to)?;
         self.stores(&mut to)?;
@@ -83,6 +84,21 @@ impl Exposition {
             if self.is_throttle_used() {
                 let labels = [("domain", ""), ("rule", THROTTLE)];
                 count(&mut family.encode_family(&labels)?, sum(&self.0.throttle, of))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Admissions above limits, of rules that have a limit with an excess.
+    fn excess(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let help = "Decisions that admitted above a limit, within its excess";
+        let mut family =
+            to.encode_descriptor("tollgate_excess_decisions", help, None, MetricType::Counter)?;
+        for meter in &meters.rules[..meters.distinct] {
+            if let Some(excess) = &meter.excess {
+                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
+                count(&mut family.encode_family(&labels)?, excess.sum(0))?;
             }
         }
         Ok(())

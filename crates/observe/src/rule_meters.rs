@@ -39,6 +39,8 @@ pub(crate) struct RuleMeter {
     /// Its hits are shown by values of requests instead.
     pub(crate) is_detailed: bool,
     pub(crate) counters: Arc<RuleCounters>,
+    /// How many were admitted above a limit; of rules that have a limit with an excess.
+    pub(crate) excess: Option<Arc<ShardedCounters<1>>>,
     /// The keys that are denied most; made at the first denial.
     pub(crate) top: LazyTopKeys,
     /// By which the rule is found again after a reload.
@@ -93,6 +95,10 @@ impl RuleMeters {
             .filter(|it| it.top.get().is_some())
             .map(|it| ((&*it.domain_name, it.identity), &it.top))
             .collect();
+        let old_excess: HashMap<(&str, &str), &Arc<ShardedCounters<1>>> = old.rules[..old.distinct]
+            .iter()
+            .filter_map(|meter| Some(((meter.domain.as_str(), meter.rule.as_str()), meter.excess.as_ref()?)))
+            .collect();
         let mut meters = Self::default();
         for domain in policy.domains() {
             meters.domains.push(DomainMeter {
@@ -111,6 +117,16 @@ impl RuleMeters {
                 } else {
                     ("", OTHERS, Arc::clone(&meters.rules[most].counters))
                 };
+                let has_excess = rule.limits.iter().any(|limit| limit.excess > 0);
+                let excess = match meters.rules.get(most) {
+                    // Rules above the cap share theirs.
+                    Some(others) => others.excess.clone(),
+                    None => (has_excess || name.is_empty()).then(|| {
+                        old_excess
+                            .get(&(name, path))
+                            .map_or_else(Arc::default, |counters| Arc::clone(counters))
+                    }),
+                };
                 let mut stat = String::new();
                 rule.write_stat(&[], &mut stat);
                 meters.has_details |= rule.stat_varies();
@@ -120,6 +136,7 @@ impl RuleMeters {
                     keys: if path == OTHERS { [OTHERS.to_owned(), String::new()] } else { stat_keys(&stat) },
                     is_detailed: rule.stat_varies(),
                     counters,
+                    excess,
                     top: old_tops
                         .get(&(domain.name(), rule.identity()))
                         .map_or_else(LazyTopKeys::default, |slot| (*slot).clone()),
@@ -136,6 +153,14 @@ impl RuleMeters {
     #[inline]
     pub(crate) fn rule(&self, domain: usize, place: u32) -> &RuleMeter {
         &self.rules[self.domains[domain].first_rule + place as usize]
+    }
+
+    #[cold]
+    fn count_excess(&self, thread: ThreadSlot, first_rule: usize, place: Option<u32>) {
+        if let Some(excess) = place.and_then(|place| self.rules[first_rule + place as usize].excess.as_ref())
+        {
+            excess.add(thread, 0, 1);
+        }
     }
 
     /// Counts what became of a request's descriptors; true when a rule denied one, or would have.
@@ -162,6 +187,9 @@ impl RuleMeters {
                 (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].counters,
             };
             any_denied |= count(counters, thread, status, near_ratio);
+            if status.in_excess {
+                self.count_excess(thread, domain.first_rule, status.rule);
+            }
         }
         if free > 0 && free == statuses.len() {
             let index = if any_denied { UNMATCHED_DENIED } else { UNMATCHED_ADMITTED };
@@ -197,8 +225,9 @@ pub(crate) fn count(counters: &RuleCounters, thread: ThreadSlot, status: &Status
     add(RuleMetric::Admitted, 1);
     add(RuleMetric::WithinHits, status.hits);
     if let Some(decision) = &status.decision {
-        let after = decision.limit().saturating_sub(status.remaining);
-        let near_from = (decision.limit() as f32 * near_ratio) as u64;
+        let limit = decision.limit().saturating_sub(u64::from(status.excess));
+        let after = limit.saturating_sub(status.remaining);
+        let near_from = (limit as f32 * near_ratio) as u64;
         if after > near_from {
             add(RuleMetric::NearHits, status.hits.min(after - near_from));
         }

@@ -47,6 +47,10 @@ pub struct Status {
     pub is_shadowed: bool,
     /// Its hits were counted.
     pub is_charged: bool,
+    /// It was admitted above a limit, within the excess of that limit.
+    pub in_excess: bool,
+    /// What the limit that is shown admits beyond its number.
+    pub excess: u32,
     /// How it was decided without the store.
     pub degraded: Option<Degraded>,
 }
@@ -114,6 +118,8 @@ impl Status {
             is_shadow_rule: false,
             is_shadowed: false,
             is_charged: false,
+            in_excess: false,
+            excess: 0,
             degraded: None,
         }
     }

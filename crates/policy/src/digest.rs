@@ -219,7 +219,7 @@ impl Writer {
 
     fn limit(&mut self, limit: &Limit) {
         // The unit and the key's tail follow from the period and the algorithm.
-        let Limit { name, quota, requests_per_unit, unit: _, period, key_tail: _ } = limit;
+        let Limit { name, quota, requests_per_unit, excess, unit: _, period, key_tail: _ } = limit;
         self.text(name);
         self.number(u64::from(*requests_per_unit));
         self.number(period.as_secs());
@@ -227,6 +227,11 @@ impl Writer {
         match quota.period() {
             Period::Civil { time_zone, .. } => self.text(time_zone.iana_name().unwrap_or_default()),
             _ => self.text(""),
+        }
+        // No algorithm has this name. Other limits keep the digest that they had.
+        if *excess > 0 {
+            self.choice("excess");
+            self.number(u64::from(*excess));
         }
         self.algorithm(quota.algorithm());
     }

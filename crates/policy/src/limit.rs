@@ -18,6 +18,8 @@ pub struct Limit {
     pub quota: Quota,
     /// Hits per period.
     pub requests_per_unit: u32,
+    /// Hits per period that the quota admits beyond these, as soft excess; 0 for a hard limit.
+    pub excess: u32,
     /// The unit if the period is exactly one; `None` for any other period, such as ten seconds.
     pub unit: Option<Unit>,
     /// Length of the period; of the unit, if a time zone makes it vary.
@@ -39,6 +41,21 @@ pub enum LimitError {
     /// A kind of [`Period`] that has no place in counter keys yet.
     #[error("this kind of period cannot be used for a limit")]
     UnknownPeriod,
+    /// An excess of an algorithm that has no number per window.
+    #[error(
+        "{0} has no excess, only windows and totals have; let burst or capacity say how much more may pass"
+    )]
+    ExcessOfBucket(&'static str),
+    /// An excess that is larger than the limit.
+    #[error(
+        "an excess of {excess} is above the limit of {limit}; write a number from 1 to the limit, or up to 100 %"
+    )]
+    LargeExcess {
+        /// As given.
+        excess: u32,
+        /// The limit.
+        limit: u32,
+    },
     /// [`Algorithm::Unlimited`] counts nothing.
     #[error("unlimited is not a limit; use RuleSpec::unlimited")]
     Unlimited,
@@ -81,7 +98,36 @@ impl Limit {
         let key_tail = tail(&algorithm, &length.text, requests_per_unit == 0).into();
         let quota = Quota::new(u64::from(requests_per_unit), length.period, algorithm)?;
         let (unit, period) = (length.unit, length.span);
-        Ok(Self { name: String::new(), quota, requests_per_unit, unit, period, key_tail })
+        Ok(Self { name: String::new(), quota, requests_per_unit, excess: 0, unit, period, key_tail })
+    }
+
+    /// The same limit as a soft one: `excess` further hits per period are admitted and marked, and no more.
+    ///
+    /// # Errors
+    /// [`LimitError::ExcessOfBucket`] unless it is a window or a total; [`LimitError::LargeExcess`] for more
+    /// than the limit itself.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::*;
+    /// let limit = Limit::per(100, Unit::Minute)?.with_excess(10)?;
+    /// assert_eq!((limit.requests_per_unit, limit.quota.limit()), (100, 110));
+    /// assert_eq!(limit.to_string(), "100 per minute, fixed_window, excess 10");
+    /// assert!(Limit::per(100, Unit::Minute)?.with_excess(101).is_err());
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    pub fn with_excess(mut self, excess: u32) -> Result<Self, LimitError> {
+        let algorithm = self.quota.algorithm();
+        if matches!(algorithm, Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }) {
+            return Err(LimitError::ExcessOfBucket(algorithm.name()));
+        }
+        if excess > self.requests_per_unit {
+            return Err(LimitError::LargeExcess { excess, limit: self.requests_per_unit });
+        }
+        let most = u64::from(self.requests_per_unit) + u64::from(excess);
+        self.quota = Quota::new(most, self.quota.period().clone(), algorithm.clone())?;
+        self.excess = excess;
+        Ok(self)
     }
 
     /// A fixed window: `requests_per_unit` hits per `unit`.
@@ -239,6 +285,7 @@ impl Override {
                 name: String::new(),
                 quota: Quota::fixed_window(u64::from(requests_per_unit), period)?,
                 requests_per_unit,
+                excess: 0,
                 unit: Some(unit),
                 period,
                 key_tail: Arc::default(), // its key ends in the unit's name

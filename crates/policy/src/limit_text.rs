@@ -27,6 +27,9 @@ impl fmt::Display for Limit {
         for parameter in parameters(algorithm) {
             write!(f, ", {parameter}")?;
         }
+        if self.excess > 0 {
+            write!(f, ", excess {}", self.excess)?;
+        }
         if let Period::Civil { time_zone, .. } = self.quota.period()
             && let Some(name) = time_zone.iana_name()
         {

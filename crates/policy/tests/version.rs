@@ -61,6 +61,7 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
     for changed in [
         Limit::per(2, Unit::Day).map(RuleSpec::new)?,
         Limit::per(1, Unit::Week).map(RuleSpec::new)?,
+        RuleSpec::new(Limit::per(1, Unit::Day)?.with_excess(1)?),
         RuleSpec::unlimited(),
         RuleSpec::denied(),
         RuleSpec::all_of([Limit::per(1, Unit::Day)?.named("x")]),

@@ -182,7 +182,7 @@ impl<'a> Check<'a> {
         let (limit, remaining, retry, reset) = match limited {
             None => (NO_LIMIT, NO_LIMIT, -1, 0),
             Some(it) => (
-                it.limit.map_or(NO_LIMIT, |limit| saturate(limit.quota.limit())),
+                it.limit.map_or(NO_LIMIT, |limit| i64::from(limit.requests_per_unit)),
                 saturate(it.remaining()),
                 if is_denied { TimeUnit::Seconds.retry_after(it.retry_after()) } else { -1 },
                 TimeUnit::Seconds.duration(it.reset_after()),

@@ -93,6 +93,9 @@ pub(crate) struct DescriptorDecision {
     /// It would have been denied, but the rule or the server is in shadow mode.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
+    /// It passes above a limit, within the `excess` of that limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    excess: bool,
 }
 
 /// The decision: that of the most restrictive descriptor, and each of them. Times are in milliseconds,
@@ -124,6 +127,9 @@ pub(crate) struct Decision {
     /// It would have been denied, but the rule or the server is in shadow mode.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
+    /// It passes above a limit, within the `excess` of that limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    excess: bool,
     /// One for each descriptor, in their order.
     descriptors: Vec<DescriptorDecision>,
 }

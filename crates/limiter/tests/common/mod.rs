@@ -107,9 +107,12 @@ fn tell(it: &DescriptorAnswer<'_>) -> String {
             told += &format!(" {}/{}", it.remaining(), limit.requests_per_unit);
         }
     }
-    for (is, word) in
-        [(it.is_shadowed, " shadow"), (it.kind == Kind::Replaced, " replaced"), (it.is_quota, " quota")]
-    {
+    for (is, word) in [
+        (it.in_excess, " excess"),
+        (it.is_shadowed, " shadow"),
+        (it.kind == Kind::Replaced, " replaced"),
+        (it.is_quota, " quota"),
+    ] {
         if is {
             told += word;
         }

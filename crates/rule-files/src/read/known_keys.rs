@@ -61,6 +61,7 @@ const LIMITS_ENTRY: &[&str] = &[
     "capacity",
     "delay_after",
     "limit",
+    "excess",
     "time_zone",
 ];
 /// What `rate_limit` has besides [`LIMITS_ENTRY`].

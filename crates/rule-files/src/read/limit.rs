@@ -10,6 +10,7 @@ use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Sh
 use super::known_keys::Section;
 use super::path::Path;
 use super::reader::{Fields, Reader};
+use super::scalar::{quoted, whole_number};
 use crate::yaml_tree::{Kind, Node, Pos};
 
 /// Limits as read, and what `rate_limit` says besides.
@@ -160,9 +161,15 @@ impl Reader<'_> {
             Some(rate) => Some(rate.requests),
             None => self.requests(fields, path, is_total),
         };
+        let excess = requests.and_then(|requests| self.excess(fields, path, requests));
         let limit = match (algorithm, period, requests) {
             (Some(algorithm), Some(period), Some(requests)) => {
-                match Limit::new(requests, period, algorithm) {
+                let limit = Limit::new(requests, period, algorithm);
+                let limit = match excess {
+                    Some(excess) => limit.and_then(|limit| limit.with_excess(excess)),
+                    None => limit,
+                };
+                match limit {
                     Ok(limit) => Some(limit),
                     // Two keys that cannot be combined are reported already.
                     Err(LimitError::Quota(QuotaError::Unsupported { .. }))
@@ -208,6 +215,40 @@ impl Reader<'_> {
         u32::try_from(self.number(node, &path.key(name), 0, MOST)?).ok()
     }
 
+    /// `excess`: a number of requests, or a percentage of the limit.
+    fn excess(&mut self, fields: &Fields<'_>, path: &Path<'_>, requests: u32) -> Option<u32> {
+        let node = fields.get("excess")?;
+        let here = path.key("excess");
+        let scalar = self.scalar(node, &here, "a percentage such as 10 %")?;
+        let (number, is_percentage) = match scalar.text.strip_suffix('%') {
+            Some(number) => (number.trim_end(), true),
+            None => (scalar.text.as_str(), false),
+        };
+        let Some(number) = whole_number(number).and_then(|number| u32::try_from(number).ok()) else {
+            let message = format!("invalid excess {}: expected something like 10 % or 20", quoted(scalar));
+            self.notes.fault(node.pos, here, message);
+            return None;
+        };
+        if is_percentage && number > 100 {
+            let message = format!("{number} % is out of range; write 1 % to 100 %");
+            self.notes.fault(node.pos, here, message);
+            return None;
+        }
+        let excess = if is_percentage {
+            // At most the number of requests itself.
+            u32::try_from(u64::from(requests) * u64::from(number) / 100).unwrap_or(requests)
+        } else {
+            number
+        };
+        if excess == 0 && number > 0 && requests > 0 {
+            let message =
+                format!("{number} % of {requests} is less than one request; write excess: 1, or remove it");
+            self.notes.fault(node.pos, here, message);
+            return None;
+        }
+        Some(excess)
+    }
+
     /// The names under `replaces`. A missing one is an empty name, which the rule's own check reports.
     fn replaces(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Vec<Replaced> {
         let Some(node) = fields.get("replaces") else { return Vec::new() };
@@ -231,7 +272,13 @@ impl Reader<'_> {
 
 /// The key that an error is about, and the message.
 fn explain(error: &LimitError, fields: &Fields<'_>) -> (&'static str, String) {
-    let LimitError::Quota(error) = error else { return ("time_zone", error.to_string()) };
+    let error = match error {
+        LimitError::Quota(error) => error,
+        LimitError::ExcessOfBucket(_) | LimitError::LargeExcess { .. } => {
+            return ("excess", error.to_string());
+        }
+        _ => return ("time_zone", error.to_string()),
+    };
     let first =
         |keys: [&'static str; 3]| keys.into_iter().find(|key| fields.get(key).is_some()).unwrap_or(keys[2]);
     match error {
