@@ -1,4 +1,4 @@
-//! Every rule file in docs/rules.md, choosing.md, proxies.md and examples/rules loads without a warning,
+//! Every rule file in docs/rules.md, choosing.md, proxies.md, coming-from.md and examples/rules loads without a warning,
 //! except those marked as faulty; and every key has an example.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
@@ -11,6 +11,7 @@ use tollgate_rule_files::{Options, RuleFile, load, parse, parse_text};
 const RULES: &str = include_str!("../../../docs/rules.md");
 const CHOOSING: &str = include_str!("../../../docs/choosing.md");
 const PROXIES: &str = include_str!("../../../docs/proxies.md");
+const COMING_FROM: &str = include_str!("../../../docs/coming-from.md");
 
 /// The fenced blocks of a page: the word after the fence, the number of the first line, the text.
 fn blocks(page: &str) -> Vec<(String, usize, String)> {
@@ -30,7 +31,12 @@ fn blocks(page: &str) -> Vec<(String, usize, String)> {
 #[test]
 fn every_rule_file_in_the_documentation_loads_or_is_marked_as_faulty() {
     let mut seen = (0, 0);
-    let pages = [("docs/rules.md", RULES), ("docs/choosing.md", CHOOSING), ("docs/proxies.md", PROXIES)];
+    let pages = [
+        ("docs/rules.md", RULES),
+        ("docs/choosing.md", CHOOSING),
+        ("docs/proxies.md", PROXIES),
+        ("docs/coming-from.md", COMING_FROM),
+    ];
     let blocks =
         pages.into_iter().flat_map(|(name, page)| blocks(page).into_iter().map(move |block| (name, block)));
     for (page, (kind, line, text)) in blocks {

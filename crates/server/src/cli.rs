@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use tollgate_load::Bench;
 use tollgate_top::Top;
 
-use crate::command::{Check, Explain, Serve};
+use crate::command::{Check, Explain, Import, Serve};
 pub use crate::ending::Ending;
 
 /// A distributed rate limiter: one set of rules for Envoy (gRPC), HTTP and the Redis protocol.
@@ -25,6 +25,7 @@ Examples:
   tollgate serve --rules examples/rules
   tollgate check examples/rules
   tollgate explain --rules examples/rules --domain messaging message_type=marketing
+  tollgate import nginx /etc/nginx/nginx.conf
   tollgate top
   tollgate bench --target resp://127.0.0.1:6390";
 
@@ -33,6 +34,7 @@ enum Command {
     Serve(Serve),
     Check(Check),
     Explain(Explain),
+    Import(Import),
     Bench(Box<Bench>),
     Top(Top),
 }
@@ -47,6 +49,7 @@ impl Cli {
             Command::Serve(serve) => serve.run(out, talk),
             Command::Check(check) => check.run(out, talk),
             Command::Explain(explain) => explain.run(out, talk),
+            Command::Import(import) => import.run(out, talk),
             Command::Bench(bench) => bench.run(out, talk).map(Into::into),
             Command::Top(top) => top.run(out, talk).map(Into::into),
         }

@@ -2,8 +2,10 @@
 
 mod check;
 mod explain;
+mod import;
 mod serve;
 
 pub(crate) use check::Check;
 pub(crate) use explain::Explain;
+pub(crate) use import::Import;
 pub(crate) use serve::Serve;

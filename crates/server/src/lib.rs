@@ -13,6 +13,7 @@ mod counted;
 mod ending;
 mod example;
 mod family;
+mod import;
 mod node;
 mod observe;
 mod server;
