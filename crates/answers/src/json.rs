@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use tollgate_core::{Outcome, RetryAfter};
-use tollgate_limiter::{Answer, DescriptorAnswer};
+use tollgate_limiter::{Answer, DescriptorAnswer, Kind, Request};
 
 use crate::limits::shown;
 
 /// The reset of a quota that never fills up by itself.
 const NEVER: Duration = Duration::from_nanos(u64::MAX);
 
-/// Appends the decision to `out`, as a JSON object: the request as a whole, and each of its descriptors.
-pub fn write_json(answer: &Answer<'_>, out: &mut Vec<u8>) {
+/// Appends the decision on `request` to `out`, as a JSON object: the request as a whole, and each of its
+/// descriptors.
+pub fn write_json(answer: &Answer<'_>, request: &Request<'_>, out: &mut Vec<u8>) {
     out.push(b'{');
     if answer.descriptors().len() == 1
         && let Some(only) = answer.descriptor(0)
@@ -21,6 +22,9 @@ pub fn write_json(answer: &Answer<'_>, out: &mut Vec<u8>) {
         // The usual request has one descriptor, and the same members as it.
         let begin = out.len();
         Members::of(Some(&only), only.outcome, only.is_shadowed, only.delay()).write(out);
+        if is_free(&only) {
+            write_unmatched(answer, request, 0, out);
+        }
         let end = out.len();
         out.extend_from_slice(b",\"descriptors\":[{");
         out.extend_from_within(begin..end);
@@ -33,15 +37,47 @@ pub fn write_json(answer: &Answer<'_>, out: &mut Vec<u8>) {
     whole.degraded = answer.degraded().map(|degraded| degraded.name());
     whole.in_excess = answer.is_in_excess();
     whole.write(out);
+    if answer.descriptors().enumerate().all(|(at, it)| is_free(&it) && is_unmatched(answer, request, at)) {
+        out.extend_from_slice(b",\"unmatched\":true");
+    }
     out.extend_from_slice(b",\"descriptors\":[");
     for (index, descriptor) in answer.descriptors().enumerate() {
         out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
         let members =
             Members::of(Some(&descriptor), descriptor.outcome, descriptor.is_shadowed, descriptor.delay());
         members.write(out);
+        if is_free(&descriptor) {
+            write_unmatched(answer, request, index, out);
+        }
         out.push(b'}');
     }
     out.extend_from_slice(b"]}");
+}
+
+/// Whether it has neither a rule nor a limit of its own.
+fn is_free(descriptor: &DescriptorAnswer<'_>) -> bool {
+    descriptor.rule.is_none() && descriptor.kind == Kind::Free
+}
+
+/// Whether no rule matches the descriptor at `index`, of those that have none: an exception has none either.
+#[cold]
+fn is_unmatched(answer: &Answer<'_>, request: &Request<'_>, index: usize) -> bool {
+    let entries = request.descriptors.get(index).map_or(&[][..], |descriptor| descriptor.entries);
+    !answer.domain().is_some_and(|domain| domain.is_exception(entries))
+}
+
+/// Says that no rule matches the descriptor at `index`, and which one is nearest.
+#[cold]
+fn write_unmatched(answer: &Answer<'_>, request: &Request<'_>, index: usize, out: &mut Vec<u8>) {
+    if !is_unmatched(answer, request, index) {
+        return;
+    }
+    out.extend_from_slice(b",\"unmatched\":true");
+    let entries = request.descriptors.get(index).map_or(&[][..], |descriptor| descriptor.entries);
+    if let Some(rule) = answer.domain().and_then(|domain| domain.nearest(entries)) {
+        out.extend_from_slice(b",\"nearest_rule\":");
+        text(Some(&rule.path), out);
+    }
 }
 
 /// The members that a decision and each of its descriptors have.

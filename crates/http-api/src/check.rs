@@ -116,7 +116,7 @@ impl<S: Store> HttpApi<S> {
         match call.denial_status.filter(|_| !answer.is_admitted()) {
             None => {
                 fields.insert(CONTENT_TYPE, JSON);
-                write_json(&answer, out);
+                write_json(&answer, &request.request(call.descriptors), out);
                 *reply.body_mut() = Full::new(Bytes::copy_from_slice(out));
             }
             Some(status) => {
@@ -164,7 +164,7 @@ impl<S: Store> HttpApi<S> {
             if index > 0 {
                 out.push(b',');
             }
-            write_json(&answer, out);
+            write_json(&answer, &request.request(call.descriptors), out);
             degraded = degraded.max(answer.degraded());
         }
         Ok(degraded)
@@ -182,7 +182,7 @@ impl<S: Store> HttpApi<S> {
             let mut buffers = CallBuffers::<RequestBuffers>::take();
             let RequestBuffers { scratch, out, .. } = &mut *buffers;
             let answer = self.decide(call, request, scratch).await?;
-            write_json(&answer, out);
+            write_json(&answer, &request.request(call.descriptors), out);
             let degraded = answer.degraded();
             drop(answer);
             Ok((buffers, degraded))

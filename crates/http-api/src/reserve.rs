@@ -46,7 +46,7 @@ impl<S: Store> HttpApi<S> {
         let expires_in = expires_in.as_millis();
         // Writing to a buffer cannot fail.
         let _ = write!(out, r#"{{"id":{id},"wait_ms":{wait},"expires_in_ms":{expires_in},"decision":"#);
-        write_json(&reserved.answer, out);
+        write_json(&reserved.answer, &request, out);
         out.push(b'}');
         let mut reply = reply(StatusCode::OK, JSON, Bytes::copy_from_slice(out));
         let (answer, fields) = (&reserved.answer, reply.headers_mut());

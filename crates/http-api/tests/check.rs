@@ -565,3 +565,56 @@ async fn a_request_above_a_soft_limit_is_marked_in_the_body_and_in_a_field() {
         (&json!(0), &json!("2 per minute, fixed_window, excess 1"))
     );
 }
+
+#[tokio::test]
+async fn a_reply_says_that_no_rule_matched_and_which_is_nearest() {
+    let rules = "
+domain: shop
+descriptors:
+  - key: user
+    rate: 9/minute
+    descriptors:
+      - {key: plan, value: gold, rate: 9/minute}
+      - {key: plan, value: basic}
+  - key: region
+    descriptors:
+      - {key: tenant, rate: 9/minute}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    for (query, nearest) in [
+        ("entry=user=ann&entry=plan=silver", json!("user → plan=gold")), // another value
+        ("entry=user=ann&entry=plam=gold", json!("user → plan=gold")),   // a misspelt key
+        ("entry=user=ann&entry=color=red", json!("user")),               // another key below a rule
+        ("entry=user=ann&entry=plan=gold&entry=more=x", json!("user → plan=gold")), // the rules end before
+        ("entry=region=eu", json!("region → tenant")),                   // the rules go on
+        ("entry=usr=ann", json!("user")),
+        ("entry=color=red", Value::Null),
+    ] {
+        let json = client.get(&format!("/v1/check?domain=shop&{query}")).await.json();
+        for part in [&json, &json["descriptors"][0]] {
+            let got = (&part["outcome"], &part["rule"], &part["unmatched"], &part["nearest_rule"]);
+            assert_eq!(got, (&json!("admit"), &Value::Null, &json!(true), &nearest), "{query}: {json}");
+        }
+    }
+    for query in ["entry=user=ann", "entry=user=ann&entry=plan=basic"] {
+        let json = client.get(&format!("/v1/check?domain=shop&{query}")).await.json();
+        assert_eq!(
+            (&json["unmatched"], &json["nearest_rule"]),
+            (&Value::Null, &Value::Null),
+            "{query}: {json}"
+        );
+    }
+    let json = client.get("/v1/check?domain=shpo&entry=user=ann").await.json();
+    assert_eq!((&json["unmatched"], &json["nearest_rule"]), (&json!(true), &Value::Null), "{json}");
+    for (second, unmatched) in [("entry=user=ann", Value::Null), ("entry=color=blue", json!(true))] {
+        let query = format!("/v1/check?domain=shop&entry=usr=ann&descriptor&{second}");
+        let json = client.get(&query).await.json();
+        assert_eq!(
+            (&json["unmatched"], &json["nearest_rule"]),
+            (&unmatched, &Value::Null),
+            "{second}: {json}"
+        );
+        let first = &json["descriptors"][0];
+        assert_eq!((&first["unmatched"], &first["nearest_rule"]), (&json!(true), &json!("user")), "{json}");
+    }
+}

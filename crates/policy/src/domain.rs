@@ -270,7 +270,7 @@ impl Domain {
 
 impl Node {
     #[inline]
-    fn next(&self, entry: &Entry<'_>) -> Option<(Next, Matched)> {
+    pub(crate) fn next(&self, entry: &Entry<'_>) -> Option<(Next, Matched)> {
         let values = self.keys.get(entry.key);
         let mut patterns: &[_] = &[];
         if let Some(some) = values.and_then(|values| values.some.as_deref()) {

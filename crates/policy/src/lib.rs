@@ -15,6 +15,7 @@ mod key_text;
 mod limit;
 mod limit_text;
 mod name_table;
+mod nearest;
 mod pattern;
 mod place;
 mod policy;

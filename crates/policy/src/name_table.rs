@@ -48,6 +48,14 @@ impl<T> NameTable<T> {
         Some(&slot.item)
     }
 
+    /// All names with their values, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.table.iter().map(|slot| {
+            let (start, length) = (slot.start as usize, slot.length as usize);
+            (self.text.get(start..start + length).unwrap_or_default(), &slot.item)
+        })
+    }
+
     /// The value of `name`; a default one if the name is new. `None` if there is no room for more text.
     pub(crate) fn entry(&mut self, name: &str) -> Option<&mut T>
     where

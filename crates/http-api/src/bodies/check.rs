@@ -96,6 +96,12 @@ pub(crate) struct DescriptorDecision {
     /// It passes above a limit, within the `excess` of that limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     excess: bool,
+    /// No rule matches it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unmatched: bool,
+    /// Path of the rule that is nearest to it, where no rule matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest_rule: Option<String>,
 }
 
 /// The decision: that of the most restrictive descriptor, and each of them. Times are in milliseconds,
@@ -130,6 +136,12 @@ pub(crate) struct Decision {
     /// It passes above a limit, within the `excess` of that limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     excess: bool,
+    /// No rule matches any of its descriptors.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unmatched: bool,
+    /// Path of the rule that is nearest to its only descriptor, where no rule matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest_rule: Option<String>,
     /// One for each descriptor, in their order.
     descriptors: Vec<DescriptorDecision>,
 }
