@@ -618,3 +618,33 @@ descriptors:
         assert_eq!((&first["unmatched"], &first["nearest_rule"]), (&json!(true), &json!("user")), "{json}");
     }
 }
+
+#[tokio::test]
+async fn permits_taken_in_advance_are_repaid_before_new_ones_are_granted() {
+    let rules =
+        "{domain: shop, descriptors: [{key: user, rate_limit: {rate: 60/minute burst 10, overdraft: 5}}]}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    let body = |hits: u64| {
+        json!({"domain": "shop", "descriptors": [[{"key": "user", "value": "ann"}]], "hits": hits})
+            .to_string()
+    };
+    for (wait, hits, want) in [
+        (Duration::ZERO, 16, ("deny", Value::Null)), // never: at most 10, and 5 in advance
+        (Duration::ZERO, 15, ("admit", json!(0))),
+        (Duration::ZERO, 1, ("deny", json!(5_000))), // the 5 come first
+        (Duration::from_nanos(4_999_999_999), 1, ("deny", json!(1))),
+        (Duration::from_nanos(1), 6, ("deny", json!(1_000))), // 5 in advance are the most
+        (Duration::ZERO, 5, ("admit", json!(0))),
+        (Duration::from_secs(15), 10, ("admit", json!(0))), // repaid, and full again
+    ] {
+        server.clock.advance(wait);
+        let json = client.post("/v1/check", &body(hits)).await.json();
+        assert_eq!(
+            (json["outcome"].as_str(), &json["retry_after_ms"]),
+            (Some(want.0), &want.1),
+            "{hits}: {json}"
+        );
+        assert_eq!((&json["limit"], json["remaining"].is_u64()), (&json!(60), true), "{json}");
+    }
+}

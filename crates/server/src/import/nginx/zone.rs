@@ -30,7 +30,7 @@ pub(super) struct Use {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     pub(super) burst: u64,
-    /// How many pass at once before others wait; `None` if nobody waits.
+    /// How many pass at once before others wait; `None` if no request waits.
     pub(super) delay: Option<u64>,
 }
 
