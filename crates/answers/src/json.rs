@@ -113,11 +113,7 @@ impl<'a> Members<'a> {
             limit: limited.and_then(|it| it.limit).map(|limit| limit.burst()),
             remaining: limited.map(|it| it.remaining()),
             delay_ms: millis(delay),
-            retry_ms: match retry {
-                RetryAfter::Now => Some(0),
-                RetryAfter::After(span) => Some(millis(span).max(1)),
-                RetryAfter::Never => None,
-            },
+            retry_ms: retry_millis(retry),
             reset_ms: reset_millis(reset),
             rule: descriptor.and_then(|it| it.rule).map(|rule| rule.path.as_str()),
             degraded: descriptor.and_then(|it| it.degraded).map(|degraded| degraded.name()),
@@ -156,6 +152,17 @@ impl<'a> Members<'a> {
 #[must_use]
 pub fn millis(span: Duration) -> u64 {
     span.as_secs().saturating_mul(1_000).saturating_add(u64::from(span.subsec_nanos().div_ceil(1_000_000)))
+}
+
+/// Milliseconds until a retry passes, rounded up: 0 when it was admitted, at least 1 when it was denied,
+/// `None` for never.
+#[must_use]
+pub fn retry_millis(retry: RetryAfter) -> Option<u64> {
+    match retry {
+        RetryAfter::Now => Some(0),
+        RetryAfter::After(span) => Some(millis(span).max(1)),
+        RetryAfter::Never => None,
+    }
 }
 
 /// Milliseconds until a quota is full, rounded up; `None` for never.

@@ -10,5 +10,5 @@ mod json;
 mod limits;
 
 pub use denial::{Denial, DenialStatus, Preview, denial, preview};
-pub use json::{millis, reset_millis, write_json};
+pub use json::{millis, reset_millis, retry_millis, write_json};
 pub use limits::{Limits, limits, mark_degraded, mark_excess, shown};

@@ -23,8 +23,8 @@ pub struct Limits {
     pub max_header_list_bytes: u32,
     /// Bytes of one request message. A larger one ends with `RESOURCE_EXHAUSTED` before it is read.
     pub max_message_bytes: usize,
-    /// Bytes of half-arrived messages over all connections of the service; above it calls end with
-    /// `RESOURCE_EXHAUSTED`.
+    /// Bytes of half-arrived messages over all connections of the service, and of those that share its
+    /// budget; above it calls end with `RESOURCE_EXHAUSTED`.
     pub max_buffered_bytes: usize,
     /// Descriptors of one request.
     pub max_descriptors: usize,

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue};
 use tokio::sync::watch;
 use tollgate_buffers::{BufferPool, Buffers};
 use tollgate_core::{Clock, Timestamp};
-use tollgate_limiter::{Answer, Limiter, RequestError, Scratch};
+use tollgate_limiter::{Answer, Latency, Limiter, RequestError, Scratch};
 use tollgate_net::{Budget, SharedClock};
 use tollgate_store::Store;
 
@@ -31,7 +31,13 @@ pub struct RateLimitService<S: Store> {
     pub(crate) draining: watch::Receiver<bool>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) budget: Arc<Budget>,
+    latency: Latency,
+    latency_over_http: Latency,
 }
+
+/// The surfaces that calls come over, as metrics and spans call them.
+const GRPC: &str = "grpc";
+const HTTP: &str = "http";
 
 /// Where a call came from, for its trace.
 #[derive(Clone, Debug)]
@@ -42,7 +48,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// Over HTTP, without a trace.
-    pub(crate) const HTTP: Self = Self { surface: "http", traceparent: None };
+    pub(crate) const HTTP: Self = Self { surface: HTTP, traceparent: None };
 }
 
 /// The buffers of one call, used again by the next on the same thread.
@@ -90,16 +96,19 @@ impl<S: Store> RateLimitService<S> {
         options: ReplyOptions,
         limits: Limits,
     ) -> Self {
-        let budget = Arc::new(Budget::new(limits.max_buffered_bytes));
         let shared = Arc::new(Shared::new(&limits));
+        let budget = shared.messages.for_worker();
+        let [latency, latency_over_http] = [GRPC, HTTP].map(|surface| limiter.metrics().latency(surface));
         // Without a sender it never turns.
-        let draining = watch::channel(false).1;
-        Self { limiter, clock: clock.into(), options, limits, ready, draining, shared, budget }
+        let (clock, draining) = (clock.into(), watch::channel(false).1);
+        Self { limiter, clock, options, limits, ready, draining, shared, budget, latency, latency_over_http }
     }
 
-    /// The same service with the places of `shared`, which the services of other workers use too.
+    /// The same service with the places and the budget of `shared`, which the services of other workers use
+    /// too.
     #[must_use]
     pub fn sharing(mut self, shared: Arc<Shared>) -> Self {
+        self.budget = shared.messages.for_worker();
         self.shared = shared;
         self
     }
@@ -116,7 +125,7 @@ impl<S: Store> RateLimitService<S> {
     /// The caller of a gRPC call with these headers, which are only read while traces are sampled.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Caller {
         let parent = if self.limiter.is_sampling() { headers.get("traceparent") } else { None };
-        Caller { surface: "grpc", traceparent: parent.cloned() }
+        Caller { surface: GRPC, traceparent: parent.cloned() }
     }
 
     /// The time. One reading serves all calls that arrived together.
@@ -158,7 +167,8 @@ impl<S: Store> RateLimitService<S> {
         if let Some(span) = span {
             answer.record(&span);
         }
-        self.limiter.metrics().observe_latency(self.now().since(now));
+        let latency = if caller.surface == GRPC { &self.latency } else { &self.latency_over_http };
+        latency.observe(self.now().since(now));
         if answer.domain().is_none() && answer.policy().domains().is_empty() {
             return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
         }

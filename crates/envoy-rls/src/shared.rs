@@ -1,10 +1,13 @@
-//! What all connections of a service have in common, over all workers: how many of their calls may wait.
+//! What all connections of a service have in common, over all workers: how many of their calls may wait, and
+//! how many bytes of messages that have not arrived whole they hold.
 //!
 //! A call that is decided as soon as it has arrived needs no place here. One that waits, for the rest of its
-//! message or for its store, takes a place or fails. Not here: the bytes that it holds (`tollgate_net`).
+//! message or for its store, takes a place or fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use tollgate_net::Budget;
 
 use crate::limits::Limits;
 
@@ -33,6 +36,8 @@ pub struct Shared {
     waiting: AtomicUsize,
     connections: AtomicUsize,
     rejected: AtomicU64,
+    /// Of half-arrived messages.
+    pub(crate) messages: Budget,
 }
 
 /// A connection among those that share the places. Its own count is on no other connection's cache line.
@@ -51,15 +56,22 @@ pub(crate) struct Place(Arc<ConnectionCalls>);
 pub(crate) struct TooMany;
 
 impl Shared {
-    /// As many places as `limits` say.
+    /// As many places and bytes as `limits` say.
     #[must_use]
-    pub const fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &Limits) -> Self {
         Self {
             max_waiting: limits.max_waiting_calls,
             waiting: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             rejected: AtomicU64::new(0),
+            messages: Budget::new(limits.max_buffered_bytes),
         }
+    }
+
+    /// Bytes of half-arrived messages that are held now.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.messages.held()
     }
 
     /// Calls that wait now.

@@ -33,7 +33,7 @@ async fn three_pass_and_the_fourth_is_over() {
     let other = client.ask(request(vec![descriptor("api_key", "k-18")])).await.expect("an answer");
     assert_eq!(other.overall_code(), Code::Ok, "another value has a counter of its own");
     let metrics = server.limiter.metrics().render();
-    assert!(metrics.contains("\ntollgate_decision_latency_seconds_count 5\n"), "{metrics}");
+    assert!(metrics.contains("\ntollgate_decision_latency_seconds_count{surface=\"grpc\"} 5\n"), "{metrics}");
 }
 
 #[tokio::test]

@@ -3,14 +3,15 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{SHOULD_RATE_LIMIT, Server, call, descriptor, framed, outcome, request};
+use common::{SHOULD_RATE_LIMIT, Server, call, descriptor, framed, limiter, outcome, request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_envoy_rls::Limits;
 use tollgate_envoy_rls::proto::rls::{Code, Entry};
+use tollgate_envoy_rls::{Limits, ReplyOptions, Shared};
 
 const INVALID_ARGUMENT: i32 = 3;
 const DEADLINE_EXCEEDED: i32 = 4;
@@ -266,4 +267,35 @@ async fn unfinished_messages_of_all_connections_together_have_a_cap() {
     let (response, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
     out.send_data(whole, true).expect("open");
     assert_eq!(outcome(response).await.expect("an answer"), (200, 0), "room came back");
+}
+
+#[tokio::test]
+async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
+    let limits = Limits { max_buffered_bytes: 100_000, ..Limits::default() };
+    let shared = Arc::new(Shared::new(&limits));
+    let mut servers = Vec::new();
+    for _ in 0..2 {
+        let (all, options) = (Arc::clone(&shared), ReplyOptions::default());
+        servers.push(Server::sharing(all, None, limiter(), options, limits.clone()).await);
+    }
+    let begun = prefixed(0, 50_000, &[0; 40_000]);
+    let mut calls = Vec::new();
+    for (number, server) in [&servers[0], &servers[1]].into_iter().enumerate() {
+        let mut send = server.raw().await;
+        let (response, mut out) =
+            send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+        out.send_data(begun.clone(), false).expect("open");
+        while shared.buffered_bytes() < 40_000 * (number + 1) {
+            tokio::task::yield_now().await;
+        }
+        calls.push((send, response, out));
+    }
+    let mut send = servers[1].raw().await;
+    let (third, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+    out.send_data(begun, false).expect("open");
+    assert_eq!(outcome(third).await.expect("an answer"), (200, RESOURCE_EXHAUSTED));
+    drop(calls);
+    while shared.buffered_bytes() > 0 {
+        tokio::task::yield_now().await;
+    }
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::Semaphore;
-use tollgate_core::Clock;
+use tollgate_core::{Clock, Timestamp};
 use tollgate_http_kit::reply::{JSON, reply, text};
 use tollgate_http_kit::{Api, Operation, Problem, Reply, Request, page};
-use tollgate_limiter::Limiter;
+use tollgate_limiter::{Latency, Limiter};
 use tollgate_net::SharedClock;
 use tollgate_store::Store;
 
+use crate::metrics::Wanted;
 use crate::node::Node;
 use crate::operations::{OPERATIONS, Route};
 use crate::parsed::Caps;
@@ -39,6 +39,9 @@ pub struct HttpApi<S: Store> {
     json: Arc<PeerJson>,
     pub(crate) settings: HttpSettings,
     pub(crate) caps: Caps,
+    pub(crate) latency: Latency,
+    /// When it was created, and counting began.
+    pub(crate) started: Timestamp,
     slow: Semaphore,
 }
 
@@ -57,7 +60,9 @@ impl<S: Store> HttpApi<S> {
             descriptors: settings.max_descriptors,
             entries: settings.max_entries,
         };
-        Self { limiter, clock: clock.into(), node, json, settings, caps, slow: Semaphore::new(SLOW_AT_ONCE) }
+        let (started, latency) = (clock.now(), limiter.metrics().latency("http"));
+        let (clock, slow) = (clock.into(), Semaphore::new(SLOW_AT_ONCE));
+        Self { limiter, clock, node, json, settings, caps, latency, started, slow }
     }
 }
 
@@ -97,33 +102,40 @@ impl<S: Store + 'static> HttpApi<S> {
             }
             Route::Commit => self.commit(&request.json(max_body).await?).await,
             Route::Cancel => self.cancel(&request.json(max_body).await?).await,
+            Route::Throttle => {
+                let body = request.json(max_body).await?;
+                self.throttle(request.headers(), &body).await
+            }
             Route::Explain => {
                 let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
                 Ok(explain::answer(self.limiter.rules().policy(), &target, &self.settings.style))
             }
             Route::Keys => {
+                if request.query().is_none_or(str::is_empty) {
+                    let detail = "which descriptor? expected ?domain=NAME&entry=KEY=VALUE; the keys of all counters cannot \
+                                  be listed, since they are not kept: /v1/rules lists those that are denied most often";
+                    return Err(Problem::bad(detail));
+                }
                 let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
                 self.keys(request.method(), &target).await
             }
             Route::Rules => self.slow(|api| api.rules()).await,
+            Route::Usage => self.slow(|api| api.usage()).await,
             Route::PeerJson => Ok(self.peer_json(request).await),
             Route::Metrics => {
-                self.slow(|api| {
-                    let content_type = HeaderValue::from_static(tollgate_limiter::CONTENT_TYPE);
-                    reply(StatusCode::OK, content_type, api.limiter.metrics().render())
-                })
-                .await
+                let wanted = Wanted::by(request.headers());
+                self.slow(move |api| wanted.reply(api.limiter.metrics())).await
             }
             Route::Health => Ok(text(StatusCode::OK, "ok\n")),
             // The peer's only health path: it fails also while the process drains.
             Route::PeerHealth if self.node.state().is_ready => Ok(text(StatusCode::OK, "OK")),
             Route::PeerHealth => Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "not ready; /readyz says why\n")),
-            Route::Ready => Ok(self.readiness()),
+            Route::Ready => Ok(self.readiness(request.may_see_files())),
             Route::RuleDump => {
                 self.slow(|api| text(StatusCode::OK, explain::rlconfig(api.limiter.rules().policy()))).await
             }
             Route::OpenApi => Ok(reply(StatusCode::OK, JSON, openapi::document())),
-            Route::Page => Ok(page::page(self.page())),
+            Route::Page => Ok(page::page(self.page(request.may_see_files()))),
         }
     }
 

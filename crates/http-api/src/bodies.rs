@@ -6,6 +6,8 @@ pub(crate) use check::*;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::json_body::Hits;
+
 /// What a reservation actually used.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -51,11 +53,52 @@ pub(crate) struct Settlement {
     pub(crate) degraded: bool,
 }
 
+/// A request with its own limit.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ThrottleRequest {
+    /// What is limited. Requests with the same key share a counter, also those of the Redis protocol.
+    pub(crate) key: String,
+    /// Permits that are refilled per period, evenly.
+    #[schema(minimum = 1)]
+    pub(crate) limit: u64,
+    #[schema(minimum = 1)]
+    pub(crate) period_ms: u64,
+    /// Permits that can be taken at once; as many as `limit` when left out.
+    #[schema(minimum = 1)]
+    pub(crate) burst: Option<u64>,
+    /// Permits requested, 0 to 2^63-1; 1 when left out. 0 only reports the state.
+    #[schema(value_type = Option<u64>)]
+    pub(crate) hits: Option<Hits>,
+}
+
+/// The decision on a request with its own limit. Times are in milliseconds, rounded up.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Throttled {
+    pub(crate) outcome: Outcome,
+    /// Permits that can be taken at once when the quota is full.
+    pub(crate) burst: u64,
+    /// Permits left of these; null when the store was unavailable and nothing was counted.
+    #[schema(required)]
+    pub(crate) remaining: Option<u64>,
+    /// Until it would be admitted: 0 when it is, null when no wait helps.
+    #[schema(required)]
+    pub(crate) retry_after_ms: Option<u64>,
+    /// Until the quota is fully restored.
+    #[schema(required)]
+    pub(crate) reset_after_ms: Option<u64>,
+    /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.
+    #[schema(required)]
+    pub(crate) degraded: Option<&'static str>,
+}
+
 /// The counters of a descriptor.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Counters {
     /// One for each limit of its rule.
     pub(crate) counters: Vec<Counter>,
+    /// What cannot be listed, and where else to look.
+    pub(crate) note: &'static str,
 }
 
 /// The counter of one limit. Times are in milliseconds, rounded up.

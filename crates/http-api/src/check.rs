@@ -55,7 +55,7 @@ impl<S: Store> HttpApi<S> {
             [request] if !parsed.is_batch => self.decide_one(&call, request, scratch, out).await?,
             requests => self.decide_batch(&call, requests, scratch, out).await?,
         };
-        self.limiter.metrics().observe_latency(self.clock.now().since(call.now));
+        self.latency.observe(self.clock.now().since(call.now));
         lists.put_back_descriptors(descriptors);
         lists.put_back_entries(entries);
         lists.put_back_body(parsed);

@@ -5,6 +5,7 @@ use tollgate_http_kit::openapi::{Description, JSON, TEXT, parameter, schema, str
 
 use crate::bodies::{CheckRequest, ReserveRequest};
 
+const PROBLEM_JSON: &str = "application/problem+json";
 const READS_BODY: &[u16] = &[400, 408, 413, 415, 503];
 const RESERVES: &[u16] = &[400, 408, 413, 415, 429, 503];
 const FINDS_RESERVATION: &[u16] = &[400, 404, 408, 413, 415, 503];
@@ -17,6 +18,8 @@ pub(crate) fn check() -> Description {
         .takes(schema("CheckBody"), example)
         .with([status()])
         .fails(READS_BODY)
+        .answers_any_4xx(PROBLEM_JSON, denial())
+        .answers_any_4xx("*/*", json!({}))
 }
 
 pub(crate) fn check_by_query() -> Description {
@@ -34,6 +37,8 @@ pub(crate) fn check_by_query() -> Description {
             status(),
         ])
         .fails(READS_BODY)
+        .answers_any_4xx(PROBLEM_JSON, denial())
+        .answers_any_4xx("*/*", json!({}))
 }
 
 pub(crate) fn reserve() -> Description {
@@ -51,6 +56,11 @@ pub(crate) fn cancel() -> Description {
     Description::json(schema("Settlement")).takes(schema("CancelRequest"), example).fails(FINDS_RESERVATION)
 }
 
+pub(crate) fn throttle() -> Description {
+    let example = json!({"key": "ann", "limit": 10, "period_ms": 60_000, "burst": 5, "hits": 1});
+    Description::json(schema("Throttled")).takes(schema("ThrottleRequest"), example).fails(READS_BODY)
+}
+
 pub(crate) fn explain() -> Description {
     Description::json(schema("Explained")).with(descriptor()).fails(&[400])
 }
@@ -63,6 +73,10 @@ pub(crate) fn rules() -> Description {
     Description::json(schema("Rules"))
 }
 
+pub(crate) fn usage() -> Description {
+    Description::text("text/csv")
+}
+
 pub(crate) fn peer_json() -> Description {
     let example = json!({"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]}]});
     let answer = json!({"type": "object", "required": ["overallCode"]});
@@ -72,7 +86,7 @@ pub(crate) fn peer_json() -> Description {
 }
 
 pub(crate) fn metrics() -> Description {
-    Description::text("application/openmetrics-text")
+    Description::text(TEXT).answers(200, "application/openmetrics-text", string())
 }
 
 pub(crate) fn health() -> Description {
@@ -107,6 +121,11 @@ fn descriptor() -> [Value; 2] {
         parameter("domain", true, string(), Some(json!("shop")), "The domain of the rules"),
         parameter("entry", true, list, Some(json!(["user=ann"])), about),
     ]
+}
+
+/// The body of a denial, where no rule states another.
+fn denial() -> Value {
+    json!({"type": "object", "required": ["type", "title", "status", "detail"]})
 }
 
 fn status() -> Value {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::de::Read;
 
 use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text};
@@ -23,6 +23,11 @@ pub(crate) fn reserve<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Cap
     let mut terms = Terms::default();
     body_of(body, parsed, caps, Some(&mut terms)).map_err(|error| invalid(&error))?;
     Ok(terms)
+}
+
+/// Reads a body of a few members.
+pub(crate) fn small<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| invalid(&error))
 }
 
 /// Why a body is rejected. The error has its line and column.

@@ -11,6 +11,10 @@ use crate::api::HttpApi;
 use crate::bodies::{Counter, Counters};
 use crate::query::Target;
 
+/// What it cannot do: the table keeps no keys, and a shared store has too many.
+pub(crate) const NOTE: &str = "the counters of this descriptor; those of all descriptors cannot be listed, since keys are not \
+                               kept: /v1/rules lists the keys that are denied most often";
+
 impl<S: Store> HttpApi<S> {
     /// Answers `/v1/keys`: GET inspects, DELETE resets.
     pub(crate) async fn keys(&self, method: &Method, target: &Target<'_>) -> Result<Reply, Problem> {
@@ -36,7 +40,7 @@ impl<S: Store> HttpApi<S> {
         })?;
         let degraded = reports.iter().find_map(|report| report.degraded);
         let counters = reports.into_iter().map(counter).collect();
-        let mut reply = json(StatusCode::OK, &Counters { counters });
+        let mut reply = json(StatusCode::OK, &Counters { counters, note: NOTE });
         mark_degraded(degraded, reply.headers_mut());
         Ok(reply)
     }

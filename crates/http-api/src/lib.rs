@@ -14,6 +14,7 @@ mod describe;
 mod explain;
 mod json_body;
 mod keys;
+mod metrics;
 mod node;
 mod openapi;
 mod operations;
@@ -23,6 +24,8 @@ mod query;
 mod reserve;
 mod settings;
 mod status;
+mod throttle;
+mod usage;
 
 pub use api::{HttpApi, PeerJson};
 pub use node::{Node, NodeState, StoreStatus, StoreView};

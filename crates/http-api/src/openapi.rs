@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::bodies::{
     CancelRequest, CheckAnswer, CheckBody, CommitRequest, Counters, Explained, Readiness, Reservation,
-    ReserveRequest, Rules, Settlement,
+    ReserveRequest, Rules, Settlement, ThrottleRequest, Throttled,
 };
 use crate::operations::OPERATIONS;
 
@@ -38,7 +38,7 @@ fn schemas() -> BTreeMap<String, Value> {
         )*};
     }
     add!(CheckBody, CheckAnswer, ReserveRequest, Reservation, CommitRequest, CancelRequest, Settlement);
-    add!(Explained, Counters, Rules, Readiness, ProblemBody<'_>);
+    add!(ThrottleRequest, Throttled, Explained, Counters, Rules, Readiness, ProblemBody<'_>);
     // Shapes of texts and numbers cannot fail.
     all.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default())).collect()
 }

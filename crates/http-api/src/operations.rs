@@ -17,12 +17,16 @@ pub enum Route {
     Commit,
     /// A reservation that is not needed.
     Cancel,
+    /// One request, by a limit that comes with it.
+    Throttle,
     /// Which rule matches, and why.
     Explain,
     /// The counters of a descriptor.
     Keys,
     /// The rules in force, with their counts.
     Rules,
+    /// The counts of the rules, as CSV.
+    Usage,
     /// A check in the JSON of envoyproxy/ratelimit.
     PeerJson,
     /// For Prometheus.
@@ -91,6 +95,15 @@ pub(crate) static OPERATIONS: &[Operation<Route>] = &[
         describe: describe::cancel,
     },
     Operation {
+        method: Method::POST,
+        path: "/v1/throttle",
+        route: Route::Throttle,
+        access: Access::Anyone,
+        id: "throttle",
+        summary: "May this request pass? By a limit that comes with it, without rules",
+        describe: describe::throttle,
+    },
+    Operation {
         method: Method::GET,
         path: "/v1/explain",
         route: Route::Explain,
@@ -105,7 +118,7 @@ pub(crate) static OPERATIONS: &[Operation<Route>] = &[
         route: Route::Keys,
         access: Access::Admin,
         id: "inspectKey",
-        summary: "The counters of a descriptor",
+        summary: "The counters of one descriptor; those of all cannot be listed",
         describe: describe::keys,
     },
     Operation {
@@ -125,6 +138,15 @@ pub(crate) static OPERATIONS: &[Operation<Route>] = &[
         id: "rules",
         summary: "The rules in force, with their counts",
         describe: describe::rules,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/usage",
+        route: Route::Usage,
+        access: Access::Admin,
+        id: "usage",
+        summary: "Decisions by rule since the process started, as CSV",
+        describe: describe::usage,
     },
     Operation {
         method: Method::POST,

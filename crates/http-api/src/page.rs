@@ -8,10 +8,11 @@ use tollgate_store::Store;
 use crate::algorithm_table;
 use crate::api::HttpApi;
 use crate::operations::OPERATIONS;
+use crate::status::shown_error;
 
 impl<S: Store> HttpApi<S> {
-    /// The page.
-    pub(crate) fn page(&self) -> String {
+    /// The page. `with_files`: the caller may see paths of files and what is in them.
+    pub(crate) fn page(&self, with_files: bool) -> String {
         let rules = self.limiter.rules();
         let (policy, state) = (rules.policy(), self.node.state());
         let ready = match (state.is_ready, state.is_draining) {
@@ -32,7 +33,11 @@ impl<S: Store> HttpApi<S> {
             escape(policy.version()),
         );
         if let Some(error) = &state.last_error {
-            let _ = writeln!(html, "<tr><th>invalid rule files<td><pre>{}</pre>", escape(error));
+            let _ = writeln!(
+                html,
+                "<tr><th>invalid rule files<td><pre>{}</pre>",
+                escape(&shown_error(error, with_files))
+            );
         }
         html.push_str("</table>\n<h2>Operations</h2>\n");
         html.push_str(&page::operations(OPERATIONS));

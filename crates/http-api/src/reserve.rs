@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
-use serde::de::DeserializeOwned;
 use tollgate_answers::{limits, mark_degraded, millis, write_json};
 use tollgate_buffers::CallBuffers;
 use tollgate_http_kit::reply::{JSON, json, reply};
@@ -39,7 +38,7 @@ impl<S: Store> HttpApi<S> {
         if let Some(span) = span {
             reserved.answer.record(&span);
         }
-        self.limiter.metrics().observe_latency(self.clock.now().since(now));
+        self.latency.observe(self.clock.now().since(now));
         let id = reserved.id.map_or_else(|| "null".to_owned(), |id| format!("\"{id}\""));
         let wait = millis(reserved.delay);
         let expires_in = if reserved.id.is_some() { reserved.expires_at.since(now) } else { Duration::ZERO };
@@ -66,14 +65,14 @@ impl<S: Store> HttpApi<S> {
 
     /// Answers `/v1/commit`.
     pub(crate) async fn commit(&self, body: &[u8]) -> Result<Reply, Problem> {
-        let CommitRequest { id, actual } = parse(body)?;
+        let CommitRequest { id, actual } = json_body::small(body)?;
         let id = id_of(&id)?;
         settled(self.limiter.commit(id, actual, self.clock.now()).await)
     }
 
     /// Answers `/v1/cancel`.
     pub(crate) async fn cancel(&self, body: &[u8]) -> Result<Reply, Problem> {
-        let CancelRequest { id } = parse(body)?;
+        let CancelRequest { id } = json_body::small(body)?;
         settled(self.limiter.cancel(id_of(&id)?, self.clock.now()).await)
     }
 }
@@ -86,11 +85,6 @@ impl From<Terms> for ReserveTerms {
             ttl: terms.ttl_ms.flatten().map_or(usual.ttl, Duration::from_millis),
         }
     }
-}
-
-/// Reads a small body.
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| json_body::invalid(&error))
 }
 
 fn id_of(text: &str) -> Result<ReservationId, Problem> {

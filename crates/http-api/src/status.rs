@@ -18,8 +18,8 @@ impl<S: Store> HttpApi<S> {
         json(StatusCode::OK, &rules(self.limiter.report(self.clock.now()), self.node.state()))
     }
 
-    /// Answers `/readyz`.
-    pub(crate) fn readiness(&self) -> Reply {
+    /// Answers `/readyz`. `with_files`: the caller may see paths of files and what is in them.
+    pub(crate) fn readiness(&self, with_files: bool) -> Reply {
         let rules = self.limiter.rules();
         let (policy, state) = (rules.policy(), self.node.state());
         let shape = Readiness {
@@ -30,12 +30,22 @@ impl<S: Store> HttpApi<S> {
                 version: policy.version().to_owned(),
                 domains: policy.domains().len(),
                 rules: policy.domains().iter().map(|domain| domain.rules().len()).sum(),
-                last_error: state.last_error.as_deref().map(str::to_owned),
+                last_error: state.last_error.as_deref().map(|error| shown_error(error, with_files)),
             },
             store: state.store.into(),
         };
         json(if state.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &shape)
     }
+}
+
+/// The error of rule files, as a caller may see it.
+pub(crate) fn shown_error(error: &str, with_files: bool) -> String {
+    if with_files {
+        return error.to_owned();
+    }
+    "the rule files are invalid and the rules before them stay in force; the log says where, and so does this reply with \
+     the admin token"
+        .to_owned()
 }
 
 impl From<StoreView> for StoreState {
@@ -89,7 +99,7 @@ fn rule(report: RuleReport) -> RuleTotals {
 }
 
 /// RFC 3339, to the millisecond; `None` for the epoch, which means unknown.
-fn shown_time(time: Timestamp) -> Option<String> {
+pub(crate) fn shown_time(time: Timestamp) -> Option<String> {
     let nanos = i128::from(time.as_nanos());
     let time = jiff::Timestamp::from_nanosecond(nanos).ok().filter(|_| nanos > 0)?;
     Some(format!("{time:.3}"))

@@ -5,6 +5,7 @@ mod common;
 #[path = "routes/degraded.rs"]
 mod degraded;
 
+use std::io::Read as _;
 use std::time::Duration;
 
 use common::{RULES, Server, api_over, loopback, one, policy};
@@ -194,7 +195,9 @@ async fn a_counter_is_looked_at_and_forgotten() {
     for _ in 0..3 {
         client.post("/v1/check", &one("user", "ann")).await;
     }
-    let used = client.get(key).await.json()["counters"][0].clone();
+    let reply = client.get(key).await.json();
+    assert!(reply["note"].as_str().is_some_and(|note| note.contains("cannot be listed")), "{reply}");
+    let used = reply["counters"][0].clone();
     assert_eq!(
         (&used["is_tracked"], &used["remaining"], &used["reset_after_ms"]),
         (&json!(true), &json!(0), &json!(40_000))
@@ -209,6 +212,7 @@ async fn a_counter_is_looked_at_and_forgotten() {
         ("domain=shop&entry=free=x", 404, "unlimited"),
         ("domain=shop", 400, "has no `entry`"),
         ("entry=user=ann", 400, "has no `domain`"),
+        ("", 400, "the keys of all counters cannot be listed"),
     ] {
         let detail = client.get(&format!("/v1/keys?{query}")).await.problem(status);
         assert!(detail.contains(want), "{query}: {detail}");
@@ -236,12 +240,59 @@ async fn the_rules_report_how_they_were_loaded() {
     assert_eq!(rule["top_limited"][0]["key"], "ann");
 
     let metrics = client.get("/metrics").await;
-    assert!(metrics.header("content-type").unwrap().starts_with("application/openmetrics-text"));
-    assert!(metrics.text().contains("tollgate_decision_latency_seconds_count 3"), "{}", metrics.text());
+    let count = "tollgate_decision_latency_seconds_count{surface=\"http\"} 3\n";
+    assert!(metrics.text().contains(count), "{}", metrics.text());
     for path in ["/rlconfig", "/debug/rlconfig"] {
         let dump = client.get(path).await;
         assert!(dump.text().starts_with("shop.user: unit=MINUTE requests_per_unit=2, shadow_mode: false"));
     }
+}
+
+#[tokio::test]
+async fn usage_is_a_row_for_each_rule_since_the_start() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for _ in 0..3 {
+        client.post("/v1/check", &one("user", "ann")).await;
+    }
+    client.post("/v1/throttle", r#"{"key":"ann","limit":1,"period_ms":1000}"#).await;
+    server.clock.advance(Duration::from_secs(60));
+    let reply = client.get("/v1/usage").await;
+    assert_eq!(reply.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+    let rows: Vec<&str> = reply.text().split_terminator("\r\n").collect();
+    assert_eq!(rows.len(), 1 + 9 + 1, "{rows:?}");
+    assert_eq!(rows[0], "from,to,domain,rule,name,admitted,denied,shadow_denied,degraded");
+    let span = "2023-11-14T22:13:20.000Z,2023-11-14T22:14:20.000Z";
+    assert_eq!(rows[1], format!("{span},shop,user,per_user,2,1,0,0"));
+    assert_eq!(rows[9], format!("{span},shop,\"quo\"\"te\",,0,0,0,0"));
+    assert_eq!(rows[10], format!("{span},,(throttle),,1,0,0,0"));
+}
+
+#[tokio::test]
+async fn metrics_come_as_the_scraper_asks_for_them() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let text = client.get("/metrics").await;
+    assert_eq!(text.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(
+        (text.header("content-encoding"), text.header("vary")),
+        (None, Some("accept, accept-encoding"))
+    );
+    assert!(text.text().contains("# TYPE tollgate_decisions_total counter\n"), "{}", text.text());
+    let fields = "accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;q=0.3\r\n";
+    let open = client.ask("GET", "/metrics", fields, "").await;
+    assert_eq!(
+        open.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    assert!(open.text().contains("# TYPE tollgate_decisions counter\n") && open.text().ends_with("# EOF\n"));
+    let fields = format!("{fields}accept-encoding: deflate, gzip\r\n");
+    let zipped = client.ask("GET", "/metrics", &fields, "").await;
+    assert_eq!(zipped.header("content-encoding"), Some("gzip"));
+    assert!(zipped.body.len() * 3 < open.body.len(), "{} of {} bytes", zipped.body.len(), open.body.len());
+    let mut unzipped = String::new();
+    flate2::read::GzDecoder::new(&zipped.body[..]).read_to_string(&mut unzipped).expect("gzip");
+    assert_eq!(unzipped, open.text());
 }
 
 #[tokio::test]
@@ -359,6 +410,7 @@ async fn admin_routes_ask_for_the_token() {
         let mut client = server.client().await;
         for (method, path) in [
             ("GET", "/v1/rules"),
+            ("GET", "/v1/usage"),
             ("GET", "/rlconfig"),
             ("GET", "/debug/rlconfig"),
             ("HEAD", "/v1/rules"),
@@ -379,6 +431,70 @@ async fn admin_routes_ask_for_the_token() {
             assert_eq!(client.get(path).await.status, 200, "{path} is open");
         }
     }
+}
+
+#[tokio::test]
+async fn admin_routes_need_one_well_formed_host() {
+    let token = AdminAccess { token: Token::new("s3cret"), is_loopback: false };
+    let guarded = SurfaceSettings { admin: token, ..SurfaceSettings::default() };
+    let fields = "authorization: Bearer s3cret\r\n";
+    for settings in [guarded, loopback()] {
+        let server = Server::with(settings).await;
+        for (hosts, status) in [
+            ("", 400),
+            ("host: localhost\r\nhost: localhost\r\n", 400),
+            ("host: localhost\r\nhost: evil.example\r\n", 400),
+            ("host: localhost:x\r\n", 400),
+            ("host: [::1\r\n", 400),
+            ("host: a b\r\n", 400),
+            ("host:\r\n", 400),
+            ("host: localhost:8080\r\n", 200),
+        ] {
+            for version in ["1.0", "1.1"] {
+                let mut client = server.client().await;
+                client.send(format!("GET /v1/rules HTTP/{version}\r\n{hosts}{fields}\r\n")).await;
+                let reply = client.reply().await.expect("an answer");
+                assert_eq!(reply.status, status, "{hosts:?} {version}");
+                if status == 400 {
+                    assert!(reply.problem(400).contains("`Host`"), "{hosts:?}: {reply:?}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn strangers_from_elsewhere_see_no_paths_and_lines_of_rule_files() {
+    let secret = "/etc/tollgate/shop.yaml:7:9: bad";
+    let token = Token::new("s3cret");
+    let with_token = "authorization: Bearer s3cret\r\n";
+    for (token, is_loopback, fields, sees_all) in [
+        (token.clone(), false, "", false),
+        (token.clone(), false, "authorization: Bearer wrong\r\n", false),
+        (token.clone(), false, with_token, true),
+        (None, false, with_token, false),
+        (None, true, "", true),
+        (token, true, "", true),
+    ] {
+        let admin = AdminAccess { token, is_loopback };
+        let server = Server::with(SurfaceSettings { admin, ..SurfaceSettings::default() }).await;
+        *server.node.0.lock().unwrap() =
+            NodeState { last_error: Some(secret.into()), ..NodeState::default() };
+        let mut client = server.client().await;
+        let ready = client.ask("GET", "/readyz", fields, "").await;
+        assert_eq!(ready.status, 503);
+        let error = ready.json()["rules"]["last_error"].as_str().expect("that there is one").to_owned();
+        assert_eq!(error == secret, sees_all, "{fields:?}, loopback {is_loopback}: {error}");
+        let page = client.ask("GET", "/", fields, "").await;
+        assert_eq!(page.text().contains(secret), sees_all, "{fields:?}, loopback {is_loopback}");
+        assert_eq!(ready.text().contains("shop.yaml"), sees_all);
+    }
+    // A page under a name of its own reaches this machine's port, and is a stranger.
+    let server = Server::plain().await;
+    *server.node.0.lock().unwrap() = NodeState { last_error: Some(secret.into()), ..NodeState::default() };
+    let mut client = server.client().await;
+    client.send("GET /readyz HTTP/1.1\r\nhost: evil.example\r\n\r\n").await;
+    assert!(!client.reply().await.expect("an answer").text().contains("shop.yaml"));
 }
 
 #[tokio::test]

@@ -86,10 +86,10 @@ async fn a_client_that_goes_away_in_a_body_costs_no_other_client() {
         client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{\"domain\"").await;
         clients.push(client);
     }
-    until(|| (server.buffered)() == 50 * 9).await;
+    until(|| server.shared.buffered_bytes() == 50 * 9).await;
     assert_eq!(server.connections.open(), 50);
     drop(clients);
-    until(|| (server.buffered)() == 0 && server.connections.open() == 0).await;
+    until(|| server.shared.buffered_bytes() == 0 && server.connections.open() == 0).await;
     others_are_served(&server).await;
 }
 

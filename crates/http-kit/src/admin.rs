@@ -4,8 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use hyper::header::{AUTHORIZATION, HOST};
 use hyper::{HeaderMap, StatusCode};
+use tollgate_net::Guess;
 
 use crate::problem::Problem;
+use crate::shared::Shared;
 use crate::token::Token;
 
 /// Who may call the operations that are marked as admin's: the holder of the token; without one, callers on
@@ -18,29 +20,60 @@ pub struct AdminAccess {
     pub is_loopback: bool,
 }
 
+/// Whose requests are checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'c> {
+    pub(crate) peer: Option<IpAddr>,
+    /// What is known of guesses at the token.
+    pub(crate) shared: &'c Shared,
+}
+
 impl AdminAccess {
-    /// Whether a request with these fields may pass.
-    pub(crate) fn check(&self, fields: &HeaderMap) -> Result<(), Problem> {
+    /// Whether a request of `caller` with these fields may pass.
+    pub(crate) fn check(&self, fields: &HeaderMap, caller: Caller<'_>) -> Result<(), Problem> {
+        if self.token.is_none() && !self.is_loopback {
+            let detail = "this operation needs an admin token, and the server has none: start it with \
+                          --admin-token-file or TOLLGATE_ADMIN_TOKEN, or listen on 127.0.0.1";
+            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+        }
+        let host = host(fields)?;
         match &self.token {
             Some(token) => match bearer(fields) {
-                Some(guess) if token.is(guess) => Ok(()),
-                Some(_) => Err(Problem::new(StatusCode::UNAUTHORIZED, "wrong admin token")),
+                Some(guess) => caller.guess(token, guess),
                 None => {
                     let detail = "this operation needs the admin token: send `Authorization: Bearer TOKEN`";
                     Err(Problem::new(StatusCode::UNAUTHORIZED, detail))
                 }
             },
-            None if !self.is_loopback => {
-                let detail = "this operation needs an admin token, and the server has none: start it with \
-                          --admin-token-file or TOLLGATE_ADMIN_TOKEN, or listen on 127.0.0.1";
-                Err(Problem::new(StatusCode::FORBIDDEN, detail))
-            }
             // DNS rebinding: a web page under a name of its own must not reach what only this machine may.
-            None if fields.get(HOST).is_some_and(|host| !is_this_machine(host.as_bytes())) => {
+            None if !is_this_machine(host) => {
                 let detail = "without an admin token this operation answers only requests for an IP address or localhost";
                 Err(Problem::new(StatusCode::FORBIDDEN, detail))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Whether a reply that everybody gets may name this machine's files: to callers on this machine, and to
+    /// the holder of the token.
+    pub(crate) fn may_see_files(&self, fields: &HeaderMap, caller: Caller<'_>) -> bool {
+        (self.is_loopback && host(fields).is_ok_and(is_this_machine))
+            || (bearer(fields).is_some() && self.check(fields, caller).is_ok())
+    }
+}
+
+impl Caller<'_> {
+    fn guess(self, token: &Token, guess: &[u8]) -> Result<(), Problem> {
+        let now = self.shared.now();
+        match self.shared.guesses.judge(self.peer, now, || token.is(guess)) {
+            Guess::Right => Ok(()),
+            Guess::Wrong => Err(Problem::new(StatusCode::UNAUTHORIZED, "wrong admin token")),
+            Guess::Slowed { seconds } => {
+                let detail = format!(
+                    "too many wrong admin tokens from this address; the token was not compared: try again in {seconds} s"
+                );
+                Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds))
+            }
         }
     }
 }
@@ -52,9 +85,33 @@ fn bearer(fields: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
+/// The one `Host` of a request.
+fn host(fields: &HeaderMap) -> Result<&str, Problem> {
+    let mut hosts = fields.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        let detail = "this operation needs exactly one `Host`: the name or address that you connect to";
+        return Err(Problem::bad(detail));
+    };
+    let host = host.to_str().ok().filter(|host| is_host(host));
+    host.ok_or_else(|| Problem::bad("malformed `Host`: expected a name or an address, and perhaps a port"))
+}
+
+/// Whether `host` is a name or an address, and perhaps a port.
+fn is_host(host: &str) -> bool {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok());
+    let is_name = match name.strip_prefix('[') {
+        Some(address) => address.strip_suffix(']').is_some_and(|it| it.parse::<std::net::Ipv6Addr>().is_ok()),
+        None => !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-._".contains(&it)),
+    };
+    is_port && is_name
+}
+
 /// Whether a `Host` is `localhost` or an address, and so not the name of somebody else's page.
-fn is_this_machine(host: &[u8]) -> bool {
-    let Ok(host) = std::str::from_utf8(host) else { return false };
+fn is_this_machine(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     name.eq_ignore_ascii_case("localhost")
         || host.parse::<SocketAddr>().is_ok()
@@ -79,9 +136,33 @@ mod tests {
             ("evil.example:8080", false),
             ("localhost.evil.example", false),
             ("127.0.0.1.evil.example", false),
-            ("", false),
         ] {
-            assert_eq!(is_this_machine(host.as_bytes()), want, "{host}");
+            assert!(is_host(host), "{host}");
+            assert_eq!(is_this_machine(host), want, "{host}");
         }
+    }
+
+    #[test]
+    fn a_malformed_host_is_not_a_host() {
+        for host in [
+            "",
+            ":80",
+            "localhost:",
+            "localhost:x",
+            "localhost:65536",
+            "localhost:80:80",
+            "::1",
+            "[::1",
+            "[::1]x",
+            "[localhost]",
+            "[]",
+            "a b",
+            "ann@localhost",
+            "localhost/",
+            "localhost, evil.example",
+        ] {
+            assert!(!is_host(host), "{host:?}");
+        }
+        assert!(is_host("xn--bcher-kva.example.:65535") && is_host("[2001:db8::7]:1"));
     }
 }

@@ -9,6 +9,7 @@ use crate::operations::Operation;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::settings::SurfaceSettings;
+use crate::shared::Shared;
 
 /// The operations of one HTTP surface, and what answers them.
 pub trait Api: Send + Sync + Sized + 'static {
@@ -36,20 +37,30 @@ pub trait Api: Send + Sync + Sized + 'static {
 }
 
 /// An [`Api`] as a surface: serves it on connections; see `tollgate_net::Surface`. One value serves every
-/// connection of every worker, or one each worker, so that cores share nothing.
+/// connection of every worker, or one each worker, so that cores share only what is [`Shared`].
 #[derive(Debug)]
 pub struct HttpSurface<A> {
     pub(crate) api: Arc<A>,
     pub(crate) settings: SurfaceSettings,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) shared: Arc<Shared>,
+    /// This worker's values of the budgets in `shared`.
+    pub(crate) bodies: Arc<Budget>,
+    pub(crate) replies: Arc<Budget>,
 }
 
 impl<A: Api> HttpSurface<A> {
-    /// Serves `api` within the bounds of `settings`.
+    /// Serves `api` within the bounds of `settings`, alone.
     #[must_use]
     pub fn new(api: A, settings: SurfaceSettings) -> Self {
-        let budget = Arc::new(Budget::new(settings.max_buffered_bytes));
-        Self { api: Arc::new(api), settings, budget }
+        let shared = Arc::new(settings.shared());
+        Self::sharing(api, settings, shared)
+    }
+
+    /// Serves `api` within the bounds of `settings`, which the surfaces of other workers share.
+    #[must_use]
+    pub fn sharing(api: A, settings: SurfaceSettings, shared: Arc<Shared>) -> Self {
+        let (bodies, replies) = (shared.bodies.for_worker(), shared.replies.for_worker());
+        Self { api: Arc::new(api), settings, shared, bodies, replies }
     }
 
     /// What it serves.
@@ -58,9 +69,9 @@ impl<A: Api> HttpSurface<A> {
         &self.api
     }
 
-    /// Bytes of half-arrived bodies that are held now; for a metric.
+    /// What it shares with the surfaces of other workers.
     #[must_use]
-    pub fn buffered_bytes(&self) -> usize {
-        self.budget.held()
+    pub const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 }

@@ -13,6 +13,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use tokio::time::Sleep;
 use tollgate_net::{Budget, OverBudget};
 
+use crate::admin::{AdminAccess, Caller};
 use crate::problem::Problem;
 use crate::reply::JSON;
 
@@ -25,6 +26,8 @@ pub struct Request<'r> {
     pub(crate) received: &'r mut hyper::Request<Incoming>,
     pub(crate) body_timeout: Duration,
     pub(crate) budget: &'r Arc<Budget>,
+    pub(crate) admin: &'r AdminAccess,
+    pub(crate) caller: Caller<'r>,
 }
 
 impl Request<'_> {
@@ -52,6 +55,13 @@ impl Request<'_> {
         self.received.headers()
     }
 
+    /// Whether the reply may name this machine's files and what is in them: to callers on this machine, and
+    /// to the holder of the admin token, but not to others that reach the port.
+    #[must_use]
+    pub fn may_see_files(&self) -> bool {
+        self.admin.may_see_files(self.headers(), self.caller)
+    }
+
     /// The whole body, which must not claim to be anything other than JSON.
     ///
     /// # Errors
@@ -72,17 +82,20 @@ impl Request<'_> {
             return Err(too_large(max_bytes));
         }
         let mut frames = Frames { timeout: self.body_timeout, has_polled: false, sleep: None };
-        let Some(first) = frames.data(incoming, max_bytes).await? else { return Ok(Bytes::new()) };
-        if incoming.is_end_stream() {
+        let Some(first) = frames.data(incoming).await? else { return Ok(Bytes::new()) };
+        if first.len() <= max_bytes && incoming.is_end_stream() {
             return Ok(first);
         }
         let mut share = self.budget.share();
         let mut all = BytesMut::new();
         let mut next = first;
         loop {
+            if next.len() > max_bytes - all.len() {
+                return Err(too_large(max_bytes));
+            }
             share.grow(next.len()).map_err(over_budget)?;
             all.extend_from_slice(&next);
-            match frames.data(incoming, max_bytes - all.len()).await? {
+            match frames.data(incoming).await? {
                 Some(data) => next = data,
                 None => return Ok(all.freeze()),
             }
@@ -130,12 +143,8 @@ struct Frames {
 }
 
 impl Frames {
-    /// The next bytes, at most `max_bytes`; `None` at the end.
-    fn data(
-        &mut self,
-        body: &mut Incoming,
-        max_bytes: usize,
-    ) -> impl Future<Output = Result<Option<Bytes>, Problem>> {
+    /// The next bytes; `None` at the end.
+    fn data(&mut self, body: &mut Incoming) -> impl Future<Output = Result<Option<Bytes>, Problem>> {
         poll_fn(move |cx| {
             loop {
                 let frame = match Pin::new(&mut *body).poll_frame(cx) {
@@ -148,11 +157,7 @@ impl Frames {
                     Some(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
                 };
                 let Ok(data) = frame.into_data() else { continue }; // trailers are ignored
-                return Poll::Ready(if data.len() > max_bytes {
-                    Err(too_large(max_bytes))
-                } else {
-                    Ok(Some(data))
-                });
+                return Poll::Ready(Ok(Some(data)));
             }
         })
     }

@@ -5,13 +5,14 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
@@ -20,8 +21,9 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
-use tollgate_net::{IdleTimer, Surface, draining};
+use tollgate_net::{Budget, BudgetShare, IdleTimer, OverBudget, Surface, draining};
 
+use crate::admin::Caller;
 use crate::api::{Api, HttpSurface};
 use crate::body::Request;
 use crate::reply::Reply;
@@ -35,13 +37,20 @@ const LINGER: Duration = Duration::from_secs(1);
 const MIN_HEADER_BYTES: usize = 8 * 1024;
 
 impl<A: Api> Surface for HttpSurface<A> {
-    async fn serve<IO>(self: Arc<Self>, io: IO, mut drain: watch::Receiver<bool>)
+    fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.serve_peer(io, None, drain)
+    }
+
+    async fn serve_peer<IO>(self: Arc<Self>, io: IO, peer: Option<IpAddr>, mut drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let activity = Arc::new(Activity::default());
         let io = WatchedIo { io: TokioIo::new(io), activity: Arc::clone(&activity) };
-        let shared = Arc::new(Connection { surface: self, activity });
+        let shared = Arc::new(Connection { surface: self, activity, peer });
         let requests = Arc::clone(&shared);
         let service = service_fn(move |request| {
             let connection = Arc::clone(&requests);
@@ -67,6 +76,7 @@ impl<A: Api> Surface for HttpSurface<A> {
         let mut linger: Option<Pin<Box<Sleep>>> = None;
         let mut is_closing = false;
         let mut idle = IdleTimer::new(Phase::Head(0));
+        let mut unread = Unread { budget: &shared.surface.replies, share: None };
         let ended = poll_fn(|cx| {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 return Poll::Ready(ended.map_err(|error| error.to_string()));
@@ -85,8 +95,17 @@ impl<A: Api> Surface for HttpSurface<A> {
                     return Poll::Ready(ended.map_err(|error| error.to_string()));
                 }
             }
+            if unread.hold(shared.activity.unread_bytes()).is_err() {
+                shared.surface.shared.over_budget.fetch_add(1, Relaxed);
+                return Poll::Ready(Err("too many bytes of replies that clients do not take".to_owned()));
+            }
             let phase = shared.activity.phase();
-            idle.poll(cx, phase, phase.timeout(settings)).map(|()| Err(phase.overdue().to_owned()))
+            idle.poll(cx, phase, phase.timeout(settings)).map(|()| {
+                if matches!(phase, Phase::Writing(_)) {
+                    shared.surface.shared.slow_readers.fetch_add(1, Relaxed);
+                }
+                Err(phase.overdue().to_owned())
+            })
         });
         if let Err(error) = ended.await {
             tracing::debug!(%error, "an HTTP connection ended early");
@@ -98,19 +117,27 @@ impl<A: Api> Surface for HttpSurface<A> {
 struct Connection<A> {
     surface: Arc<HttpSurface<A>>,
     activity: Arc<Activity>,
+    /// Where the client is.
+    peer: Option<IpAddr>,
 }
 
 impl<A: Api> Connection<A> {
     async fn answer(&self, received: &mut hyper::Request<Incoming>) -> Reply {
         let number = self.activity.begin_request();
-        let HttpSurface { settings, budget, .. } = &*self.surface;
-        let request = Request { received, body_timeout: settings.body_timeout, budget };
+        let HttpSurface { settings, bodies, shared, .. } = &*self.surface;
+        let request = Request {
+            received,
+            body_timeout: settings.body_timeout,
+            budget: bodies,
+            admin: &settings.admin,
+            caller: Caller { peer: self.peer, shared },
+        };
         let is_last = settings.max_requests.is_some_and(|max| number >= max);
         let finish = |mut reply: Reply| {
             if is_last || self.activity.is_draining.load(Relaxed) || self.surface.api.is_draining() {
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            self.activity.end_request();
+            self.activity.end_request(reply.body());
             reply
         };
         self.surface.answer(request, finish).await
@@ -132,6 +159,9 @@ struct Activity {
     is_blocked: AtomicBool,
     /// Bytes that it took.
     sent: AtomicU64,
+    /// Bytes of the last reply's body. There is never more than one reply: the next request is read when the
+    /// client has taken the reply before.
+    reply_bytes: AtomicU64,
 }
 
 impl Activity {
@@ -143,9 +173,16 @@ impl Activity {
         number
     }
 
-    fn end_request(&self) {
+    fn end_request(&self, reply: &impl Body) {
+        self.reply_bytes.store(reply.size_hint().lower(), Relaxed);
         self.is_answering.store(false, Relaxed);
         self.has_received.store(false, Relaxed);
+    }
+
+    /// Bytes that are held because the client takes none.
+    fn unread_bytes(&self) -> usize {
+        let is_blocked = self.is_blocked.load(Relaxed);
+        if is_blocked { self.reply_bytes.load(Relaxed) as usize } else { 0 }
     }
 
     fn phase(&self) -> Phase {
@@ -158,6 +195,25 @@ impl Activity {
             Phase::Head(requests)
         } else {
             Phase::Idle(requests)
+        }
+    }
+}
+
+/// What a connection holds of the budget of replies that are not taken. Most never hold any.
+struct Unread<'b> {
+    budget: &'b Arc<Budget>,
+    share: Option<BudgetShare>,
+}
+
+impl Unread<'_> {
+    fn hold(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        match &mut self.share {
+            None if bytes == 0 => Ok(()),
+            share => {
+                let share = share.get_or_insert_with(|| self.budget.share());
+                // One large reply to one slow client may be larger than the budget.
+                share.resize(bytes).or_else(|error| if share.is_alone() { Ok(()) } else { Err(error) })
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct Description {
     pub body: Option<BodyDescription>,
     /// What it answers without an error.
     pub answers: Vec<AnswerDescription>,
+    /// Answers of any status from 400 to 499 that are not errors, by content type.
+    pub any_4xx: Vec<(&'static str, Value)>,
     /// Statuses that it answers with a problem, besides those of the admin token.
     pub errors: &'static [u16],
 }
@@ -57,6 +59,13 @@ impl Description {
     #[must_use]
     pub fn answers(mut self, status: u16, content_type: &'static str, schema: Value) -> Self {
         self.answers.push(AnswerDescription { status, content_type, schema });
+        self
+    }
+
+    /// Also answers this with a status from 400 to 499 that the caller or the rules choose.
+    #[must_use]
+    pub fn answers_any_4xx(mut self, content_type: &'static str, schema: Value) -> Self {
+        self.any_4xx.push((content_type, schema));
         self
     }
 

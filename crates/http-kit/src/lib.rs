@@ -20,6 +20,7 @@ pub mod query;
 pub mod reply;
 mod route;
 mod settings;
+mod shared;
 mod token;
 
 pub use admin::AdminAccess;
@@ -29,4 +30,5 @@ pub use operations::{Access, Operation};
 pub use problem::{Problem, ProblemBody};
 pub use reply::Reply;
 pub use settings::SurfaceSettings;
+pub use shared::Shared;
 pub use token::Token;

@@ -12,6 +12,9 @@ pub use crate::description::{
 };
 use crate::operations::{Access, Operation};
 
+/// The content type of errors.
+const PROBLEM: &str = "application/problem+json";
+
 /// What the description says of the surface as a whole.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
@@ -67,17 +70,25 @@ fn described<R>(operation: &Operation<R>) -> Value {
 }
 
 fn responses(description: &Description, access: Access) -> Map<String, Value> {
-    let problem = json!({"application/problem+json": {"schema": schema("Problem")}});
-    let admin: &[u16] = if access == Access::Admin { &[401, 403] } else { &[] };
-    let errors = description.errors.iter().chain(admin).map(|status| (*status, problem.clone()));
+    let admin: &[u16] = if access == Access::Admin { &[400, 401, 403, 429] } else { &[] };
+    let errors = description.errors.iter().chain(admin).map(|status| (*status, PROBLEM, schema("Problem")));
     let answers = description.answers.iter().map(|answer| {
         let AnswerDescription { status, content_type, schema } = answer;
-        (*status, json!({*content_type: {"schema": schema}}))
+        (*status, *content_type, schema.clone())
     });
-    let response = |(status, content): (u16, Value)| {
-        (status.to_string(), json!({"description": phrase(status), "content": content}))
-    };
-    errors.chain(answers).map(response).collect()
+    let mut responses = Map::new();
+    for (status, content_type, schema) in errors.chain(answers) {
+        let response = responses.entry(status.to_string());
+        let response = response.or_insert_with(|| json!({"description": phrase(status), "content": {}}));
+        response["content"][content_type] = json!({"schema": schema});
+    }
+    for (content_type, schema) in &description.any_4xx {
+        let response = responses.entry("4XX");
+        let response =
+            response.or_insert_with(|| json!({"description": "Denied, as `status` asks", "content": {}}));
+        response["content"][*content_type] = json!({"schema": schema});
+    }
+    responses
 }
 
 fn phrase(status: u16) -> &'static str {

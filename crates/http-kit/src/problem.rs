@@ -1,7 +1,7 @@
 //! Errors as `application/problem+json` (RFC 9457).
 
 use hyper::StatusCode;
-use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde::Serialize;
 
 use crate::reply::{Reply, reply};
@@ -16,6 +16,8 @@ pub struct Problem {
     pub status: StatusCode,
     /// What is wrong, where, and what to do instead.
     pub detail: String,
+    /// For `Retry-After`: seconds until the same request may be answered.
+    pub retry_after: Option<u64>,
 }
 
 /// [`Problem`] on the wire.
@@ -34,7 +36,14 @@ pub struct ProblemBody<'a> {
 impl Problem {
     /// A problem of this status.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into() }
+        Self { status, detail: detail.into(), retry_after: None }
+    }
+
+    /// Has `Retry-After`.
+    #[must_use]
+    pub const fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
     }
 
     /// 400: the request makes no sense.
@@ -62,6 +71,9 @@ impl Problem {
         if status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer realm=\"tollgate\"");
             reply.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        if let Some(seconds) = self.retry_after {
+            reply.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         reply
     }

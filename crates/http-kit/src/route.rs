@@ -38,7 +38,7 @@ impl<A: Api> HttpSurface<A> {
             None => return unknown(A::operations(), &request),
         };
         if operation.access == Access::Admin {
-            self.settings.admin.check(request.headers())?;
+            self.settings.admin.check(request.headers(), request.caller)?;
         }
         self.api.answer(operation.route, request).await
     }

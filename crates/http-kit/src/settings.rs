@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use tollgate_net::Budget;
+
 use crate::admin::AdminAccess;
+use crate::shared::Shared;
 
 /// Caps and timeouts of an HTTP surface. The defaults suit a private network.
 ///
@@ -16,8 +19,11 @@ use crate::admin::AdminAccess;
 pub struct SurfaceSettings {
     /// Who may call the operations that are marked as admin's.
     pub admin: AdminAccess,
-    /// Bytes of half-arrived bodies over all connections; above it requests are answered 503.
+    /// Bytes of half-arrived bodies over all connections of all workers; above it requests are answered 503.
     pub max_buffered_bytes: usize,
+    /// Bytes of replies that clients do not take, over all connections of all workers; a connection that
+    /// exceeds it is closed.
+    pub max_unread_bytes: usize,
     /// Bytes of a request's line and fields; more is answered 431. At least 8 KiB; there are never more than
     /// 100 fields.
     pub max_header_bytes: usize,
@@ -34,11 +40,20 @@ pub struct SurfaceSettings {
     pub max_requests: Option<u64>,
 }
 
+impl SurfaceSettings {
+    /// What the surfaces of all workers with these settings have in common.
+    #[must_use]
+    pub fn shared(&self) -> Shared {
+        Shared::new(Budget::new(self.max_buffered_bytes), Budget::new(self.max_unread_bytes))
+    }
+}
+
 impl Default for SurfaceSettings {
     fn default() -> Self {
         Self {
             admin: AdminAccess::default(),
             max_buffered_bytes: 64 * 1024 * 1024,
+            max_unread_bytes: 64 * 1024 * 1024,
             max_header_bytes: 16 * 1024,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(10),

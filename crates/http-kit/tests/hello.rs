@@ -78,10 +78,21 @@ impl Api for Hello {
 
 /// A connection to the surface, which ends with it.
 fn connect(surface: &Arc<HttpSurface<Hello>>) -> DuplexStream {
-    let (ours, theirs) = duplex(64 * 1024);
+    connect_holding(surface, 64 * 1024)
+}
+
+/// A connection on which this many bytes are sent before somebody has to read.
+fn connect_holding(surface: &Arc<HttpSurface<Hello>>, bytes: usize) -> DuplexStream {
+    let (ours, theirs) = duplex(bytes);
     let surface = Arc::clone(surface);
     tokio::spawn(async move { surface.serve(theirs, watch::channel(false).1).await });
     ours
+}
+
+async fn until(done: impl Fn() -> bool) {
+    while !done() {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// All that comes back to `sent`, until the connection is closed.
@@ -140,7 +151,77 @@ async fn bodies_keep_within_their_bounds() {
         let reply = talk(&surface, &sent).await;
         assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")) && reply.contains(want), "{sent}: {reply}");
     }
-    assert_eq!(surface.buffered_bytes(), 0, "all of it came back");
+    assert_eq!(surface.shared().buffered_bytes(), 0, "all of it came back");
+}
+
+#[tokio::test]
+async fn a_body_above_its_cap_names_the_cap_whatever_had_arrived_before() {
+    let surface = surface(SurfaceSettings::default());
+    let head = "POST /shout HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    for body in ["11\r\n12345678901234567\r\n0\r\n\r\n", "10\r\n1234567890123456\r\n1\r\n7\r\n0\r\n\r\n"] {
+        let reply = talk(&surface, &format!("{head}{body}")).await;
+        assert!(reply.contains("the body is larger than 16 bytes"), "{reply}");
+    }
+    let reply = talk(&surface, &format!("{head}10\r\nabcdefghijklmnop\r\n0\r\n\r\n")).await;
+    assert!(reply.ends_with("ABCDEFGHIJKLMNOP"), "{reply}");
+}
+
+#[tokio::test]
+async fn replies_that_clients_do_not_take_have_one_bound_together() {
+    let page = talk(&surface(SurfaceSettings::default()), "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let length = page.split_once("\r\n\r\n").expect("a head").1.len();
+    let settings = SurfaceSettings { max_unread_bytes: length * 3 / 2, ..SurfaceSettings::default() };
+    let of_all = Arc::new(settings.shared());
+    let [one, other] = [(); 2].map(|()| {
+        // Two workers.
+        Arc::new(HttpSurface::sharing(Hello, settings.clone(), Arc::clone(&of_all)))
+    });
+    let mut first = connect_holding(&one, 64);
+    first.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it reads");
+    until(|| of_all.unread_bytes() == length).await;
+    assert_eq!(of_all.over_budget(), 0);
+    let mut second = connect_holding(&other, 64);
+    second.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it reads");
+    until(|| of_all.over_budget() == 1 && of_all.unread_bytes() == length).await;
+    let mut cut = Vec::new();
+    second.read_to_end(&mut cut).await.expect("it ends");
+    assert!(cut.len() <= 64, "{} bytes", cut.len());
+    first.shutdown().await.expect("half closed");
+    let mut whole = String::new();
+    first.read_to_string(&mut whole).await.expect("it ends");
+    assert_eq!(whole.split_once("\r\n\r\n").expect("a head").1.len(), length);
+    until(|| of_all.unread_bytes() == 0).await;
+    assert_eq!((of_all.over_budget(), of_all.slow_readers()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_at_the_token_are_slowed_by_address() {
+    let admin = AdminAccess { token: Token::new("s3cret"), is_loopback: false };
+    let surface = surface(SurfaceSettings { admin, ..SurfaceSettings::default() });
+    let ask = async |host: u8, token: &str| {
+        let (mut ours, theirs) = duplex(64 * 1024);
+        let surface = Arc::clone(&surface);
+        let peer = Some([192, 0, 2, host].into());
+        tokio::spawn(async move { surface.serve_peer(theirs, peer, watch::channel(false).1).await });
+        let sent = format!(
+            "DELETE /shout HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+        );
+        ours.write_all(sent.as_bytes()).await.expect("it reads");
+        let mut reply = String::new();
+        ours.read_to_string(&mut reply).await.expect("it ends");
+        reply
+    };
+    for _ in 0..10 {
+        assert!(ask(1, "wrong").await.starts_with("HTTP/1.1 401 "));
+    }
+    let slowed = ask(1, "s3cret").await;
+    assert!(slowed.starts_with("HTTP/1.1 429 ") && slowed.contains("retry-after: 1\r\n"), "{slowed}");
+    assert!(slowed.contains("too many wrong admin tokens from this address"), "{slowed}");
+    assert!(ask(2, "s3cret").await.starts_with("HTTP/1.1 500 "), "another address reaches the operation");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(ask(1, "s3cret").await.starts_with("HTTP/1.1 500 "), "a second later it is compared");
+    let guesses = surface.shared().guesses();
+    assert_eq!((guesses.wrong(), guesses.slowed()), (10, 1));
 }
 
 #[tokio::test(start_paused = true)]

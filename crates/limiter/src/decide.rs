@@ -161,6 +161,7 @@ impl Item {
     #[inline]
     pub(crate) fn take<'a>(&self, domain: &'a Domain, overrides: &'a [Override], keys: &'a [u8]) -> Take<'a> {
         let quota = self.quota(domain, overrides);
-        Counter::new(Key(self.key(keys)), quota).shared(self.sharing).take(self.cost)
+        let counter = Counter::new(Key(self.key(keys)), quota).shared(self.sharing);
+        counter.from_origin(self.origin).take(self.cost)
     }
 }

@@ -37,7 +37,7 @@ pub use scratch::Scratch;
 pub use settings::LimiterSettings;
 /// What transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_observe::{
-    CALL, CONTENT_TYPE, DENIED, Degraded, DomainReport, Kind, Metrics, ObserveSettings, Observer, Report,
-    RuleReport, StoreStats, Throttle, Throttled, TopKey, Totals,
+    CALL, DENIED, Degraded, DomainReport, Format, Kind, Latency, Metrics, ObserveSettings, Observer, Report,
+    RuleReport, StoreStats, THROTTLE, Throttle, Throttled, TopKey, Totals,
 };
 pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit, Unmatched};

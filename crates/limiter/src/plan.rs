@@ -2,7 +2,7 @@
 
 use tollgate_core::{Cost, Outcome};
 use tollgate_policy::{Domain, Override, Rule};
-use tollgate_store::Sharing;
+use tollgate_store::{Origin, Sharing};
 
 use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, Scratch};
@@ -29,6 +29,7 @@ pub(crate) fn plan(
             rule: status.rule.unwrap_or(0),
             // A limit that came with the request may share the rule's counter, so it is kept where that is.
             sharing: rule.map_or(Sharing::Exact, |rule| rule.sharing),
+            origin: rule.map_or(Origin::Request, |_| Origin::Rule),
             cost: Cost(status.hits),
             soft: status.is_quota || status.is_shadow_rule,
         };
@@ -154,6 +155,7 @@ struct Next {
     descriptor: u32,
     rule: u32,
     sharing: Sharing,
+    origin: Origin,
     cost: Cost,
     soft: bool,
 }
@@ -170,8 +172,8 @@ impl Next {
         let start = scratch.keys.len() as u32;
         write_key(&mut scratch.keys);
         let key = start..scratch.keys.len() as u32;
-        let Self { descriptor, rule, sharing, cost, soft } = *self;
-        scratch.items.push(Item { descriptor, rule, limit, excess, key, sharing, cost, soft });
+        let Self { descriptor, rule, sharing, origin, cost, soft } = *self;
+        scratch.items.push(Item { descriptor, rule, limit, excess, key, sharing, origin, cost, soft });
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tollgate_core::{Cost, Quota};
 use tollgate_policy::{Domain, Override};
-use tollgate_store::{Sharing, Take, Verdicts};
+use tollgate_store::{Origin, Sharing, Take, Verdicts};
 
 use tollgate_observe::{LimitRef, Status};
 
@@ -40,6 +40,8 @@ pub(crate) struct Item {
     pub(crate) key: Range<u32>,
     /// Where its counter is kept.
     pub(crate) sharing: Sharing,
+    /// The request, for an override that no rule matches.
+    pub(crate) origin: Origin,
     pub(crate) cost: Cost,
     /// Its denial does not deny the request, so it does not keep others from being charged.
     pub(crate) soft: bool,

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{NOON, ask, ask_at, limiter, of, policy};
-use tollgate_limiter::{Limiter, LimiterSettings, ObserveSettings, StoreStats};
+use tollgate_limiter::{Format, Limiter, LimiterSettings, ObserveSettings, StoreStats};
 use tollgate_store::ModelStore;
 
 const RULES: &str = "
@@ -43,8 +43,8 @@ fn decisions_and_hits_are_counted_by_rule_and_outcome() {
             r#"tollgate_decisions_total{domain="d",rule="a",outcome="deny"} 2"#,
             r#"tollgate_hits_total{domain="d",rule="a"} 11"#,
             r#"tollgate_denied_hits_total{domain="d",rule="a"} 1"#,
-            r#"tollgate_decisions_total{domain="d",rule="plan=gold → user",outcome="admit"} 1"#,
-            r#"tollgate_decisions_total{domain="d",rule="plan=gold → user",outcome="shadow_deny"} 2"#,
+            r#"tollgate_decisions_total{domain="d",rule="plan=gold > user",outcome="admit"} 1"#,
+            r#"tollgate_decisions_total{domain="d",rule="plan=gold > user",outcome="shadow_deny"} 2"#,
             r#"tollgate_unmatched_descriptors_total{domain="d"} 3"#,
             "tollgate_unknown_domains_total 1",
             r#"tollgate_unmatched_requests_total{domain="d",outcome="admit"} 0"#,
@@ -126,8 +126,10 @@ fn stores_latency_and_what_others_register_are_shown() {
     let limiter = limiter(RULES);
     let metrics = limiter.metrics();
     metrics.watch_store("memory", || StoreStats::new(7, 1_024, 4_096, 3));
-    metrics.observe_latency(Duration::from_nanos(700));
-    metrics.observe_latency(Duration::from_secs(7));
+    let (http, resp) = (metrics.latency("http"), metrics.latency("resp"));
+    http.observe(Duration::from_nanos(700));
+    metrics.latency("http").observe(Duration::from_secs(7));
+    resp.observe_all(Duration::from_millis(2), 3);
     metrics.register(|registry| {
         let gauge = prometheus_client::metrics::gauge::ConstGauge::new(1_i64);
         registry.register("tollgate_up", "A transport's own", gauge);
@@ -138,13 +140,38 @@ fn stores_latency_and_what_others_register_are_shown() {
             r#"tollgate_tracked_keys{store="memory"} 7"#,
             r#"tollgate_table_bytes{store="memory"} 1024"#,
             r#"tollgate_evictions_total{store="memory"} 3"#,
-            r#"tollgate_decision_latency_seconds_bucket{le="5e-7"} 0"#,
-            r#"tollgate_decision_latency_seconds_bucket{le="0.000001"} 1"#,
-            r#"tollgate_decision_latency_seconds_bucket{le="+Inf"} 2"#,
-            "tollgate_decision_latency_seconds_count 2",
+            r#"tollgate_decision_latency_seconds_bucket{le="5e-7",surface="http"} 0"#,
+            r#"tollgate_decision_latency_seconds_bucket{le="0.000001",surface="http"} 1"#,
+            r#"tollgate_decision_latency_seconds_bucket{le="+Inf",surface="http"} 2"#,
+            r#"tollgate_decision_latency_seconds_count{surface="http"} 2"#,
+            r#"tollgate_decision_latency_seconds_sum{surface="resp"} 0.006"#,
+            r#"tollgate_decision_latency_seconds_count{surface="resp"} 3"#,
             "tollgate_up 1",
+            "# TYPE tollgate_evictions counter",
+            "# TYPE ratelimit_service_config_load_success unknown",
         ],
     );
+    let text = metrics.render_as(Format::Text);
+    has(
+        &text,
+        &[
+            r#"tollgate_evictions_total{store="memory"} 3"#,
+            "# TYPE tollgate_evictions_total counter",
+            "# TYPE tollgate_rules_info gauge",
+            "# TYPE ratelimit_service_config_load_success counter",
+        ],
+    );
+    assert!(!text.contains("# EOF") && !text.contains(" unknown\n") && !text.contains(" info\n"), "{text}");
+}
+
+#[test]
+fn no_label_has_an_arrow_and_rules_of_the_same_words_keep_their_series_over_a_reload() {
+    let limiter = limiter(RULES);
+    ask(&limiter, &[of("plan=gold user=ann")]);
+    assert!(!limiter.metrics().render().contains('→'));
+    limiter.replace(policy(&RULES.replace("requests_per_unit: 10", "requests_per_unit: 20")), NOON);
+    let series = r#"tollgate_decisions_total{domain="d",rule="plan=gold > user",outcome="admit"} 1"#;
+    assert!(limiter.metrics().render().contains(series), "{}", limiter.metrics().render());
 }
 
 #[test]

@@ -6,12 +6,16 @@ mod common;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::{NOON, Routed, ask, beside_memory, limiter, of};
+use common::desk::{Desk, NOW};
+use common::{NOON, Routed, ask, ask_at, beside_memory, limiter, of, policy};
 use proptest::prelude::*;
 use tollgate_core::{Algorithm, Align, Cost, Period, Quota, Refill, RetryAfter};
-use tollgate_limiter::{Limiter, LimiterSettings, OnStoreFailure, Policy, Scratch, Throttle, Throttled};
+use tollgate_limiter::{
+    Limiter, LimiterSettings, OnStoreFailure, Policy, Scratch, Throttle, Throttled, Unit,
+};
 use tollgate_store::suite::OutageStore;
-use tollgate_store::{ModelStore, block_on};
+use tollgate_store::{ModelStore, Origin, block_on};
+use tollgate_store_memory::MemoryStore;
 
 fn empty() -> Limiter<ModelStore> {
     Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default())
@@ -130,6 +134,34 @@ fn no_key_of_a_caller_is_a_rules_counter() {
         assert!(throttle(&limiter, &[(key, &minute, 1)], Duration::ZERO)[0].is_admitted(), "{key:?}");
     }
     assert_eq!(ask(&limiter, &[of("k=v")]), "OVER: over 0/1 in 60s");
+}
+
+/// Neither part of the memory gives way to the other, so what a caller chooses must be in its own.
+#[test]
+fn memory_keeps_limits_of_requests_apart_unless_a_rule_matches() {
+    let rules = "{domain: d, descriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 9}}]}";
+    let limiter = Limiter::new(policy(rules), MemoryStore::default(), LimiterSettings::default());
+    let desk: Desk<MemoryStore> = Desk(limiter);
+    let tracked =
+        || [Origin::Rule, Origin::Request].map(|origin| desk.0.store().stats_of(origin).tracked_keys);
+    let minute = Unit::Minute;
+    for (asked, want, kept) in [
+        (of("a=1"), "OK: ok 8/9", [1, 0]),
+        (of("a=1").limit(3, minute), "OK: ok 1/3", [1, 0]), // shares the rule's counter
+        (of("no=rule").limit(5, minute), "OK: ok 4/5", [1, 1]),
+        (of("no=rule").limit(5, minute), "OK: ok 3/5", [1, 1]),
+    ] {
+        assert_eq!(ask_at(&desk.0, "d", &[asked], NOON), want, "{asked:?}");
+        assert_eq!(tracked(), kept, "{asked:?}");
+    }
+    let held = desk.try_reserve(&[of("no=rule").limit(5, minute)], 3, NOW, NOON).expect("there is room");
+    assert_eq!(ask_at(&desk.0, "d", &[of("no=rule").limit(5, minute)], NOON), "OVER: over 0/5 in 60s");
+    desk.cancel(held.id.expect("it is held"), NOON).expect("it is open");
+    assert_eq!(ask_at(&desk.0, "d", &[of("no=rule").limit(5, minute).hits(0)], NOON), "OK: ok 2/5");
+    let quota = bucket(1, 1, 60);
+    let (ask, mut out) = (Throttle { key: b"k", quota: &quota, cost: Cost::ONE }, Vec::new());
+    block_on(desk.0.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
+    assert_eq!(tracked(), [1, 2]);
 }
 
 fn any_quota() -> impl Strategy<Value = (usize, u64, u64)> {

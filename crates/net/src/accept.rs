@@ -75,20 +75,20 @@ pub async fn accept<S: Surface>(
             connections.len() >= limits.max_connections
         }
     };
-    let serve = |connections: &mut JoinSet<()>, stream: Stream, peer| {
+    let serve = |connections: &mut JoinSet<()>, stream: Stream, peer: Option<SocketAddr>| {
         let place = Place(Arc::clone(&stats));
         let (surface, drain) = (Arc::clone(&surface), served_until.clone());
         match &tls {
             None => connections.spawn(async move {
                 let _place = place;
-                surface.serve(stream, drain).await;
+                surface.serve_peer(stream, peer.map(|peer| peer.ip()), drain).await;
             }),
             Some(tls) => {
                 let (tls, within) = (Arc::clone(tls), limits.handshake_timeout);
                 connections.spawn(async move {
                     if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
                     {
-                        surface.serve(stream, drain).await;
+                        surface.serve_peer(stream, peer.map(|peer| peer.ip()), drain).await;
                     }
                     drop(place);
                 })

@@ -1,9 +1,13 @@
-//! A cap on the bytes of half-arrived requests over all connections of a surface.
+//! A cap on the bytes that all connections of a surface hold for slow peers, over all workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The bytes that all connections of a surface may hold of requests that have not arrived whole.
+/// The bytes that all connections of a surface may hold for peers that are slow: of requests that have not
+/// arrived whole, or of replies that are not taken.
+///
+/// Each worker has a value of its own, made by [`for_worker`](Self::for_worker), of the one budget of all:
+/// only shares that hold bytes touch what the workers have in common.
 ///
 /// # Example
 /// ```
@@ -18,7 +22,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// # Ok::<(), tollgate_net::OverBudget>(())
 /// ```
 #[derive(Debug)]
-pub struct Budget {
+#[repr(align(128))] // no worker's count of references lies on the cache line of another's
+pub struct Budget(Arc<Total>);
+
+/// What all workers hold together.
+#[derive(Debug)]
+struct Total {
     held: AtomicUsize,
     max: usize,
 }
@@ -30,22 +39,28 @@ pub struct BudgetShare {
     bytes: usize,
 }
 
-/// All connections together hold more bytes of half-arrived requests than the surface allows.
+/// All connections together hold more bytes for slow peers than the surface allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many bytes of half-arrived requests")]
+#[error("too many bytes are held for slow peers")]
 pub struct OverBudget;
 
 impl Budget {
     /// A budget of `max` bytes.
     #[must_use]
-    pub const fn new(max: usize) -> Self {
-        Self { held: AtomicUsize::new(0), max }
+    pub fn new(max: usize) -> Self {
+        Self(Arc::new(Total { held: AtomicUsize::new(0), max }))
     }
 
-    /// Bytes held now.
+    /// The same budget, for another worker.
+    #[must_use]
+    pub fn for_worker(&self) -> Arc<Self> {
+        Arc::new(Self(Arc::clone(&self.0)))
+    }
+
+    /// Bytes held now, by all workers.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.held.load(Relaxed)
+        self.0.held.load(Relaxed)
     }
 
     /// A share of no bytes yet.
@@ -62,15 +77,25 @@ impl BudgetShare {
         self.bytes
     }
 
+    /// Whether no other share holds any: what one slow peer needs can then be granted beyond the budget.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.budget.held() <= self.bytes
+    }
+
     /// Adds `bytes`.
     ///
     /// # Errors
     /// [`OverBudget`] when all shares together are above the budget. The bytes count until the share is
     /// dropped.
     pub fn grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        if bytes == 0 {
+            return Ok(());
+        }
         self.bytes += bytes;
-        let before = self.budget.held.fetch_add(bytes, Relaxed);
-        if before.saturating_add(bytes) > self.budget.max { Err(OverBudget) } else { Ok(()) }
+        let total = &*self.budget.0;
+        let before = total.held.fetch_add(bytes, Relaxed);
+        if before.saturating_add(bytes) > total.max { Err(OverBudget) } else { Ok(()) }
     }
 
     /// Makes it a share of `bytes`, more or fewer than before.
@@ -78,10 +103,10 @@ impl BudgetShare {
     /// # Errors
     /// As [`grow`](Self::grow). Shrinking never fails.
     pub fn resize(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        if bytes > self.bytes {
+        if bytes >= self.bytes {
             return self.grow(bytes - self.bytes);
         }
-        self.budget.held.fetch_sub(self.bytes - bytes, Relaxed);
+        self.budget.0.held.fetch_sub(self.bytes - bytes, Relaxed);
         self.bytes = bytes;
         Ok(())
     }
@@ -89,7 +114,9 @@ impl BudgetShare {
 
 impl Drop for BudgetShare {
     fn drop(&mut self) {
-        self.budget.held.fetch_sub(self.bytes, Relaxed);
+        if self.bytes > 0 {
+            self.budget.0.held.fetch_sub(self.bytes, Relaxed);
+        }
     }
 }
 
@@ -107,5 +134,19 @@ mod tests {
         assert_eq!((other.resize(9), other.resize(0), budget.held()), (Err(OverBudget), Ok(()), 2));
         drop((one, other));
         assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn workers_share_one_budget() {
+        let budget = Budget::new(10);
+        let (mut one, mut other) = (budget.for_worker().share(), budget.for_worker().share());
+        assert_eq!((one.grow(10), other.grow(0), budget.held()), (Ok(()), Ok(()), 10));
+        assert_eq!((other.grow(1), budget.held()), (Err(OverBudget), 11));
+        assert!(!one.is_alone() && !other.is_alone());
+        drop(other);
+        assert!(one.is_alone());
+        assert_eq!((one.resize(10), one.resize(9), budget.held()), (Ok(()), Ok(()), 9));
+        drop(one);
+        assert_eq!((budget.held(), budget.for_worker().held()), (0, 0));
     }
 }

@@ -4,13 +4,14 @@
 //! A transport is a [`Surface`]: it serves one connection and knows nothing of sockets. [`Listeners`] binds
 //! the sockets, [`accept`] takes connections off one of them, through [`Tls`] where there is TLS, and hands
 //! each to the surface. The surface bounds what a peer can make grow with a [`Budget`], and how long it waits
-//! with an [`IdleTimer`]. Not here: any protocol (`envoy-rls`, `http-api`, `resp-api`), the buffers of calls
-//! (`buffers`), threads and runtimes (the server).
+//! with an [`IdleTimer`]; [`Guesses`] slow down those that try secrets. Not here: any protocol (`envoy-rls`,
+//! `http-api`, `resp-api`), the buffers of calls (`buffers`), threads and runtimes (the server).
 
 mod accept;
 mod budget;
 mod clock;
 mod connection_stats;
+mod guesses;
 mod idle;
 mod listeners;
 mod socket;
@@ -22,6 +23,7 @@ pub use accept::{AcceptLimits, accept};
 pub use budget::{Budget, BudgetShare, OverBudget};
 pub use clock::SharedClock;
 pub use connection_stats::{ConnectionStats, Count};
+pub use guesses::{Guess, Guesses};
 pub use idle::{IdleTimer, LazyTimer};
 pub use listeners::{Listeners, Sockets, raise_descriptor_limit};
 pub use socket::{Address, Listener, Socket, Stream};

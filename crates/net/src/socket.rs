@@ -119,7 +119,7 @@ impl Listener {
 
     /// Lets the kernel drop each packet that would begin a handshake. A connection that is made between the
     /// last accept and the close would be reset, and its client may have sent a request. A client that
-    /// connects now tries again a second later and finds nobody. Returns false where the system cannot do it.
+    /// connects now fails when it tries again, a second later. Returns false where the system cannot do it.
     #[cfg(target_os = "linux")]
     pub(crate) fn begins_no_handshake(&self) -> bool {
         use socket2::{SockFilter, SockRef};
@@ -216,11 +216,11 @@ mod tests {
 
     #[tokio::test]
     async fn once_no_handshake_begins_what_was_connected_is_accepted_and_nobody_else_connects() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let to = listener.local_addr().expect("bound");
+        let listener = Listener::from(listener);
         let connect = || std::net::TcpStream::connect_timeout(&to, Duration::from_millis(50));
         let _first = connect().expect("the kernel takes it");
-        let listener = Listener::Tcp(listener);
         assert!(listener.begins_no_handshake());
         assert_eq!(connect().expect_err("dropped").kind(), io::ErrorKind::TimedOut);
         assert_eq!(listener.backlog().len(), 1);

@@ -1,5 +1,6 @@
 //! What a transport is to the accept loop. Not here: any transport.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -51,6 +52,21 @@ pub trait Surface: Send + Sync + 'static {
     fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// As [`serve`](Self::serve), for a connection whose client is at `peer`, if it has an address. For
+    /// surfaces that treat addresses apart; the others leave it as it is.
+    fn serve_peer<IO>(
+        self: Arc<Self>,
+        io: IO,
+        peer: Option<IpAddr>,
+        drain: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let _ = peer;
+        self.serve(io, drain)
+    }
 }
 
 /// Ends when `drain` turns true; never, if its sender is gone.

@@ -6,13 +6,14 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
+use crate::latency::{LATENCY_NS, Latency};
 use crate::rule_meters::{
     OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED, stat_keys,
 };
-use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
+use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
 use crate::throttled::THROTTLE;
 
 /// The label of all domains that no file is about.
@@ -206,16 +207,27 @@ impl Exposition {
             let mut counter = to.encode_descriptor(name, help, None, MetricType::Counter)?;
             count(&mut counter, self.0.globals.sum(which as usize))?;
         }
+        self.latencies(to)?;
+        let sizes = BATCH_SIZES.map(|size| size as f64);
+        let buckets = buckets(&sizes, |index| self.0.globals.sum(Global::Batches as usize + index));
+        let sum = self.0.globals.sum(Global::Takes as usize) as f64;
+        let (name, help) = ("tollgate_store_batch_takes", "Takes of each call to the store");
+        histogram(&mut to.encode_descriptor(name, help, None, MetricType::Histogram)?, sum, &buckets)
+    }
+
+    fn latencies(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let latencies = self.0.latencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = LATENCY_NS.map(|nanos| nanos as f64 / 1e9);
-        let buckets = buckets(&seconds, |index| self.0.latency.sum(index));
-        let sum = self.0.latency.sum(LATENCY_NS.len() + 1) as f64 / 1e9;
+        let name = "tollgate_decision_latency_seconds";
         let help =
             "From a request taken off its connection to its decision, waiting for those before it included";
-        histogram(to, "tollgate_decision_latency_seconds", help, sum, &buckets)?;
-        let sizes = BATCH_SIZES.map(|size| size as f64);
-        let buckets = self::buckets(&sizes, |index| self.0.globals.sum(Global::Batches as usize + index));
-        let sum = self.0.globals.sum(Global::Takes as usize) as f64;
-        histogram(to, "tollgate_store_batch_takes", "Takes of each call to the store", sum, &buckets)
+        let mut family = to.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (surface, Latency(counters)) in &latencies {
+            let buckets = buckets(&seconds, |index| counters.sum(index));
+            let sum = counters.sum(LATENCY_NS.len() + 1) as f64 / 1e9;
+            histogram(&mut family.encode_family(&[("surface", *surface)])?, sum, &buckets)?;
+        }
+        Ok(())
     }
 
     fn stores(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -265,8 +277,8 @@ impl Exposition {
             .encode_gauge(&loads.last.unix_seconds())
     }
 
-    /// The names and labels that the Prometheus exporter of envoyproxy/ratelimit gives; they have no `_total`
-    /// at their end, so their type is unknown to OpenMetrics.
+    /// The names and labels that the Prometheus exporter of envoyproxy/ratelimit gives. All are counters;
+    /// they have no `_total` at their end, so their type is unknown to OpenMetrics.
     fn peer(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let meters = self.0.meters.load();
         let rules = &meters.rules[..meters.distinct];
@@ -316,7 +328,7 @@ fn sum(counters: &RuleCounters, of: &[RuleMetric]) -> u64 {
     of.iter().map(|&of| counters.sum(of as usize)).sum()
 }
 
-fn count(series: &mut prometheus_client::encoding::MetricEncoder<'_>, value: u64) -> fmt::Result {
+fn count(series: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
     series.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
@@ -326,14 +338,7 @@ fn buckets(bounds: &[f64], count: impl Fn(usize) -> u64) -> Vec<(f64, u64)> {
     bounds.enumerate().map(|(index, bound)| (bound, count(index))).collect()
 }
 
-fn histogram(
-    to: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    sum: f64,
-    buckets: &[(f64, u64)],
-) -> fmt::Result {
+fn histogram(series: &mut MetricEncoder<'_>, sum: f64, buckets: &[(f64, u64)]) -> fmt::Result {
     let number = buckets.iter().map(|(_, count)| count).sum();
-    to.encode_descriptor(name, help, None, MetricType::Histogram)?
-        .encode_histogram::<NoLabelSet>(sum, number, buckets, None)
+    series.encode_histogram::<NoLabelSet>(sum, number, buckets, None)
 }

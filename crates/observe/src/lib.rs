@@ -2,10 +2,11 @@
 //!
 //! A limiter reports what happens to an [`Observer`]. [`Metrics`] is the usual one; `()` observes nothing,
 //! and its calls vanish at compile time. Not here: deciding (`limiter`), serving the text of
-//! [`Metrics::render`] and exporting spans (the server).
+//! [`Metrics::render_as`] and exporting spans (the server).
 
 mod denial_log;
 mod exposition;
+mod latency;
 mod log_limit;
 mod metrics;
 mod observer;
@@ -16,13 +17,15 @@ mod settings;
 mod sharded_counters;
 mod shared;
 mod status;
+mod text_format;
 mod throttled;
 mod top_keys;
 mod unknown_domains;
 mod value_series;
 
 pub use denial_log::DENIED;
-pub use metrics::{CONTENT_TYPE, Metrics};
+pub use latency::Latency;
+pub use metrics::Metrics;
 pub use observer::{Decided, Observer, ReservationStats, RulesLoaded};
 pub use report::{DomainReport, Report, RuleReport, Totals};
 pub use rule_meters::RuleMeters;
@@ -30,5 +33,6 @@ pub use sampling::CALL;
 pub use settings::ObserveSettings;
 pub use shared::StoreStats;
 pub use status::{Degraded, Kind, LimitRef, Status, retry_after};
+pub use text_format::Format;
 pub use throttled::{THROTTLE, Throttle, Throttled};
 pub use top_keys::TopKey;

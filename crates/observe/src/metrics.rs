@@ -6,7 +6,6 @@
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tollgate_core::{Cost, Outcome, Timestamp};
@@ -16,6 +15,7 @@ use tollgate_store::{StoreError, StoreName};
 use tracing::Span;
 
 use crate::exposition::Exposition;
+use crate::latency::Latency;
 use crate::log_limit::LogLimit;
 use crate::observer::{Decided, Observer, ReservationStats, RulesLoaded};
 use crate::report::{self, Report, Totals};
@@ -23,12 +23,10 @@ use crate::rule_meters::{RuleMeters, RuleMetric};
 use crate::sampling::Sampling;
 use crate::settings::ObserveSettings;
 use crate::sharded_counters::ThreadSlot;
-use crate::shared::{BATCH_SIZES, Global, LATENCY_NS, Shared, StoreStats};
+use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
+use crate::text_format::{Format, text_of};
 use crate::throttled::{Throttle, Throttled};
 use crate::unknown_domains::UnknownDomains;
-
-/// Of what [`Metrics::render`] writes: OpenMetrics 1.0 text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Log lines about errors of the store other than silence, per second.
 const STORE_ERRORS_A_SECOND: u32 = 1;
@@ -65,19 +63,17 @@ impl Metrics {
         }
     }
 
-    /// Counts a decision's latency, as its caller measured it: a transport, from a request read to its
-    /// decision.
-    pub fn observe_latency(&self, latency: Duration) {
-        self.observe_latencies(latency, 1);
-    }
-
-    /// The same for `decisions` that were asked for together and answered together.
-    pub fn observe_latencies(&self, latency: Duration, decisions: u64) {
-        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        let bucket = LATENCY_NS.partition_point(|&bound| bound < nanos);
-        let thread = ThreadSlot::here();
-        self.shared.latency.add(thread, bucket, decisions);
-        self.shared.latency.add(thread, LATENCY_NS.len() + 1, nanos.saturating_mul(decisions));
+    /// Where `surface` counts how long its decisions take: the same for all that ask by this name. Ask once,
+    /// not for each decision.
+    #[must_use]
+    pub fn latency(&self, surface: &'static str) -> Latency {
+        let mut latencies = self.shared.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, latency)) = latencies.iter().find(|(known, _)| *known == surface) {
+            return latency.clone();
+        }
+        let latency = Latency(Arc::default());
+        latencies.push((surface, latency.clone()));
+        latency
     }
 
     /// Takes that the store did not answer to.
@@ -97,7 +93,16 @@ impl Metrics {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Everything as text of the type [`CONTENT_TYPE`].
+    /// Everything in this format.
+    #[must_use]
+    pub fn render_as(&self, format: Format) -> String {
+        match format {
+            Format::OpenMetrics => self.render(),
+            Format::Text => text_of(&self.render()),
+        }
+    }
+
+    /// Everything as OpenMetrics.
     #[must_use]
     pub fn render(&self) -> String {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_core::Outcome;
-use tollgate_policy::Policy;
+use tollgate_policy::{PATH_SEPARATOR, Policy};
 
 use crate::sharded_counters::{ShardedCounters, ThreadSlot};
 use crate::status::{Kind, Status};
@@ -33,6 +33,7 @@ pub(crate) type DomainCounters = ShardedCounters<4>;
 #[derive(Debug)]
 pub(crate) struct RuleMeter {
     pub(crate) domain: String,
+    /// Its path, as labels have it.
     pub(crate) rule: String,
     /// The first level of its path, and the rest of it, as dashboards of envoyproxy/ratelimit label them.
     pub(crate) keys: [String; 2],
@@ -110,8 +111,9 @@ impl RuleMeters {
             });
             let domain_name: Arc<str> = domain.name().into();
             for rule in domain.rules() {
+                let path = label_of(&rule.path);
                 let (name, path, counters) = if meters.rules.len() < most {
-                    (domain.name(), rule.path.as_str(), go_on(domain.name(), &rule.path))
+                    (domain.name(), &*path, go_on(domain.name(), &path))
                 } else if meters.rules.len() == most {
                     ("", OTHERS, go_on("", OTHERS))
                 } else {
@@ -197,6 +199,11 @@ impl RuleMeters {
         }
         any_denied
     }
+}
+
+/// A rule's path as a label: `api_key > plan=gold`, without an arrow that queries would have to spell.
+fn label_of(path: &str) -> String {
+    path.replace(PATH_SEPARATOR, " > ")
 }
 
 /// The first level of a statistics path, and the rest of it.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use tollgate_core::Timestamp;
 
+use crate::latency::Latency;
 use crate::observer::ReservationStats;
 use crate::rule_meters::{RuleCounters, RuleMeters};
 use crate::settings::ObserveSettings;
@@ -12,24 +13,6 @@ use crate::sharded_counters::ShardedCounters;
 use crate::top_keys::{LazyTopKeys, TopSettings};
 use crate::value_series::ValueSeries;
 
-/// Upper bounds of the latency buckets, in nanoseconds; one more is without bound.
-pub(crate) const LATENCY_NS: [u64; 15] = [
-    500,
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    5_000_000,
-    10_000_000,
-    100_000_000,
-    1_000_000_000,
-];
 /// Upper bounds of the batch size buckets; one more is without bound.
 pub(crate) const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
@@ -90,7 +73,8 @@ pub(crate) struct Loads {
 pub(crate) struct Shared {
     pub(crate) meters: ArcSwap<RuleMeters>,
     pub(crate) globals: ShardedCounters<GLOBALS>,
-    pub(crate) latency: ShardedCounters<{ LATENCY_NS.len() + 2 }>,
+    /// By surface.
+    pub(crate) latencies: Mutex<Vec<(&'static str, Latency)>>,
     pub(crate) loads: Mutex<Loads>,
     pub(crate) stores: Mutex<Vec<(String, WatchedStore)>>,
     pub(crate) reservations: Mutex<Option<WatchedReservations>>,
@@ -107,7 +91,7 @@ impl Shared {
         Self {
             meters: ArcSwap::default(),
             globals: ShardedCounters::default(),
-            latency: ShardedCounters::default(),
+            latencies: Mutex::default(),
             loads: Mutex::default(),
             stores: Mutex::default(),
             reservations: Mutex::default(),

@@ -1,5 +1,6 @@
 //! The surface: serves connections for one limiter.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tollgate_core::Clock;
 use tollgate_limiter::Limiter;
-use tollgate_net::{Budget, Surface};
+use tollgate_net::{Budget, Guesses, Surface};
 use tollgate_store::Store;
 
 use crate::connection::Connection;
@@ -34,8 +35,10 @@ impl<S: Store> RespApi<S> {
     pub fn new(limiter: Arc<Limiter<S>>, clock: Arc<dyn Clock>, settings: RespSettings) -> Self {
         let started = clock.now();
         let budget = Arc::new(Budget::new(settings.max_buffered_bytes));
-        let (clock, stats) = (clock.into(), Stats::default());
-        let context = Context { limiter, clock, settings, stats, budget, started };
+        let unread = Arc::new(Budget::new(settings.max_unread_bytes));
+        let (clock, stats, guesses) = (clock.into(), Stats::default(), Guesses::new("resp"));
+        let latency = limiter.metrics().latency("resp");
+        let context = Context { limiter, clock, settings, stats, latency, guesses, budget, unread, started };
         Self { context: Arc::new(context), connections: AtomicU64::new(0) }
     }
 
@@ -45,10 +48,23 @@ impl<S: Store> RespApi<S> {
         &self.context.stats
     }
 
+    /// Guesses at the password.
+    #[must_use]
+    pub fn guesses(&self) -> &Guesses {
+        &self.context.guesses
+    }
+
     /// Bytes of commands that have arrived in part; see [`RespSettings::max_buffered_bytes`].
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.context.budget.held()
+    }
+
+    /// Bytes of buffers of connections whose clients do not take their replies; see
+    /// [`RespSettings::max_unread_bytes`].
+    #[must_use]
+    pub fn unread_bytes(&self) -> usize {
+        self.context.unread.held()
     }
 
     /// The limiter.
@@ -59,11 +75,18 @@ impl<S: Store> RespApi<S> {
 }
 
 impl<S: Store> Surface for RespApi<S> {
-    async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
+    fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.serve_peer(io, None, drain)
+    }
+
+    async fn serve_peer<IO>(self: Arc<Self>, io: IO, peer: Option<IpAddr>, drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let id = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        Connection::new(Arc::clone(&self.context), io, id).serve(drain).await;
+        Connection::new(Arc::clone(&self.context), io, id, peer).serve(drain).await;
     }
 }

@@ -11,7 +11,7 @@ use crate::batch::Batch;
 use crate::parse::Span;
 
 /// Bytes read at once. They bound a connection's turn, since they hold a bounded number of commands.
-const INPUT: usize = 16 * 1024;
+pub(crate) const INPUT: usize = 16 * 1024;
 /// Replies are written when they reach this many bytes, so that a client that does not read them ties up few.
 pub(crate) const OUTPUT: usize = 32 * 1024;
 

@@ -8,6 +8,7 @@ mod end;
 mod output;
 mod partial;
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,9 +71,9 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Store,
 {
-    pub(crate) fn new(context: Arc<Context<S>>, io: IO, id: u64) -> Self {
+    pub(crate) fn new(context: Arc<Context<S>>, io: IO, id: u64, peer: Option<IpAddr>) -> Self {
         context.stats.clients.fetch_add(1, Relaxed);
-        let session = Session::new(id, &context.settings);
+        let session = Session::new(id, peer, &context.settings);
         let partial = PartialCommand::new(&context.budget);
         let progress = Progress::default();
         Self { context, io, session, partial, progress, idle: IdleTimer::new(progress) }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tollgate_core::Timestamp;
-use tollgate_limiter::Limiter;
-use tollgate_net::{Budget, SharedClock};
+use tollgate_limiter::{Latency, Limiter};
+use tollgate_net::{Budget, Guesses, SharedClock};
 use tollgate_store::Store;
 
 use crate::settings::RespSettings;
@@ -16,8 +16,13 @@ pub(crate) struct Context<S: Store> {
     pub(crate) clock: SharedClock,
     pub(crate) settings: RespSettings,
     pub(crate) stats: Stats,
+    pub(crate) latency: Latency,
+    /// Guesses at the password.
+    pub(crate) guesses: Guesses,
     /// Bounds the bytes of partial commands of all connections.
     pub(crate) budget: Arc<Budget>,
+    /// Bounds the buffers of connections whose clients do not take their replies.
+    pub(crate) unread: Arc<Budget>,
     /// When the surface was created.
     pub(crate) started: Timestamp,
 }
@@ -33,8 +38,7 @@ impl<S: Store> Context<S> {
         self.stats.add(counts);
         let decisions = counts.admitted + counts.denied;
         if decisions > 0 {
-            let latency = self.now().since(arrived);
-            self.limiter.metrics().observe_latencies(latency, decisions);
+            self.latency.observe_all(self.now().since(arrived), decisions);
         }
     }
 }

@@ -1,7 +1,14 @@
 //! The state of one client, and which commands it may send. Not here: what commands do (`standard`, `batch`).
 
+use std::net::IpAddr;
+
+use tollgate_core::Timestamp;
+use tollgate_net::Guess;
+use tollgate_store::Store;
+
 use crate::arguments::Arguments;
 use crate::command::{Command, Decision};
+use crate::context::Context;
 use crate::parse::Caps;
 use crate::reply::{Reply, wrong_number_of_arguments};
 use crate::settings::{Password, RespSettings};
@@ -14,6 +21,8 @@ const ANONYMOUS_BULK: usize = 16 * 1024;
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: u64,
+    /// Where it is.
+    pub(crate) peer: Option<IpAddr>,
     /// It has authenticated, or need not.
     pub(crate) is_authenticated: bool,
     pub(crate) is_resp3: bool,
@@ -36,9 +45,9 @@ pub(crate) enum Rejection {
 
 impl Session {
     /// A client that has sent nothing yet.
-    pub(crate) fn new(id: u64, settings: &RespSettings) -> Self {
+    pub(crate) fn new(id: u64, peer: Option<IpAddr>, settings: &RespSettings) -> Self {
         let is_authenticated = settings.password.is_none();
-        Self { id, is_authenticated, is_resp3: false, name: Box::default() }
+        Self { id, peer, is_authenticated, is_resp3: false, name: Box::default() }
     }
 
     /// What the client may send.
@@ -95,13 +104,22 @@ impl Session {
         }
     }
 
-    /// Authenticates the client if `user` and `password` are right. As in Redis, the user `default` without a
-    /// password is admitted with any.
-    pub(crate) fn authenticate(&mut self, user: &[u8], password: &[u8], settings: &RespSettings) -> bool {
-        let is_right = settings.password.as_ref().is_none_or(|expected: &Password| expected.is(password));
-        let is_admitted = is_right && user == b"default";
-        self.is_authenticated |= is_admitted;
-        is_admitted
+    /// Authenticates the client if `user` and `password` are right, unless its address has guessed wrong too
+    /// often. As in Redis, the user `default` without a password is admitted with any.
+    pub(crate) fn authenticate<S: Store>(
+        &mut self,
+        user: &[u8],
+        password: &[u8],
+        context: &Context<S>,
+        now: Timestamp,
+    ) -> Guess {
+        let expected = context.settings.password.as_ref();
+        let guess = context.guesses.judge(self.peer, now, || {
+            let is_right = expected.is_none_or(|expected: &Password| expected.is(password));
+            is_right && user == b"default"
+        });
+        self.is_authenticated |= guess == Guess::Right;
+        guess
     }
 }
 

@@ -27,6 +27,9 @@ pub struct RespSettings {
     /// Maximum bytes of commands that have arrived in part, over all connections of the surface. A connection
     /// that would exceed it is closed.
     pub max_buffered_bytes: usize,
+    /// Maximum bytes of buffers of connections whose clients do not take their replies, over all connections
+    /// of the surface. A connection that would exceed it is closed.
+    pub max_unread_bytes: usize,
     /// A connection without a command for this long is closed; zero is never, as with Redis.
     pub idle_timeout: Duration,
     /// From the first byte of a command to its last.
@@ -43,6 +46,7 @@ impl Default for RespSettings {
             max_arguments: 1_024,
             max_command_bytes: 256 * 1024,
             max_buffered_bytes: 64 * 1024 * 1024,
+            max_unread_bytes: 64 * 1024 * 1024,
             idle_timeout: Duration::ZERO,
             command_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(10),

@@ -35,14 +35,14 @@ pub(crate) fn execute<S: Store>(
         // It counts the commands before it.
         turn.report();
     }
-    let Turn { context, reply, .. } = turn;
+    let Turn { context, now, reply, .. } = turn;
     match command {
-        Standard::Auth => auth::run(arguments, session, context, reply),
+        Standard::Auth => auth::run(arguments, session, context, *now, reply),
         Standard::Client => client::run(arguments, session, reply),
         Standard::Command => command::run(arguments, reply),
         Standard::Config => config::run(arguments, reply),
         Standard::Echo => reply.bulk(arguments.get(1).unwrap_or_default()),
-        Standard::Hello => hello::run(arguments, session, context, reply),
+        Standard::Hello => hello::run(arguments, session, context, *now, reply),
         Standard::Info => info::run(arguments, context, reply),
         Standard::Ping => match (arguments.get(1), arguments.len()) {
             (None, _) => reply.simple("PONG"),
@@ -54,7 +54,7 @@ pub(crate) fn execute<S: Store>(
             return Next::Close;
         }
         Standard::Reset => {
-            *session = Session::new(session.id, &context.settings);
+            *session = Session::new(session.id, session.peer, &context.settings);
             reply.is_resp3 = false;
             reply.simple("RESET");
         }

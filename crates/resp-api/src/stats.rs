@@ -13,7 +13,6 @@ pub struct Stats {
     shards: [Shard; SHARDS],
     pub(crate) clients: AtomicUsize,
     pub(crate) protocol_errors: AtomicU64,
-    pub(crate) wrong_passwords: AtomicU64,
     pub(crate) slow_readers: AtomicU64,
     pub(crate) slow_writers: AtomicU64,
     pub(crate) idle: AtomicU64,
@@ -85,12 +84,6 @@ impl Stats {
         self.protocol_errors.load(Relaxed)
     }
 
-    /// Attempts to authenticate with a wrong user or password.
-    #[must_use]
-    pub fn wrong_passwords(&self) -> u64 {
-        self.wrong_passwords.load(Relaxed)
-    }
-
     /// Connections closed because they did not take their replies in time.
     #[must_use]
     pub fn slow_readers(&self) -> u64 {
@@ -109,7 +102,8 @@ impl Stats {
         self.idle.load(Relaxed)
     }
 
-    /// Connections closed because partial commands of all connections together were too large.
+    /// Connections closed because the partial commands, or the replies that clients do not take, of all
+    /// connections together were too large.
     #[must_use]
     pub fn over_budget(&self) -> u64 {
         self.over_budget.load(Relaxed)

@@ -190,7 +190,7 @@ async fn the_redis_crate_is_answered_that_its_password_is_wrong() {
             "{error:?}"
         );
     }
-    assert_eq!(server.api.stats().wrong_passwords(), 2);
+    assert_eq!(server.api.guesses().wrong(), 2);
 }
 
 const PYTHON: &str = r#"

@@ -73,7 +73,7 @@ fn small_talk() {
             ("PING", "(closed)"),
         ],
     );
-    assert_eq!(server.api.stats().wrong_passwords(), 1);
+    assert_eq!(server.api.guesses().wrong(), 1);
 }
 
 const NO_PASSWORD: &str = "-ERR AUTH <password> called without any password configured for the default user. \
@@ -120,8 +120,27 @@ fn a_stranger_can_do_nothing_but_say_the_password() {
             ("CL.THROTTLE k 1 1 1", "[0, 2, 0, -1, 2]"),
         ],
     );
-    assert_eq!((server.api.stats().wrong_passwords(), server.api.stats().admitted()), (4, 2));
+    assert_eq!((server.api.guesses().wrong(), server.api.stats().admitted()), (4, 2));
     story(&server, &[("HELLO 3 AUTH default s3cret SETNAME me", &hello3), ("CLIENT GETNAME", r#""me""#)]);
+}
+
+#[test]
+fn guesses_at_the_password_are_slowed_by_address() {
+    let server = Server::start(guarded());
+    let slowed =
+        "-ERR too many wrong passwords from this address; the password was not compared: try again in 1 s";
+    for number in 0..5 {
+        story(&server, &[("AUTH wrong", WRONG), ("HELLO 3 AUTH default wrong", WRONG)]);
+        assert_eq!(server.api.guesses().wrong(), 2 * (number + 1));
+    }
+    let mut known = server.connect();
+    story(&server, &[("AUTH s3cret", slowed), ("HELLO 2 AUTH default s3cret", slowed), ("PING", NO_AUTH)]);
+    assert_eq!((known.ask("AUTH wrong"), server.api.guesses().slowed()), (slowed.to_owned(), 3));
+    // A second later there is one guess, and right ones take none.
+    server.advance_ms(999);
+    story(&server, &[("AUTH s3cret", slowed), ("... 1", ""), ("AUTH s3cret", "+OK"), ("AUTH s3cret", "+OK")]);
+    assert_eq!(known.ask("AUTH s3cret"), "+OK");
+    assert_eq!((server.api.guesses().wrong(), server.api.guesses().slowed()), (10, 4));
 }
 
 #[test]

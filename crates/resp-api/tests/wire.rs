@@ -253,6 +253,31 @@ fn a_client_without_a_command_is_closed_if_a_setting_says_so() {
 }
 
 #[test]
+fn clients_that_do_not_read_have_one_bound_together() {
+    let patient = RespSettings { write_timeout: Duration::from_secs(3_600), ..RespSettings::default() };
+    let echo = frame(&[b"ECHO", &[b'x'; 4_000]]).repeat(100);
+    let held = {
+        let server = Server::start(patient.clone());
+        let mut client = server.connect();
+        push(&mut client, &echo, 256 << 20);
+        server.api.unread_bytes()
+    };
+    assert!((32 * 1024..256 * 1024).contains(&held), "{held} bytes of one client");
+    let server = Server::start(RespSettings { max_unread_bytes: held * 3 / 2, ..patient });
+    let mut first = server.connect();
+    push(&mut first, &echo, 256 << 20);
+    assert_eq!((server.api.stats().over_budget(), server.api.stats().clients()), (0, 1));
+    let mut second = server.connect();
+    push(&mut second, &echo, 256 << 20);
+    server.await_clients(1);
+    assert_eq!(server.api.stats().over_budget(), 1);
+    assert_eq!(server.connect().ask("PING"), PONG);
+    drop(first);
+    server.await_clients(0);
+    assert_eq!(server.api.unread_bytes(), 0);
+}
+
+#[test]
 fn partial_commands_of_all_clients_have_one_bound() {
     let settings = RespSettings { max_buffered_bytes: 110_000, ..RespSettings::default() };
     let server = Server::start(settings);

@@ -1,6 +1,7 @@
-//! Metrics of the process beside the limiter's: connections, certificates, a shared store, traces. Those of
-//! one surface are in its file.
+//! Metrics of the process beside the limiter's: the process itself, connections, certificates, a shared
+//! store, traces. Those of one surface are in its file.
 
+mod process;
 mod store;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tollgate_net::ConnectionStats;
 
+pub(crate) use self::process::ProcessMetrics;
 use crate::certificates::Certificates;
 use crate::family::Family;
 use crate::node::Node;

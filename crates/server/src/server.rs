@@ -15,7 +15,9 @@ use tollgate_net::{AcceptLimits, Address, ConnectionStats, Listeners, Sockets, T
 use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
 use crate::node::Node;
-use crate::observe::{CertificateMetrics, ConnectionMetrics, LogMetrics, StoreMetrics, TraceMetrics};
+use crate::observe::{
+    CertificateMetrics, ConnectionMetrics, LogMetrics, ProcessMetrics, StoreMetrics, TraceMetrics,
+};
 use crate::settings::{Listen, Settings, Surface};
 use crate::signals::{EndSignal, Signals};
 use crate::surface::Process;
@@ -201,6 +203,7 @@ impl Server {
                 worker.push(acceptor.bind(socket, options.clone()));
             }
         }
+        metrics.push(Box::new(ProcessMetrics { started: node.clock.now() }));
         metrics.push(Box::new(ConnectionMetrics(connections)));
         metrics.push(Box::new(CertificateMetrics(certificates.clone())));
         metrics.push(Box::new(StoreMetrics(Arc::clone(node))));

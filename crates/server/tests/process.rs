@@ -3,12 +3,16 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+#[path = "process/bounds.rs"]
+mod bounds;
 #[path = "process/bursts.rs"]
 mod bursts;
 #[path = "process/container.rs"]
 mod container;
 #[path = "process/ending.rs"]
 mod ending;
+#[path = "process/footprint.rs"]
+mod footprint;
 #[path = "process/grpc_ending.rs"]
 mod grpc_ending;
 #[path = "process/log.rs"]
@@ -19,6 +23,8 @@ mod monitoring;
 mod reload;
 #[path = "process/store.rs"]
 mod store;
+#[path = "process/throttle.rs"]
+mod throttle;
 #[path = "process/unix_sockets.rs"]
 mod unix_sockets;
 
@@ -193,7 +199,8 @@ fn the_http_port_answers_each_path_by_its_method() {
         ("/healthcheck", 200, "OK"),
         ("/readyz", 200, "\"ready\":true"),
         ("/metrics", 200, "tollgate_connections{surface=\"http\"} "),
-        ("/metrics", 200, "# EOF"),
+        ("/metrics", 200, "# TYPE tollgate_decisions_total counter"),
+        ("/metrics", 200, "tollgate_build_info{version=\""),
         (
             "/debug/rlconfig",
             200,
@@ -227,7 +234,11 @@ fn the_http_port_answers_each_path_by_its_method() {
         metrics.lines().filter(|line| line.starts_with("tollgate_decision_latency_seconds_count")).collect();
     assert_eq!(
         decided,
-        ["tollgate_decision_latency_seconds_count 3"],
+        [
+            "tollgate_decision_latency_seconds_count{surface=\"grpc\"} 0",
+            "tollgate_decision_latency_seconds_count{surface=\"http\"} 3",
+            "tollgate_decision_latency_seconds_count{surface=\"resp\"} 0",
+        ],
         "each decision has a latency, no invalid request has one"
     );
 }

@@ -267,8 +267,16 @@ fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[
 /// The bound of the first latency bucket that holds `q` of what came since `before`.
 fn quantile(now: &Exposition, before: Option<&Exposition>, q: f64) -> Option<f64> {
     const BUCKETS: &str = "tollgate_decision_latency_seconds_bucket";
-    let counts = |of: &Exposition| -> Vec<(f64, f64)> {
-        of.by(BUCKETS, "le").filter_map(|(le, count)| Some((le.parse().ok()?, count))).collect()
+    // Over all surfaces: each has the same bounds.
+    let counts = |of: &Exposition| {
+        let mut counts: Vec<(f64, f64)> = Vec::new();
+        for (le, count) in of.by(BUCKETS, "le").filter_map(|(le, count)| Some((le.parse().ok()?, count))) {
+            match counts.iter_mut().find(|(known, _)| *known == le) {
+                Some((_, all)) => *all += count,
+                None => counts.push((le, count)),
+            }
+        }
+        counts
     };
     let (now, before) = (counts(now), before.map(counts).unwrap_or_default());
     let since: Vec<(f64, f64)> = now

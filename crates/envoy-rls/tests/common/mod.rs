@@ -80,9 +80,20 @@ impl Server {
 
     pub async fn behind(tls: Option<Arc<Tls>>, options: ReplyOptions, limits: Limits) -> Self {
         let limiter = limiter();
+        let shared = Arc::new(Shared::new(&limits));
+        Self::sharing(shared, tls, limiter, options, limits).await
+    }
+
+    /// One worker of those that share `shared`.
+    pub async fn sharing(
+        shared: Arc<Shared>,
+        tls: Option<Arc<Tls>>,
+        limiter: Arc<Limiter<MemoryStore>>,
+        options: ReplyOptions,
+        limits: Limits,
+    ) -> Self {
         let (ready, is_ready) = watch::channel(true);
-        let clock = Arc::new(ManualClock::at(NOW));
-        let (shared, leaving) = (Arc::new(Shared::new(&limits)), watch::Sender::new(false));
+        let (clock, leaving) = (Arc::new(ManualClock::at(NOW)), watch::Sender::new(false));
         let service = RateLimitService::new(Arc::clone(&limiter), clock, is_ready, options, limits)
             .sharing(Arc::clone(&shared))
             .leaving_when(leaving.subscribe());

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
-use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings};
+use tollgate_http_kit::{AdminAccess, HttpSurface, Shared, SurfaceSettings};
 use tollgate_limiter::{Limiter, LimiterSettings, Policy};
 use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 use tollgate_rule_files::{Options, load, parse_text};
@@ -106,8 +106,8 @@ pub struct Server {
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
     pub connections: Arc<ConnectionStats>,
-    /// Bytes of half-arrived bodies that it holds.
-    pub buffered: Box<dyn Fn() -> usize + Send + Sync>,
+    /// What its workers would share.
+    pub shared: Arc<Shared>,
 }
 
 impl Server {
@@ -135,17 +135,14 @@ impl Server {
         settings: SurfaceSettings,
     ) -> Self {
         let surface = Arc::new(HttpSurface::new(api, settings));
-        let buffered = {
-            let surface = Arc::clone(&surface);
-            Box::new(move || surface.buffered_bytes())
-        };
+        let shared = Arc::clone(surface.shared());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
         let (limits, connections) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
         let accepting = accept(listener, surface, None, limits, Arc::clone(&connections), draining);
         let ended = tokio::spawn(accepting);
-        Self { address, clock, node, drain, ended, connections, buffered }
+        Self { address, clock, node, drain, ended, connections, shared }
     }
 
     pub async fn client(&self) -> Client {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_core::{Outcome, Timestamp};
 use tollgate_observe::{LimitRef, Observer};
 use tollgate_policy::{Domain, Override};
-use tollgate_store::{Counter, Key, Store, Take};
+use tollgate_store::{Counter, Key, Origin, Store, Take};
 
 use super::nothing::Nothing;
 use super::table::{Held, HeldItem, LONGEST_KEYS, NoPlace, QuotaRef, bytes_of};
@@ -221,19 +221,19 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 
 /// The counter that `item` was just held in, of which its share is a part.
 fn counter<'a>(item: &'a HeldItem, domain: &'a Domain, overrides: &'a [Override]) -> Option<Counter<'a>> {
-    let (quota, sharing) = match item.quota {
+    let (quota, sharing, origin) = match item.quota {
         QuotaRef::Rule { place, limit, .. } => {
             let rule = &domain.rules()[place as usize];
-            (&rule.limits[limit as usize].quota, rule.sharing)
+            (&rule.limits[limit as usize].quota, rule.sharing, Origin::Rule)
         }
-        QuotaRef::Override { requests_per_unit, unit, sharing } => {
+        QuotaRef::Override { requests_per_unit, unit, sharing, origin } => {
             let mut given = overrides.iter().map(|it| &it.limit);
             let given =
                 given.find(|it| it.requests_per_unit == requests_per_unit && it.unit == Some(unit))?;
-            (&given.quota, sharing)
+            (&given.quota, sharing, origin)
         }
     };
-    Some(Counter::new(Key(&item.key), quota).shared(sharing))
+    Some(Counter::new(Key(&item.key), quota).shared(sharing).from_origin(origin))
 }
 
 fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {
@@ -245,8 +245,8 @@ fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {
         LimitRef::Override(index) => {
             let limit = &overrides[index as usize].limit;
             let unit = limit.unit.unwrap_or(tollgate_policy::Unit::Second);
-            let (requests_per_unit, sharing) = (limit.requests_per_unit, item.sharing);
-            QuotaRef::Override { requests_per_unit, unit, sharing }
+            let (requests_per_unit, sharing, origin) = (limit.requests_per_unit, item.sharing, item.origin);
+            QuotaRef::Override { requests_per_unit, unit, sharing, origin }
         }
     }
 }

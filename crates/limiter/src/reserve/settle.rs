@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_observe::Observer;
 use tollgate_policy::{Domain, Limit, Override, Rule};
-use tollgate_store::{Counter, Key, Sharing, Store, StoreError};
+use tollgate_store::{Counter, Key, Origin, Sharing, Store, StoreError};
 
 use super::nothing::Nothing;
 use super::table::{Found, Held, HeldItem, QuotaRef};
@@ -104,8 +104,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         // A rule that was removed counts nothing.
-        let Some((quota, sharing)) = quota_of(rules, held, item) else { return Ok(()) };
-        let whole = Counter::new(Key(&item.key), &quota).shared(sharing);
+        let Some((quota, sharing, origin)) = quota_of(rules, held, item) else { return Ok(()) };
+        let whole = Counter::new(Key(&item.key), &quota).shared(sharing).from_origin(origin);
         let share = item.share_of.map(|nodes| Share::new(whole, nodes));
         let counter = share.as_ref().map_or(whole, Share::counter);
         let done = if used > item.cost {
@@ -123,16 +123,16 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 }
 
-/// The quota that the item's counter goes with now, and where it is kept now.
+/// The quota that the item's counter goes with now, where it is kept now, and where the quota came from.
 fn quota_of<'a, O: Observer>(
     rules: &'a Rules<O>,
     held: &Held,
     item: &HeldItem,
-) -> Option<(Cow<'a, Quota>, Sharing)> {
+) -> Option<(Cow<'a, Quota>, Sharing, Origin)> {
     match item.quota {
-        QuotaRef::Override { requests_per_unit, unit, sharing } => {
+        QuotaRef::Override { requests_per_unit, unit, sharing, origin } => {
             let given = Override::new(requests_per_unit, unit).ok()?;
-            Some((Cow::Owned(given.limit.quota), sharing))
+            Some((Cow::Owned(given.limit.quota), sharing, origin))
         }
         QuotaRef::Rule { identity, place, limit } => {
             let domain = rules.policy().domain(&held.domain)?;
@@ -142,7 +142,7 @@ fn quota_of<'a, O: Observer>(
             } else {
                 find_again(domain, identity, &item.key)?
             };
-            Some((Cow::Borrowed(&limit.quota), rule.sharing))
+            Some((Cow::Borrowed(&limit.quota), rule.sharing, Origin::Rule))
         }
     }
 }

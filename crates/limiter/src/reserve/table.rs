@@ -14,7 +14,7 @@ use std::time::Duration;
 use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_observe::ReservationStats;
 use tollgate_policy::{Entry as PolicyEntry, Unit};
-use tollgate_store::Sharing;
+use tollgate_store::{Origin, Sharing};
 
 use super::shares::{Holder, ReservationShare, Room, Shares};
 use super::{ReservationId, Settled};
@@ -57,7 +57,7 @@ pub(crate) enum QuotaRef {
     /// A limit of a rule; its place in the rules of that generation, and what stays of it in others.
     Rule { identity: u64, place: u32, limit: u32 },
     /// The limit that came with the request.
-    Override { requests_per_unit: u32, unit: Unit, sharing: Sharing },
+    Override { requests_per_unit: u32, unit: Unit, sharing: Sharing, origin: Origin },
 }
 
 /// One that is open.

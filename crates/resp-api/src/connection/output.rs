@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tollgate_store::Store;
 
 use super::end::End;
+use crate::buffers::INPUT;
 use crate::context::Context;
 
 /// How long, and how much, is read after the last reply: a client that is cut off while it sends may never
@@ -33,23 +34,30 @@ where
         Poll::Pending => 0,
     };
     if written < out.len() {
-        write_slowly(io, &out[written..], context).await?;
+        let held = out.capacity();
+        write_slowly(io, &out[written..], held, context).await?;
     }
     out.clear();
     // A socket has nothing to flush, but TLS may.
     match poll_once(|cx| Pin::new(&mut *io).poll_flush(cx)).await {
         Poll::Ready(result) => Ok(result?),
-        Poll::Pending => write_slowly(io, &[], context).await,
+        Poll::Pending => write_slowly(io, &[], out.capacity(), context).await,
     }
 }
 
-/// Waits until the client takes its replies. Nothing is read from it meanwhile.
+/// Waits until the client takes its replies. Nothing is read from it meanwhile; its buffers, of which the
+/// replies take `held` bytes, count against what all such clients may hold.
 #[cold]
-async fn write_slowly<IO, S>(io: &mut IO, rest: &[u8], context: &Context<S>) -> Result<(), End>
+async fn write_slowly<IO, S>(io: &mut IO, rest: &[u8], held: usize, context: &Context<S>) -> Result<(), End>
 where
     IO: AsyncWrite + Unpin + Send,
     S: Store,
 {
+    let mut unread = context.unread.share();
+    if unread.grow(INPUT + held).is_err() && !unread.is_alone() {
+        context.stats.over_budget.fetch_add(1, Relaxed);
+        return Err(End::Cut);
+    }
     let write = async {
         io.write_all(rest).await?;
         io.flush().await

@@ -1,7 +1,7 @@
 //! `AUTH [user] password`.
 
-use std::sync::atomic::Ordering::Relaxed;
-
+use tollgate_core::Timestamp;
+use tollgate_net::Guess;
 use tollgate_store::Store;
 
 use crate::arguments::Arguments;
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::reply::Reply;
 use crate::session::Session;
 
-pub(super) const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
                                Are you sure your configuration is correct?";
 
@@ -17,6 +17,7 @@ pub(super) fn run<S: Store>(
     arguments: Arguments<'_>,
     session: &mut Session,
     context: &Context<S>,
+    now: Timestamp,
     reply: &mut Reply<'_>,
 ) {
     let settings = &context.settings;
@@ -26,10 +27,18 @@ pub(super) fn run<S: Store>(
         (Some(user), Some(password), None) => (user, password),
         _ => return reply.error("ERR syntax error"),
     };
-    if session.authenticate(user, password, settings) {
-        reply.simple("OK");
-    } else {
-        context.stats.wrong_passwords.fetch_add(1, Relaxed);
-        reply.error(WRONG_PASSWORD);
+    match session.authenticate(user, password, context, now) {
+        Guess::Right => reply.simple("OK"),
+        rejected => reject(rejected, reply),
+    }
+}
+
+/// Writes why a client is not authenticated.
+pub(super) fn reject(guess: Guess, reply: &mut Reply<'_>) {
+    match guess {
+        Guess::Slowed { seconds } => reply.error(format_args!(
+            "ERR too many wrong passwords from this address; the password was not compared: try again in {seconds} s"
+        )),
+        Guess::Right | Guess::Wrong => reply.error(WRONG_PASSWORD),
     }
 }

@@ -1,10 +1,10 @@
 //! `HELLO [2|3 [AUTH user password] [SETNAME name]]`: selects the version of the protocol.
 
-use std::sync::atomic::Ordering::Relaxed;
-
+use tollgate_core::Timestamp;
+use tollgate_net::Guess;
 use tollgate_store::Store;
 
-use super::auth::WRONG_PASSWORD;
+use super::auth;
 use super::client::name_of;
 use super::info::REDIS_VERSION;
 use crate::arguments::{Arguments, integer};
@@ -20,6 +20,7 @@ pub(super) fn run<S: Store>(
     arguments: Arguments<'_>,
     session: &mut Session,
     context: &Context<S>,
+    now: Timestamp,
     reply: &mut Reply<'_>,
 ) {
     let is_resp3 = match arguments.get(1).map(integer) {
@@ -46,11 +47,11 @@ pub(super) fn run<S: Store>(
             }
         }
     }
-    if let Some((user, password)) = user
-        && !session.authenticate(user, password, &context.settings)
-    {
-        context.stats.wrong_passwords.fetch_add(1, Relaxed);
-        return reply.error(WRONG_PASSWORD);
+    if let Some((user, password)) = user {
+        let guess = session.authenticate(user, password, context, now);
+        if guess != Guess::Right {
+            return auth::reject(guess, reply);
+        }
     }
     if !session.is_authenticated {
         return reply.error(NO_AUTH);

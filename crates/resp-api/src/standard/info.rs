@@ -65,7 +65,7 @@ fn stats<S: Store>(context: &Context<S>, text: &mut String) {
         ("admitted", stats.admitted()),
         ("denied", stats.denied()),
         ("protocol_errors", stats.protocol_errors()),
-        ("wrong_passwords", stats.wrong_passwords()),
+        ("wrong_passwords", context.guesses.wrong()),
         ("closed_slow_readers", stats.slow_readers()),
         ("closed_slow_writers", stats.slow_writers()),
         ("closed_idle", stats.idle()),

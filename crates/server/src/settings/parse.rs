@@ -238,6 +238,14 @@ pub(crate) fn body(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Bytes held for slow peers: from 64 KiB, one body, to 1 TiB.
+pub(crate) fn held(text: &str) -> Result<usize, String> {
+    match usize::try_from(bytes(text)?) {
+        Ok(bytes) if (64 << 10..=1 << 40).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("invalid size {text:?}: expected 64KiB to 1TiB")),
+    }
+}
+
 /// A duration above zero, since within no time nothing could succeed.
 pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     match duration(text)? {

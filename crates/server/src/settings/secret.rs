@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+/// A shorter secret can be guessed in time, however few guesses an address has.
+const SHORT: usize = 16;
+
 /// A secret. Only [`reveal`](Self::reveal) returns it; `Debug` and `Display` do not show it.
 ///
 /// # Example
@@ -19,6 +22,16 @@ impl Secret {
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// What the operator should know of the setting `name` if this secret is short.
+    pub(crate) fn note_if_short(&self, name: &str) -> Option<String> {
+        let length = self.0.len();
+        (length < SHORT).then(|| {
+            format!(
+                "{name}: {length} characters can be guessed: expected at least {SHORT}, such as from `openssl rand -hex 32`"
+            )
+        })
     }
 
     /// The first line of the file at `path`, as container platforms mount secrets.

@@ -23,6 +23,10 @@ rows! {
     MAX_BODY: Row<usize> = Row::new("max-body", "BYTES", "64KiB", parse::body)
         .help(Listen, "Maximum size of a request body over HTTP and of an argument over the Redis protocol; a batch of \
                        several requests over HTTP may be sixteen times as large");
+    MAX_BUFFERED: Row<usize> = Row::new("max-buffered", "BYTES", "64MiB", parse::held)
+        .help(Listen, "Maximum bytes of requests that have arrived in part, per address over all its connections, and \
+                       the same again of replies that clients of HTTP and the Redis protocol do not take; above it such \
+                       requests are rejected and such connections closed");
     REQUEST_TIMEOUT: Row<Duration> = Row::new("request-timeout", "DURATION", "10s", parse::timeout)
         .help(Listen, "Time that a client has to send a header, a body, a gRPC message or a command, and to read a reply of \
                        the Redis protocol");
@@ -45,6 +49,8 @@ pub struct Serving {
     pub socket_mode: u32,
     /// Bytes of one request's body over HTTP, and of one argument over the Redis protocol.
     pub max_body: usize,
+    /// Bytes of half-arrived requests of one surface, and again of replies that are not taken.
+    pub max_buffered: usize,
     /// From the first byte of a header, a body or a command to its last; from a gRPC call to its message.
     pub request_timeout: Duration,
     /// From the signal to the end of listening.
@@ -61,6 +67,7 @@ impl Serving {
             backlog: layers.one(&BACKLOG),
             socket_mode: layers.one(&SOCKET_MODE),
             max_body: layers.one(&MAX_BODY),
+            max_buffered: layers.one(&MAX_BUFFERED),
             request_timeout: layers.one(&REQUEST_TIMEOUT),
             drain_delay: layers.one(&DRAIN_DELAY),
             drain_timeout: layers.one(&DRAIN_TIMEOUT),

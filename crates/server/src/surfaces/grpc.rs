@@ -90,6 +90,7 @@ impl Mount for GrpcSettings {
             max_waiting_calls: self.max_waiting,
             message_timeout: process.serving.request_timeout,
             drain_timeout: process.serving.drain_timeout,
+            max_buffered_bytes: process.serving.max_buffered,
             ..Limits::default()
         };
         let shared = Arc::new(Shared::new(&limits));
@@ -136,6 +137,8 @@ impl Collector for Metrics {
         let help = "gRPC calls that wait for the rest of their message or for a store";
         Family::gauge("tollgate_grpc_waiting_calls", help).write(to, self.0.waiting_calls() as u64)?;
         let help = "gRPC calls that failed because too many were waiting";
-        Family::counter("tollgate_grpc_calls_rejected", help).write(to, self.0.rejected_calls())
+        Family::counter("tollgate_grpc_calls_rejected", help).write(to, self.0.rejected_calls())?;
+        let help = "Bytes of partially received messages over gRPC";
+        Family::gauge("tollgate_grpc_buffered_bytes", help).write(to, self.0.buffered_bytes() as u64)
     }
 }

@@ -10,13 +10,12 @@ use serde_json::json;
 use tollgate_envoy_rls::Limits;
 use tollgate_headers::{Style, UnknownStyle};
 use tollgate_http_api::{HttpApi, HttpSettings as ApiSettings, Node};
-use tollgate_http_kit::{AdminAccess, HttpSurface, SurfaceSettings, Token};
+use tollgate_http_kit::{AdminAccess, HttpSurface, Shared, SurfaceSettings, Token};
 use tollgate_net::Address;
 use tollgate_policy::Policy;
 
 use super::grpc;
 use crate::acceptor::Acceptor;
-use crate::any_store::AnyStore;
 use crate::example;
 use crate::family::Family;
 use crate::settings::layers::Layers;
@@ -39,10 +38,10 @@ rows! {
     IDLE_TIMEOUT: Row<Duration> = Row::new("idle-timeout", "DURATION", "75s", parse::timeout)
         .help(Where, "An HTTP connection without a request for this long is closed");
     ADMIN_TOKEN: OptionalRow<Secret> = OptionalRow::secret("admin-token")
-        .help(Guard, "Required by /v1/keys, /v1/rules and /debug as `Authorization: Bearer …`; without it, they work on \
+        .help(Guard, "Required by /v1/keys, /v1/rules, /v1/usage and /debug as `Authorization: Bearer …`; without it, they work on \
                       loopback only");
     ADMIN_TOKEN_FILE: OptionalRow<Secret> = OptionalRow::new("admin-token-file", "FILE", secret_file)
-        .help(Guard, "File whose only line is the admin token, which /v1/keys, /v1/rules and /debug require; \
+        .help(Guard, "File whose only line is the admin token, which /v1/keys, /v1/rules, /v1/usage and /debug require; \
                       TOLLGATE_ADMIN_TOKEN sets it directly");
     HEADERS: Row<Style> = Row::new("headers", "STYLE", "legacy", style)
         .help(Answers, "Header fields that report limits to HTTP clients: `off`, `legacy` (X-RateLimit-…), `draft-03`, \
@@ -71,10 +70,13 @@ pub struct HttpSettings {
 
 impl HttpSettings {
     fn read(layers: &mut Layers) -> Self {
+        let admin_token = layers.either(&ADMIN_TOKEN, &ADMIN_TOKEN_FILE);
+        let note = admin_token.as_ref().and_then(|token| token.note_if_short("admin-token"));
+        layers.notes.extend(note);
         Self {
             max_batch: layers.one(&MAX_BATCH),
             idle_timeout: layers.one(&IDLE_TIMEOUT),
-            admin_token: layers.either(&ADMIN_TOKEN, &ADMIN_TOKEN_FILE),
+            admin_token,
             headers: layers.one(&HEADERS),
         }
     }
@@ -99,6 +101,8 @@ impl HttpSettings {
             header_timeout: request_timeout,
             body_timeout: request_timeout,
             idle_timeout: self.idle_timeout,
+            max_buffered_bytes: process.serving.max_buffered,
+            max_unread_bytes: process.serving.max_buffered,
             ..SurfaceSettings::default()
         }
     }
@@ -106,16 +110,17 @@ impl HttpSettings {
 
 impl Mount for HttpSettings {
     fn mount(&self, process: &Process<'_>) -> Mounted {
+        let settings = self.of_surface(process);
+        let shared = Arc::new(settings.shared());
         let api = |_| {
             let (limiter, clock) = (Arc::clone(&process.node.limiter), Arc::clone(&process.node.clock));
             let node = Arc::clone(process.node) as Arc<dyn Node>;
             let envoy = grpc::service(process, Limits::default()).over_http(self.headers);
             let api = HttpApi::new(limiter, clock, node, Arc::new(envoy), self.of_api(process));
-            Arc::new(HttpSurface::new(api, self.of_surface(process)))
+            Acceptor::of(Arc::new(HttpSurface::sharing(api, settings.clone(), Arc::clone(&shared))))
         };
-        let apis: Vec<Arc<Api>> = (0..process.serving.workers).map(api).collect();
-        let acceptors = apis.iter().map(|api| Acceptor::of(Arc::clone(api))).collect();
-        Mounted { acceptors, metrics: Some(Box::new(Metrics(apis))) }
+        let acceptors = (0..process.serving.workers).map(api).collect();
+        Mounted { acceptors, metrics: Some(Box::new(Metrics(shared))) }
     }
 
     fn alpn(&self) -> &'static [&'static str] {
@@ -124,7 +129,7 @@ impl Mount for HttpSettings {
 
     fn unprotected(&self) -> Option<&'static str> {
         self.admin_token.is_none().then_some(
-            "without an admin token, so /v1/keys, /v1/rules and /debug are disabled (set TOLLGATE_ADMIN_TOKEN)",
+            "without an admin token, so /v1/keys, /v1/rules, /v1/usage and /debug are disabled (set TOLLGATE_ADMIN_TOKEN)",
         )
     }
 
@@ -147,17 +152,25 @@ impl Mount for HttpSettings {
     }
 }
 
-type Api = HttpSurface<HttpApi<AnyStore>>;
-
 /// Metrics of all workers.
 #[derive(Debug)]
-struct Metrics(Vec<Arc<Api>>);
+struct Metrics(Arc<Shared>);
 
 impl Collector for Metrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
-        let buffered = self.0.iter().map(|api| api.buffered_bytes() as u64).sum();
+        let (to, shared) = (&mut to, &*self.0);
         let help = "Bytes of partially received bodies over HTTP";
-        Family::gauge("tollgate_http_buffered_bytes", help).write(&mut to, buffered)
+        Family::gauge("tollgate_http_buffered_bytes", help).write(to, shared.buffered_bytes() as u64)?;
+        let help = "Bytes of replies over HTTP that clients do not take";
+        Family::gauge("tollgate_http_unread_bytes", help).write(to, shared.unread_bytes() as u64)?;
+        let guesses = shared.guesses();
+        let help = "Requests with a wrong admin token";
+        Family::counter("tollgate_http_wrong_tokens", help).write(to, guesses.wrong())?;
+        let help = "Requests with an admin token that were rejected because the address had sent too many wrong ones";
+        Family::counter("tollgate_http_slowed_tokens", help).write(to, guesses.slowed())?;
+        let closed = [("slow_reader", shared.slow_readers()), ("over_budget", shared.over_budget())];
+        let help = "HTTP connections closed because the client did not take its replies, by reason";
+        Family::counter("tollgate_http_closed", help).write_by(to, "reason", closed)
     }
 }
 

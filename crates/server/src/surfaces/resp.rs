@@ -46,7 +46,10 @@ pub struct RespSettings {
 
 impl RespSettings {
     fn read(layers: &mut Layers) -> Self {
-        Self { idle_timeout: layers.one(&IDLE_TIMEOUT), password: layers.either(&PASSWORD, &PASSWORD_FILE) }
+        let password = layers.either(&PASSWORD, &PASSWORD_FILE);
+        let note = password.as_ref().and_then(|password| password.note_if_short("resp-password"));
+        layers.notes.extend(note);
+        Self { idle_timeout: layers.one(&IDLE_TIMEOUT), password }
     }
 }
 
@@ -63,6 +66,8 @@ impl Mount for RespSettings {
             password: self.password.as_ref().map(|secret| Password::new(secret.reveal())),
             max_bulk_bytes: serving.max_body,
             max_command_bytes: serving.max_body * 4,
+            max_buffered_bytes: serving.max_buffered,
+            max_unread_bytes: serving.max_buffered,
             command_timeout: serving.request_timeout,
             write_timeout: serving.request_timeout,
             idle_timeout: self.idle_timeout,
@@ -99,8 +104,12 @@ impl Collector for Metrics {
         let help = "Connections of the Redis protocol closed for what they did, by reason";
         Family::counter("tollgate_resp_closed", help).write_by(to, "reason", closed)?;
         let help = "Attempts to authenticate with a wrong password";
-        Family::counter("tollgate_resp_wrong_passwords", help).write(to, stats.wrong_passwords())?;
+        Family::counter("tollgate_resp_wrong_passwords", help).write(to, self.0.guesses().wrong())?;
+        let help = "Attempts to authenticate that were rejected because the address had sent too many wrong passwords";
+        Family::counter("tollgate_resp_slowed_passwords", help).write(to, self.0.guesses().slowed())?;
         let help = "Bytes of partially received commands";
-        Family::gauge("tollgate_resp_buffered_bytes", help).write(to, self.0.buffered_bytes() as u64)
+        Family::gauge("tollgate_resp_buffered_bytes", help).write(to, self.0.buffered_bytes() as u64)?;
+        let help = "Bytes of buffers of connections whose clients do not take their replies";
+        Family::gauge("tollgate_resp_unread_bytes", help).write(to, self.0.unread_bytes() as u64)
     }
 }

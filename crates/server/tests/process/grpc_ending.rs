@@ -12,14 +12,18 @@ use tokio::task::{JoinSet, yield_now};
 use super::*;
 
 /// `ShouldRateLimit` for a descriptor `api_key=bob` of the domain `shop`, with its prefix.
-const BOB: &[u8] = b"\0\0\0\0\x18\x0a\x04shop\x12\x10\x0a\x0e\x0a\x07api_key\x12\x03bob";
+pub(crate) const BOB: &[u8] = b"\0\0\0\0\x18\x0a\x04shop\x12\x10\x0a\x0e\x0a\x07api_key\x12\x03bob";
+
+/// Where it is asked.
+pub(crate) const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// Calls in flight on a connection.
 const IN_FLIGHT: usize = 16;
 
 fn ask(send: &mut SendRequest<Bytes>) -> Result<ResponseFuture, h2::Error> {
-    let path = "http://t/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-    let head = http::Request::post(path).header("content-type", "application/grpc").header("te", "trailers");
+    let head = http::Request::post(format!("http://t{PATH}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
     let (response, mut out) = send.send_request(head.body(()).expect("a header"), false)?;
     out.send_data(Bytes::from_static(BOB), true)?;
     Ok(response)
@@ -115,4 +119,31 @@ fn no_call_on_a_kept_grpc_connection_is_lost_when_the_server_ends() {
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("stopped") && !said.contains("cut off"), "{said}");
     }
+}
+
+#[test]
+fn h2load_loses_no_call_when_the_server_ends() {
+    let folder = rules(RULES);
+    let server = Server::start(folder.path(), &["--drain-delay", "100ms", "--workers", "2"]);
+    let body = folder.path().join("body");
+    std::fs::write(&body, BOB).expect("written");
+    let mut command = Command::new("h2load");
+    command.args(["--duration=2", "--clients=20", "--max-concurrent-streams=10"]);
+    command.args(["--header=content-type: application/grpc", "--header=te: trailers"]);
+    command
+        .arg("--data")
+        .arg(&body)
+        .arg(format!("http://{}{PATH}", server.says("grpc").expect("an address")));
+    let Ok(load) = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn() else {
+        println!("SKIPPED h2load is not installed (package nghttp2-client)");
+        return;
+    };
+    while !server.get("/metrics").1.contains("tollgate_connections{surface=\"grpc\"} 20") {}
+    server.signal("TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+    let report = load.wait_with_output().expect("it ends").stdout;
+    let report = String::from_utf8_lossy(&report);
+    assert!(report.contains(" succeeded, 0 failed, 0 errored, 0 timeout"), "{report}");
+    assert!(!report.contains(" 0 succeeded"), "{report}");
 }

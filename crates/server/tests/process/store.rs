@@ -72,6 +72,8 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
         assert!(metrics.contains(line), "no `{line}` in\n{metrics}");
     }
     let page = include_str!("../../../../docs/operating.md");
+    let accept = "GET /metrics HTTP/1.1\r\nhost: t\r\naccept: application/openmetrics-text\r\nconnection: close\r\n\r\n";
+    let metrics = ask(lenient.http(), accept).1;
     let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let untold: Vec<_> = names
         .filter(|(name, _)| name.starts_with("tollgate_"))

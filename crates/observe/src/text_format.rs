@@ -1,0 +1,103 @@
+//! The text that scrapers read: OpenMetrics, or the format of Prometheus before it.
+
+use std::fmt::Write as _;
+
+/// A format of [`Metrics::render_as`](crate::Metrics::render_as).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// Prometheus' text format 0.0.4, which every scraper reads.
+    Text,
+}
+
+impl Format {
+    /// Its content type.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// `openmetrics` in the text format 0.0.4. Samples are the same in both; families are named as their samples,
+/// and have other types.
+///
+/// What OpenMetrics cannot call a counter, since its name does not end in `_total`, is one here: this is the
+/// case of the names of envoyproxy/ratelimit, which are all that have an unknown type.
+pub(crate) fn text_of(openmetrics: &str) -> String {
+    let mut text = String::with_capacity(openmetrics.len());
+    let mut help = None;
+    for line in openmetrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ');
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+        {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", kind),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "counter"),
+                _ => ("", kind),
+            };
+            // Writing to a string cannot fail.
+            if let Some((_, help)) = help.take().filter(|(of, _)| *of == name) {
+                let _ = writeln!(text, "# HELP {name}{suffix} {help}");
+            }
+            let _ = writeln!(text, "# TYPE {name}{suffix} {kind}");
+        } else if !line.starts_with('#') {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_named_as_their_samples_and_have_types_of_the_format() {
+        let openmetrics = "# HELP a_b Bees, and \\\\ more
+# TYPE a_b counter
+a_b_total{c=\"x # y\"} 1
+# HELP d Where
+# TYPE d gauge
+# UNIT d bytes
+d 2
+# HELP e Version
+# TYPE e info
+e_info{version=\"1\"} 1
+# HELP f Long
+# TYPE f histogram
+f_sum 1.5
+f_count 1
+f_bucket{le=\"+Inf\"} 1
+# HELP g_total_hits Hits
+# TYPE g_total_hits unknown
+g_total_hits 7
+# EOF
+";
+        let text = "# HELP a_b_total Bees, and \\\\ more
+# TYPE a_b_total counter
+a_b_total{c=\"x # y\"} 1
+# HELP d Where
+# TYPE d gauge
+d 2
+# HELP e_info Version
+# TYPE e_info gauge
+e_info{version=\"1\"} 1
+# HELP f Long
+# TYPE f histogram
+f_sum 1.5
+f_count 1
+f_bucket{le=\"+Inf\"} 1
+# HELP g_total_hits Hits
+# TYPE g_total_hits counter
+g_total_hits 7
+";
+        assert_eq!(text_of(openmetrics), text);
+    }
+}
