@@ -101,13 +101,6 @@ impl Limit {
         Ok(Self { name: String::new(), quota, requests_per_unit, excess: 0, unit, period, key_tail })
     }
 
-    /// The most permits that can remain: the burst of a bucket, otherwise the permits per window. An excess
-    /// is not among them.
-    #[must_use]
-    pub fn burst(&self) -> u64 {
-        self.quota.burst().saturating_sub(u64::from(self.excess))
-    }
-
     /// The same limit as a soft one: `excess` further hits per period are admitted and marked, and no more.
     ///
     /// # Errors
