@@ -19,9 +19,7 @@ fn series(metrics: &str) -> BTreeSet<String> {
     declared
         .flat_map(|(name, kind)| {
             let endings: &[&str] = match kind {
-                "counter" => &["_total"],
                 "histogram" => &["_bucket", "_sum", "_count"],
-                "info" => &["_info"],
                 _ => &[""],
             };
             endings.iter().map(move |ending| format!("{name}{ending}"))
