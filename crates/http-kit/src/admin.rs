@@ -65,7 +65,7 @@ impl AdminAccess {
 impl Caller<'_> {
     fn guess(self, token: &Token, guess: &[u8]) -> Result<(), Problem> {
         let now = self.shared.now();
-        match self.shared.guesses.judge(self.peer, now, || token.is(guess)) {
+        match self.shared.guesses.judge(self.peer, now, guess, || token.is(guess)) {
             Guess::Right => Ok(()),
             Guess::Wrong => Err(Problem::new(StatusCode::UNAUTHORIZED, "wrong admin token")),
             Guess::Slowed { seconds } => {

@@ -114,7 +114,7 @@ impl Session {
         now: Timestamp,
     ) -> Guess {
         let expected = context.settings.password.as_ref();
-        let guess = context.guesses.judge(self.peer, now, || {
+        let guess = context.guesses.judge(self.peer, now, (user, password), || {
             let is_right = expected.is_none_or(|expected: &Password| expected.is(password));
             is_right && user == b"default"
         });

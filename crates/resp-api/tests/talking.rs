@@ -127,10 +127,13 @@ fn a_stranger_can_do_nothing_but_say_the_password() {
 #[test]
 fn guesses_at_the_password_are_slowed_by_address() {
     let server = Server::start(guarded());
+    story(&server, &[("AUTH bob s3cret", WRONG), ("AUTH bob s3cret", WRONG), ("AUTH default s3cret", "+OK")]);
+    let server = Server::start(guarded());
     let slowed =
         "-ERR too many wrong passwords from this address; the password was not compared: try again in 1 s";
     for number in 0..5 {
-        story(&server, &[("AUTH wrong", WRONG), ("HELLO 3 AUTH default wrong", WRONG)]);
+        let [auth, hello] = ["AUTH a", "HELLO 3 AUTH default b"].map(|ask| format!("{ask}{number}"));
+        story(&server, &[(&auth, WRONG), (&hello, WRONG)]);
         assert_eq!(server.api.guesses().wrong(), 2 * (number + 1));
     }
     let mut known = server.connect();

@@ -179,7 +179,11 @@ async fn odd_costs_leave_of_a_leased_key_what_they_leave_of_an_exact_one() {
     const BURST: u32 = 1_000;
     const RATE: f64 = 50.0;
     let Some(store) = Redis::start(&Options::new()) else { return };
-    let fleet = Fleet::start(1, &bucket(RATE as u32, BURST), &store.url(), &[]);
+    // Over gRPC no more than the rate remains: per minute it is above the burst.
+    let per_minute = 60 * RATE as u32;
+    let text =
+        format!("unit: minute, requests_per_unit: {per_minute}, algorithm: token_bucket, burst: {BURST}");
+    let fleet = Fleet::start(1, &rules(&text), &store.url(), &[]);
     fleet.wait_for_store("up").await;
     let mut client = Client::connect(fleet.nodes[0].grpc).await.expect("it listens");
     for key in KEYS {

@@ -103,7 +103,8 @@ fn questions(mut seed: u64, count: usize, mut at: Timestamp) -> Vec<Question> {
 struct Told {
     is_admitted: bool,
     limit: Option<u64>,
-    quota_limit: u64,
+    /// The most that can remain.
+    burst: u64,
     remaining: u64,
     delay: Duration,
     retry: RetryAfter,
@@ -118,7 +119,7 @@ impl Told {
         Told {
             is_admitted: answer.overall() == Outcome::Admit,
             limit: only.limit.map(|limit| u64::from(limit.requests_per_unit)),
-            quota_limit: only.limit.map_or(0, |limit| limit.quota.limit()),
+            burst: only.limit.map_or(0, |limit| limit.burst()),
             remaining: only.remaining(),
             delay: only.delay(),
             retry: if answer.is_admitted() { RetryAfter::Now } else { only.retry_after() },
@@ -221,7 +222,9 @@ type Status = (bool, u64, u64, Option<i64>);
 fn status_of(told: &Told) -> Status {
     // An untouched fixed window says when it ends, which the limiter's own answer does not.
     let reset = (!told.is_fixed_window || !told.reset.is_zero()).then(|| seconds(told.reset));
-    let remaining = told.remaining.min(u64::from(u32::MAX));
+    // The limit there is the rate, and no more than that remains.
+    let remaining =
+        told.limit.map_or(told.remaining, |limit| told.remaining.min(limit)).min(u64::from(u32::MAX));
     (told.is_admitted, told.limit.unwrap_or(0), remaining, reset)
 }
 
@@ -272,7 +275,7 @@ async fn by_http(to: SocketAddr, question: &Question, told: &Told) {
     };
     for (name, want) in [
         ("outcome", json!(if told.is_admitted { "admit" } else { "deny" })),
-        ("limit", json!(told.limit)),
+        ("limit", limited(json!(told.burst))),
         ("remaining", limited(json!(told.remaining))),
         ("delay_ms", millis(told.delay)),
         ("retry_after_ms", retry),
@@ -302,7 +305,7 @@ async fn by_resp(client: &mut resp::Client, question: &Question, told: &Told) {
     let want = match told.limit {
         Some(_) => vec![
             i64::from(!told.is_admitted),
-            told.quota_limit as i64,
+            told.burst as i64,
             told.remaining as i64,
             wait,
             if reset == Duration::from_nanos(u64::MAX) { -1 } else { seconds(reset) },
