@@ -1,10 +1,10 @@
 //! Slows down the guessing of passwords and tokens, by address.
 //!
 //! Each address has [`FREE`] wrong guesses, and another one every [`EVERY`]. A client that has none left is
-//! rejected before its secret is compared, also if it is right, so that it learns nothing. The same wrong secret
-//! again is no further guess: a client with an old password that tries again and again must not lock out its
-//! neighbours behind one address. Addresses are remembered only while guesses are missing, and their number is
-//! bounded. Not here: any secret; of wrong ones a keyed hash is kept.
+//! rejected before its secret is compared, also if it is right, so that it learns nothing. The same wrong
+//! secret again is no further guess: a client with an old password that tries again and again must not lock
+//! out its neighbours behind one address. Addresses are remembered only while guesses are missing, and their
+//! number is bounded. Not here: any secret; of wrong ones a keyed hash is kept.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
