@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::header::CONTENT_TYPE;
-use hyper::{Method, Response};
+use hyper::{Method, Response, StatusCode};
 use tollgate_answers::{Denial, DenialStatus, denial, limits, mark_degraded, mark_excess, write_json};
 use tollgate_buffers::CallBuffers;
 use tollgate_core::Timestamp;
@@ -213,9 +213,19 @@ impl<S: Store> HttpApi<S> {
         // Only a single request can be invalid here: those of a batch were checked before.
         let answer = self.limiter.decide(&request, call.now, scratch).await;
         let answer = answer.map_err(|error| Problem::bad(error.to_string()))?;
+        needs_rules(&answer)?;
         if let Some(span) = span {
             answer.record(&span);
         }
         Ok(answer)
     }
+}
+
+/// Without any rule loaded nothing was decided: to admit would be to guess.
+pub(crate) fn needs_rules(answer: &Answer<'_>) -> Result<(), Problem> {
+    if answer.domain().is_none() && answer.policy().domains().is_empty() {
+        let detail = "no rules are loaded; nothing was counted";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
+    }
+    Ok(())
 }

@@ -17,6 +17,7 @@ use tollgate_store::Store;
 use crate::api::HttpApi;
 use crate::bodies::{CancelRequest, CommitRequest, Ending as EndingShape, Settlement};
 use crate::buffers::RequestBuffers;
+use crate::check::needs_rules;
 use crate::json_body::{self, Terms};
 
 impl<S: Store> HttpApi<S> {
@@ -35,6 +36,7 @@ impl<S: Store> HttpApi<S> {
         let span = self.limiter.call_span("http", request.domain, self.traceparent(headers));
         let reserved = self.limiter.reserve(&request, terms.into(), now, scratch).await;
         let reserved = reserved.map_err(not_reserved)?;
+        needs_rules(&reserved.answer)?;
         if let Some(span) = span {
             reserved.answer.record(&span);
         }

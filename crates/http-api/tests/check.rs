@@ -650,3 +650,20 @@ async fn permits_taken_in_advance_are_repaid_before_new_ones_are_granted() {
         assert_eq!((&json["limit"], json["remaining"].is_u64()), (&json!(10), true), "{json}");
     }
 }
+
+#[tokio::test]
+async fn without_any_rule_nothing_is_decided_whatever_is_asked() {
+    let api = common::api_of(tollgate_policy::Policy::empty(), HttpSettings::default());
+    let server = Server::serve(api, common::loopback()).await;
+    let mut client = server.client().await;
+    let one = r#"{"domain":"shop","descriptors":[[{"key":"user","value":"ann"}]]}"#;
+    let batch = format!(r#"{{"requests":[{one}]}}"#);
+    for (path, body) in
+        [("/v1/check", one), ("/v1/check?status=429", one), ("/v1/check", &batch), ("/v1/reserve", one)]
+    {
+        let reply = client.post(path, body).await;
+        assert_eq!(reply.status, 503, "{path} {body}");
+        assert_eq!(reply.json()["detail"], "no rules are loaded; nothing was counted", "{path} {body}");
+    }
+    assert_eq!(client.get("/v1/check?domain=shop&entry=user=ann").await.status, 503);
+}

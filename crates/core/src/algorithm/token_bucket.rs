@@ -129,7 +129,8 @@ impl TokenBucket {
     /// that second.
     #[inline(always)]
     pub(crate) fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
-        // Also `None`: a peek, and a bucket that does not start full, whose `fast_capacity` is 0.
+        // Also `None`: a peek, and a bucket that does not start full or keeps instants: its `fast_capacity`
+        // is 0. (Both forms of words in line would cost each decision 60 instructions.)
         if cost.permits().wrapping_sub(1) >= self.fast_capacity {
             return None;
         }
@@ -139,7 +140,7 @@ impl TokenBucket {
         if expires_ns > now_ns {
             // A second and more: another rate has written the word. (The bits of a sticky expiry are beyond
             // every horizon.)
-            let behind = self.behind(word.value, u64::from(expires));
+            let behind = self.behind_own(word.value, u64::from(expires));
             let left_ns = expires_ns - now_ns;
             if left_ns > self.horizon_ns || behind >= self.per_second {
                 return None;
@@ -149,7 +150,7 @@ impl TokenBucket {
                 return match self.decide(left - behind, ask) {
                     Ok((_, decision)) => {
                         let seconds = u64::from(expires) + ask.seconds + u64::from(ask.rest > behind);
-                        let value = self.moved(word.value, behind, ask);
+                        let value = word.value.wrapping_add(ask.units << GENERATION_BITS);
                         let write = Some(Word { value, expires: Expiry::of_seconds(seconds)? });
                         Some(FastStep { write, decision })
                     }
@@ -158,17 +159,8 @@ impl TokenBucket {
             }
         }
         let decision = Decision::admit(self.limit, self.remaining(ask.units), ask.nanos);
-        Some(FastStep { write: Some(self.word(ask.units, ask.nanos, now)), decision })
-    }
-
-    /// The value of a word that was `behind` its expiry, after a take of `ask`.
-    #[inline(always)]
-    fn moved(&self, value: u64, behind: u64, ask: Ask) -> u64 {
-        if self.keeps_instants {
-            let second = if ask.rest > behind { self.per_second } else { 0 };
-            return self.units.fraction_of(behind + second - ask.rest);
-        }
-        value.wrapping_add(ask.units << GENERATION_BITS)
+        let tat = self.units.of_nanos(now_ns).wrapping_add(ask.units);
+        Some(FastStep { write: Some(self.word_own(tat, now_ns.saturating_add(ask.nanos))), decision })
     }
 
     /// Any cost and any word.
@@ -302,8 +294,15 @@ impl TokenBucket {
     #[inline]
     fn behind(&self, value: u64, expires_seconds: u64) -> u64 {
         if self.keeps_instants {
-            return self.units.of_fraction(value);
+            self.units.of_fraction(value)
+        } else {
+            self.behind_own(value, expires_seconds)
         }
+    }
+
+    /// The same of a word that does not keep an instant.
+    #[inline(always)]
+    fn behind_own(&self, value: u64, expires_seconds: u64) -> u64 {
         let value_then =
             expires_seconds.wrapping_mul(self.per_second << GENERATION_BITS) | self.history.generation;
         value_then.wrapping_sub(value).rotate_right(GENERATION_BITS)
@@ -348,13 +347,20 @@ impl TokenBucket {
 
     #[inline]
     fn word_of(&self, tat: u64, full_again_ns: u64) -> Word {
-        let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
-        if self.keeps_instants {
-            // Less than a second; more where the expiry cannot be as late as the TAT.
-            let behind = expires.seconds().wrapping_mul(self.per_second).wrapping_sub(tat);
-            let behind = if behind < self.per_second { behind } else { 0 };
-            return Word { value: self.units.fraction_of(behind), expires };
+        if !self.keeps_instants {
+            return self.word_own(tat, full_again_ns);
         }
+        let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
+        // Less than a second; more where the expiry cannot be as late as the TAT.
+        let behind = expires.seconds().wrapping_mul(self.per_second).wrapping_sub(tat);
+        let behind = if behind < self.per_second { behind } else { 0 };
+        Word { value: self.units.fraction_of(behind), expires }
+    }
+
+    /// The same of a bucket that does not keep instants.
+    #[inline]
+    fn word_own(&self, tat: u64, full_again_ns: u64) -> Word {
+        let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
         Word {
             value: (tat << GENERATION_BITS) | self.history.generation,
             expires: if self.starts_partial() { expires.sticky() } else { expires },
@@ -364,6 +370,9 @@ impl TokenBucket {
     /// Words become those of any rate, unless they are sticky.
     pub(crate) const fn keep_instants(&mut self) {
         self.keeps_instants = !self.starts_partial();
+        if self.keeps_instants {
+            self.fast_capacity = 0;
+        }
     }
 
     pub(crate) const fn keeps_instants(&self) -> bool {
