@@ -81,7 +81,7 @@ impl Units {
     }
 
     /// `nanos` in units, modulo 2^64.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn of_nanos(&self, nanos: u64) -> u64 {
         nanos.wrapping_mul(self.scale.by)
     }
@@ -96,14 +96,14 @@ impl Units {
     }
 
     /// Whole permits in `units`, rounded down.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn permits_in(&self, units: u64) -> u64 {
         self.interval.divide(units)
     }
 
     /// Less than 2^30 ns of `units` as a binary fraction, rounded up: nanoseconds, and [`FRACTION_BITS`] bits
     /// below them. It means the same at every rate.
-    #[inline]
+    #[inline(never)]
     pub(crate) const fn fraction_of(&self, units: u64) -> u64 {
         let nanos = self.scale.divide(units);
         let rest = units - nanos * self.scale.by;
@@ -117,7 +117,7 @@ impl Units {
     }
 
     /// Nanoseconds in `units`, rounded up.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn nanos_in(&self, units: u64) -> u64 {
         self.scale.divide(units + (self.scale.by - 1))
     }
@@ -140,7 +140,7 @@ impl Divisor {
         Self { by, inverse: (1_u128 << (63 + shift)).div_ceil(by as u128) as u64, shift }
     }
 
-    #[inline]
+    #[inline(always)]
     const fn divide(&self, units: u64) -> u64 {
         // inverse × by is above 2^(63 + shift) by less than 2^(shift + 1), so 2 × units × inverse is above
         // 2^(64 + shift) × units / by by less than 2^(64 + shift) / by.

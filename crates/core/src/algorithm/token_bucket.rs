@@ -205,7 +205,7 @@ impl TokenBucket {
     }
 
     /// Admits what is asked for, with the units that are then owed, or denies it.
-    #[inline]
+    #[inline(always)]
     fn decide(&self, debt: u64, ask: Ask) -> Result<(u64, Decision), Decision> {
         if debt > ask.highest {
             let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
@@ -328,7 +328,7 @@ impl TokenBucket {
         WordStep { word: self.word(owed, reset_ns, now), decision }
     }
 
-    #[inline]
+    #[inline(always)]
     fn remaining(&self, debt: u64) -> u64 {
         self.units.permits_in(self.full.saturating_sub(debt))
     }
@@ -358,7 +358,7 @@ impl TokenBucket {
     }
 
     /// The same of a bucket that does not keep instants.
-    #[inline]
+    #[inline(always)]
     fn word_own(&self, tat: u64, full_again_ns: u64) -> Word {
         let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
         Word {
