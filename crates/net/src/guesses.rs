@@ -36,7 +36,7 @@ const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// let (guesses, noon) = (Guesses::new("http"), Timestamp::from_unix_seconds(1_700_000_000));
 /// let eve = Some([192, 0, 2, 7].into());
 /// for guess in 0..10 {
-///     assert_eq!(guesses.judge(eve, noon, &[guess], || false), Guess::Wrong);
+///     assert_eq!(guesses.judge(eve, noon, guess, || false), Guess::Wrong);
 /// }
 /// assert_eq!(guesses.judge(eve, noon, b"right", || true), Guess::Slowed { seconds: 1 });
 /// assert_eq!(guesses.judge(Some([192, 0, 2, 8].into()), noon, b"right", || true), Guess::Right);
@@ -208,7 +208,7 @@ mod tests {
     /// Guesses as if each secret were another one.
     fn judge(guesses: &Guesses, peer: Option<IpAddr>, now: Timestamp, is_right: bool) -> Guess {
         let guess = (guesses.wrong() + guesses.slowed()).to_le_bytes();
-        guesses.judge(peer, now, &guess, || is_right)
+        guesses.judge(peer, now, guess, || is_right)
     }
 
     #[test]
@@ -241,9 +241,9 @@ mod tests {
         assert_eq!(guesses.judge(nat, NOON, b"of this year", || true), Guess::Right);
         // Guesses in turn are guesses, and then the last one is no way to ask more.
         for guess in 1..FREE {
-            assert_eq!(guesses.judge(nat, NOON, &[guess as u8], || false), Guess::Wrong);
+            assert_eq!(guesses.judge(nat, NOON, [guess as u8], || false), Guess::Wrong);
         }
-        assert_eq!(guesses.judge(nat, NOON, &[FREE as u8 - 1], || true), Guess::Wrong, "not compared");
+        assert_eq!(guesses.judge(nat, NOON, [FREE as u8 - 1], || true), Guess::Wrong, "not compared");
         assert_eq!(guesses.judge(nat, NOON, b"of this year", || true), Guess::Slowed { seconds: 1 });
         assert_eq!((guesses.wrong(), guesses.slowed()), (1_000 + u64::from(FREE), 1));
     }
