@@ -183,13 +183,24 @@ async fn a_connection_above_the_most_is_closed_on_every_surface_and_counted() {
     }
 }
 
+/// A thread names itself once it runs, which may be after the server is ready.
+async fn workers_are(server: &Tollgate, count: usize) {
+    let named = async {
+        while server.threads("worker-") < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, named).await.expect("they name themselves");
+    assert_eq!(server.threads("worker-"), count);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_workers_and_the_backlog_are_as_many_as_the_settings_say() {
     let folder = rules(RULES);
     let server = Start::new(folder.path()).args(["--workers", "3"]).go();
-    assert_eq!(server.threads("worker-"), 3);
+    workers_are(&server, 3).await;
     let server = Start::new(folder.path()).args(["--workers", "1", "--backlog", "16"]).go();
-    assert_eq!(server.threads("worker-"), 1);
+    workers_are(&server, 1).await;
     server.signal("STOP");
     let mut waiting = Vec::new();
     // The system does not answer a connection above the backlog within this second.
