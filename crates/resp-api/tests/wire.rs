@@ -10,19 +10,19 @@ use std::time::Duration;
 use common::{Client, Server, command, frame};
 use tollgate_resp_api::RespSettings;
 
-/// A pipeline of every kind of command, and what must come back.
-fn mixed() -> (Vec<u8>, &'static str) {
+/// A pipeline of every kind of command with counters of its own, and what must come back.
+fn mixed(name: usize) -> (Vec<u8>, &'static str) {
     let sent = [
-        command("CL.THROTTLE ann 2 30 60"),
+        command(&format!("CL.THROTTLE {name:03} 2 30 60")),
         b"PING\r\n".to_vec(),
-        command("CL.THROTTLE ann 2 30 60"),
-        command("THROTTLE ann 3 30 60"),
-        command("CL.THROTTLE ann 2 30 x"),
-        command("CL.THROTTLE ann 2 30 60"),
+        command(&format!("CL.THROTTLE {name:03} 2 30 60")),
+        command(&format!("THROTTLE {name:03} 3 30 60")),
+        command(&format!("CL.THROTTLE {name:03} 2 30 x")),
+        command(&format!("CL.THROTTLE {name:03} 2 30 60")),
         b"\r\n*0\r\n".to_vec(),
-        frame(&[b"TOLLGATE.CHECK", b"shop", b"user", b"a\r\n+OK\r\n"]),
+        frame(&[b"TOLLGATE.CHECK", b"shop", b"user", format!("{name:03}\r\n+OK\r\n").as_bytes()]),
         frame(&[b"ECHO", b"*1\r\n$4\r\nPING\r\n\0"]),
-        b"tollgate.throttle \"a b\" 0 1 1000\r\n".to_vec(),
+        format!("tollgate.throttle \"{name:03} b\" 0 1 1000\r\n").into_bytes(),
         command("GET x"),
     ]
     .concat();
@@ -41,9 +41,9 @@ fn mixed() -> (Vec<u8>, &'static str) {
 
 #[test]
 fn it_does_not_matter_in_which_pieces_bytes_come() {
-    let (sent, want) = mixed();
-    for cut in 1..sent.len() {
-        let server = Server::start(RespSettings::default());
+    let server = Server::start(RespSettings::default());
+    for cut in 1..mixed(0).0.len() {
+        let (sent, want) = mixed(cut);
         let mut client = server.connect();
         client.send(&sent[..cut]);
         // The rest comes when the first piece has been looked at: an answer to another shows that.
@@ -51,7 +51,7 @@ fn it_does_not_matter_in_which_pieces_bytes_come() {
         client.send(&sent[cut..]);
         assert_eq!(client.rest(), want, "cut at {cut}");
     }
-    let server = Server::start(RespSettings::default());
+    let (sent, want) = mixed(0);
     let mut client = server.connect();
     for byte in &sent {
         client.send(&[*byte]);

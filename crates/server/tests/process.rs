@@ -143,6 +143,13 @@ impl Drop for Server {
     }
 }
 
+/// The value of a metric, by its name with its labels.
+fn metric(server: &Server, name: &str) -> u64 {
+    let (_, metrics) = server.get("/metrics");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in {metrics}"))
+}
+
 fn connect(to: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(to).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");

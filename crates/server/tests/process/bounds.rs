@@ -2,13 +2,6 @@
 
 use super::*;
 
-/// The value of a metric without labels.
-fn metric(server: &Server, name: &str) -> u64 {
-    let (_, metrics) = server.get("/metrics");
-    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
-    value.unwrap_or_else(|| panic!("no {name} in {metrics}"))
-}
-
 #[test]
 fn bodies_that_do_not_arrive_have_one_bound_over_all_workers() {
     const HALF: usize = 30_000;
