@@ -9,7 +9,7 @@
 //! Not here: accepting connections (`tollgate_net`), the answers themselves (`service`, `health`,
 //! `reflection`).
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tollgate_buffers::{BufferPool, Buffers, CallBuffers};
 use tollgate_core::Timestamp;
-use tollgate_net::{Surface, draining};
+use tollgate_net::{DrainWatch, Surface};
 use tollgate_store::Store;
 
 use crate::body::Incoming;
@@ -96,16 +96,9 @@ where
     let mut h2 = timeout(limits.handshake_timeout, handshake)
         .await
         .map_err(|_| ConnectionError::Handshake(limits.handshake_timeout))??;
-    let (asking, closing) = (service.draining.clone(), drain.clone());
-    let (mut until_asked, mut until_closed) = (asking.clone(), closing.clone());
-    let begins_late = *asking.borrow();
-    let mut asked = pin!(async {
-        if begins_late {
-            pending::<()>().await;
-        }
-        draining(&mut until_asked).await;
-    });
-    let mut closed = pin!(draining(&mut until_closed));
+    let may_be_asked = !*service.draining.borrow();
+    let mut asking = may_be_asked.then(|| DrainWatch::new(service.draining.clone()));
+    let mut closing = DrainWatch::new(drain.clone());
     let pings = h2.ping_pong();
     let mut connection = Connection {
         keep_alive: KeepAlive::new(limits, pings),
@@ -119,20 +112,16 @@ where
         elsewhere: JoinSet::new(),
         late: 0,
     };
-    let (mut is_watched, mut is_asked) = (false, false);
     poll_fn(|cx| {
-        // The first poll registers this task's waker; polling again is useless until the state changes.
-        let is_due = |state: &watch::Receiver<bool>| !is_watched || state.has_changed().unwrap_or(true);
-        if !is_asked && is_due(&asking) && asked.as_mut().poll(cx).is_ready() {
-            is_asked = true;
+        if asking.as_mut().is_some_and(|asking| asking.has_begun(cx)) {
+            asking = None;
             // Calls that are on their way are answered, however long the rest of the server takes to end.
             connection.h2.graceful_shutdown();
         }
-        if !connection.is_closing && is_due(&closing) && closed.as_mut().poll(cx).is_ready() {
+        if !connection.is_closing && closing.has_begun(cx) {
             connection.is_closing = true;
             connection.leave(connection.service.limits.drain_timeout);
         }
-        is_watched = true;
         connection.poll(cx)
     })
     .await

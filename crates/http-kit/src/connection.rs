@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
-use tollgate_net::{Budget, BudgetShare, IdleTimer, OverBudget, Surface, draining};
+use tollgate_net::{Budget, BudgetShare, DrainWatch, IdleTimer, OverBudget, Surface};
 
 use crate::admin::Caller;
 use crate::api::{Api, HttpSurface};
@@ -44,7 +44,7 @@ impl<A: Api> Surface for HttpSurface<A> {
         self.serve_peer(io, None, drain)
     }
 
-    async fn serve_peer<IO>(self: Arc<Self>, io: IO, peer: Option<IpAddr>, mut drain: watch::Receiver<bool>)
+    async fn serve_peer<IO>(self: Arc<Self>, io: IO, peer: Option<IpAddr>, drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -70,9 +70,7 @@ impl<A: Api> Surface for HttpSurface<A> {
                 .writev(false)
                 .serve_connection(io, service)
         );
-        let drain_state = drain.clone();
-        let mut draining = pin!(draining(&mut drain));
-        let mut is_watched = false;
+        let mut drain = DrainWatch::new(drain);
         let mut linger: Option<Pin<Box<Sleep>>> = None;
         let mut is_closing = false;
         let mut idle = IdleTimer::new(Phase::Head(0));
@@ -81,10 +79,7 @@ impl<A: Api> Surface for HttpSurface<A> {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 return Poll::Ready(ended.map_err(|error| error.to_string()));
             }
-            // The first poll registers this task's waker; polling again is useless until the state changes.
-            let may_drain = !is_watched || drain_state.has_changed().unwrap_or(true);
-            is_watched = true;
-            if may_drain && linger.is_none() && draining.as_mut().poll(cx).is_ready() {
+            if linger.is_none() && drain.has_begun(cx) {
                 shared.activity.is_draining.store(true, Relaxed);
                 linger = Some(Box::pin(sleep(LINGER)));
             }

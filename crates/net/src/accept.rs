@@ -18,8 +18,9 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::connection_stats::ConnectionStats;
+use crate::drain::draining;
 use crate::socket::{Listener, Stream};
-use crate::surface::{Surface, draining};
+use crate::surface::Surface;
 use crate::tls::Tls;
 
 /// How long accepting pauses when the process or the machine is out of resources.

@@ -44,7 +44,8 @@ pub trait Surface: Send + Sync + 'static {
     /// Serves one connection until it ends. It is closed when `io` is dropped.
     ///
     /// When `drain` turns true, requests in flight are finished and the connection ends, in a bounded time. A
-    /// `drain` without a sender never turns; see [`draining`]. Bounds on what a peer can make grow, and on
+    /// `drain` without a sender never turns; see [`draining`](crate::draining) and
+    /// [`DrainWatch`](crate::DrainWatch). Bounds on what a peer can make grow, and on
     /// how long it can be silent, are the surface's own; a panic costs this one connection.
     ///
     /// Flush what was written before waiting for more: over TLS a write may stay in a buffer until then. Shut
@@ -66,14 +67,5 @@ pub trait Surface: Send + Sync + 'static {
     {
         let _ = peer;
         self.serve(io, drain)
-    }
-}
-
-/// Ends when `drain` turns true; never, if its sender is gone.
-///
-/// For the `select!` of a [`Surface`], next to what it is waiting for.
-pub async fn draining(drain: &mut watch::Receiver<bool>) {
-    if drain.wait_for(|&drain| drain).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }

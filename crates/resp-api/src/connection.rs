@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tollgate_buffers::CallBuffers;
-use tollgate_net::{IdleTimer, OverBudget};
+use tollgate_net::{DrainWatch, IdleTimer, OverBudget};
 use tollgate_store::Store;
 
 use self::end::End;
@@ -82,12 +82,12 @@ where
     /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are
     /// executed, and the connection is closed as soon as there are no more. What arrives later is not
     /// executed.
-    pub(crate) async fn serve(mut self, mut drain: watch::Receiver<bool>) {
-        let mut draining = std::pin::pin!(tollgate_net::draining(&mut drain));
+    pub(crate) async fn serve(mut self, drain: watch::Receiver<bool>) {
+        let mut drain = DrainWatch::new(drain);
         let (mut is_draining, mut last_turns, mut has_looked_again) = (false, LAST_TURNS, false);
         let end = loop {
             let arrival = std::future::poll_fn(|cx| {
-                is_draining = is_draining || draining.as_mut().poll(cx).is_ready();
+                is_draining = drain.has_begun(cx);
                 self.poll_arrival(cx, is_draining)
             });
             let (mut buffers, read) = match arrival.await {
