@@ -1,6 +1,8 @@
 //! The fields of a reply. Called for every reply, so small numbers come from a table and texts out of one
 //! buffer.
 
+use std::cell::RefCell;
+
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
 
@@ -66,7 +68,7 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     let retry_after =
         if is_admitted { None } else { wait(shown.retry_after).map(|span| number(seconds(span))) };
     if style.legacy {
-        fields.insert(X_LIMIT, number(shown_limit));
+        fields.insert(X_LIMIT, limit_number(shown_limit));
         fields.insert(X_REMAINING, number(shown.remaining));
         fields.insert(X_RESET, number(seconds(shown.reset_after)));
         if let Some(value) = &retry_after {
@@ -202,6 +204,31 @@ fn number(number: u64) -> HeaderValue {
     }
     let (at, zeros) = (number as usize * 3, usize::from(number < 10) + usize::from(number < 100));
     HeaderValue::from_static(&SMALL[at + zeros..at + 3])
+}
+
+/// As [`number`], of a limit. Replies repeat a few limits, whose values are kept: to copy one costs a quarter.
+fn limit_number(limit: u64) -> HeaderValue {
+    if limit < 1_000 {
+        return number(limit);
+    }
+    LIMITS.with_borrow_mut(|kept| {
+        let (of, value) = &mut kept[(limit % KEPT_LIMITS as u64) as usize];
+        if *of != limit {
+            (*of, *value) = (limit, number(limit));
+        }
+        value.clone()
+    })
+}
+
+/// Prime, so that round limits are kept apart.
+const KEPT_LIMITS: usize = 7;
+
+thread_local! {
+    /// The limits that this thread wrote last, by their rests.
+    static LIMITS: RefCell<[(u64, HeaderValue); KEPT_LIMITS]> = const {
+        const NONE: (u64, HeaderValue) = (0, EMPTY);
+        RefCell::new([NONE; KEPT_LIMITS])
+    };
 }
 
 /// Instead of a value that cannot be: only digits and what [`put_name`] lets pass go into one.

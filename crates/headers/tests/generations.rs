@@ -200,3 +200,26 @@ fn what_remains_of_a_burst_is_never_more_than_the_limit_beside_it() {
         (&"3".parse().unwrap(), &"3".parse().unwrap())
     );
 }
+
+#[test]
+fn each_reply_has_the_limit_of_its_own_rule_however_many_rules_take_turns() {
+    let style: Style = "legacy".parse().expect("a style");
+    let limits = (0..200).map(|n: u64| n * n * n * 7).chain([999, 1_000, u64::MAX, 7_000, 14_000, 7_000]);
+    for (limit, shown) in limits.map(|limit| (limit, limit.min(999_999_999_999_999))) {
+        for _ in 0..2 {
+            let state = LimitState {
+                name: "l",
+                limit,
+                burst: limit,
+                window: Duration::from_secs(60),
+                remaining: 0,
+                reset_after: Duration::ZERO,
+                retry_after: RetryAfter::Now,
+                is_unknown: false,
+            };
+            let mut fields = HeaderMap::new();
+            write(&[state], true, &style, &mut fields);
+            assert_eq!(fields["x-ratelimit-limit"], shown.to_string());
+        }
+    }
+}
