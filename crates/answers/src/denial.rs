@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use tollgate_core::{Algorithm, Cost, Timestamp};
 use tollgate_headers::{
     Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, fill, fill_header, most_restrictive,
     problem,
 };
-use tollgate_limiter::{Answer, Entry, Policy};
+use tollgate_limiter::{Answer, Entry, Limit, Policy};
 use tollgate_policy::Response;
 
-use crate::limits::{name, shown};
+use crate::limits::{name, shown, window};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
@@ -120,16 +121,19 @@ pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Sty
     let rules = policy.domain(domain)?;
     let rule = rules.find(entries).filter(|rule| !rule.shadow_mode)?;
     let state = match rule.limits.first() {
-        Some(limit) => Some(LimitState {
-            name: name(rule, limit),
-            limit: u64::from(limit.requests_per_unit),
-            burst: limit.burst(),
-            window: limit.period,
-            remaining: 0,
-            reset_after: limit.period,
-            retry_after: RetryAfter::After(limit.period),
-            is_unknown: false,
-        }),
+        Some(limit) => {
+            let (retry_after, reset_after) = waits(limit);
+            Some(LimitState {
+                name: name(rule, limit),
+                limit: u64::from(limit.requests_per_unit),
+                burst: limit.burst(),
+                window: window(limit),
+                remaining: 0,
+                reset_after,
+                retry_after,
+                is_unknown: false,
+            })
+        }
         None if rule.denies => None,
         None => return None,
     };
@@ -140,6 +144,28 @@ pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Sty
     let Denial { status, body } =
         write(DenialStatus::OfRule, response, &values, state.as_slice(), &mut fields);
     Some(Preview { status, fields, body })
+}
+
+/// How long a client waits for the next permit and for all of them, just after it took the last one. Of a
+/// window, which may end sooner, the longest wait: the whole window.
+fn waits(limit: &Limit) -> (RetryAfter, Duration) {
+    let (quota, now) = (&limit.quota, Timestamp::from_unix_seconds(1_700_000_000));
+    let (is_window, ahead) = match quota.algorithm() {
+        Algorithm::TokenBucket { overdraft, .. } => (false, *overdraft),
+        Algorithm::LeakyBucket { .. } | Algorithm::Total => (false, 0),
+        _ => (true, 0),
+    };
+    let mut state = quota.fresh();
+    if quota.starts_partial() {
+        let _ = quota.give_back(&mut state, Cost(quota.burst()), now);
+    }
+    let _ = quota.charge(&mut state, Cost(quota.burst().saturating_add(ahead)), now);
+    let denied = quota.take(&mut state, Cost::ONE, now);
+    match denied.retry_after() {
+        retry_after if !is_window => (retry_after, denied.reset_after()),
+        RetryAfter::Never => (RetryAfter::Never, limit.period),
+        _ => (RetryAfter::After(limit.period), limit.period),
+    }
 }
 
 impl fmt::Display for Preview {

@@ -1,0 +1,67 @@
+//! `/v1/explain`: which rule, why, and the reply to a denied client.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
+
+mod common;
+
+use common::Server;
+use serde_json::{Value, json};
+use tollgate_http_api::HttpSettings;
+
+/// The reply to a denied client with `entry`, as `/v1/explain` shows it.
+async fn denied(server: &Server, entry: &str) -> Value {
+    let mut client = server.client().await;
+    client.get(&format!("/v1/explain?domain=shop&entry={entry}")).await.json()["denied"].clone()
+}
+
+/// The value of a header field of that reply.
+fn field(denied: &Value, name: &str) -> Value {
+    let fields = denied["headers"].as_array().expect("fields");
+    fields.iter().find(|it| it[0] == name).map_or(Value::Null, |it| it[1].clone())
+}
+
+#[tokio::test]
+async fn a_preview_waits_for_the_next_permit_and_not_for_a_whole_period() {
+    let rules = "
+domain: shop
+descriptors:
+  - {key: window, rate_limit: {requests_per_unit: 60, unit: hour}}
+  - {key: bucket, rate: 60/hour burst 20}
+  - {key: starting, rate_limit: {rate: 60/hour burst 20, initial: 0}}
+  - {key: ahead, rate_limit: {rate: 60/hour burst 20, overdraft: 5}}
+  - {key: stepped, rate_limit: {rate: 60/hour burst 20, refill: interval}}
+  - {key: meter, rate_limit: {rate: 60/hour, algorithm: leaky_bucket, capacity: 20}}
+  - {key: none, rate_limit: {requests_per_unit: 0, unit: hour}}
+  - {key: total, rate_limit: {limit: 500, algorithm: total}}";
+    let settings = HttpSettings { style: "legacy".parse().unwrap(), ..HttpSettings::default() };
+    let server = Server::start(rules, settings).await;
+    for (key, retry, reset) in [
+        ("window", json!("3600"), json!("3600")),
+        ("bucket", json!("60"), json!("1200")),
+        ("starting", json!("60"), json!("1200")),
+        ("ahead", json!("300"), json!("1500")), // the 5 come first
+        ("stepped", json!("3600"), json!("3600")),
+        ("meter", json!("60"), json!("1200")),
+        ("none", Value::Null, json!("3600")),
+        ("total", Value::Null, json!("999999999")),
+    ] {
+        let denied = denied(&server, &format!("{key}=x")).await;
+        let got = (field(&denied, "retry-after"), field(&denied, "x-ratelimit-reset"));
+        assert_eq!(got, (retry, reset), "{key}: {denied}");
+    }
+}
+
+#[tokio::test]
+async fn a_total_has_no_window_in_any_style() {
+    let rules = "{domain: shop, descriptors: [{key: total, rate_limit: {limit: 1, algorithm: total}}]}";
+    for (style, name, want) in [
+        ("draft-03", "ratelimit-limit", json!("1, 1")),
+        ("draft-07", "ratelimit-policy", Value::Null),
+        ("draft-11", "ratelimit-policy", json!("\"total\";q=1")),
+    ] {
+        let settings = HttpSettings { style: style.parse().unwrap(), ..HttpSettings::default() };
+        let server = Server::start(rules, settings).await;
+        assert_eq!(field(&denied(&server, "total=x").await, name), want, "{style}, in the preview");
+        let reply = server.client().await.get("/v1/check?domain=shop&entry=total=x").await;
+        assert_eq!(json!(reply.header(name)), want, "{style}, in a reply");
+    }
+}
