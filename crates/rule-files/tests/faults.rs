@@ -137,6 +137,43 @@ domain: other
 }
 
 #[test]
+fn a_limit_without_a_value_is_warned_of_where_the_file_is_one_of_another_limiter() {
+    let text = "domain: d\ndescriptors:\n  - key: a\n    value:\n    rate_limit:\n    shadow_mode:\n";
+    let rules = parse(&[file("d.yaml", text)], &Options::default()).expect("loads");
+    let shown: Vec<String> = rules.warnings.iter().map(ToString::to_string).collect();
+    let want = "d.yaml:5:5: descriptors[0].rate_limit: has no value, so it limits nothing; write one, or remove the key";
+    assert_eq!(shown, [want]);
+}
+
+#[test]
+fn a_line_of_a_list_that_is_hardly_meant_as_it_is_written_is_warned_of() {
+    let text = "{domain: d, descriptors: [{key: ip, value_file: l.values, action: deny}]}";
+    let of = |list: &str| {
+        let files = [file("d.yaml", text), file("l.values", list)];
+        let rules = parse(&files, &Options::default()).expect("loads");
+        rules.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (comment, network) = (
+        "matches only as a whole, with what follows #; write the comment on a line of its own",
+        "is not a network, so only this exact text matches; write it as 10.0.0.0/8 or 2001:db8::/32",
+    );
+    for (list, line, value, message) in [
+        ("1.1.1.1\n2.2.2.2 # comment\n", 2, "2.2.2.2 # comment", comment),
+        ("10.0.0.0/8\t# ours\n", 1, "10.0.0.0/8\\t# ours", comment),
+        ("# list\n\n1.2.3.4/33\n", 3, "1.2.3.4/33", network),
+        ("2001:db8::/129\n", 1, "2001:db8::/129", network),
+        ("1.2.3.4 / 32\n", 1, "1.2.3.4 / 32", network),
+        ("1.2.3.4/255.255.255.255\n", 1, "1.2.3.4/255.255.255.255", network),
+    ] {
+        let want = format!("d.yaml:1:49: descriptors[0].value_file: line {line}: {value} {message}");
+        assert_eq!(of(list), [want], "{list:?}");
+    }
+    for list in ["1.2.3.4/32\n", "2001:db8::/32\n", "a/33\n", "1.2.3/24\n", "C#\n", "#1\n", "c/1.2.3.4\n"] {
+        assert!(of(list).is_empty(), "{list:?}");
+    }
+}
+
+#[test]
 fn a_value_that_is_written_as_a_network_is_warned_of_and_so_is_no_other() {
     let of = |value: &str| {
         let text = format!(

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use tollgate_human_text::clip;
 use tollgate_policy::{DescriptorSpec, OnStoreFailure, Part, RuleError, RuleSpec, Sharing, ValueSpec};
 
+use super::EMPTY;
 use super::known_keys::Section;
 use super::limit::{LimitPlace, ReadLimits};
 use super::path::Path;
@@ -33,6 +34,7 @@ impl Reader<'_> {
 
     fn descriptor(&mut self, node: &Node, path: &Path<'_>) -> Option<DescriptorSpec> {
         let fields = self.fields(node, path, Section::Descriptor)?;
+        self.check_empty(&fields, path);
         let key = self.key(&fields, path);
         let value = self.value(&fields, path);
         let ipv6_prefix = fields
@@ -74,6 +76,20 @@ impl Reader<'_> {
             self.warn_of_unlimited_values(&fields, path);
         }
         is_usable.then(|| children.into_iter().fold(spec, DescriptorSpec::child))
+    }
+
+    /// A key without a value counts as left out. Where that would lift a limit it is an error, except for the
+    /// one key that envoyproxy/ratelimit has too, since its files load unchanged.
+    fn check_empty(&mut self, fields: &Fields<'_>, path: &Path<'_>) {
+        for name in ["rate", "limits", "action", "value_file", "value_cidr", "value_regex"] {
+            if fields.has_empty(name) {
+                self.notes.fault(fields.pos_of(name), path.key(name), EMPTY);
+            }
+        }
+        if fields.has_empty("rate_limit") {
+            let message = "has no value, so it limits nothing; write one, or remove the key";
+            self.notes.warn(fields.pos_of("rate_limit"), path.key("rate_limit"), message);
+        }
     }
 
     /// Notes an error of a descriptor's spec at the place of the part that it is about.
@@ -161,7 +177,14 @@ impl Reader<'_> {
         };
         let values = list.values();
         let errors = match ValueSpec::list(name, values.iter().map(|(_, value)| *value)) {
-            Ok(value) => return Some(value),
+            Ok(value) => {
+                for (line, value) in values {
+                    if let Some(message) = misread(value) {
+                        self.notes.warn(node.pos, path, format!("line {line}: {} {message}", clip(value)));
+                    }
+                }
+                return Some(value);
+            }
             Err(errors) => errors,
         };
         for (index, error) in errors {
@@ -304,6 +327,18 @@ fn network_in(text: &str) -> Option<String> {
         Err(RuleError::HostBits { network, .. }) => Some(network.to_string()),
         Err(_) => None,
     }
+}
+
+/// What to say of a line of a list that is hardly meant as this very text.
+fn misread(value: &str) -> Option<&'static str> {
+    if value.contains(" #") || value.contains("\t#") {
+        return Some("matches only as a whole, with what follows #; write the comment on a line of its own");
+    }
+    let (address, _) = value.split_once('/')?;
+    let is_meant_as_network = address.trim_end().parse::<std::net::IpAddr>().is_ok();
+    (is_meant_as_network && ValueSpec::network(value).is_err()).then_some(
+        "is not a network, so only this exact text matches; write it as 10.0.0.0/8 or 2001:db8::/32",
+    )
 }
 
 /// Whether a descriptor says that it has no limit.
