@@ -536,7 +536,15 @@ descriptors:
     assert_eq!((&reply["rule"], &reply["retry_after_ms"]), (&json!("ip=192.0.2.1"), &Value::Null));
     let reply = client.get("/v1/check?domain=shop&entry=ip=192.0.2.1&status=rule").await;
     assert_eq!((reply.status, reply.header("retry-after")), (429, None));
-    assert_eq!(reply.json()["retry_after"], Value::Null);
+    let mut body = json!({
+        "type": "about:blank", "title": "Too Many Requests", "status": 429, "violated-policies": ["ip=192.0.2.1"],
+        "detail": "The rule ip=192.0.2.1 denies this request; waiting does not help.", "retry_after": null,
+    });
+    assert_eq!(reply.json(), body);
+    // A limit beside it, which admits, is not the reason.
+    let reply = client.post("/v1/check?status=403", &both.to_string()).await;
+    (body["title"], body["status"]) = (json!("Forbidden"), json!(403));
+    assert_eq!((reply.json(), reply.header("retry-after")), (body, None));
     let reply = client.get("/v1/check?domain=shop&entry=ip=192.0.2.2&status=rule").await;
     assert_eq!((reply.status, reply.text()), (403, "rule ip=192.0.2.2, limit 0, wait never"));
     let explained = client.get("/v1/explain?domain=shop&entry=ip=192.0.2.2").await.json();
@@ -619,6 +627,27 @@ descriptors:
         let first = &json["descriptors"][0];
         assert_eq!((&first["unmatched"], &first["nearest_rule"]), (&json!(true), &json!("user")), "{json}");
     }
+}
+
+#[tokio::test]
+async fn a_denial_because_no_rule_matches_says_so_and_names_no_quota() {
+    let rules = "{domain: shop, unmatched: deny, descriptors: [{key: user, rate: 5/s}]}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let reply = server.client().await.get("/v1/check?domain=shop&entry=a=b&status=rule").await;
+    let body = json!({
+        "type": "about:blank", "title": "Too Many Requests", "status": 429, "violated-policies": [],
+        "detail": "No rule admits this request; waiting does not help.", "retry_after": null,
+    });
+    assert_eq!((reply.status, reply.json(), reply.header("retry-after")), (429, body, None));
+    let templates = "
+domain: shop
+unmatched: deny
+response: {status: 403, content_type: text/plain, body: '{{detail}}|{{rule}}|{{policy}}|{{retry_after}}'}
+descriptors: [{key: user, rate: 5/s}]";
+    let server = Server::start(templates, HttpSettings::default()).await;
+    let reply = server.client().await.get("/v1/check?domain=shop&entry=a=b&status=rule").await;
+    let text = "No rule admits this request; waiting does not help.|||never";
+    assert_eq!((reply.status, reply.text()), (403, text));
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ mod common;
 use common::Server;
 use serde_json::{Value, json};
 use tollgate_http_api::HttpSettings;
+use tollgate_limiter::{Limiter, LimiterSettings, Unmatched};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 /// The reply to a denied client with `entry`, as `/v1/explain` shows it.
 async fn denied(server: &Server, entry: &str) -> Value {
@@ -63,5 +65,40 @@ async fn a_total_has_no_window_in_any_style() {
         assert_eq!(field(&denied(&server, "total=x").await, name), want, "{style}, in the preview");
         let reply = server.client().await.get("/v1/check?domain=shop&entry=total=x").await;
         assert_eq!(json!(reply.header(name)), want, "{style}, in a reply");
+    }
+}
+
+#[tokio::test]
+async fn it_shows_what_a_request_gets_that_no_rule_matches() {
+    let loose = "{domain: shop, descriptors: [{key: user, rate: 5/s}, {key: user, value: ann}]}";
+    let strict =
+        "{domain: shop, unmatched: deny, descriptors: [{key: user, rate: 5/s}, {key: user, value: ann}]}";
+    let closed = LimiterSettings { unmatched: Unmatched::Deny, ..LimiterSettings::default() };
+    let shadowed = LimiterSettings { shadow_mode: true, ..closed.clone() };
+    for (rules, settings, domain, entry, unmatched, status) in [
+        (loose, LimiterSettings::default(), "shop", "a=b", json!("admit"), Value::Null),
+        (loose, closed.clone(), "shop", "a=b", json!("deny"), json!(429)),
+        (loose, closed.clone(), "else", "a=b", json!("deny"), json!(429)),
+        (strict, LimiterSettings::default(), "shop", "a=b", json!("deny"), json!(429)),
+        (strict, LimiterSettings::default(), "else", "a=b", json!("admit"), Value::Null),
+        (strict, closed.clone(), "shop", "user=ann", Value::Null, Value::Null), // an exception
+        (strict, closed, "shop", "user=bob", Value::Null, json!(429)),
+        (strict, shadowed, "shop", "a=b", json!("deny"), Value::Null), // shown, and not done
+    ] {
+        let limiter =
+            Limiter::new(common::policy(rules), MemoryStore::new(MemoryConfig::default()), settings);
+        let server =
+            Server::serve(common::api_over(limiter, HttpSettings::default()), common::loopback()).await;
+        let mut client = server.client().await;
+        let query = format!("domain={domain}&entry={entry}");
+        let json = client.get(&format!("/v1/explain?{query}")).await.json();
+        assert_eq!((&json["unmatched"], &json["denied"]["status"]), (&unmatched, &status), "{query}: {json}");
+        // As it is then decided.
+        if unmatched != Value::Null {
+            let reply = client.get(&format!("/v1/check?{query}&status=rule")).await;
+            assert_eq!(json!(reply.status), if status == Value::Null { json!(200) } else { status.clone() });
+            let preview = json["denied"]["body"].as_str().map(|body| body.to_owned());
+            assert_eq!(preview, (status != Value::Null).then(|| reply.text().to_owned()), "{query}");
+        }
     }
 }
