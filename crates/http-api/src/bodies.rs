@@ -90,6 +90,9 @@ pub(crate) struct Throttled {
     /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.
     #[schema(required)]
     pub(crate) degraded: Option<&'static str>,
+    /// It would have been denied, but the server is in shadow mode.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) shadow: bool,
 }
 
 /// The counters of a descriptor.

@@ -5,8 +5,12 @@ mod common;
 #[path = "deciding/degraded.rs"]
 mod degraded;
 
-use common::{Server, story};
-use tollgate_resp_api::RespSettings;
+use std::sync::Arc;
+
+use common::{NOON, RULES, Server, memory, policy, story};
+use tollgate_core::ManualClock;
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_resp_api::{RespApi, RespSettings};
 
 #[test]
 fn cl_throttle_answers_as_redis_cell_does() {
@@ -38,6 +42,25 @@ fn cl_throttle_answers_as_redis_cell_does() {
         ],
     );
     assert_eq!((server.api.stats().admitted(), server.api.stats().denied()), (9, 7));
+}
+
+#[test]
+fn in_the_servers_shadow_mode_every_command_admits() {
+    let settings = LimiterSettings { shadow_mode: true, ..LimiterSettings::default() };
+    let (limiter, clock) = (Limiter::new(policy(RULES), memory(), settings), ManualClock::at(NOON));
+    let api = RespApi::new(Arc::new(limiter), Arc::new(clock.clone()), RespSettings::default());
+    story(
+        &Server::of(Arc::new(api), clock),
+        &[
+            ("CL.THROTTLE ann 0 30 60", "[0, 1, 0, -1, 2]"),
+            ("CL.THROTTLE ann 0 30 60", "[0, 1, 0, -1, 2]"), // would be denied
+            ("CL.THROTTLE ann 0 30 60 2", "[0, 1, 0, -1, 2]"), // never fits
+            ("THROTTLE bob 1 30 60", "[1, 1, 0, 2, 0]"),
+            ("THROTTLE bob 1 30 60", "[1, 1, 0, 2, 0]"),
+            ("TOLLGATE.CHECK shop user ann COST 2", r#"[0, 2, 0, -1, 60, "user"]"#),
+            ("TOLLGATE.CHECK shop user ann", r#"[0, 2, 0, -1, 60, "user"]"#),
+        ],
+    );
 }
 
 #[test]
