@@ -8,6 +8,8 @@ use std::time::Duration;
 use common::{RULES, Server, one};
 use serde_json::{Value, json};
 use tollgate_http_api::HttpSettings;
+use tollgate_limiter::{Limiter, LimiterSettings, Unmatched};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 #[tokio::test]
 async fn two_per_minute_pass_and_the_third_gets_retry_after() {
@@ -150,6 +152,52 @@ async fn each_descriptor_is_answered_and_the_most_restrictive_one_is_shown() {
         (&json["outcome"], &json["rule"], &json["retry_after_ms"]),
         (&json!("admit"), &json!("shadowed"), &json!(0))
     );
+}
+
+#[tokio::test]
+async fn what_only_shadow_mode_admits_says_so_as_a_whole_and_in_each_descriptor() {
+    let rules = "
+domain: shop
+descriptors:
+  - {key: user, rate: 1/minute}
+  - {key: trial, shadow_mode: true, rate: 1/minute}
+  - {key: listed, shadow_mode: true, action: deny}
+  - {key: banned, action: deny}";
+    let start = async |shadow_mode| {
+        let settings =
+            LimiterSettings { shadow_mode, unmatched: Unmatched::Deny, ..LimiterSettings::default() };
+        let store = MemoryStore::new(MemoryConfig::default());
+        let limiter = Limiter::new(common::policy(rules), store, settings);
+        Server::serve(common::api_over(limiter, HttpSettings::default()), common::loopback()).await
+    };
+    let servers = [start(false).await, start(true).await];
+    let (yes, no) = (Some(true), None);
+    for (server, keys, whole, parts) in [
+        (0, &["trial"][..], ("admit", no), &[("admit", no)][..]),
+        (0, &["trial"], ("admit", yes), &[("admit", yes)]),
+        (0, &["listed"], ("admit", yes), &[("admit", yes)]),
+        (0, &["user", "trial"], ("admit", yes), &[("admit", no), ("admit", yes)]),
+        (0, &["user", "trial"], ("deny", no), &[("deny", no), ("admit", yes)]),
+        (1, &["user"], ("admit", no), &[("admit", no)]),
+        (1, &["user"], ("admit", yes), &[("admit", yes)]),
+        (1, &["banned"], ("admit", yes), &[("admit", yes)]),
+        (1, &["nobody"], ("admit", yes), &[("admit", yes)]),
+        (1, &["user", "trial"], ("admit", yes), &[("admit", yes), ("admit", no)]),
+    ] {
+        let entries: Vec<_> = keys.iter().map(|key| json!([{"key": key, "value": "x"}])).collect();
+        let body = json!({"domain": "shop", "descriptors": entries}).to_string();
+        let reply = servers[server].client().await.post("/v1/check", &body).await;
+        let json = reply.json();
+        let told = |it: &Value| {
+            let is_right = (it["outcome"] == "admit") == (it["retry_after_ms"] == 0);
+            assert!(is_right, "{keys:?}: {json}");
+            (it["outcome"].as_str().unwrap().to_owned(), it["shadow"].as_bool())
+        };
+        let want = |(outcome, shadow): (&str, Option<bool>)| (outcome.to_owned(), shadow);
+        assert_eq!(told(&json), want(whole), "{keys:?}: {json}");
+        let descriptors: Vec<_> = json["descriptors"].as_array().unwrap().iter().map(told).collect();
+        assert_eq!(descriptors, parts.iter().map(|it| want(*it)).collect::<Vec<_>>(), "{keys:?}: {json}");
+    }
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ pub(crate) struct Decision {
     /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.
     #[schema(required)]
     degraded: Option<String>,
-    /// It would have been denied, but the rule or the server is in shadow mode.
+    /// It would have been denied, but a rule or the server is in shadow mode.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
     /// It passes above a limit, within the `excess` of that limit.
