@@ -221,7 +221,7 @@ fn each_unknown_domain_is_one_warning_and_at_most_a_hundred_are_named() {
             .to_owned(),
         format!(
             "WARN tollgate_observe::unknown_domains: no rule file is about this domain, so its requests are \
-             admitted; {advice} domain=\"\\\\u{{1b}}[31m\""
+             admitted; {advice} domain=\"\\u{{1b}}[31m\""
         ),
     ];
     assert_eq!(got, want);
