@@ -22,7 +22,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// Decides requests that bring their own quotas, each alone and in order, in one call to the store;
     /// pushes one answer each onto `out`.
     ///
-    /// In shadow mode all are admitted, and [`Throttled::is_shadowed`] marks those that would have been denied.
+    /// In shadow mode all are admitted, and [`Throttled::is_shadowed`] marks those that would have been
+    /// denied.
     ///
     /// A store that cannot count such quotas is not asked: this node's memory counts them, by its share among
     /// the nodes.
