@@ -10,6 +10,7 @@ mod known_keys;
 mod limit;
 mod lists;
 mod notes;
+mod order;
 mod path;
 mod reader;
 mod response;

@@ -8,6 +8,7 @@ use tollgate_policy::{DescriptorSpec, OnStoreFailure, Part, RuleError, RuleSpec,
 use super::EMPTY;
 use super::known_keys::Section;
 use super::limit::{LimitPlace, ReadLimits};
+use super::order::{self, Level, Unreached};
 use super::path::Path;
 use super::reader::{Fields, Reader};
 use crate::yaml_tree::{Kind, Node, Pos};
@@ -28,7 +29,17 @@ impl Reader<'_> {
     pub(super) fn descriptors(&mut self, fields: &Fields<'_>, above: &Path<'_>) -> Vec<DescriptorSpec> {
         let Some(node) = fields.get("descriptors") else { return Vec::new() };
         let path = above.key("descriptors");
-        let items = self.list(node, &path).iter().enumerate();
+        let items = self.list(node, &path);
+        let levels: Vec<Option<Level<'_>>> = items.iter().map(|item| Level::of(item)).collect();
+        for Unreached { index, by, remedy } in order::unreached(&levels) {
+            let taker = levels[by].map_or("", |level| level.key);
+            let message = format!(
+                "no request reaches this, because key: {} of descriptors[{by}] takes its values first; {remedy}",
+                clip(taker)
+            );
+            self.notes.warn(items[index].pos, path.index(index), message);
+        }
+        let items = items.iter().enumerate();
         items.filter_map(|(i, item)| self.descriptor(item, &path.index(i))).collect()
     }
 
@@ -208,13 +219,13 @@ impl Reader<'_> {
             return;
         }
         let list = path.key("descriptors");
-        let levels: Vec<Option<(&str, bool)>> = items.iter().map(|item| key_and_reach(item)).collect();
+        let levels: Vec<Option<Level<'_>>> = items.iter().map(|item| Level::of(item)).collect();
         let mut seen = HashSet::new();
         for (index, level) in levels.iter().enumerate() {
-            let Some((key, _)) = level else { continue };
-            let is_covered = levels.iter().flatten().any(|(other, takes_all)| other == key && *takes_all);
+            let Some(Level { key, .. }) = level else { continue };
+            let is_covered = levels.iter().flatten().any(|other| other.key == *key && other.takes_all());
             // A pattern that begins in the key may take any other value.
-            let is_pattern = levels.iter().flatten().any(|(other, _)| other.contains('*'));
+            let is_pattern = levels.iter().flatten().any(|other| other.key.contains('*'));
             if !is_covered && !is_pattern && seen.insert(*key) {
                 let message = format!(
                     "other values of {} match no rule here, so they are not limited; add a descriptor with key: {} \
@@ -349,25 +360,6 @@ fn is_unlimited(fields: &Fields<'_>) -> bool {
     }
     let Some(Node { kind: Kind::Map(limit), .. }) = fields.get("rate_limit") else { return false };
     limit.entries.iter().any(|(key, node)| key.text == "unlimited" && !node.is_null())
-}
-
-/// The key of a descriptor, and whether it takes every value.
-fn key_and_reach(node: &Node) -> Option<(&str, bool)> {
-    let Kind::Map(map) = &node.kind else { return None };
-    let fields = Fields { pos: node.pos, map };
-    let text = |names: &[&str]| {
-        let node = names.iter().find_map(|name| fields.get(name))?;
-        if let Kind::Scalar(scalar) = &node.kind { Some(scalar.text.as_str()) } else { None }
-    };
-    let key = text(&["key", "Key"])?;
-    let some = text(&["value_cidr", "value_file"]);
-    let takes_all = match (text(&["value", "Value"]), text(&["value_regex"]), some) {
-        (None, None, None) => true,
-        (Some(value), ..) => value == "*",
-        (_, Some(regex), _) => regex == ".*",
-        (.., Some(_)) => false,
-    };
-    Some((key, takes_all))
 }
 
 /// Free data, taken as written.
