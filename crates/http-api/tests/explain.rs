@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Server;
+use common::{Server, one};
 use serde_json::{Value, json};
 use tollgate_http_api::HttpSettings;
 use tollgate_limiter::{Limiter, LimiterSettings, Unmatched};
@@ -19,6 +19,50 @@ async fn denied(server: &Server, entry: &str) -> Value {
 fn field(denied: &Value, name: &str) -> Value {
     let fields = denied["headers"].as_array().expect("fields");
     fields.iter().find(|it| it[0] == name).map_or(Value::Null, |it| it[1].clone())
+}
+
+#[tokio::test]
+async fn explain_says_which_rule_and_how_it_would_deny() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let json = client.get("/v1/explain?domain=shop&entry=told=x").await.json();
+    assert_eq!(json["rule"]["path"], "told");
+    assert_eq!(json["rule"]["limits"][0]["limit"], "1 per minute, fixed_window");
+    assert_eq!(json["steps"], json!(["default"]));
+    assert_eq!(json["denied"]["status"], 402);
+    assert_eq!(json["denied"]["body"], r#"{"error": "slow down, shop", "retry_after": 60}"#);
+    assert!(
+        json["denied"]["headers"]
+            .as_array()
+            .unwrap()
+            .contains(&json!(["x-support", "https://example.com/1"]))
+    );
+    assert!(json["text"].as_str().unwrap().contains("rule     told"));
+
+    // A limit without a name goes by its rule's path, as in a real denial.
+    for (entry, name) in [("user=x", "per_user"), ("api_key=x", "api_key")] {
+        let json = client.get(&format!("/v1/explain?domain=shop&entry={entry}")).await.json();
+        let body: Value =
+            serde_json::from_str(json["denied"]["body"].as_str().expect("a body")).expect("JSON");
+        assert_eq!(body["violated-policies"], json!([name]));
+    }
+
+    for (query, why) in [
+        ("domain=shpo&entry=user=x", "unknown_domain"),
+        ("domain=shop&entry=usr=x", "no_rule_begins"),
+        ("domain=shop&entry=user=x&entry=more=y", "untaken"),
+    ] {
+        let json = client.get(&format!("/v1/explain?{query}")).await.json();
+        assert_eq!(
+            (&json["rule"], &json["denied"], &json["why_none"]),
+            (&Value::Null, &Value::Null, &json!(why))
+        );
+    }
+    assert_eq!(
+        client.post("/v1/check", &one("told", "x")).await.json()["remaining"],
+        0,
+        "explaining takes nothing"
+    );
 }
 
 #[tokio::test]
