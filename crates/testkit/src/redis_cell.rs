@@ -183,8 +183,8 @@ pub fn history(seed: u64, is_whole: bool) -> Vec<CellStep> {
     steps
 }
 
-/// Holds `take`, which is given the number of each request, the request and its time in ns from `now_ns` on, to
-/// redis-cell by one history of whole intervals: each answer is the same.
+/// Holds `take`, which is given the number of each request, the request and its time in ns from `now_ns` on,
+/// to redis-cell by one history of whole intervals: each answer is the same.
 ///
 /// # Panics
 /// When one is not.
@@ -199,8 +199,8 @@ pub fn answers_alike(seed: u64, mut now_ns: u64, mut take: impl FnMut(usize, &Ce
 }
 
 /// As [`answers_alike`], by a history of any intervals: a rate whose interval is no whole number of ns reads
-/// another's instant to one of its own units, and never as an earlier one. So each change of the rate makes the
-/// key less than one ns later, and never earlier.
+/// another's instant to one of its own units, and never as an earlier one. So each change of the rate makes
+/// the key less than one ns later, and never earlier.
 ///
 /// # Panics
 /// When it is not so.

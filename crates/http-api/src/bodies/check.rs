@@ -65,7 +65,7 @@ pub(crate) enum Outcome {
     Deny,
 }
 
-/// Makes a type of a decision: the members that a request and each of its descriptors have, and further ones.
+/// Makes a type of a decision: the members that a request and each of its descriptors have, and more.
 macro_rules! decision {
     ($(#[$about:meta])* $name:ident { $($more:tt)* }) => {
         $(#[$about])*
@@ -73,8 +73,8 @@ macro_rules! decision {
         #[serde(deny_unknown_fields)]
         pub(crate) struct $name {
             outcome: Outcome,
-            /// The most permits that can remain: the burst of a bucket, otherwise the permits per window; null
-            /// when nothing limits it.
+            /// The most permits that can remain: the burst of a bucket, otherwise the permits per window;
+            /// null when nothing limits it.
             #[schema(required)]
             limit: Option<u64>,
             /// Permits left; null when nothing limits it.
