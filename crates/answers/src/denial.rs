@@ -6,29 +6,18 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use tollgate_core::{Algorithm, Cost, Timestamp};
 use tollgate_headers::{
     Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, fill, fill_header, most_restrictive,
-    problem,
+    problem, problem_without_limit,
 };
-use tollgate_limiter::{Answer, Entry, Policy};
+use tollgate_limiter::{Answer, Domain, Entry, Limit, Policy, Unmatched};
 use tollgate_policy::Response;
 
-use crate::limits::{name, shown};
+use crate::limits::{name, shown, window};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
-
-/// What templates of a denial without a limit are filled with: no wait helps.
-const NO_LIMIT: LimitState<'static> = LimitState {
-    name: "",
-    limit: 0,
-    burst: 0,
-    window: Duration::ZERO,
-    remaining: 0,
-    reset_after: Duration::from_nanos(u64::MAX),
-    retry_after: RetryAfter::Never,
-    is_unknown: false,
-};
 
 /// Which status the reply to a denied client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +47,13 @@ pub fn denial(
     domain: &str,
     fields: &mut HeaderMap,
 ) -> Denial {
-    let rule = shown(answer).and_then(|index| answer.descriptor(index)?.rule);
+    let shown = shown(answer).and_then(|index| answer.descriptor(index));
+    let rule = shown.and_then(|it| it.rule);
     let response = rule.and_then(|rule| rule.response.as_ref());
     let response = response.or_else(|| answer.domain().and_then(|domain| domain.response()));
     let rule = rule.map_or("", |rule| rule.path.as_str());
-    let limit = most_restrictive(limits).copied().unwrap_or(NO_LIMIT);
+    // A limit beside a denial that is made without one is not what the client exceeded.
+    let limit = shown.and_then(|it| it.limit).and_then(|_| most_restrictive(limits)).copied();
     write(status, response, &Values { domain, rule, limit }, limits, fields)
 }
 
@@ -97,7 +88,10 @@ fn write(
     }
     let body = body.unwrap_or_else(|| {
         fields.insert(CONTENT_TYPE, PROBLEM);
-        problem(limits, status.as_u16())
+        match values.limit {
+            Some(_) => problem(limits, status.as_u16()),
+            None => problem_without_limit(values.rule, status.as_u16()),
+        }
     });
     Denial { status, body }
 }
@@ -113,33 +107,72 @@ pub struct Preview {
     pub body: String,
 }
 
-/// The denial that a client would read just after the last permit of the rule's first limit was taken, or of
-/// a rule that denies everything, in the status that the rule wants. `None` where no rule would deny.
+/// The denial that a client would read, in the status that the rule wants: of a rule with limits just after
+/// the last permit of its first one was taken. `None` where a request with these entries is always admitted.
+/// `unmatched` is what the settings say of requests for which no rule matches.
 #[must_use]
-pub fn preview(policy: &Policy, domain: &str, entries: &[Entry<'_>], style: &Style) -> Option<Preview> {
-    let rules = policy.domain(domain)?;
-    let rule = rules.find(entries).filter(|rule| !rule.shadow_mode)?;
-    let state = match rule.limits.first() {
-        Some(limit) => Some(LimitState {
+pub fn preview(
+    policy: &Policy,
+    domain: &str,
+    entries: &[Entry<'_>],
+    unmatched: Unmatched,
+    style: &Style,
+) -> Option<Preview> {
+    let rules = policy.domain(domain);
+    let rule = rules.and_then(|rules| rules.find(entries));
+    let limit = rule.and_then(|rule| rule.limits.first());
+    let denies = match rule {
+        Some(rule) => !rule.shadow_mode && (rule.denies || limit.is_some()),
+        None if rules.is_some_and(|rules| rules.is_exception(entries)) => false,
+        None => rules.and_then(Domain::unmatched).unwrap_or(unmatched) == Unmatched::Deny,
+    };
+    if !denies {
+        return None;
+    }
+    let state = rule.zip(limit).map(|(rule, limit)| {
+        let (retry_after, reset_after) = waits(limit);
+        LimitState {
             name: name(rule, limit),
             limit: u64::from(limit.requests_per_unit),
             burst: limit.burst(),
-            window: limit.period,
+            window: window(limit),
             remaining: 0,
-            reset_after: limit.period,
-            retry_after: RetryAfter::After(limit.period),
+            reset_after,
+            retry_after,
             is_unknown: false,
-        }),
-        None if rule.denies => None,
-        None => return None,
-    };
+        }
+    });
     let mut fields = HeaderMap::new();
     tollgate_headers::write(state.as_slice(), false, style, &mut fields);
-    let values = Values { domain, rule: &rule.path, limit: state.unwrap_or(NO_LIMIT) };
-    let response = rule.response.as_ref().or_else(|| rules.response());
+    let path = rule.map_or("", |rule| rule.path.as_str());
+    let values = Values { domain, rule: path, limit: state };
+    let response = rule.and_then(|rule| rule.response.as_ref());
+    let response = response.or_else(|| rules.and_then(Domain::response));
     let Denial { status, body } =
         write(DenialStatus::OfRule, response, &values, state.as_slice(), &mut fields);
     Some(Preview { status, fields, body })
+}
+
+/// How long a client waits for the next permit and for all of them, just after it took the last one. Of a
+/// window, which may end sooner, the longest wait: the whole window.
+fn waits(limit: &Limit) -> (RetryAfter, Duration) {
+    let (quota, now) = (&limit.quota, Timestamp::from_unix_seconds(1_700_000_000));
+    let (is_window, ahead) = match quota.algorithm() {
+        Algorithm::TokenBucket { overdraft, .. } => (false, *overdraft),
+        Algorithm::LeakyBucket { .. } | Algorithm::Total => (false, 0),
+        _ => (true, 0),
+    };
+    let mut state = quota.fresh();
+    if quota.starts_partial() {
+        let _ = quota.give_back(&mut state, Cost(quota.burst()), now);
+    }
+    let _ = quota.charge(&mut state, Cost(quota.burst().saturating_add(ahead)), now);
+    let denied = quota.take(&mut state, Cost::ONE, now);
+    match denied.retry_after() {
+        retry_after if !is_window => (retry_after, denied.reset_after()),
+        RetryAfter::Never => (RetryAfter::Never, limit.period),
+        _ => (RetryAfter::After(limit.period), limit.period),
+    }
 }
 
 impl fmt::Display for Preview {

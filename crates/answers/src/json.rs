@@ -16,12 +16,11 @@ pub fn write_json(answer: &Answer<'_>, request: &Request<'_>, out: &mut Vec<u8>)
     out.push(b'{');
     if answer.descriptors().len() == 1
         && let Some(only) = answer.descriptor(0)
-        && only.is_admitted() == answer.is_admitted()
-        && only.is_shadowed == answer.is_shadowed()
+        && (only.is_admitted() == answer.is_admitted() || answer.is_shadowed())
     {
         // The usual request has one descriptor, and the same members as it.
         let begin = out.len();
-        Members::of(Some(&only), only.outcome, only.is_shadowed, only.delay()).write(out);
+        Members::of_descriptor(answer, &only).write(out);
         if is_free(&only) {
             write_unmatched(answer, request, 0, out);
         }
@@ -32,7 +31,8 @@ pub fn write_json(answer: &Answer<'_>, request: &Request<'_>, out: &mut Vec<u8>)
     }
     let shown = shown(answer).and_then(|index| answer.descriptor(index));
     let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
-    let mut whole = Members::of(shown.as_ref(), answer.overall(), answer.is_shadowed(), delay);
+    let is_shadowed = answer.is_shadowed() || answer.descriptors().any(|it| it.is_shadowed);
+    let mut whole = Members::of(shown.as_ref(), answer.overall(), is_shadowed && answer.is_admitted(), delay);
     // Also where the store's failure admitted a descriptor, so that it shows no limit.
     whole.degraded = answer.degraded().map(|degraded| degraded.name());
     whole.in_excess = answer.is_in_excess();
@@ -43,9 +43,7 @@ pub fn write_json(answer: &Answer<'_>, request: &Request<'_>, out: &mut Vec<u8>)
     out.extend_from_slice(b",\"descriptors\":[");
     for (index, descriptor) in answer.descriptors().enumerate() {
         out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
-        let members =
-            Members::of(Some(&descriptor), descriptor.outcome, descriptor.is_shadowed, descriptor.delay());
-        members.write(out);
+        Members::of_descriptor(answer, &descriptor).write(out);
         if is_free(&descriptor) {
             write_unmatched(answer, request, index, out);
         }
@@ -97,6 +95,15 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
+    /// Those of one descriptor. The server's shadow mode, which is about the request as a whole, admits each
+    /// descriptor that would deny it.
+    #[inline]
+    fn of_descriptor(answer: &Answer<'_>, descriptor: &DescriptorAnswer<'a>) -> Self {
+        let is_let_pass = answer.is_shadowed() && !descriptor.is_admitted();
+        let outcome = if is_let_pass { Outcome::Admit } else { descriptor.outcome };
+        Self::of(Some(descriptor), outcome, descriptor.is_shadowed || is_let_pass, descriptor.delay())
+    }
+
     fn of(
         descriptor: Option<&DescriptorAnswer<'a>>,
         outcome: Outcome,

@@ -1,10 +1,12 @@
 //! Templates filled in, so that no value can break out of its place.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use http::HeaderValue;
 use tollgate_core::RetryAfter;
 
+use crate::problem::detail_without_limit;
 use crate::span::{millis, seconds, wait};
 use crate::template::{Content, Part, Placeholder, Template};
 use crate::{LimitState, detail};
@@ -14,11 +16,24 @@ use crate::{LimitState, detail};
 pub struct Values<'a> {
     /// The domain of the request.
     pub domain: &'a str,
-    /// The path of the rule that denied.
+    /// The path of the rule that denied; empty if none did, because no rule matched.
     pub rule: &'a str,
-    /// Its limit that denied, the most restrictive one.
-    pub limit: LimitState<'a>,
+    /// Its limit that denied, the most restrictive one; `None` for a denial without a limit, which no wait
+    /// ends.
+    pub limit: Option<LimitState<'a>>,
 }
+
+/// The numbers of a denial without a limit.
+const NO_LIMIT: LimitState<'static> = LimitState {
+    name: "",
+    limit: 0,
+    burst: 0,
+    window: Duration::ZERO,
+    remaining: 0,
+    reset_after: Duration::from_nanos(u64::MAX),
+    retry_after: RetryAfter::Never,
+    is_unknown: false,
+};
 
 /// The text of a body of this kind.
 ///
@@ -30,7 +45,7 @@ pub struct Values<'a> {
 /// #     window: Duration::from_secs(86_400),
 /// #     reset_after: Duration::from_secs(90), retry_after: RetryAfter::After(Duration::from_millis(1_001)),
 /// #     is_unknown: false };
-/// let values = Values { domain: "shop", rule: "say \"hi\"", limit };
+/// let values = Values { domain: "shop", rule: "say \"hi\"", limit: Some(limit) };
 /// let template: Template = r#"{"rule": "{{rule}}", "wait": {{retry_after}}}"#.parse()?;
 /// assert_eq!(fill(&template, Content::Json, &values), r#"{"rule": "say \"hi\"", "wait": 2}"#);
 /// # Ok::<(), TemplateError>(())
@@ -67,8 +82,8 @@ enum Value<'a> {
 }
 
 fn value<'a>(hole: Placeholder, values: &Values<'a>) -> Value<'a> {
-    let limit = &values.limit;
-    let retry = |whole: fn(std::time::Duration) -> u64| match (limit.retry_after, wait(limit.retry_after)) {
+    let limit = values.limit.unwrap_or(NO_LIMIT);
+    let retry = |whole: fn(Duration) -> u64| match (limit.retry_after, wait(limit.retry_after)) {
         (_, Some(span)) => Value::Number(whole(span)),
         (RetryAfter::Never, None) => Value::Never,
         (_, None) => Value::Number(0),
@@ -84,7 +99,13 @@ fn value<'a>(hole: Placeholder, values: &Values<'a>) -> Value<'a> {
         Placeholder::Policy => Value::Text(limit.name.into()),
         Placeholder::Rule => Value::Text(values.rule.into()),
         Placeholder::Domain => Value::Text(values.domain.into()),
-        Placeholder::Detail => Value::Text(detail(limit).into()),
+        Placeholder::Detail => {
+            let sentence = match &values.limit {
+                Some(limit) => detail(limit),
+                None => detail_without_limit(values.rule),
+            };
+            Value::Text(sentence.into())
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use http::StatusCode;
 use tollgate_core::RetryAfter;
 
 use crate::span::{seconds, wait};
@@ -22,7 +23,29 @@ const UNKNOWN: &str = concat!(
     r#""title":"Request cannot be satisfied due to temporary server capacity constraints","status":"#
 );
 
-/// The body for a denied client: which limits denied, and when to retry.
+/// The body for a client that was denied without a limit: by the rule at the path `rule` or, if that is
+/// empty, because no rule admits its request. No wait helps. The type is `about:blank`: none is registered
+/// for it.
+#[must_use]
+pub fn problem_without_limit(rule: &str, status: u16) -> String {
+    let title = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let mut body = String::with_capacity(256);
+    body.push_str("{\"type\":\"about:blank\",\"title\":");
+    quote(title.unwrap_or("Denied"), &mut body);
+    body.push_str(",\"status\":");
+    body.push_str(&status.to_string());
+    body.push_str(",\"detail\":");
+    quote(&detail_without_limit(rule), &mut body);
+    body.push_str(",\"violated-policies\":[");
+    if !rule.is_empty() {
+        quote(rule, &mut body);
+    }
+    body.push_str("],\"retry_after\":null}");
+    body
+}
+
+/// The body for a denied client: which limits denied, and when to retry. Where none did, see
+/// [`problem_without_limit`].
 ///
 /// `limits` are all that were checked; those that are known to deny are named. Where the most restrictive one
 /// could not be checked, the type is that of a server with reduced capacity. `retry_after` is in whole
@@ -80,12 +103,26 @@ pub fn detail(limit: &LimitState<'_>) -> String {
             };
             format!("The limit {name} ({rate}) {left}; try again in {}.", Span(seconds(span)))
         }
+        None if limit.retry_after == RetryAfter::Never && limit.window.is_zero() => {
+            format!(
+                "The limit {name} ({rate}) has {} left and is never refilled; waiting does not help.",
+                limit.remaining
+            )
+        }
         None if limit.retry_after == RetryAfter::Never => {
             format!(
                 "The request asks for more than the limit {name} ({rate}) can ever give; waiting does not help."
             )
         }
         None => format!("The limit {name} ({rate}) has {} left.", limit.remaining),
+    }
+}
+
+/// The same of a denial without a limit, by `rule` or because no rule matched.
+pub(crate) fn detail_without_limit(rule: &str) -> String {
+    match rule {
+        "" => "No rule admits this request; waiting does not help.".to_owned(),
+        rule => format!("The rule {rule} denies this request; waiting does not help."),
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
 use tollgate_headers::{
-    Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, fill, fill_header, problem, write,
+    Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, detail, fill, fill_header, problem,
+    problem_without_limit, write,
 };
 use tollgate_rule_files::{Options, load};
 
@@ -74,8 +75,11 @@ fn the_pages_examples_are_what_is_sent() {
                 seen.push(style.ietf);
             }
             ["json", case] => {
-                let told: serde_json::Value =
-                    serde_json::from_str(&problem(&limits(case), 429)).expect("JSON");
+                let told = match *case {
+                    "unmatched" => problem_without_limit("", 429),
+                    case => problem(&limits(case), 429),
+                };
+                let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
                 let want: serde_json::Value = serde_json::from_str(text).expect("JSON");
                 assert_eq!(told, want, "{case}");
             }
@@ -93,7 +97,7 @@ fn the_body_of_the_example_rule_file_goes_out_byte_for_byte() {
     let response = policy.domain("circuit").and_then(|domain| domain.response()).expect("a response");
     let content_type = response.content_type.as_deref().expect("a content type");
     assert_eq!((response.status, Content::of(content_type)), (Some(429), Content::Json));
-    let values = Values { domain: "circuit", rule: "app", limit: limits("denied")[0] };
+    let values = Values { domain: "circuit", rule: "app", limit: Some(limits("denied")[0]) };
     let body = fill(response.body.as_ref().expect("a body"), Content::Json, &values);
     assert_eq!(
         body,
@@ -118,16 +122,32 @@ fn every_placeholder_is_filled_in() {
              minute) can ever give; waiting does not help.",
         ),
     ] {
-        let values = Values { domain: "shop", rule: "user → id", limit: limits(case)[0] };
+        let values = Values { domain: "shop", rule: "user → id", limit: Some(limits(case)[0]) };
         assert_eq!(fill(&template, Content::Plain, &values), want);
     }
+    for (rule, detail) in [
+        ("", "No rule admits this request; waiting does not help."),
+        ("user → id", "The rule user → id denies this request; waiting does not help."),
+    ] {
+        let want = format!("never never 0 0 999999999 999999999000 0  {rule} shop {detail}");
+        let values = Values { domain: "shop", rule, limit: None };
+        assert_eq!(fill(&template, Content::Plain, &values), want);
+        let told: serde_json::Value = serde_json::from_str(&problem_without_limit(rule, 403)).expect("JSON");
+        assert_eq!((told["title"].as_str(), told["detail"].as_str()), (Some("Forbidden"), Some(detail)));
+    }
+    let mut total = limits("never")[0];
+    (total.window, total.remaining) = (Duration::ZERO, 0);
+    assert_eq!(
+        detail(&total),
+        "The limit short (10) has 0 left and is never refilled; waiting does not help."
+    );
 }
 
 #[test]
 fn no_value_breaks_out_of_its_place() {
     let mut limit = limits("never")[0];
     limit.name = "\"},{<b>&'\\\r\n\u{0}\u{7f}";
-    let values = Values { domain: "d\"\r\nSet-Cookie: x", rule: limit.name, limit };
+    let values = Values { domain: "d\"\r\nSet-Cookie: x", rule: limit.name, limit: Some(limit) };
     let json =
         r#"{"policy": "{{policy}}", "wait": {{retry_after}}, "detail": "{{detail}}"}"#.parse().expect("ok");
     let filled: serde_json::Value = serde_json::from_str(&fill(&json, Content::Json, &values)).expect("JSON");

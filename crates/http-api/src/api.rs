@@ -108,7 +108,8 @@ impl<S: Store + 'static> HttpApi<S> {
             }
             Route::Explain => {
                 let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
-                Ok(explain::answer(self.limiter.rules().policy(), &target, &self.settings.style))
+                let (rules, settings) = (self.limiter.rules(), self.limiter.settings());
+                Ok(explain::answer(rules.policy(), &target, settings, &self.settings.style))
             }
             Route::Keys => {
                 if request.query().is_none_or(str::is_empty) {

@@ -90,6 +90,9 @@ pub(crate) struct Throttled {
     /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.
     #[schema(required)]
     pub(crate) degraded: Option<&'static str>,
+    /// It would have been denied, but the server is in shadow mode.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) shadow: bool,
 }
 
 /// The counters of a descriptor.
@@ -235,14 +238,18 @@ pub(crate) struct Explained {
     /// (the rules name it without a limit); null when a rule does.
     #[schema(required)]
     pub(crate) why_none: Option<&'static str>,
-    /// The rule that applies; null when nothing limits it.
+    /// What becomes of a request that no rule matches: `admit` or `deny`, as its domain or the setting
+    /// `--unmatched` says; null when a rule applies, and for an exception.
+    #[schema(required)]
+    pub(crate) unmatched: Option<&'static str>,
+    /// The rule that applies; null when there is none.
     #[schema(required)]
     pub(crate) rule: Option<ExplainedRule>,
     /// Existing domains or rules, where none matched; at most ten.
     pub(crate) known: Vec<String>,
     /// Rules that begin with the same key and do not apply; at most ten.
     pub(crate) others: Vec<OtherRule>,
-    /// The reply to a denied client; null when no rule can deny.
+    /// The reply to a denied client; null when such a request is always admitted.
     #[schema(required)]
     pub(crate) denied: Option<DeniedPreview>,
     /// All of it as text, as `tollgate explain` prints it.

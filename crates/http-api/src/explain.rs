@@ -7,18 +7,26 @@ use tollgate_headers::Style;
 use tollgate_http_kit::Reply;
 use tollgate_http_kit::reply::json;
 use tollgate_limiter::explain::{Applied, Explanation, Known, Verdict, explain};
-use tollgate_limiter::{Entry, Policy};
-use tollgate_policy::{Charge, Matched};
+use tollgate_limiter::{Entry, LimiterSettings, Policy};
+use tollgate_policy::{Charge, Matched, Unmatched};
 
 use crate::bodies::{ChargedLimit, DeniedPreview, Explained, ExplainedRule, OtherRule};
 use crate::query::Target;
 
 /// Answers for one descriptor.
-pub(crate) fn answer(policy: &Policy, target: &Target<'_>, style: &Style) -> Reply {
+pub(crate) fn answer(
+    policy: &Policy,
+    target: &Target<'_>,
+    settings: &LimiterSettings,
+    style: &Style,
+) -> Reply {
     let Target { domain, entries } = target;
     let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
-    let explanation = explain(policy, domain, &entries);
-    let denied = preview(policy, domain, &entries, style).map(DeniedPreview::from);
+    let explanation = explain(policy, domain, &entries, settings.unmatched);
+    let denied = match settings.shadow_mode {
+        true => None,
+        false => preview(policy, domain, &entries, settings.unmatched, style).map(DeniedPreview::from),
+    };
     json(StatusCode::OK, &shape(explanation, denied))
 }
 
@@ -58,6 +66,7 @@ fn shape(explanation: Explanation, denied: Option<DeniedPreview>) -> Explained {
         asked: explanation.asked,
         steps: steps.collect(),
         why_none,
+        unmatched: explanation.unmatched.map(Unmatched::name),
         rule,
         known: known.names,
         others: others.collect(),

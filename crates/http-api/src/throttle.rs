@@ -47,6 +47,7 @@ impl<S: Store> HttpApi<S> {
             retry_after_ms: retry_millis(answer.retry_after()),
             reset_after_ms: reset_millis(answer.reset_after()),
             degraded: answer.degraded.map(Degraded::name),
+            shadow: answer.is_shadowed,
         };
         let mut reply = json(StatusCode::OK, &shape);
         mark_degraded(answer.degraded, reply.headers_mut());

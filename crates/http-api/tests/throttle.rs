@@ -6,7 +6,10 @@ mod common;
 use std::time::Duration;
 
 use common::Server;
-use serde_json::json;
+use serde_json::{Value, json};
+use tollgate_http_api::HttpSettings;
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 #[tokio::test]
 async fn a_limit_of_its_own_is_a_bucket_that_is_refilled_evenly() {
@@ -36,6 +39,23 @@ async fn a_limit_of_its_own_is_a_bucket_that_is_refilled_evenly() {
     let metrics = client.get("/metrics").await;
     let denied = r#"tollgate_decisions_total{domain="",rule="(throttle)",outcome="deny"} 3"#;
     assert!(metrics.text().contains(denied), "{}", metrics.text());
+}
+
+#[tokio::test]
+async fn in_the_servers_shadow_mode_a_denial_is_counted_and_admitted() {
+    let settings = LimiterSettings { shadow_mode: true, ..LimiterSettings::default() };
+    let limiter =
+        Limiter::new(common::policy(common::RULES), MemoryStore::new(MemoryConfig::default()), settings);
+    let server = Server::serve(common::api_over(limiter, HttpSettings::default()), common::loopback()).await;
+    let mut client = server.client().await;
+    let ask = json!({"key": "ann", "limit": 30, "period_ms": 60_000, "burst": 1}).to_string();
+    for shadow in [Value::Null, json!(true)] {
+        let json = client.post("/v1/throttle", &ask).await.json();
+        let got = (&json["outcome"], &json["remaining"], &json["retry_after_ms"], &json["shadow"]);
+        assert_eq!(got, (&json!("admit"), &json!(0), &json!(0), &shadow));
+    }
+    let metrics = client.get("/metrics").await;
+    assert!(metrics.text().contains("\ntollgate_shadowed_requests_total 1\n"), "{}", metrics.text());
 }
 
 #[tokio::test]

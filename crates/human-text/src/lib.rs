@@ -10,4 +10,4 @@ mod quote;
 
 pub use duration::{parse_duration, show_duration};
 pub use names::{Nearest, did_you_mean, nearest, one_of};
-pub use quote::{Quoted, clip, clip_to, is_hidden};
+pub use quote::{InQuotes, Quoted, clip, clip_to, is_hidden, shorten};

@@ -25,7 +25,8 @@ pub struct Explanation {
     pub steps: Vec<Matched>,
     /// What applies, or why nothing does.
     pub verdict: Verdict,
-    /// What the domain says about requests for which no rule matches; `None` if a setting says it.
+    /// What becomes of a request with this descriptor alone, as no rule matches it; `None` where a rule
+    /// applies, and for an exception.
     pub unmatched: Option<Unmatched>,
     /// Rules that begin with the same key and do not apply, and why; at most ten.
     pub others: Vec<Other>,
@@ -37,13 +38,13 @@ pub struct Explanation {
 pub enum Verdict {
     /// This rule.
     Rule(Box<Applied>),
-    /// Nothing limits it: no file is about the domain. The domains that there are.
+    /// No rule: no file is about the domain. The domains that there are.
     UnknownDomain(Known),
-    /// Nothing limits it: no rule begins as it does. The rules that there are, where none even has the key.
+    /// No rule: none begins as it does. The rules that there are, where none even has the key.
     NoRuleBegins(Known),
-    /// Nothing limits it: no rule takes the first entry after `steps`, and matching never backtracks.
+    /// No rule: none takes the first entry after `steps`, and matching never backtracks.
     Untaken,
-    /// Nothing limits it: all entries are taken, but no rule ends where they do.
+    /// No rule: all entries are taken, but none ends where they do.
     NoRuleEnds,
     /// Nothing limits it: the rules name it without a limit.
     Exception,
@@ -111,22 +112,22 @@ pub struct Other {
     pub why: String,
 }
 
-/// What a descriptor of `entries` meets in the rules of `domain`.
+/// What a descriptor of `entries` meets in the rules of `domain`. `unmatched` is what the
+/// [settings](crate::LimiterSettings::unmatched) say of requests for which no rule matches.
 #[must_use]
-pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>]) -> Explanation {
+pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>], unmatched: Unmatched) -> Explanation {
     let mut explanation = Explanation {
         domain: domain.to_owned(),
         asked: entries.iter().map(spell).collect(),
         steps: Vec::new(),
         verdict: Verdict::NoRuleEnds,
-        unmatched: None,
+        unmatched: Some(unmatched),
         others: Vec::new(),
     };
     let Some(rules) = policy.domain(domain) else {
         explanation.verdict = Verdict::UnknownDomain(known(policy.domains().iter().map(Domain::name)));
         return explanation;
     };
-    explanation.unmatched = rules.unmatched();
     explanation.steps = rules.trace(entries);
     let rule = rules.find(entries);
     explanation.others = rules
@@ -150,6 +151,10 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>]) -> Explanat
             Verdict::NoRuleBegins(known(rules.rules().iter().map(|rule| rule.path.as_str())))
         }
         None => Verdict::NoRuleBegins(Known::default()),
+    };
+    explanation.unmatched = match explanation.verdict {
+        Verdict::Rule(_) | Verdict::Exception => None,
+        _ => Some(rules.unmatched().unwrap_or(unmatched)),
     };
     explanation
 }
@@ -242,16 +247,15 @@ impl fmt::Display for Explanation {
                 rule.fmt(f)?;
             }
             Verdict::UnknownDomain(domains) => {
-                writeln!(
-                    f,
-                    "rule     none: there is no such domain; --unmatched decides, which admits by default"
-                )?;
+                let outcome = if self.unmatched == Some(Unmatched::Deny) { "denies" } else { "admits" };
+                writeln!(f, "rule     none: there is no such domain, so --unmatched {outcome} it")?;
                 domains.write("domains  ", f)?;
             }
             nothing => {
-                let is_denied = self.unmatched == Some(Unmatched::Deny) && *nothing != Verdict::Exception;
-                let outcome =
-                    if is_denied { "no rule matches, which denies it" } else { "nothing limits it" };
+                let outcome = match self.unmatched {
+                    Some(Unmatched::Deny) => "no rule matches, which denies it",
+                    _ => "nothing limits it",
+                };
                 writeln!(f, "rule     none: {outcome}")?;
                 match nothing {
                     Verdict::NoRuleBegins(rules) => {

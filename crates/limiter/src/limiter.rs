@@ -105,6 +105,12 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.rules.load()
     }
 
+    /// What holds whatever the rules say.
+    #[must_use]
+    pub const fn settings(&self) -> &LimiterSettings {
+        &self.settings
+    }
+
     /// Who observes it.
     #[must_use]
     pub const fn observer(&self) -> &O {

@@ -22,6 +22,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// Decides requests that bring their own quotas, each alone and in order, in one call to the store;
     /// pushes one answer each onto `out`.
     ///
+    /// In shadow mode all are admitted, and [`Throttled::is_shadowed`] marks those that would have been
+    /// denied.
+    ///
     /// A store that cannot count such quotas is not asked: this node's memory counts them, by its share among
     /// the nodes.
     ///
@@ -83,6 +86,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 (Err(_), None) => Throttled::unanswered(self.settings.throttle_on_store_failure),
                 (Ok(decision), _) => Throttled::decided(*decision, None),
             });
+        }
+        if self.settings.shadow_mode {
+            out[first..].iter_mut().for_each(|throttled| *throttled = throttled.in_shadow_mode());
         }
         self.observer.throttled(asks, &out[first..], now);
         *kept = recycle(takes);

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Ask, NOON, ask_at, entries, limiter, of};
-use tollgate_limiter::{Descriptor, KeyError, Request, ReserveTerms, Scratch, Unit};
+use tollgate_limiter::{Descriptor, KeyError, Request, ReserveTerms, Scratch, Unit, Unmatched};
 use tollgate_store::block_on;
 
 const RULES: &str = "
@@ -83,7 +83,8 @@ fn denials_by_list_are_counted_and_explained() {
         assert!(text.lines().any(|it| it == line), "no `{line}` in\n{text}");
     }
     let rules = limiter.rules();
+    let asked = entries("ip=192.0.2.1");
     let explained =
-        tollgate_limiter::explain::explain(rules.policy(), "d", &entries("ip=192.0.2.1")).to_string();
+        tollgate_limiter::explain::explain(rules.policy(), "d", &asked, Unmatched::Admit).to_string();
     assert!(explained.contains("limit    none: the rule denies everything\n"), "{explained}");
 }

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{entries, policy};
+use tollgate_limiter::Unmatched;
 use tollgate_limiter::explain::{Verdict, explain};
 
 const RULES: &str = "domain: shop
@@ -88,7 +89,7 @@ not      ip in 10.0.0.0/8 (rules.yaml:9:5): nothing on its level takes ip=192.0.
 ",
         ),
     ] {
-        assert_eq!(explain(&policy, "shop", &entries(asked)).to_string(), want, "{asked}");
+        assert_eq!(explain(&policy, "shop", &entries(asked), Unmatched::Admit).to_string(), want, "{asked}");
     }
     let strict = common::policy(
         "{domain: s, unmatched: deny, descriptors: [{key: user, value: operator}, {key: user, value: ann}]}",
@@ -111,9 +112,29 @@ why      the rules have user=operator without a limit, which makes it an excepti
 ",
         ),
     ] {
-        assert_eq!(explain(&strict, "s", &entries(asked)).to_string(), want, "{asked}");
+        assert_eq!(explain(&strict, "s", &entries(asked), Unmatched::Admit).to_string(), want, "{asked}");
     }
-    let elsewhere = explain(&policy, "elsewhere", &entries("a=b"));
+    // What the domain says comes before the setting, which is for domains that do not say it.
+    let told = |policy, domain, asked, setting| {
+        let explanation = explain(policy, domain, &entries(asked), setting);
+        (explanation.unmatched, explanation.to_string().lines().nth(2).map(str::to_owned))
+    };
+    let denied = Some("rule     none: no rule matches, which denies it".to_owned());
+    let free = Some("rule     none: nothing limits it".to_owned());
+    for (policy, domain, asked, setting, want) in [
+        (&strict, "s", "user=bob", Unmatched::Admit, (Some(Unmatched::Deny), denied.clone())),
+        (&policy, "shop", "user=bob", Unmatched::Deny, (Some(Unmatched::Deny), denied)),
+        (&policy, "shop", "user=bob", Unmatched::Admit, (Some(Unmatched::Admit), free.clone())),
+        (&strict, "s", "user=operator", Unmatched::Deny, (None, free)),
+    ] {
+        assert_eq!(told(policy, domain, asked, setting), want, "{domain} {asked} {setting:?}");
+    }
+    for (setting, verb) in [(Unmatched::Admit, "admits"), (Unmatched::Deny, "denies")] {
+        let line = format!("rule     none: there is no such domain, so --unmatched {verb} it");
+        assert_eq!(told(&policy, "elsewhere", "a=b", setting), (Some(setting), Some(line)));
+    }
+    assert_eq!(told(&policy, "shop", "plan=tin", Unmatched::Deny).0, None, "a rule applies");
+    let elsewhere = explain(&policy, "elsewhere", &entries("a=b"), Unmatched::Admit);
     let Verdict::UnknownDomain(domains) = &elsewhere.verdict else { panic!("{elsewhere:?}") };
     assert_eq!(domains.names, ["shop"]);
 }

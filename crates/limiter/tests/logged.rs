@@ -11,6 +11,7 @@ use tollgate_core::{Cost, Quota};
 use tollgate_limiter::{
     Descriptor, Limiter, LimiterSettings, ObserveSettings, Policy, Request, Scratch, Throttle,
 };
+use tollgate_store::suite::OutageStore;
 use tollgate_store::{ModelStore, block_on};
 use tracing::Level;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -83,6 +84,28 @@ fn a_denial_is_one_line_with_key_limit_and_wait() {
     });
     let want = "INFO tollgate::denied: denied rule=\"(throttle)\" limit=0 per 1m, fixed_window descriptor=\"key=k\u{fffd}\" hits=1 never_fits=true";
     assert_eq!(got, [want]);
+}
+
+#[test]
+fn a_denial_without_a_limit_says_that_no_wait_helps() {
+    let rules =
+        "{domain: d, unmatched: deny, descriptors: [{key: ip, action: deny}, {key: user, rate: 1/s}]}";
+    let limiter = Limiter::new(policy(rules), ModelStore::default(), LimiterSettings::default());
+    let got = lines(Level::INFO, || {
+        ["ip=192.0.2.1", "nobody=x"].iter().for_each(|asked| drop(ask_at(&limiter, "d", &[of(asked)], NOON)));
+    });
+    let want = [
+        "INFO tollgate::denied: denied domain=\"d\" rule=\"ip\" descriptor=\"ip=192.0.2.1\" hits=1 never_fits=true",
+        "INFO tollgate::denied: denied domain=\"d\" descriptor=\"nobody=x\" hits=1 unmatched=true never_fits=true",
+    ];
+    assert_eq!(got, want);
+    // A store that does not answer is another matter: the next attempt may pass.
+    let rules = "{domain: d, descriptors: [{key: user, on_store_failure: deny, rate: 1/s}]}";
+    let store = OutageStore::default().down();
+    let limiter: Limiter<OutageStore> = Limiter::new(policy(rules), store, LimiterSettings::default());
+    let got = lines(Level::INFO, || drop(ask_at(&limiter, "d", &[of("user=u")], NOON)));
+    let want = "hits=1 retry_after_ms=1000 degraded=\"deny\"";
+    assert!(got.iter().any(|line| line.ends_with(want)), "{got:?}");
 }
 
 #[test]
@@ -198,7 +221,7 @@ fn each_unknown_domain_is_one_warning_and_at_most_a_hundred_are_named() {
             .to_owned(),
         format!(
             "WARN tollgate_observe::unknown_domains: no rule file is about this domain, so its requests are \
-             admitted; {advice} domain=\"\\\\u{{1b}}[31m\""
+             admitted; {advice} domain=\"\\u{{1b}}[31m\""
         ),
     ];
     assert_eq!(got, want);

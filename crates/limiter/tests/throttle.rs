@@ -40,6 +40,38 @@ fn throttle(limiter: &Limiter<ModelStore>, asks: &[(&[u8], &Quota, u64)], after:
 }
 
 #[test]
+fn the_servers_shadow_mode_counts_and_admits() {
+    let settings = LimiterSettings { shadow_mode: true, ..LimiterSettings::default() };
+    let (store, quota) = (ModelStore::default(), bucket(2, 1, 1));
+    let limiter: Limiter<ModelStore> = Limiter::new(Policy::empty(), store, settings.clone());
+    for (at_ms, cost, want) in [
+        (0, 2, (false, 0)),
+        (0, 1, (true, 0)), // would have been denied, and takes nothing
+        (1_000, 1, (false, 0)),
+        (1_000, 3, (true, 0)), // never fits
+    ] {
+        let told = throttle(&limiter, &[(b"k", &quota, cost)], Duration::from_millis(at_ms))[0];
+        assert!(told.is_admitted() && told.retry_after() == RetryAfter::Now, "at {at_ms} ms, cost {cost}");
+        assert_eq!((told.is_shadowed, told.remaining()), want, "at {at_ms} ms, cost {cost}");
+    }
+    let metrics = limiter.metrics().render();
+    for line in [
+        r#"tollgate_decisions_total{domain="",rule="(throttle)",outcome="admit"} 2"#,
+        r#"tollgate_decisions_total{domain="",rule="(throttle)",outcome="deny"} 2"#,
+        "tollgate_shadowed_requests_total 2",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "no `{line}` in\n{metrics}");
+    }
+    // A setting that denies while the store does not answer is overruled too.
+    let settings = LimiterSettings { throttle_on_store_failure: OnStoreFailure::Deny, ..settings };
+    let limiter: Limiter<OutageStore> =
+        Limiter::new(Policy::empty(), OutageStore::default().down(), settings);
+    let (ask, mut out) = (Throttle { key: b"k", quota: &quota, cost: Cost::ONE }, Vec::new());
+    block_on(limiter.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
+    assert!(out[0].is_admitted() && out[0].is_shadowed && out[0].degraded.is_some());
+}
+
+#[test]
 fn a_burst_of_two_then_one_a_second_and_a_batch_is_as_one_after_another() {
     let (limiter, quota) = (empty(), bucket(2, 1, 1));
     for (at_ms, cost, want) in [

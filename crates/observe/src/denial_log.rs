@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::observer::Decided;
 use crate::rule_meters::RuleMeters;
 use crate::sharded_counters::ThreadSlot;
-use crate::status::{LimitRef, Status};
+use crate::status::{Kind, LimitRef, Status, retry_after};
 use crate::throttled::{THROTTLE, Throttle, Throttled};
 use crate::top_keys::{LazyTopKeys, Text};
 
@@ -151,7 +151,8 @@ fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entr
         _ => None,
     };
     let is_override = matches!(status.limit, Some(LimitRef::Override(_)));
-    let retry_after = status.decision.map(|decision| decision.retry_after());
+    let wait = retry_after(status.decision.as_ref(), status.outcome, status.degraded);
+    let is_unmatched = rule.is_none() && status.kind == Kind::Free;
     event_at!(
         level,
         domain = domain.name(),
@@ -160,8 +161,9 @@ fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entr
         is_override = is_override.then_some(true),
         descriptor = cut(entries).as_str(),
         hits = status.hits,
-        retry_after_ms = retry_after.and_then(wait_ms),
-        never_fits = (retry_after == Some(RetryAfter::Never)).then_some(true),
+        unmatched = is_unmatched.then_some(true),
+        retry_after_ms = wait_ms(wait),
+        never_fits = (wait == RetryAfter::Never).then_some(true),
         degraded = status.degraded.map(crate::status::Degraded::name),
         left_out = (left_out > 0).then_some(left_out),
         "denied"

@@ -145,8 +145,8 @@ impl Metrics {
     fn count_throttle(&self, thread: ThreadSlot, cost: Cost, throttled: &Throttled) {
         let add = |metric: RuleMetric, more| self.shared.throttle.add(thread, metric as usize, more);
         let (decided, hits) = match throttled.outcome {
-            Outcome::Admit => (RuleMetric::Admitted, RuleMetric::WithinHits),
-            Outcome::Deny => (RuleMetric::Denied, RuleMetric::OverHits),
+            Outcome::Admit if !throttled.is_shadowed => (RuleMetric::Admitted, RuleMetric::WithinHits),
+            _ => (RuleMetric::Denied, RuleMetric::OverHits),
         };
         add(decided, 1);
         add(hits, cost.permits());
@@ -277,7 +277,10 @@ impl Observer for Metrics {
         let thread = ThreadSlot::here();
         for (ask, throttled) in asks.iter().zip(throttled) {
             self.count_throttle(thread, ask.cost, throttled);
-            if !throttled.is_admitted() {
+            if throttled.is_shadowed {
+                self.count(thread, Global::Shadowed, 1);
+            }
+            if throttled.is_shadowed || !throttled.is_admitted() {
                 self.note_throttled(ask, throttled, thread, now);
             }
         }

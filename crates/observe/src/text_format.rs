@@ -60,44 +60,21 @@ mod tests {
 
     #[test]
     fn families_are_named_as_their_samples_and_have_types_of_the_format() {
-        let openmetrics = "# HELP a_b Bees, and \\\\ more
-# TYPE a_b counter
-a_b_total{c=\"x # y\"} 1
-# HELP d Where
-# TYPE d gauge
-# UNIT d bytes
-d 2
-# HELP e Version
-# TYPE e info
-e_info{version=\"1\"} 1
-# HELP f Long
-# TYPE f histogram
-f_sum 1.5
-f_count 1
-f_bucket{le=\"+Inf\"} 1
-# HELP g_total_hits Hits
-# TYPE g_total_hits unknown
-g_total_hits 7
-# EOF
-";
-        let text = "# HELP a_b_total Bees, and \\\\ more
-# TYPE a_b_total counter
-a_b_total{c=\"x # y\"} 1
-# HELP d Where
-# TYPE d gauge
-d 2
-# HELP e_info Version
-# TYPE e_info gauge
-e_info{version=\"1\"} 1
-# HELP f Long
-# TYPE f histogram
-f_sum 1.5
-f_count 1
-f_bucket{le=\"+Inf\"} 1
-# HELP g_total_hits Hits
-# TYPE g_total_hits counter
-g_total_hits 7
-";
-        assert_eq!(text_of(openmetrics), text);
+        let (mut openmetrics, mut text) = (String::new(), String::new());
+        for (family, in_text, help, samples) in [
+            ("a_b counter", "a_b_total counter", "Bees, and \\\\ more", "a_b_total{c=\"x # y\"} 1\n"),
+            ("d gauge", "d gauge", "Where", "d 2\n"),
+            ("e info", "e_info gauge", "Version", "e_info{version=\"1\"} 1\n"),
+            ("f histogram", "f histogram", "Long", "f_sum 1.5\nf_count 1\nf_bucket{le=\"+Inf\"} 1\n"),
+            ("g_total_hits unknown", "g_total_hits counter", "Hits", "g_total_hits 7\n"),
+        ] {
+            let name = |family: &'static str| family.split(' ').next().unwrap_or_default();
+            let unit = format!("# UNIT {} bytes\n", name(family));
+            for (to, family, unit) in [(&mut openmetrics, family, &*unit), (&mut text, in_text, "")] {
+                *to += &format!("# HELP {} {help}\n# TYPE {family}\n{unit}{samples}", name(family));
+            }
+        }
+        openmetrics += "# EOF\n";
+        assert_eq!(text_of(&openmetrics), text);
     }
 }

@@ -32,6 +32,8 @@ pub struct Throttled {
     pub decision: Option<Decision>,
     /// The store did not answer, and this is how it was decided then.
     pub degraded: Option<Degraded>,
+    /// It would have been denied, but the server is in shadow mode.
+    pub is_shadowed: bool,
 }
 
 impl Throttled {
@@ -39,17 +41,25 @@ impl Throttled {
     #[inline(always)]
     #[must_use]
     pub const fn decided(decision: Decision, degraded: Option<Degraded>) -> Self {
-        Self { outcome: decision.outcome(), decision: Some(decision), degraded }
+        Self { outcome: decision.outcome(), decision: Some(decision), degraded, is_shadowed: false }
     }
 
     /// Nothing counted it: decided as the limiter's settings say for that case.
     #[must_use]
     pub const fn unanswered(way: OnStoreFailure) -> Self {
-        match way {
-            OnStoreFailure::Deny => {
-                Self { outcome: Outcome::Deny, decision: None, degraded: Some(Degraded::Denied) }
-            }
-            _ => Self { outcome: Outcome::Admit, decision: None, degraded: Some(Degraded::Allowed) },
+        let (outcome, degraded) = match way {
+            OnStoreFailure::Deny => (Outcome::Deny, Degraded::Denied),
+            _ => (Outcome::Admit, Degraded::Allowed),
+        };
+        Self { outcome, decision: None, degraded: Some(degraded), is_shadowed: false }
+    }
+
+    /// The same of a server in shadow mode, which admits what it would deny.
+    #[must_use]
+    pub const fn in_shadow_mode(self) -> Self {
+        match self.outcome {
+            Outcome::Admit => self,
+            Outcome::Deny => Self { outcome: Outcome::Admit, is_shadowed: true, ..self },
         }
     }
 
@@ -65,9 +75,12 @@ impl Throttled {
         self.decision.map_or(0, |decision| decision.remaining())
     }
 
-    /// How long until this cost fits; a second when it is denied because the store did not answer.
+    /// How long until this cost passes; a second when it is denied because the store did not answer.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
+        if self.is_shadowed {
+            return RetryAfter::Now;
+        }
         retry_after(self.decision.as_ref(), self.outcome, self.degraded)
     }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_core::Outcome;
-use tollgate_human_text::clip;
+use tollgate_human_text::shorten;
 
 /// The most names that are remembered.
 const MOST: usize = 100;
 
-/// Unknown domains that the log has named, each clipped as the log shows it.
+/// Unknown domains that the log has named, each shortened as the log shows it.
 #[derive(Debug, Default)]
 pub(crate) struct UnknownDomains(ArcSwap<HashSet<String>>);
 
@@ -24,7 +24,7 @@ impl UnknownDomains {
         if named.len() > MOST {
             return;
         }
-        let name = clip(domain);
+        let name = shorten(domain);
         if named.contains(&name) {
             return;
         }

@@ -5,8 +5,13 @@ mod common;
 #[path = "deciding/degraded.rs"]
 mod degraded;
 
-use common::{Server, story};
-use tollgate_resp_api::RespSettings;
+use std::sync::Arc;
+
+use common::{NOON, RULES, Server, memory, policy, story};
+use tollgate_core::ManualClock;
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_store_memory::MemoryStore;
 
 #[test]
 fn cl_throttle_answers_as_redis_cell_does() {
@@ -38,6 +43,44 @@ fn cl_throttle_answers_as_redis_cell_does() {
         ],
     );
     assert_eq!((server.api.stats().admitted(), server.api.stats().denied()), (9, 7));
+}
+
+#[test]
+fn a_reply_keeps_its_shape_above_a_soft_limit() {
+    let rules = "{domain: shop, descriptors: [{key: user, rate_limit: {rate: 2/minute, excess: 50 %}}]}";
+    let limiter = Limiter::new(policy(rules), memory(), LimiterSettings::default());
+    story(
+        &of(limiter),
+        &[
+            ("TOLLGATE.CHECK shop user ann COST 2", r#"[0, 2, 0, -1, 60, "user"]"#),
+            ("TOLLGATE.CHECK shop user ann WITHDEGRADED", r#"[0, 2, 0, -1, 60, "user", nil]"#), // in excess
+            ("TOLLGATE.CHECK shop user ann", r#"[1, 2, 0, 60, 60, "user"]"#),
+        ],
+    );
+}
+
+/// A server at noon with this limiter.
+fn of(limiter: Limiter<MemoryStore>) -> Server {
+    let clock = ManualClock::at(NOON);
+    let api = RespApi::new(Arc::new(limiter), Arc::new(clock.clone()), RespSettings::default());
+    Server::of(Arc::new(api), clock)
+}
+
+#[test]
+fn in_the_servers_shadow_mode_every_command_admits() {
+    let settings = LimiterSettings { shadow_mode: true, ..LimiterSettings::default() };
+    story(
+        &of(Limiter::new(policy(RULES), memory(), settings)),
+        &[
+            ("CL.THROTTLE ann 0 30 60", "[0, 1, 0, -1, 2]"),
+            ("CL.THROTTLE ann 0 30 60", "[0, 1, 0, -1, 2]"), // would be denied
+            ("CL.THROTTLE ann 0 30 60 2", "[0, 1, 0, -1, 2]"), // never fits
+            ("THROTTLE bob 1 30 60", "[1, 1, 0, 2, 0]"),
+            ("THROTTLE bob 1 30 60", "[1, 1, 0, 2, 0]"),
+            ("TOLLGATE.CHECK shop user ann COST 2", r#"[0, 2, 0, -1, 60, "user"]"#),
+            ("TOLLGATE.CHECK shop user ann", r#"[0, 2, 0, -1, 60, "user"]"#),
+        ],
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod known_keys;
 mod limit;
 mod lists;
 mod notes;
+mod order;
 mod path;
 mod reader;
 mod response;
@@ -24,6 +25,9 @@ use crate::yaml_tree::{self, Node, Pos};
 use known_keys::Section;
 use path::Path;
 use reader::Reader;
+
+/// What is wrong with a key that would lift a limit if it counted as left out.
+const EMPTY: &str = "has no value; write one, or remove the key";
 
 /// Reads one text, whose rules may refer to `lists`. `None` if it names no domain. Faults go to `notes`.
 pub(crate) fn file(
@@ -67,6 +71,9 @@ impl Reader<'_> {
             let choices = [("admit", Unmatched::Admit), ("deny", Unmatched::Deny)];
             self.choice(node, &path.key("unmatched"), &choices)
         });
+        if unmatched.is_none() && fields.has_empty("unmatched") {
+            self.notes.fault(fields.pos_of("unmatched"), path.key("unmatched"), EMPTY);
+        }
         self.denies_unmatched = unmatched == Some(Unmatched::Deny);
         let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
         let descriptors = self.descriptors(&fields, &path);

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tollgate_policy::Countable;
+use tollgate_policy::{Countable, Entry};
 use tollgate_rule_files::{Options, RuleFile, parse};
 
 fn file(name: &str, text: &str) -> RuleFile {
@@ -137,6 +137,43 @@ domain: other
 }
 
 #[test]
+fn a_limit_without_a_value_is_warned_of_where_the_file_is_one_of_another_limiter() {
+    let text = "domain: d\ndescriptors:\n  - key: a\n    value:\n    rate_limit:\n    shadow_mode:\n";
+    let rules = parse(&[file("d.yaml", text)], &Options::default()).expect("loads");
+    let shown: Vec<String> = rules.warnings.iter().map(ToString::to_string).collect();
+    let want = "d.yaml:5:5: descriptors[0].rate_limit: has no value, so it limits nothing; write one, or remove the key";
+    assert_eq!(shown, [want]);
+}
+
+#[test]
+fn a_line_of_a_list_that_is_hardly_meant_as_it_is_written_is_warned_of() {
+    let text = "{domain: d, descriptors: [{key: ip, value_file: l.values, action: deny}]}";
+    let of = |list: &str| {
+        let files = [file("d.yaml", text), file("l.values", list)];
+        let rules = parse(&files, &Options::default()).expect("loads");
+        rules.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (comment, network) = (
+        "matches only as a whole, with what follows #; write the comment on a line of its own",
+        "is not a network, so only this exact text matches; write it as 10.0.0.0/8 or 2001:db8::/32",
+    );
+    for (list, line, value, message) in [
+        ("1.1.1.1\n2.2.2.2 # comment\n", 2, "2.2.2.2 # comment", comment),
+        ("10.0.0.0/8\t# ours\n", 1, "10.0.0.0/8\\t# ours", comment),
+        ("# list\n\n1.2.3.4/33\n", 3, "1.2.3.4/33", network),
+        ("2001:db8::/129\n", 1, "2001:db8::/129", network),
+        ("1.2.3.4 / 32\n", 1, "1.2.3.4 / 32", network),
+        ("1.2.3.4/255.255.255.255\n", 1, "1.2.3.4/255.255.255.255", network),
+    ] {
+        let want = format!("d.yaml:1:49: descriptors[0].value_file: line {line}: {value} {message}");
+        assert_eq!(of(list), [want], "{list:?}");
+    }
+    for list in ["1.2.3.4/32\n", "2001:db8::/32\n", "a/33\n", "1.2.3/24\n", "C#\n", "#1\n", "c/1.2.3.4\n"] {
+        assert!(of(list).is_empty(), "{list:?}");
+    }
+}
+
+#[test]
 fn a_value_that_is_written_as_a_network_is_warned_of_and_so_is_no_other() {
     let of = |value: &str| {
         let text = format!(
@@ -156,6 +193,64 @@ fn a_value_that_is_written_as_a_network_is_warned_of_and_so_is_no_other() {
     for value in ["10.0.0.1", "\"2001:db8::1\"", "a/8", "/10.0.0.0", "10.0.0.0/99", "10.0.0.0/*"] {
         assert!(of(value).is_empty(), "{value}");
     }
+}
+
+#[test]
+fn a_descriptor_whose_values_a_pattern_in_a_key_takes_is_warned_of_and_is_not_reached() {
+    let warning = |index: usize, key: &str, by: usize, remedy: &str| {
+        format!(
+            "d.yaml:{}:5: descriptors[{index}]: no request reaches this, because key: {key} of descriptors[{by}] takes \
+             its values first; {remedy}",
+            index + 3
+        )
+    };
+    let (write, write_and_move, move_up) = (
+        "write value: \"*\" here",
+        "write value: \"*\" here, and move it above that one",
+        "move it above that one",
+    );
+    for (descriptors, want) in [
+        (&["key: user", "key: '*'"][..], vec![warning(0, "*", 1, write)]),
+        (&["key: '*'", "key: user"], vec![warning(1, "*", 0, write_and_move)]),
+        (&["key: '*'", "key: user, value: ''"], vec![warning(1, "*", 0, write_and_move)]),
+        (&["key: '*'", "key: user, value: 'a*'"], vec![warning(1, "*", 0, move_up)]),
+        (&["key: '*'", "key: user, value_regex: 'a.'"], vec![warning(1, "*", 0, move_up)]),
+        (&["key: '*'", "key: 'user*'"], vec![warning(1, "*", 0, move_up)]),
+        (&["key: user_id", "key: 'user*'"], vec![warning(0, "user*", 1, write)]),
+        (&["key: user", "key: 'user_*'"], vec![warning(0, "user_*", 1, write)]),
+        (&["key: user, value: '*'", "key: '*'"], vec![]),
+        (&["key: user, value: 'a*'", "key: '*'"], vec![]),
+        (&["key: '*'", "key: user, value: ann", "key: user, value_cidr: 10.0.0.0/8"], vec![]),
+        (&["key: 'user*'", "key: '*'"], vec![]),
+        (&["key: 'user_a*'", "key: user"], vec![]),
+        (&["key: 'a*b'", "key: a"], vec![]),
+    ] {
+        let entries: Vec<String> = descriptors
+            .iter()
+            .enumerate()
+            .map(|(at, entry)| format!("  - {{{entry}, rate: {}/minute}}\n", at + 1))
+            .collect();
+        let text = format!("domain: d\ndescriptors:\n{}", entries.concat());
+        let rules = parse(&[file("d.yaml", &text)], &Options::default()).expect("loads");
+        let shown: Vec<String> = rules.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, want, "{descriptors:?}");
+        // It is as the warning says: the number of a limit is the place of its descriptor.
+        let domain = &rules.policy.domains()[0];
+        let reached = ["user", "user_id", "a", "other"].iter().flat_map(|key| {
+            ["", "a", "ab", "ann", "10.1.2.3"].map(|value| domain.find(&[Entry { key, value }]))
+        });
+        let reached: Vec<u32> = reached.flatten().map(|rule| rule.limits[0].requests_per_unit - 1).collect();
+        for index in 0..descriptors.len() {
+            let is_warned = want.iter().any(|it| it.contains(&format!(" descriptors[{index}]: ")));
+            let is_reached = reached.contains(&u32::try_from(index).expect("few"));
+            assert!(is_reached != is_warned, "{index} of {descriptors:?}");
+        }
+    }
+    // Below another descriptor too.
+    let text = "domain: d\ndescriptors:\n  - key: a\n    descriptors: [{key: b, rate: 1/s}, {key: '*', rate: 1/s}]\n";
+    let rules = parse(&[file("d.yaml", text)], &Options::default()).expect("loads");
+    let place = "d.yaml:4:19: descriptors[0].descriptors[0]: no request reaches this";
+    assert!(rules.warnings.iter().any(|it| it.to_string().starts_with(place)), "{:?}", rules.warnings);
 }
 
 #[test]

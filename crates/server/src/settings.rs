@@ -25,9 +25,11 @@ mod tls;
 
 use std::ffi::OsString;
 
+use tollgate_limiter::Unmatched;
 use tollgate_rule_files::Options;
 
 use self::gather::gather;
+use self::layers::Layers;
 use crate::surface::Kind as SurfaceKind;
 use crate::surfaces;
 
@@ -123,19 +125,22 @@ impl Settings {
         merge_domains: bool,
         env: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Options, Vec<Fault>> {
-        let table = [&rules::MERGE_DOMAINS.setting, &rules::CHARGE.setting];
-        let merge = merge_domains.then(|| (table[0].name.to_owned(), vec!["true".to_owned()]));
-        let is_read = |name: &OsString| {
-            let is_of = |setting: &&Setting| {
-                *name == *setting.env() || setting.envoy_compat.iter().any(|it| *name == **it)
-            };
-            table.iter().any(is_of)
-        };
-        let env = env.filter(|(name, _)| is_read(name)).collect();
-        let sources = Sources { flags: merge.into_iter().collect(), env, ..Sources::default() };
-        let mut layers = gather(&sources, &table);
+        let merge = merge_domains.then(|| ("merge-domains", "true".to_owned()));
+        let mut layers = some_rows(&[&rules::MERGE_DOMAINS.setting, &rules::CHARGE.setting], merge, env);
         let (merge_domains, charge) = (layers.one(&rules::MERGE_DOMAINS), layers.one(&rules::CHARGE));
         layers.finish(Options { merge_domains, charge, ..Options::default() })
+    }
+
+    /// What becomes of requests that no rule matches, for a command other than `serve`: by its flag, or by
+    /// the environment.
+    pub(crate) fn unmatched(
+        flag: Option<String>,
+        env: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Unmatched, Vec<Fault>> {
+        let flag = flag.map(|answer| ("unmatched", answer));
+        let mut layers = some_rows(&[&decisions::UNMATCHED.setting], flag, env);
+        let unmatched = layers.one(&decisions::UNMATCHED);
+        layers.finish(unmatched)
     }
 
     /// The surface called `name`.
@@ -143,4 +148,21 @@ impl Settings {
     pub fn surface(&self, name: &str) -> Option<&Surface> {
         self.surfaces.iter().find(|surface| surface.name() == name)
     }
+}
+
+/// The layers of these settings alone, by a flag and by what the environment says of them.
+fn some_rows(
+    table: &[&'static Setting],
+    flag: Option<(&str, String)>,
+    env: impl Iterator<Item = (OsString, OsString)>,
+) -> Layers {
+    let is_read = |name: &OsString| {
+        let is_of = |setting: &&Setting| {
+            *name == *setting.env() || setting.envoy_compat.iter().any(|it| *name == **it)
+        };
+        table.iter().any(is_of)
+    };
+    let env = env.filter(|(name, _)| is_read(name)).collect();
+    let flags = flag.into_iter().map(|(name, value)| (name.to_owned(), vec![value])).collect();
+    gather(&Sources { flags, env, ..Sources::default() }, table)
 }

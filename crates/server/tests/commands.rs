@@ -274,7 +274,7 @@ not      remote_address in 10.0.0.0/8 (shop.yaml:16:5): it ends after 1 of the d
     assert_eq!(ending, Ending::No);
     assert_eq!(
         out,
-        "domain   shpo\nasked    a=b\nrule     none: there is no such domain; --unmatched decides, which admits by default\ndomains  shop\n"
+        "domain   shpo\nasked    a=b\nrule     none: there is no such domain, so --unmatched admits it\ndomains  shop\n"
     );
 }
 
@@ -299,6 +299,34 @@ fn explain_previews_what_a_client_over_its_limit_gets() {
     assert!(told.ends_with(&format!("\n\n{body}\n")), "{told}");
     let (_, out, _) = asked("user=alice");
     assert!(out.ends_with("receives:\nnothing: no rule would deny it\n"), "{out}");
+}
+
+#[test]
+fn explain_says_what_a_request_gets_that_no_rule_matches() {
+    let loose = "{domain: d, descriptors: [{key: user, rate: 5/s}]}";
+    let strict = "{domain: d, unmatched: deny, response: {status: 403, body: 'not here'}, descriptors: [{key: user, rate: 5/s}]}";
+    let denied = "rule     none: no rule matches, which denies it\n";
+    let free = "rule     none: nothing limits it\n";
+    for (rules, setting, domain, line, receives) in [
+        (loose, "admit", "d", free, "nothing: no rule would deny it\n"),
+        (loose, "deny", "d", denied, "429 Too Many Requests\n"),
+        (strict, "admit", "d", denied, "403 Forbidden\n"),
+        (loose, "deny", "e", "rule     none: there is no such domain, so --unmatched denies it\n", "429 Too"),
+    ] {
+        let args =
+            ["explain", "--preview", "--unmatched", setting, "--rules", "RULES", "--domain", domain, "a=b"];
+        let (ending, out, talk) = run(&[("d.yaml", rules)], &args);
+        assert_eq!((ending, talk.as_str()), (Ending::No, ""));
+        assert!(out.contains(line), "{setting} {domain}: {out}");
+        assert!(
+            out.contains(&format!("\nan HTTP client receives:\n{receives}")),
+            "{setting} {domain}: {out}"
+        );
+    }
+    let args = ["explain", "--unmatched", "maybe", "--rules", "RULES", "--domain", "d", "a=b"];
+    let (ending, _, talk) = run(&[("d.yaml", loose)], &args);
+    assert_eq!(ending, Ending::CouldNotTell);
+    assert_eq!(talk, "command line: --unmatched: unknown answer \"maybe\": expected admit or deny\n");
 }
 
 #[test]

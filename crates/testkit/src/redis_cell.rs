@@ -1,5 +1,5 @@
-//! The arithmetic of redis-cell's `CL.THROTTLE`, as its public description has it, and histories to hold
-//! stores to it.
+//! The arithmetic of redis-cell's `CL.THROTTLE`, as its public description has it, and histories that hold
+//! ours to it, wherever it counts.
 //!
 //! A key keeps one instant, at which it is full again (its theoretical arrival time, TAT), and nothing about
 //! the rate that wrote it. A request computes with the rate that it brings: the emission interval is the time
@@ -9,6 +9,8 @@
 //! Not here: how redis-cell rounds the seconds of its replies.
 
 use std::time::Duration;
+
+use tollgate_core::{Algorithm, Decision, Period, Quota, QuotaError, Refill, RetryAfter};
 
 /// Parts of a nanosecond: every interval of [`history`] is a whole number of them.
 const PARTS: i128 = 27_720;
@@ -24,6 +26,19 @@ pub struct CellRate {
     pub period_s: u64,
 }
 
+impl CellRate {
+    /// The quota that counts as redis-cell does at this rate.
+    ///
+    /// # Errors
+    /// When the bucket would take too long to fill.
+    pub fn quota(self) -> Result<Quota, QuotaError> {
+        let (burst, refill) = (Some(self.max_burst + 1), Refill::Continuous);
+        let algorithm = Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill };
+        let period = Period::Span(Duration::from_secs(self.period_s));
+        Ok(Quota::new(self.count, period, algorithm)?.keeping_instants())
+    }
+}
+
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellAnswer {
@@ -35,6 +50,20 @@ pub struct CellAnswer {
     pub retry_after: Option<Duration>,
     /// How long until the key is full, rounded up to a ns.
     pub reset_after: Duration,
+}
+
+impl From<&Decision> for CellAnswer {
+    fn from(decision: &Decision) -> Self {
+        Self {
+            admitted: decision.is_admitted(),
+            remaining: decision.remaining(),
+            retry_after: match decision.retry_after() {
+                RetryAfter::After(wait) => Some(wait),
+                _ => None,
+            },
+            reset_after: decision.reset_after(),
+        }
+    }
 }
 
 /// A key of redis-cell.
@@ -152,6 +181,54 @@ pub fn history(seed: u64, is_whole: bool) -> Vec<CellStep> {
         steps.push(CellStep { gap: Duration::from_nanos(gap_ns), rate, quantity });
     }
     steps
+}
+
+/// Holds `take`, which is given the number of each request, the request and its time in ns from `now_ns` on,
+/// to redis-cell by one history of whole intervals: each answer is the same.
+///
+/// # Panics
+/// When one is not.
+pub fn answers_alike(seed: u64, mut now_ns: u64, mut take: impl FnMut(usize, &CellStep, u64) -> CellAnswer) {
+    let mut cell = Cell::default();
+    for (nth, step) in history(seed, true).iter().enumerate() {
+        now_ns += step.gap.as_nanos() as u64;
+        let got = take(nth, step, now_ns);
+        let want = cell.throttle(step.rate, step.quantity, now_ns);
+        assert_eq!(got, want, "seed {seed}, request {nth}: {step:?}");
+    }
+}
+
+/// As [`answers_alike`], by a history of any intervals: a rate whose interval is no whole number of ns reads
+/// another's instant to one of its own units, and never as an earlier one. So each change of the rate makes
+/// the key less than one ns later, and never earlier.
+///
+/// # Panics
+/// When it is not so.
+pub fn is_less_than_one_ns_late_for_each_change(
+    seed: u64,
+    mut now_ns: u64,
+    mut take: impl FnMut(usize, &CellStep, u64) -> CellAnswer,
+) {
+    let (mut cell, mut last, mut late) = (Cell::default(), None, Duration::ZERO);
+    for (nth, step) in history(seed, false).iter().enumerate() {
+        let CellStep { gap, rate, quantity } = *step;
+        if last.is_some_and(|last: CellRate| (last.count, last.period_s) != (rate.count, rate.period_s)) {
+            late += Duration::from_nanos(1);
+        }
+        last = Some(rate);
+        now_ns += gap.as_nanos() as u64;
+        let got = take(nth, step, now_ns);
+        let (mut most, mut least) = (cell, cell.delayed(late));
+        let says = [&mut most, &mut least].map(|cell| cell.throttle(rate, quantity, now_ns));
+        let is_between = got.admitted <= says[0].admitted && got.admitted >= says[1].admitted;
+        assert!(is_between, "seed {seed}, request {nth}: {step:?}: {got:?}, not {says:?}");
+        if got.admitted {
+            cell = most;
+        }
+        let reset = { cell }.throttle(rate, 0, now_ns).reset_after;
+        let is_near = (reset..=reset + late).contains(&got.reset_after);
+        assert!(is_near, "seed {seed}, request {nth}: {step:?}: {got:?}, not {reset:?}");
+    }
 }
 
 /// SplitMix64.

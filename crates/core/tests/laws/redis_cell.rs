@@ -2,75 +2,30 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Cost, Decision, Period, Quota, Refill, RetryAfter};
-use tollgate_testkit::redis_cell::{Cell, CellAnswer, CellRate, CellStep, history};
+use tollgate_core::{Algorithm, Cost, Period, Quota, Refill};
+use tollgate_testkit::redis_cell::{
+    CellAnswer, CellStep, answers_alike, is_less_than_one_ns_late_for_each_change,
+};
 
 use crate::any;
 
-fn quota(rate: CellRate) -> Quota {
-    let algorithm = Algorithm::TokenBucket {
-        burst: Some(rate.max_burst + 1),
-        initial: None,
-        overdraft: 0,
-        refill: Refill::Continuous,
-    };
-    let period = Period::Span(Duration::from_secs(rate.period_s));
-    Quota::new(rate.count, period, algorithm).expect("small numbers").keeping_instants()
-}
-
-fn answer(decision: &Decision) -> CellAnswer {
-    CellAnswer {
-        admitted: decision.is_admitted(),
-        remaining: decision.remaining(),
-        retry_after: match decision.retry_after() {
-            RetryAfter::After(wait) => Some(wait),
-            _ => None,
-        },
-        reset_after: decision.reset_after(),
+/// Takes from one key.
+fn key() -> impl FnMut(usize, &CellStep, u64) -> CellAnswer {
+    let mut state = Quota::unlimited().fresh();
+    move |_, step, now_ns| {
+        let quota = step.rate.quota().expect("small numbers");
+        CellAnswer::from(&quota.take(&mut state, Cost(step.quantity), any::at(now_ns)))
     }
 }
 
 #[test]
 fn any_rates_on_one_key_are_counted_as_redis_cell_counts_them() {
-    for seed in 0..2_000 {
-        let (mut cell, mut state, mut now) = (Cell::default(), Quota::unlimited().fresh(), any::NOON + seed);
-        for (nth, CellStep { gap, rate, quantity }) in history(seed, true).into_iter().enumerate() {
-            now += gap.as_nanos() as u64;
-            let got = answer(&quota(rate).take(&mut state, Cost(quantity), any::at(now)));
-            let want = cell.throttle(rate, quantity, now);
-            assert_eq!(got, want, "seed {seed}, request {nth}: {quantity} at {rate:?}");
-        }
-    }
+    (0..2_000).for_each(|seed| answers_alike(seed, any::NOON + seed, key()));
 }
 
-/// A rate whose interval is no whole number of ns reads another's instant to one of its own units, and never as
-/// an earlier one; by itself it is exact.
 #[test]
 fn a_rate_in_parts_of_a_nanosecond_is_less_than_one_late_for_each_change_and_never_early() {
-    for seed in 0..2_000 {
-        let (mut cell, mut state, mut now) = (Cell::default(), Quota::unlimited().fresh(), any::NOON + seed);
-        let (mut last, mut late) = (None, Duration::ZERO);
-        for (nth, CellStep { gap, rate, quantity }) in history(seed, false).into_iter().enumerate() {
-            if last.is_some_and(|last: CellRate| (last.count, last.period_s) != (rate.count, rate.period_s)) {
-                late += Duration::from_nanos(1);
-            }
-            last = Some(rate);
-            now += gap.as_nanos() as u64;
-            let got = answer(&quota(rate).take(&mut state, Cost(quantity), any::at(now)));
-            let (mut most, mut least) = (cell, cell.delayed(late));
-            let (most_says, least_says) =
-                (most.throttle(rate, quantity, now), least.throttle(rate, quantity, now));
-            let place = format!("seed {seed}, request {nth}: {quantity} at {rate:?}: {got:?}");
-            assert!(got.admitted <= most_says.admitted, "{place}, not {most_says:?}");
-            assert!(got.admitted >= least_says.admitted, "{place}, not {least_says:?}");
-            if got.admitted {
-                cell = most;
-            }
-            let mut looked = cell;
-            let reset = looked.throttle(rate, 0, now).reset_after;
-            assert!((reset..=reset + late).contains(&got.reset_after), "{place}, not {reset:?}");
-        }
-    }
+    (0..2_000).for_each(|seed| is_less_than_one_ns_late_for_each_change(seed, any::NOON + seed, key()));
 }
 
 #[test]

@@ -65,85 +65,71 @@ pub(crate) enum Outcome {
     Deny,
 }
 
-/// The decision on one descriptor. Times are in milliseconds, rounded up.
-#[derive(Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DescriptorDecision {
-    outcome: Outcome,
-    /// Permits per window; null when nothing limits it.
-    #[schema(required)]
-    limit: Option<u64>,
-    /// Permits left; null when nothing limits it.
-    #[schema(required)]
-    remaining: Option<u64>,
-    /// Act this much later (pacing rules).
-    delay_ms: u64,
-    /// Until it would be admitted: 0 when it is, null when no wait helps.
-    #[schema(required)]
-    retry_after_ms: Option<u64>,
-    /// Until the quota is fully restored; null when that is never.
-    #[schema(required)]
-    reset_after_ms: Option<u64>,
-    /// Path of the rule; null when there is none.
-    #[schema(required)]
-    rule: Option<String>,
-    /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.
-    #[schema(required)]
-    degraded: Option<String>,
-    /// It would have been denied, but the rule or the server is in shadow mode.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    shadow: bool,
-    /// It passes above a limit, within the `excess` of that limit.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    excess: bool,
-    /// No rule matches it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    unmatched: bool,
-    /// Path of the rule that is nearest to it, where no rule matches.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nearest_rule: Option<String>,
+/// Makes a type of a decision: the members that a request and each of its descriptors have, and more.
+macro_rules! decision {
+    ($(#[$about:meta])* $name:ident { $($more:tt)* }) => {
+        $(#[$about])*
+        #[derive(Serialize, Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            outcome: Outcome,
+            /// The most permits that can remain: the burst of a bucket, otherwise the permits per window;
+            /// null when nothing limits it.
+            #[schema(required)]
+            limit: Option<u64>,
+            /// Permits left; null when nothing limits it.
+            #[schema(required)]
+            remaining: Option<u64>,
+            /// Act this much later (pacing rules).
+            delay_ms: u64,
+            /// Until it would be admitted: 0 when it is, null when no wait helps.
+            #[schema(required)]
+            retry_after_ms: Option<u64>,
+            /// Until the quota is fully restored; null when that is never.
+            #[schema(required)]
+            reset_after_ms: Option<u64>,
+            /// Path of the rule; null when there is none.
+            #[schema(required)]
+            rule: Option<String>,
+            /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.
+            #[schema(required)]
+            degraded: Option<String>,
+            /// It would have been denied, but a rule or the server is in shadow mode.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            shadow: bool,
+            /// It passes above a limit, within the `excess` of that limit.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            excess: bool,
+            $($more)*
+        }
+    };
 }
 
-/// The decision: that of the most restrictive descriptor, and each of them. Times are in milliseconds,
-/// rounded up.
-#[derive(Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Decision {
-    outcome: Outcome,
-    /// Permits per window; null when nothing limits it.
-    #[schema(required)]
-    limit: Option<u64>,
-    /// Permits left; null when nothing limits it.
-    #[schema(required)]
-    remaining: Option<u64>,
-    /// Act this much later (pacing rules).
-    delay_ms: u64,
-    /// Until it would be admitted: 0 when it is, null when no wait helps.
-    #[schema(required)]
-    retry_after_ms: Option<u64>,
-    /// Until the quota is fully restored; null when that is never.
-    #[schema(required)]
-    reset_after_ms: Option<u64>,
-    /// Path of the rule; null when there is none.
-    #[schema(required)]
-    rule: Option<String>,
-    /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.
-    #[schema(required)]
-    degraded: Option<String>,
-    /// It would have been denied, but the rule or the server is in shadow mode.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    shadow: bool,
-    /// It passes above a limit, within the `excess` of that limit.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    excess: bool,
-    /// No rule matches any of its descriptors.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    unmatched: bool,
-    /// Path of the rule that is nearest to its only descriptor, where no rule matches.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nearest_rule: Option<String>,
-    /// One for each descriptor, in their order.
-    descriptors: Vec<DescriptorDecision>,
+decision! {
+    /// The decision on one descriptor. Times are in milliseconds, rounded up.
+    DescriptorDecision {
+        /// No rule matches it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unmatched: bool,
+        /// Path of the rule that is nearest to it, where no rule matches.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nearest_rule: Option<String>,
+    }
+}
+
+decision! {
+    /// The decision: that of the most restrictive descriptor, and each of them. Times are in milliseconds,
+    /// rounded up.
+    Decision {
+        /// No rule matches any of its descriptors.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unmatched: bool,
+        /// Path of the rule that is nearest to its only descriptor, where no rule matches.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nearest_rule: Option<String>,
+        /// One for each descriptor, in their order.
+        descriptors: Vec<DescriptorDecision>,
+    }
 }
 
 /// The decisions on a batch, in its order.

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use tollgate_human_text::clip;
 use tollgate_policy::{DescriptorSpec, OnStoreFailure, Part, RuleError, RuleSpec, Sharing, ValueSpec};
 
+use super::EMPTY;
 use super::known_keys::Section;
 use super::limit::{LimitPlace, ReadLimits};
+use super::order::{self, Level, Unreached};
 use super::path::Path;
 use super::reader::{Fields, Reader};
 use crate::yaml_tree::{Kind, Node, Pos};
@@ -27,12 +29,23 @@ impl Reader<'_> {
     pub(super) fn descriptors(&mut self, fields: &Fields<'_>, above: &Path<'_>) -> Vec<DescriptorSpec> {
         let Some(node) = fields.get("descriptors") else { return Vec::new() };
         let path = above.key("descriptors");
-        let items = self.list(node, &path).iter().enumerate();
+        let items = self.list(node, &path);
+        let levels: Vec<Option<Level<'_>>> = items.iter().map(|item| Level::of(item)).collect();
+        for Unreached { index, by, remedy } in order::unreached(&levels) {
+            let taker = levels[by].map_or("", |level| level.key);
+            let message = format!(
+                "no request reaches this, because key: {} of descriptors[{by}] takes its values first; {remedy}",
+                clip(taker)
+            );
+            self.notes.warn(items[index].pos, path.index(index), message);
+        }
+        let items = items.iter().enumerate();
         items.filter_map(|(i, item)| self.descriptor(item, &path.index(i))).collect()
     }
 
     fn descriptor(&mut self, node: &Node, path: &Path<'_>) -> Option<DescriptorSpec> {
         let fields = self.fields(node, path, Section::Descriptor)?;
+        self.check_empty(&fields, path);
         let key = self.key(&fields, path);
         let value = self.value(&fields, path);
         let ipv6_prefix = fields
@@ -74,6 +87,20 @@ impl Reader<'_> {
             self.warn_of_unlimited_values(&fields, path);
         }
         is_usable.then(|| children.into_iter().fold(spec, DescriptorSpec::child))
+    }
+
+    /// A key without a value counts as left out. Where that would lift a limit it is an error, except for the
+    /// one key that envoyproxy/ratelimit has too, since its files load unchanged.
+    fn check_empty(&mut self, fields: &Fields<'_>, path: &Path<'_>) {
+        for name in ["rate", "limits", "action", "value_file", "value_cidr", "value_regex"] {
+            if fields.has_empty(name) {
+                self.notes.fault(fields.pos_of(name), path.key(name), EMPTY);
+            }
+        }
+        if fields.has_empty("rate_limit") {
+            let message = "has no value, so it limits nothing; write one, or remove the key";
+            self.notes.warn(fields.pos_of("rate_limit"), path.key("rate_limit"), message);
+        }
     }
 
     /// Notes an error of a descriptor's spec at the place of the part that it is about.
@@ -161,7 +188,14 @@ impl Reader<'_> {
         };
         let values = list.values();
         let errors = match ValueSpec::list(name, values.iter().map(|(_, value)| *value)) {
-            Ok(value) => return Some(value),
+            Ok(value) => {
+                for (line, value) in values {
+                    if let Some(message) = misread(value) {
+                        self.notes.warn(node.pos, path, format!("line {line}: {} {message}", clip(value)));
+                    }
+                }
+                return Some(value);
+            }
             Err(errors) => errors,
         };
         for (index, error) in errors {
@@ -185,13 +219,13 @@ impl Reader<'_> {
             return;
         }
         let list = path.key("descriptors");
-        let levels: Vec<Option<(&str, bool)>> = items.iter().map(|item| key_and_reach(item)).collect();
+        let levels: Vec<Option<Level<'_>>> = items.iter().map(|item| Level::of(item)).collect();
         let mut seen = HashSet::new();
         for (index, level) in levels.iter().enumerate() {
-            let Some((key, _)) = level else { continue };
-            let is_covered = levels.iter().flatten().any(|(other, takes_all)| other == key && *takes_all);
+            let Some(Level { key, .. }) = level else { continue };
+            let is_covered = levels.iter().flatten().any(|other| other.key == *key && other.takes_all());
             // A pattern that begins in the key may take any other value.
-            let is_pattern = levels.iter().flatten().any(|(other, _)| other.contains('*'));
+            let is_pattern = levels.iter().flatten().any(|other| other.key.contains('*'));
             if !is_covered && !is_pattern && seen.insert(*key) {
                 let message = format!(
                     "other values of {} match no rule here, so they are not limited; add a descriptor with key: {} \
@@ -306,6 +340,18 @@ fn network_in(text: &str) -> Option<String> {
     }
 }
 
+/// What to say of a line of a list that is hardly meant as this very text.
+fn misread(value: &str) -> Option<&'static str> {
+    if value.contains(" #") || value.contains("\t#") {
+        return Some("matches only as a whole, with what follows #; write the comment on a line of its own");
+    }
+    let (address, _) = value.split_once('/')?;
+    let is_meant_as_network = address.trim_end().parse::<std::net::IpAddr>().is_ok();
+    (is_meant_as_network && ValueSpec::network(value).is_err()).then_some(
+        "is not a network, so only this exact text matches; write it as 10.0.0.0/8 or 2001:db8::/32",
+    )
+}
+
 /// Whether a descriptor says that it has no limit.
 fn is_unlimited(fields: &Fields<'_>) -> bool {
     let allows = |node: &Node| matches!(&node.kind, Kind::Scalar(scalar) if scalar.text == "allow");
@@ -314,25 +360,6 @@ fn is_unlimited(fields: &Fields<'_>) -> bool {
     }
     let Some(Node { kind: Kind::Map(limit), .. }) = fields.get("rate_limit") else { return false };
     limit.entries.iter().any(|(key, node)| key.text == "unlimited" && !node.is_null())
-}
-
-/// The key of a descriptor, and whether it takes every value.
-fn key_and_reach(node: &Node) -> Option<(&str, bool)> {
-    let Kind::Map(map) = &node.kind else { return None };
-    let fields = Fields { pos: node.pos, map };
-    let text = |names: &[&str]| {
-        let node = names.iter().find_map(|name| fields.get(name))?;
-        if let Kind::Scalar(scalar) = &node.kind { Some(scalar.text.as_str()) } else { None }
-    };
-    let key = text(&["key", "Key"])?;
-    let some = text(&["value_cidr", "value_file"]);
-    let takes_all = match (text(&["value", "Value"]), text(&["value_regex"]), some) {
-        (None, None, None) => true,
-        (Some(value), ..) => value == "*",
-        (_, Some(regex), _) => regex == ".*",
-        (.., Some(_)) => false,
-    };
-    Some((key, takes_all))
 }
 
 /// Free data, taken as written.

@@ -33,6 +33,11 @@ impl<'a> Fields<'a> {
         (!node.is_null()).then_some(node)
     }
 
+    /// Whether the key is there without a value.
+    pub(super) fn has_empty(&self, name: &str) -> bool {
+        self.map.entries.iter().any(|(key, node)| key.text == name && node.is_null())
+    }
+
     /// Position of the key, or of the map if it has no such key.
     pub(super) fn pos_of(&self, name: &str) -> Pos {
         self.map.entries.iter().find(|(key, _)| key.text == name).map_or(self.pos, |(key, _)| key.pos)

@@ -16,7 +16,8 @@ use crate::start;
 /// Show which rule a descriptor matches, why, and what would be charged.
 ///
 /// Counts nothing and contacts no server: it reads the rule files as `serve` would. Exit 0: a rule matches.
-/// 1: none matches, so nothing limits the request. 2: the rules cannot be read or are invalid.
+/// 1: none matches, so nothing limits the request, or `unmatched: deny` denies it. 2: the rules cannot be
+/// read or are invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate explain --rules examples/rules --domain messaging message_type=marketing
@@ -28,7 +29,11 @@ pub(crate) struct Explain {
     /// Allow several files to contain rules of one domain [env: TOLLGATE_MERGE_DOMAINS, MERGE_DOMAIN_CONFIG]
     #[arg(long)]
     merge_domains: bool,
-    /// Also show the HTTP response of a client whose limit is used up.
+    /// What `serve --unmatched` says of a request for which no rule matches: admit or deny [default: admit]
+    /// [env: TOLLGATE_UNMATCHED]
+    #[arg(long, value_name = "ANSWER")]
+    unmatched: Option<String>,
+    /// Also show the HTTP response of a client whose limit is used up, or that is denied without a limit.
     #[arg(long)]
     preview: bool,
     /// Header fields of the preview: off, legacy, draft-03, draft-07, draft-11, or both as legacy,draft-11.
@@ -55,10 +60,13 @@ impl Explain {
     /// # Errors
     /// When either cannot be written to.
     pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let options = match Settings::rule_options(self.merge_domains, std::env::vars_os()) {
-            Ok(options) => options,
-            Err(faults) => {
-                faults.iter().try_for_each(|fault| writeln!(talk, "{fault}"))?;
+        let options = Settings::rule_options(self.merge_domains, std::env::vars_os());
+        let unmatched = Settings::unmatched(self.unmatched, std::env::vars_os());
+        let (options, unmatched) = match (options, unmatched) {
+            (Ok(options), Ok(unmatched)) => (options, unmatched),
+            (options, unmatched) => {
+                let mut faults = [options.err(), unmatched.err()].into_iter().flatten().flatten();
+                faults.try_for_each(|fault| writeln!(talk, "{fault}"))?;
                 return Ok(Ending::CouldNotTell);
             }
         };
@@ -71,13 +79,17 @@ impl Explain {
             }
         };
         let entries: Vec<Entry<'_>> = self.entries.iter().map(|(key, value)| Entry { key, value }).collect();
-        let explanation = explain(&policy, &self.domain, &entries);
+        let explanation = explain(&policy, &self.domain, &entries, unmatched);
         write!(out, "{explanation}")?;
         if self.preview {
-            let denial = preview(&policy, &self.domain, &entries, &self.headers);
+            let denial = preview(&policy, &self.domain, &entries, unmatched, &self.headers);
             let denial = denial
                 .map_or_else(|| "nothing: no rule would deny it\n".to_owned(), |denial| denial.to_string());
-            write!(out, "\nan HTTP client over its limit receives:\n{denial}")?;
+            let client = match explanation.verdict {
+                Verdict::Rule(ref rule) if !rule.denies => "an HTTP client over its limit",
+                _ => "an HTTP client",
+            };
+            write!(out, "\n{client} receives:\n{denial}")?;
         }
         Ok(if matches!(explanation.verdict, Verdict::Rule(_)) { Ending::Yes } else { Ending::No })
     }

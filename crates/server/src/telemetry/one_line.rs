@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Debug, Write as _};
 
-use tollgate_human_text::{Quoted, is_hidden};
+use tollgate_human_text::{InQuotes, Quoted, is_hidden};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
@@ -47,7 +47,7 @@ impl Visit for FieldWriter<'_> {
         match field.name() {
             "message" => self.write(field, Message(value)),
             // Quoted even if it needs no quotes, so that it cannot be taken for a number.
-            _ => self.write(field, format_args!("{value:?}")),
+            _ => self.write(field, InQuotes(value)),
         }
     }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Message<'_> {
 }
 
 /// Escapes in JSON what JSON itself need not escape: DEL and the controls behind it, separators of lines,
-/// and marks of direction.
+/// marks of direction, and what is invisible.
 pub(crate) struct PlainJson<E>(pub(crate) E);
 
 impl<S, N, E> FormatEvent<S, N> for PlainJson<E>
@@ -93,7 +93,10 @@ where
         self.0.format_event(context, Writer::new(&mut line), event)?;
         // The line feed is the end of the line.
         line.chars().try_for_each(|c| match c {
-            c if is_hidden(c) && c != '\n' => write!(writer, "\\u{:04x}", u32::from(c)),
+            // JSON writes what is above U+FFFF as two halves.
+            c if is_hidden(c) && c != '\n' => {
+                c.encode_utf16(&mut [0; 2]).iter().try_for_each(|half| write!(writer, "\\u{half:04x}"))
+            }
             c => writer.write_char(c),
         })
     }
@@ -131,9 +134,9 @@ mod tests {
         String::from_utf8(to.0.lock().clone()).expect("text")
     }
 
-    /// Everything that could end a line, move the cursor or reverse the text.
+    /// Everything that could end a line, move the cursor, reverse the text or hide in it.
     const HOSTILE: &str = "a\n\r\t\0\u{1b}[2J\u{7f}\u{85}\u{9b}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\
-                           \u{2066}\u{2069}\" level=\"INFO\\";
+                           \u{2066}\u{2069}\u{ad}\u{200b}\u{2060}\u{3164}\u{feff}\u{e0041}\" level=\"INFO\\";
 
     fn hostile() {
         tracing::error!(
@@ -162,7 +165,7 @@ mod tests {
         assert!(lines[0].ends_with(" ERROR said a"), "{text}");
         assert!(lines[1].starts_with("  \\r\\t\\u{0}\\u{1b}[2J\\u{7f}\\u{85}"), "{text}");
         let value = "\"a\\n\\r\\t\\0\\u{1b}[2J\\u{7f}\\u{85}\\u{9b}\\u{61c}\\u{200e}\\u{200f}\\u{2028}\\u{2029}\
-                     \\u{202a}\\u{202e}\\u{2066}\\u{2069}\\\" level=\\\"INFO\\\\\"";
+                     \\u{202a}\\u{202e}\\u{2066}\\u{2069}\\u{ad}\\u{200b}\\u{2060}\\u{3164}\\u{feff}\\u{e0041}\\\" level=\\\"INFO\\\\\"";
         let fields = format!(
             " text={value} shown={value} word=10.0.0.1:80 words=\"5 per minute\" empty=\"\" number=7 share=0.5 \
              is_done=true timeout=1.5s"
@@ -175,6 +178,7 @@ mod tests {
         let text = logged(LogFormat::Json, hostile);
         assert!(text.ends_with("}\n") && text.matches('\n').count() == 1, "{text}");
         assert!(!text.trim_end().contains(is_hidden), "{text}");
+        assert!(text.contains("\\ufeff\\udb40\\udc41"), "{text}");
         let line: serde_json::Value = serde_json::from_str(&text).expect("one object");
         assert_eq!(line["text"], HOSTILE);
         assert_eq!(line["shown"], HOSTILE);

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Ends lines, moves the cursor, reverses text, and looks like another field.
+/// Ends lines, moves the cursor, reverses text, hides in it, and looks like another field.
 const HOSTILE: &str =
-    "x\n\r\t\u{1b}[2J\u{7f}\u{85}\u{9b}\u{61c}\u{200e}\u{2028}\u{2029}\u{202e}\u{2069}\" level=\"INFO";
+    "x\n\r\t\u{1b}[2J\u{7f}\u{85}\u{9b}\u{61c}\u{200b}\u{2028}\u{2029}\u{202e}\u{feff}\" level=\"INFO";
 
 /// What the server logs in this format of a denial with a hostile key, value and rule.
 fn log(format: &str) -> String {
@@ -33,7 +33,7 @@ fn a_hostile_key_value_and_rule_make_one_line_of_text() {
     assert_eq!(log.chars().find(|&c| c != '\n' && is_hidden(c)), None, "{log}");
     let denials: Vec<&str> = log.lines().filter(|line| line.contains(" denied ")).collect();
     let [denial] = denials[..] else { panic!("one line: {log}") };
-    let value = "x\\n\\r\\t\\u{1b}[2J\\u{7f}\\u{85}\\u{9b}\\u{61c}\\u{200e}\\u{2028}\\u{2029}\\u{202e}\\u{2069}\\\" level=\\\"INFO";
+    let value = "x\\n\\r\\t\\u{1b}[2J\\u{7f}\\u{85}\\u{9b}\\u{61c}\\u{200b}\\u{2028}\\u{2029}\\u{202e}\\u{feff}\\\" level=\\\"INFO";
     for field in [
         "domain=\"shop\" ",
         "limit=\"1 per year, fixed_window\" ",

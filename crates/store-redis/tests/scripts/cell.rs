@@ -1,32 +1,17 @@
 //! Quotas that keep instants: the key says when it is full, whatever rate has written it, as in redis-cell.
 
-use tollgate_core::{Decision, RetryAfter};
-use tollgate_testkit::redis_cell::{Cell, CellAnswer, CellRate, CellStep, history};
+use tollgate_testkit::redis_cell::{
+    CellAnswer, CellRate, CellStep, answers_alike, is_less_than_one_ns_late_for_each_change,
+};
 
 use super::*;
 
-fn cell_quota(rate: CellRate) -> Quota {
-    let algorithm = bucket(Some(rate.max_burst + 1), None, 0, Refill::Continuous);
-    quota(rate.count, SECOND * rate.period_s as u32, algorithm).keeping_instants()
-}
-
-fn answer(decision: &Decision) -> CellAnswer {
-    CellAnswer {
-        admitted: decision.is_admitted(),
-        remaining: decision.remaining(),
-        retry_after: match decision.retry_after() {
-            RetryAfter::After(wait) => Some(wait),
-            _ => None,
-        },
-        reset_after: decision.reset_after(),
-    }
-}
-
 fn take(store: &Direct, nth: usize, step: &CellStep, now: Timestamp) -> CellAnswer {
-    let asks = [store.ask(b"k", &cell_quota(step.rate), Kind::Take(Cost(step.quantity)))];
+    let quota = step.rate.quota().expect("small numbers");
+    let asks = [store.ask(b"k", &quota, Kind::Take(Cost(step.quantity)))];
     let answers = if nth.is_multiple_of(3) { store.run_together(&asks, now) } else { store.run(&asks, now) };
     match &answers.expect("an answer")[..] {
-        [Answer::Decision(decision)] => answer(decision),
+        [Answer::Decision(decision)] => CellAnswer::from(decision),
         other => panic!("{other:?}"),
     }
 }
@@ -35,13 +20,10 @@ fn take(store: &Direct, nth: usize, step: &CellStep, now: Timestamp) -> CellAnsw
 fn any_rates_on_one_key_in_redis_are_counted_as_redis_cell_counts_them() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for seed in 0..u64::from(cases(64)) {
-        let (store, mut cell, mut now) = (store(&redis, StoreTime::Node), Cell::default(), AHEAD);
-        for (nth, step) in history(seed, true).iter().enumerate() {
-            now = now + step.gap;
-            let got = take(&store, nth, step, now);
-            let want = cell.throttle(step.rate, step.quantity, now.as_nanos());
-            assert_eq!(got, want, "seed {seed}, request {nth}: {step:?}");
-        }
+        let store = store(&redis, StoreTime::Node);
+        answers_alike(seed, AHEAD.as_nanos(), |nth, step, now_ns| {
+            take(&store, nth, step, Timestamp::from_nanos(now_ns))
+        });
     }
 }
 
@@ -49,27 +31,10 @@ fn any_rates_on_one_key_in_redis_are_counted_as_redis_cell_counts_them() {
 fn in_redis_too_a_change_of_the_rate_is_less_than_a_nanosecond_late_and_never_early() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for seed in 0..u64::from(cases(64)) {
-        let (store, mut cell, mut now) = (store(&redis, StoreTime::Node), Cell::default(), AHEAD);
-        let (mut last, mut late) = (None, Duration::ZERO);
-        for (nth, step) in history(seed, false).iter().enumerate() {
-            let CellStep { gap, rate, quantity } = *step;
-            if last.is_some_and(|last: CellRate| (last.count, last.period_s) != (rate.count, rate.period_s)) {
-                late += Duration::from_nanos(1);
-            }
-            last = Some(rate);
-            now = now + gap;
-            let got = take(&store, nth, step, now);
-            let (mut most, mut least) = (cell, cell.delayed(late));
-            let says = [&mut most, &mut least].map(|cell| cell.throttle(rate, quantity, now.as_nanos()));
-            let is_between = got.admitted <= says[0].admitted && got.admitted >= says[1].admitted;
-            assert!(is_between, "seed {seed}, request {nth}: {step:?}: {got:?}, not {says:?}");
-            if got.admitted {
-                cell = most;
-            }
-            let reset = { cell }.throttle(rate, 0, now.as_nanos()).reset_after;
-            let is_near = (reset..=reset + late).contains(&got.reset_after);
-            assert!(is_near, "seed {seed}, request {nth}: {step:?}: {got:?}, not {reset:?}");
-        }
+        let store = store(&redis, StoreTime::Node);
+        is_less_than_one_ns_late_for_each_change(seed, AHEAD.as_nanos(), |nth, step, now_ns| {
+            take(&store, nth, step, Timestamp::from_nanos(now_ns))
+        });
     }
 }
 
