@@ -228,6 +228,8 @@ pub(crate) fn share(part: f64, whole: f64) -> f64 {
 }
 
 fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[Row]) -> Totals {
+    // The sum of no numbers would be -0.
+    let sum = |of: fn(&Row) -> f64| rows.iter().fold(0.0, |sum, row| sum + of(row));
     let metrics = &reading.metrics;
     let per_second = |name: &str| {
         let was = before.map_or(0.0, |before| before.sum(name, &[]));
@@ -243,9 +245,9 @@ fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[
         version: reading.rules.version.clone(),
         rule_fault: reading.rules.last_error.clone(),
         rule_count: rows.len(),
-        decisions: rows.iter().map(|row| row.decisions).sum(),
-        denied: rows.iter().map(|row| row.denied).sum(),
-        degraded: rows.iter().map(|row| row.degraded).sum(),
+        decisions: sum(|row| row.decisions),
+        denied: sum(|row| row.denied),
+        degraded: sum(|row| row.degraded),
         store_errors: per_second("tollgate_store_errors_total"),
         store: reading.readiness.store.clone(),
         store_calls: per_second("tollgate_store_calls_total"),
