@@ -234,8 +234,10 @@ fn load_rules(settings: &Settings) -> Result<(Option<RuleSet>, Options), ServeEr
     };
     let rules = match start::load(&rules.paths, &options) {
         Ok(rules) => Some(rules),
-        Err(_) if rules.start_anyway => {
-            tracing::warn!("starting without rules: not ready, and requests fail, until the files are valid");
+        Err(error) if rules.start_anyway => {
+            tracing::warn!(
+                "starting without rules: not ready, and requests fail, until the files are valid:\n{error}"
+            );
             None
         }
         Err(error) => return Err(ServeError::Rules(error)),
@@ -264,7 +266,11 @@ fn serve(
         let rules = node.limiter.rules();
         let policy = rules.policy();
         let listening: Vec<String> = surfaces.iter().map(ToString::to_string).collect();
-        tracing::info!(listening = listening.join(", "), version = policy.version(), "started");
+        let listening = listening.join(", ");
+        match policy.domains().is_empty() {
+            true => tracing::warn!(listening, "started without rules: not ready"),
+            false => tracing::info!(listening, version = policy.version(), "started"),
+        }
         Banner { policy, surfaces, settings, store: node.limiter.store() }.write(out)
     });
     if let Some(traces) = traces {
