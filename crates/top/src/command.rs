@@ -43,8 +43,8 @@ pub struct Top {
     /// Keys of each rule that --once prints.
     #[arg(long, value_name = "N", default_value_t = 10, hide_short_help = true)]
     keys: usize,
-    /// Column to sort by: denied, decisions, share or rule.
-    #[arg(long, value_name = "COLUMN", default_value = "denied", value_parser = Sort::parse)]
+    /// Column to sort by.
+    #[arg(long, value_name = "COLUMN", default_value = "denied")]
     sort: Sort,
 }
 

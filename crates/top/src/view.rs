@@ -9,7 +9,7 @@ use crate::reading::{Reading, Store, TopKey};
 const HISTORY: usize = 240;
 
 /// The column that rows are sorted by, the largest first (names from A on).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {
     Denied,
     Decisions,
@@ -18,16 +18,6 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "denied" => Ok(Self::Denied),
-            "decisions" => Ok(Self::Decisions),
-            "share" => Ok(Self::Share),
-            "rule" => Ok(Self::Rule),
-            _ => Err("write denied, decisions, share or rule".to_owned()),
-        }
-    }
-
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::Denied => Self::Decisions,
