@@ -522,7 +522,7 @@ async fn a_drain_lets_requests_finish_and_closes() {
     server.drain.send_replace(true);
     assert!(idle.is_closed().await);
     busy.send(body).await;
-    let reply = busy.reply().await.expect("it was under way");
+    let reply = busy.reply().await.expect("it was in flight");
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
     assert!(busy.is_closed().await);
     server.ended.await.expect("the loop ends");
