@@ -3,15 +3,15 @@
 
 mod common;
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use common::{SHOULD_RATE_LIMIT, Server, call, descriptor, framed, outcome, request};
 use h2::client::SendRequest;
 use tokio::net::TcpStream;
 use tokio::task::{JoinSet, yield_now};
+use tollgate_testkit::grpc::{self, Called, call_until_closed};
 
 /// One connection, and its end.
 async fn connected(server: &Server) -> (SendRequest<Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
@@ -20,10 +20,13 @@ async fn connected(server: &Server) -> (SendRequest<Bytes>, tokio::task::JoinHan
     (send, tokio::spawn(connection))
 }
 
+/// A message that is always admitted.
+fn free() -> Bytes {
+    framed(&request(vec![descriptor("free", "x")]))
+}
+
 fn ask(send: &mut SendRequest<Bytes>) -> Result<h2::client::ResponseFuture, h2::Error> {
-    let (response, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false)?;
-    out.send_data(framed(&request(vec![descriptor("free", "x")])), true)?;
-    Ok(response)
+    grpc::ask(send, &free())
 }
 
 #[tokio::test]
@@ -38,7 +41,7 @@ async fn a_connection_is_asked_to_go_away_as_soon_as_the_server_will_end() {
     }
     // It is still served to the end of its calls.
     let (response, mut out) = begun;
-    out.send_data(framed(&request(vec![descriptor("free", "x")])), true).expect("still open");
+    out.send_data(free(), true).expect("still open");
     assert_eq!(outcome(response).await.expect("an answer"), (200, 0));
     drop(old);
     old_ends.await.expect("no panic").expect("no error");
@@ -54,58 +57,18 @@ async fn a_connection_is_asked_to_go_away_as_soon_as_the_server_will_end() {
     server.ended.await.expect("ended well");
 }
 
-/// Calls on one connection after another, sixteen at once, until the server listens no more. Returns how
-/// often it connected; fails if a call that was sent had no answer, and the server did not say that it
-/// had not begun it.
-async fn call_until_closed(to: std::net::SocketAddr, answered: Arc<AtomicU64>) -> Result<u32, String> {
-    let mut connections = 0;
-    while let Ok(stream) = TcpStream::connect(to).await {
-        let Ok((mut send, connection)) = h2::client::handshake(stream).await else { break };
-        let ended = tokio::spawn(connection);
-        connections += 1;
-        let (mut calls, mut is_served) = (JoinSet::new(), false);
-        loop {
-            // An error here is one of a call that was not sent.
-            let is_open = poll_fn(|cx| send.poll_ready(cx)).await.is_ok();
-            let sent = if is_open { ask(&mut send).ok() } else { None };
-            let is_last = sent.is_none();
-            if let Some(response) = sent {
-                calls.spawn(outcome(response));
-            }
-            while calls.len() >= 16 || is_last && !calls.is_empty() {
-                match calls.join_next().await.expect("some").expect("no panic") {
-                    Ok(status) => assert_eq!(status, (200, 0)),
-                    // The server says that it has not begun this one: it crossed the announcement on its way.
-                    Err(error) if error.is_go_away() && error.is_remote() => continue,
-                    // It was still waiting to be accepted when the server stopped listening.
-                    Err(error) if error.is_io() && !is_served => return Ok(connections),
-                    Err(error) => return Err(format!("a call was lost: {error}")),
-                }
-                is_served = true;
-                answered.fetch_add(1, Relaxed);
-            }
-            if is_last {
-                break;
-            }
-        }
-        drop(send);
-        ended.await.expect("no panic").map_err(|error| format!("a connection broke: {error}"))?;
-    }
-    Ok(connections)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_on_a_busy_connection_is_lost_when_the_server_ends() {
     for announces in [true, false] {
         let server = Server::plain().await;
-        let answered = Arc::new(AtomicU64::new(0));
+        let called = Arc::new(Called::default());
         let mut clients = JoinSet::new();
         for _ in 0..32 {
-            clients.spawn(call_until_closed(server.address, Arc::clone(&answered)));
+            clients.spawn(call_until_closed(server.address, free(), Arc::clone(&called)));
         }
         let more = async |calls: u64| {
-            let until = answered.load(Relaxed) + calls;
-            while answered.load(Relaxed) < until {
+            let until = called.answered.load(Relaxed) + calls;
+            while called.answered.load(Relaxed) < until {
                 yield_now().await;
             }
         };

@@ -125,7 +125,10 @@ fn apply<E: std::error::Error, S: Store, O: Observer>(
             None
         }
         Err(error) => {
-            tracing::error!("rule reload failed; keeping the previous rules:\n{error}");
+            match rules.policy().domains().is_empty() {
+                true => tracing::error!("no rules loaded; requests fail until the files are valid:\n{error}"),
+                false => tracing::error!("rule reload failed; keeping the previous rules:\n{error}"),
+            }
             let error: Arc<str> = error.into();
             limiter.reject_because(&error, now);
             Some(error)

@@ -18,7 +18,7 @@ use crate::{Ask, Distribution, End, Plan, Progress, Protocol, Target};
 #[derive(Clone, Debug, Args)]
 #[command(after_help = SHORT_HELP, after_long_help = EXAMPLES)]
 pub struct Bench {
-    /// Server to test: grpc://, http:// or resp://HOST:PORT; grpcs, https and resps with TLS.
+    /// Server to test: grpc://, http:// or resp://HOST:PORT or unix:/path; grpcs, https and resps with TLS.
     #[arg(long, alias = "http", value_name = "URL", default_value = "grpc://127.0.0.1:8081", help_heading = SERVER)]
     target: Target,
     /// File whose first line is sent as AUTH (RESP) or as a bearer token.
@@ -111,6 +111,7 @@ Examples:
   tollgate bench --domain shop --entry api_key={key} --entry plan=gold
   tollgate bench --target http://127.0.0.1:8080 --domain shop --entry api_key={key} --in-flight 16
   tollgate bench --target resp://127.0.0.1:6390 --rate 20000 --duration 60s --distribution zipf:0.99
+  tollgate bench --target http://unix:/run/tollgate/http.sock --domain shop --entry api_key={key}
   tollgate bench --target grpcs://limits:8081 --ca ca.crt --cert client.crt --key client.key
   tollgate bench -n 100000 --json                one JSON object, for scripts";
 

@@ -47,8 +47,9 @@ impl RunError {
             Protocol::Http => "--http",
             Protocol::Resp => "--resp",
         };
-        let hint = if source.kind() == io::ErrorKind::ConnectionRefused {
-            format!("; start a server there: tollgate serve --rules DIR {flag} {}", target.authority())
+        // A socket that no server has made yet is not found.
+        let hint = if matches!(source.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) {
+            format!("; start a server there: tollgate serve --rules DIR {flag} {}", target.place)
         } else {
             String::new()
         };

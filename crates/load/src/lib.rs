@@ -23,7 +23,7 @@ pub use keys::{BadDistribution, Distribution, Keys};
 pub use plan::{Ask, End, Plan};
 pub use report::{ErrorKind, Percentiles, Report};
 pub use run::Progress;
-pub use target::{BadTarget, Protocol, Target};
+pub use target::{BadTarget, Place, Protocol, Target};
 
 /// Helpers of several modules' tests.
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tollgate_clock::SystemClock;
 use tollgate_core::Clock as _;
@@ -17,7 +17,7 @@ use tollgate_tls::TlsClientFiles;
 use crate::codec::Broken;
 use crate::lane::Lane;
 use crate::tally::Tally;
-use crate::{Plan, Protocol, RunError, Target};
+use crate::{Place, Plan, Protocol, RunError, Target};
 
 /// Bytes read at once, and the longest reply.
 const INPUT: usize = 1 << 16;
@@ -60,7 +60,11 @@ impl Dialler {
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Io>> {
-        let stream = TcpStream::connect((self.target.host.as_str(), self.target.port)).await?;
+        let (host, port) = match &self.target.place {
+            Place::Tcp { host, port } => (host.as_str(), *port),
+            Place::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+        };
+        let stream = TcpStream::connect((host, port)).await?;
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
             Some((connector, name)) => Box::new(connector.connect(name.clone(), stream).await?),
@@ -84,7 +88,10 @@ fn tls(plan: &Plan) -> Result<(TlsConnector, ServerName<'static>), RunError> {
         Protocol::Http => vec![b"http/1.1".to_vec()],
         Protocol::Resp => Vec::new(),
     };
-    let name = ServerName::try_from(plan.target.host.clone()).map_err(|error| fault(error.to_string()))?;
+    let Place::Tcp { host, .. } = &plan.target.place else {
+        return Err(fault("a Unix socket has no name that a certificate could be for".to_owned()));
+    };
+    let name = ServerName::try_from(host.clone()).map_err(|error| fault(error.to_string()))?;
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 

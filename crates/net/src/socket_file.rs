@@ -34,8 +34,13 @@ impl SocketFile {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         if let Err(error) = socket.bind(&address) {
-            if error.kind() != io::ErrorKind::AddrInUse {
-                return Err(error);
+            match error.kind() {
+                io::ErrorKind::AddrInUse => {}
+                io::ErrorKind::NotFound => {
+                    let what = "its folder is not there; make the folder, or give another path";
+                    return Err(io::Error::new(error.kind(), what));
+                }
+                _ => return Err(error),
             }
             remove_if_left_behind(path)?;
             socket.bind(&address)?;
@@ -152,5 +157,6 @@ mod tests {
         assert!(bind(&folder.path().join("x".repeat(200))).is_err());
         let missing = bind(&folder.path().join("missing/a.sock")).expect_err("no folder");
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert!(missing.to_string().contains("make the folder"), "{missing}");
     }
 }

@@ -199,6 +199,11 @@ impl Exposition {
                 "Requests for a domain that no file is about",
                 Global::UnknownDomain,
             ),
+            (
+                "tollgate_requests_without_rules",
+                "Requests that failed since no rules were loaded",
+                Global::NoRules,
+            ),
             ("tollgate_shadowed_requests", "Requests let pass by the server's shadow mode", Global::Shadowed),
             ("tollgate_bad_requests", "Requests that make no sense", Global::BadRequest),
             ("tollgate_store_errors", "Takes that the store gave no answer to", Global::StoreErrors),
@@ -261,8 +266,10 @@ impl Exposition {
     fn loads(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let help = "Version of the rules in force";
-        to.encode_descriptor("tollgate_rules", help, None, MetricType::Info)?
-            .encode_info(&[("version", loads.version.as_str())])?;
+        let mut info = to.encode_descriptor("tollgate_rules", help, None, MetricType::Info)?;
+        if !loads.version.is_empty() {
+            info.encode_info(&[("version", loads.version.as_str())])?;
+        }
         let help = "Attempts to load rules, by result";
         let mut family = to.encode_descriptor("tollgate_rule_loads", help, None, MetricType::Counter)?;
         for (result, number) in [("ok", loads.successes), ("faulty", loads.failures)] {

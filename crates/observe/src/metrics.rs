@@ -170,8 +170,10 @@ impl Observer for Metrics {
     fn rules_loaded(&self, loaded: RulesLoaded<'_>, now: Timestamp) {
         let mut loads = self.shared.loads();
         loads.last = now;
-        loads.is_last_good = matches!(loaded, RulesLoaded::InForce { .. });
+        loads.is_last_good = matches!(loaded, RulesLoaded::InForce { version } if !version.is_empty());
         match loaded {
+            // A limiter that waits for its first rules.
+            RulesLoaded::InForce { version: "" } => {}
             RulesLoaded::InForce { version } => {
                 loads.successes += 1;
                 (loads.last_good, loads.last_error) = (now, None);
@@ -210,13 +212,14 @@ impl Observer for Metrics {
             self.count(thread, Global::UnknownDomainDenied, 1);
         }
         let meters = self.shared.meters.load();
-        // Without rules every domain is unknown, and that is logged elsewhere.
-        if !meters.domains.is_empty() {
-            self.unknown_domains.note(domain, outcome, || {
-                let names: Vec<&str> = meters.domains.iter().map(|meter| meter.name.as_str()).collect();
-                did_you_mean(domain, &names)
-            });
-        }
+        self.unknown_domains.note(domain, outcome, || {
+            let names: Vec<&str> = meters.domains.iter().map(|meter| meter.name.as_str()).collect();
+            did_you_mean(domain, &names)
+        });
+    }
+
+    fn no_rules(&self) {
+        self.count(ThreadSlot::here(), Global::NoRules, 1);
     }
 
     #[inline]

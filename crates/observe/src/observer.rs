@@ -37,6 +37,9 @@ pub trait Observer: Send + Sync + 'static {
     /// A request was for a domain without rules, and was decided as the settings say.
     fn unknown_domain(&self, domain: &str, outcome: Outcome);
 
+    /// A request came while no rules were loaded, so that nothing was decided.
+    fn no_rules(&self);
+
     /// The store was called with a batch of `takes`.
     fn store_called(&self, takes: usize);
 
@@ -140,6 +143,9 @@ impl Observer for () {
 
     #[inline(always)]
     fn unknown_domain(&self, _: &str, _: Outcome) {}
+
+    #[inline(always)]
+    fn no_rules(&self) {}
 
     #[inline(always)]
     fn store_called(&self, _: usize) {}

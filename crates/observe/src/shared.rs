@@ -21,6 +21,7 @@ pub(crate) const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 pub(crate) enum Global {
     UnknownDomain,
     UnknownDomainDenied,
+    NoRules,
     Shadowed,
     BadRequest,
     StoreErrors,

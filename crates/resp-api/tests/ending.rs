@@ -16,7 +16,7 @@ use tollgate_core::ManualClock;
 use tollgate_net::Surface;
 use tollgate_resp_api::RespSettings;
 
-/// A connection of which each read returns at most so many bytes, as records of TLS do.
+/// A connection of which each read returns at most this number of bytes, as records of TLS do.
 struct Pieces {
     io: DuplexStream,
     most: usize,

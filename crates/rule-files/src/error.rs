@@ -19,7 +19,9 @@ pub enum LoadError {
     /// The files can be read, but not used.
     #[error(transparent)]
     Faulty(#[from] Faults),
-    /// A watched folder has no rule file any more.
-    #[error("no rule file is left; an empty folder does not remove the limits")]
+    /// A watched folder has no rule file, or not any more.
+    #[error(
+        "no rule file found; only *.yaml, *.yml and *.json are read, and an empty folder does not remove limits"
+    )]
     NoFiles,
 }

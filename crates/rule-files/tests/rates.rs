@@ -21,6 +21,7 @@ fn a_rate_means_the_same_as_the_long_keys() {
             "rate: 5/minute burst 20",
             "rate_limit: {unit: minute, requests_per_unit: 5, algorithm: token_bucket, burst: 20}",
         ),
+        ("rate: 5/minute BURST 20", "rate: 5/minute burst 20"),
         ("rate: 300/3h", "rate_limit: {period: 3h, requests_per_unit: 300}"),
         ("rate: 5/min, sharing: local", "sharing: local, rate_limit: {unit: minute, requests_per_unit: 5}"),
         ("rate_limit: {rate: 100/s}", "rate: 100/s"),
@@ -43,5 +44,20 @@ fn a_rate_means_the_same_as_the_long_keys() {
         ),
     ] {
         assert_eq!(version(short), version(long), "{short}");
+    }
+}
+
+#[test]
+fn a_rate_that_cannot_be_meant_says_what_to_write() {
+    for (rate, want) in [
+        ("1k/s", "invalid rate \"1k/s\": write 1000/s"),
+        ("4294967296/s", "invalid rate \"4294967296/s\": the largest number is 4294967295"),
+        ("1/s burst 17179869183", "the largest burst is 17179869182"),
+        ("10q/s", "expected something like 100/s, 5/minute burst 20 or 300/3h"),
+    ] {
+        let text = format!("{{domain: d, descriptors: [{{key: k, rate: {rate}}}]}}");
+        let faults = parse(&[RuleFile { name: "d.yaml".into(), text }], &Options::default());
+        let faults = faults.map(|_| ()).expect_err(rate).to_string();
+        assert!(faults.contains(want), "{faults}");
     }
 }

@@ -44,14 +44,22 @@ impl Banner<'_> {
         let Settings { rules, store, serving, tls, .. } = self.settings;
         let paths: Vec<String> = rules.paths.iter().map(|path| path.display().to_string()).collect();
         writeln!(out, "tollgate {}", env!("CARGO_PKG_VERSION"))?;
-        writeln!(out, "  rules   {} from {}", summary(self.policy), paths.join(", "))?;
+        let paths = paths.join(", ");
+        if self.policy.domains().is_empty() {
+            let until = "not ready, and requests fail, until the files are valid";
+            writeln!(out, "  rules   none from {paths}: {until}")?;
+        } else {
+            writeln!(out, "  rules   {} from {paths}", summary(self.policy))?;
+        }
         for domain in self.policy.domains().iter().take(MAX_DOMAINS) {
             writeln!(out, "            {}: {}", domain.name(), count(domain.rules().len(), "rule"))?;
         }
         if let Some(more) = self.policy.domains().len().checked_sub(MAX_DOMAINS).filter(|more| *more > 0) {
             writeln!(out, "            and {} more", count(more, "domain"))?;
         }
-        writeln!(out, "  version {}", self.policy.version())?;
+        if !self.policy.version().is_empty() {
+            writeln!(out, "  version {}", self.policy.version())?;
+        }
         match store.kind {
             StoreKind::Memory => {
                 writeln!(out, "  store   memory, at most {}", parse::in_bytes(store.memory_max))?;
@@ -73,7 +81,9 @@ impl Banner<'_> {
         let name = tollgate_store::Store::name(self.store);
         match self.store.state() {
             StoreState::Up => format!("{name}, up"),
-            StoreState::Down { why, .. } => format!("{name}, down: {why}"),
+            StoreState::Down { why, .. } => {
+                format!("{name}, down: {why}; each rule decides by its on_store_failure until it is up")
+            }
             _ => format!("{name}, no reply yet; retrying"),
         }
     }

@@ -77,13 +77,21 @@ pub(crate) struct AddressError {
 /// One error per line, and what to do if another program has a port.
 fn with_hint(errors: &[AddressError]) -> String {
     let mut text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    if let Some(taken) = errors.iter().find(|error| error.source.kind() == io::ErrorKind::AddrInUse) {
-        let surface = taken.surface;
-        let (what, options) =
-            if taken.address.starts_with("unix:") { ("socket", "-lxp") } else { ("port", "-ltnp") };
+    let taken = |is_socket: bool| {
+        let is_taken = |error: &&AddressError| error.source.kind() == io::ErrorKind::AddrInUse;
+        let mut taken = errors.iter().filter(is_taken);
+        taken.find(|error| error.address.starts_with("unix:") == is_socket).map(|error| error.surface)
+    };
+    if let Some(surface) = taken(false) {
         text += &format!(
-            "\nstop the program that has the {what} (`ss {options}` shows it), or give another address: --{surface} \
+            "\nstop the program that has the port (`ss -ltnp` shows it), or give another address: --{surface} \
              127.0.0.1:0 picks a free port, --{surface} off needs none"
+        );
+    }
+    if let Some(surface) = taken(true) {
+        text += &format!(
+            "\nstop the program that has the socket (`ss -lxp` shows it), or give another path: --{surface} \
+             unix:/run/tollgate/other.sock"
         );
     }
     text

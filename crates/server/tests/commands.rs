@@ -1,6 +1,6 @@
 //! What `check` and `explain` answer, word for word; what help says; how a wrong command line ends.
 
-#![allow(clippy::expect_used, reason = "the helpers of a test are a test")]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
 use std::path::Path;
 use std::process::Command;
@@ -454,6 +454,26 @@ fn completions_and_manual_pages_come_from_the_definitions_of_the_commands() {
     }
     let (ending, page, _) = run(&[], &["man"]);
     assert!(ending == Ending::Yes && page.contains("tollgate\\-serve(1)"), "{page}");
+    // The page of all commands shows how each is used, and the page of each does.
+    let synopsis = |page: &str| {
+        let (_, rest) = page.split_once(".SH SYNOPSIS\n").expect("a synopsis");
+        rest.split_once("\n.SH ").expect("more").0.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "")
+    };
+    let of_all = synopsis(&page);
+    assert!(!page.contains("tollgate\\-help(1)"), "there is no such page");
+    for usage in [
+        "tollgate serve [OPTIONS]",
+        "tollgate check [OPTIONS] <PATH>...",
+        "tollgate explain [OPTIONS] --rules <PATH> --domain <DOMAIN> <KEY=VALUE>...",
+        "tollgate import [OPTIONS] <SOURCE> <FILE>",
+        "tollgate man [OPTIONS] [COMMAND]",
+    ] {
+        assert!(of_all.lines().any(|line| line == usage), "{usage} in {of_all}");
+        let name = usage.split(' ').nth(1).expect("a name");
+        let (_, page, _) = run(&[], &["man", name]);
+        assert_eq!(synopsis(&page), usage);
+        assert!(page.contains(concat!("\"tollgate ", env!("CARGO_PKG_VERSION"), "\"")), "{page}");
+    }
     let (ending, page, _) = run(&[], &["man", "serve"]);
     assert!(ending == Ending::Yes && page.starts_with(".ie"), "{page}");
     for setting in SETTINGS.iter().filter(|setting| setting.kind != tollgate_server::settings::Kind::Secret) {
@@ -463,4 +483,51 @@ fn completions_and_manual_pages_come_from_the_definitions_of_the_commands() {
     assert_eq!((ending, out.as_str()), (Ending::CouldNotTell, ""));
     assert_eq!(talk, "unknown command \"sevre\"; `tollgate help` lists them\n");
     assert_eq!(run(&[], &["man", "--dir", "RULES/nowhere"]).0, Ending::CouldNotTell);
+}
+
+/// What bash offers behind these words.
+fn completed(script: &str, words: &[&str]) -> Vec<String> {
+    let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let text = format!(
+        "{script}\nCOMP_WORDS=({})\nCOMP_CWORD={}\n_tollgate tollgate '{last}' '{before}'\n\
+         printf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
+        quoted.join(" "),
+        words.len() - 1
+    );
+    let ran = Command::new("bash").args(["--norc", "-c", &text]).output().expect("bash");
+    let said = String::from_utf8(ran.stdout).expect("text");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn shells_complete_the_values_of_settings_that_have_a_few() {
+    let (_, script, _) = run(&[], &["completions", "bash"]);
+    if Command::new("bash").arg("--version").output().is_err() {
+        println!("SKIPPED the completions of bash, which is not installed");
+        return;
+    }
+    for (words, want) in [
+        (&["serve", "--unmatched", ""][..], &["admit", "deny"][..]),
+        (&["serve", "--unmatched", "d"], &["deny"]),
+        (&["serve", "--log-format", ""], &["text", "json"]),
+        (&["serve", "--charge", ""], &["each", "together"]),
+        (&["serve", "--headers", "draft-"], &["draft-03", "draft-07", "draft-11"]),
+        (&["serve", "--max-reserv"], &["--max-reservations"]),
+        (&["top", "--sort", ""], &["denied", "decisions", "share", "rule"]),
+        (&["import", ""], &["--domain", "--help", "nginx"]),
+        (&["heal"], &["healthcheck"]),
+    ] {
+        let words = [&["tollgate"], words].concat();
+        let got = completed(&script, &words);
+        assert!(want.iter().all(|want| got.iter().any(|got| got == want)), "{words:?}: {got:?}");
+        assert!(got.len() <= want.len() + 2, "{words:?}: {got:?}");
+    }
+    for shell in ["zsh", "fish"] {
+        let (_, script, _) = run(&[], &["completions", shell]);
+        let of_it =
+            script.lines().filter(|line| line.contains("unmatched")).any(|line| line.contains("admit"));
+        assert!(of_it, "{shell}");
+    }
 }

@@ -193,3 +193,22 @@ fn imported_rules_admit_and_delay_what_nginx_does() {
         println!("SKIPPED the comparison with nginx, which is not installed");
     }
 }
+
+#[test]
+fn a_file_without_limits_makes_no_rule_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("nginx.conf");
+    for (text, want) in [
+        ("", "is empty: looked for limit_req_zone and limit_req"),
+        ("http { server { listen 80; } }", "has no limit_req_zone and no limit_req"),
+        ("domain: edge\n", "is this an nginx configuration?"),
+    ] {
+        std::fs::write(&path, text).expect("written");
+        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let args = ["tollgate".as_ref(), "import".as_ref(), "nginx".as_ref(), path.as_os_str()];
+        let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
+        let talk = String::from_utf8(talk).expect("text");
+        assert_eq!((ending, out.len()), (Ending::CouldNotTell, 0), "{text}");
+        assert!(talk.starts_with("error: ") && talk.contains(want), "{talk}");
+    }
+}

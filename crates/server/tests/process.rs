@@ -450,9 +450,46 @@ fn started_anyway_it_becomes_ready_with_the_first_good_file() {
     let said = server.wait_ready(|status, _| status == 503);
     assert_eq!(said["rules"]["loaded"], false, "{said}");
     assert_ne!(server.post("/json", ALICE).0, 200, "a client must not be admitted");
+    // What an operator sees of it: why, and nothing that reads as if rules were loaded or a client admitted.
+    let none = server.says("rules").expect("a line").to_owned();
+    assert!(none.starts_with("none from ") && none.contains("not ready, and requests fail"), "{none}");
+    assert_eq!(server.says("version"), None);
+    let metrics = server.get("/metrics").1;
+    for want in [
+        "tollgate_rule_loads_total{result=\"ok\"} 0",
+        "tollgate_last_rule_load_ok 0",
+        "tollgate_requests_without_rules_total 1",
+        "tollgate_unmatched_requests_total{domain=\"(unknown)\",outcome=\"admit\"} 0",
+        "tollgate_unknown_domains_total 0",
+    ] {
+        assert!(metrics.lines().any(|line| line == want), "{want} in {metrics}");
+    }
+    assert!(!metrics.contains("tollgate_rules_info{"), "{metrics}");
     std::fs::write(folder.path().join("shop.yaml"), RULES).expect("written");
     server.wait_ready(|status, _| status == 200);
     assert_eq!(server.post("/json", ALICE).0, 200);
+    let metrics = server.get("/metrics").1;
+    assert!(metrics.contains("tollgate_rules_info{version=") && metrics.contains("result=\"ok\"} 1\n"));
+    server.signal("KILL");
+    let (_, said) = server.ended();
+    assert!(
+        said.contains("starting without rules: not ready, and requests fail, until the files are valid:")
+    );
+    assert!(said.contains("shop.yaml:1:") && said.contains("started without rules: not ready"), "{said}");
+    assert!(!said.contains("keeping the previous rules"), "{said}");
+}
+
+#[test]
+fn an_empty_folder_is_not_said_to_have_lost_its_rules() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path(), &["--start-anyway"]);
+    let said = server.wait_ready(|_, body| body["rules"]["last_error"].is_string());
+    let error = said["rules"]["last_error"].as_str().expect("text");
+    assert!(error.starts_with("no rule file found; only *.yaml, *.yml and *.json are read"), "{error}");
+    server.signal("KILL");
+    let (_, said) = server.ended();
+    assert!(said.contains("no rules loaded; requests fail until the files are valid:"), "{said}");
+    assert!(!said.contains("previous rules"), "{said}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! - [`table`]: a test as a story in rows.
 //! - [`vectors`]: the numbers of other libraries' own tests, run against our core.
 //! - `certificates` (feature of that name): authorities and certificates that exist for one test.
+//! - `grpc` (feature of that name): calls of Envoy's rate limit service on connections by hand.
 //! - [`redis_cell`]: the arithmetic of `CL.THROTTLE`, to hold ours to.
 //! - `redis` (feature of that name): real processes of Redis, Sentinel, Cluster and memcached, and a proxy
 //!   that spoils connections.
@@ -10,6 +11,8 @@
 
 #[cfg(feature = "certificates")]
 pub mod certificates;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod redis_cell;

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::client::Client;
 use crate::ending::Ending;
 use crate::live;
@@ -21,11 +22,12 @@ use crate::view::{Sort, View};
 #[command(after_help = "Examples:
   tollgate top
   tollgate top --target http://limits.internal:8080 --token-file /run/secrets/tollgate
+  tollgate top --target unix:/run/tollgate/http.sock
   tollgate top --once            one reading as text, for scripts and tickets")]
 pub struct Top {
-    /// Where the server's HTTP surface listens.
+    /// Where the server's HTTP surface listens: http://HOST:PORT, https://HOST:PORT or unix:/path.
     #[arg(long, alias = "http", value_name = "URL", default_value = "http://127.0.0.1:8080")]
-    target: String,
+    target: Address,
     /// Time between two readings, in milliseconds; 100 to 60,000.
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     every_ms: u64,
@@ -41,8 +43,8 @@ pub struct Top {
     /// Keys of each rule that --once prints.
     #[arg(long, value_name = "N", default_value_t = 10, hide_short_help = true)]
     keys: usize,
-    /// Column to sort by: denied, decisions, share or rule.
-    #[arg(long, value_name = "COLUMN", default_value = "denied", value_parser = Sort::parse)]
+    /// Column to sort by.
+    #[arg(long, value_name = "COLUMN", default_value = "denied")]
     sort: Sort,
 }
 
@@ -52,10 +54,10 @@ impl Top {
     /// # Errors
     /// When `out`, `talk` or the terminal cannot be written to.
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
-        let client = match Client::new(&self.target, self.token_file.as_deref(), self.ca.as_deref()) {
+        let client = match Client::new(self.target, self.token_file.as_deref(), self.ca.as_deref()) {
             Ok(client) => client,
             Err(error) => {
-                writeln!(talk, "{error}")?;
+                writeln!(talk, "error: {error}")?;
                 return Ok(Ending::CouldNotTell);
             }
         };
@@ -63,20 +65,20 @@ impl Top {
         if self.once {
             return match live::two_readings(&client, every) {
                 Ok((before, now)) => {
-                    let mut view = View::new(client.shown(), self.sort);
+                    let mut view = View::new(&client.shown(), self.sort);
                     view.read(before);
                     view.read(now);
                     write!(out, "{}", screen::text(&view, self.keys))?;
                     Ok(Ending::Done)
                 }
                 Err(error) => {
-                    writeln!(talk, "{error}")?;
+                    writeln!(talk, "error: {error}")?;
                     Ok(Ending::CouldNotTell)
                 }
             };
         }
         if !std::io::stdout().is_terminal() {
-            writeln!(talk, "stdout is not a terminal; add --once for one reading as text")?;
+            writeln!(talk, "error: stdout is not a terminal; add --once for one reading as text")?;
             return Ok(Ending::CouldNotTell);
         }
         // The first reading comes before the screen is drawn, so that a wrong address is reported as plain
@@ -84,7 +86,7 @@ impl Top {
         match client.read() {
             Ok(first) => live::watch(client, first, every, self.sort).map(|()| Ending::Done),
             Err(error) => {
-                writeln!(talk, "{error}")?;
+                writeln!(talk, "error: {error}")?;
                 Ok(Ending::CouldNotTell)
             }
         }

@@ -22,8 +22,7 @@ impl Exposition {
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.named(name)
             .filter(|sample| labels.iter().all(|&(label, value)| sample.label(label) == Some(value)))
-            .map(|it| it.value)
-            .sum()
+            .fold(0.0, |sum, it| sum + it.value)
     }
 
     /// The values of `label` among the samples called `name`, each with its value, in order.

@@ -1,20 +1,17 @@
 //! The command `tollgate healthcheck`: one question, answered by an exit code.
 
-use std::io::{self, Read as _, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::client::{Trust, agent};
 use crate::ending::Ending;
 
-/// Bytes of a response that are read: the status line is all that is needed.
-const MAX_BYTES: usize = 4096;
-
 /// Ask a server whether it is ready, for the health check of a container.
 ///
-/// Asks /readyz once. Exit 0: it is ready. 1: it is not (no rules, draining, no response), or the flags are
-/// wrong; the reason is on stderr. There is no exit 2, which Docker reserves.
+/// Asks /readyz once. Exit 0: it is ready. 1: it is not (no rules, draining, no response); the reason is on
+/// stderr. 2: the flags are wrong.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate healthcheck
@@ -23,7 +20,7 @@ const MAX_BYTES: usize = 4096;
 pub struct Healthcheck {
     /// Where the server's HTTP surface listens: http://HOST:PORT, https://HOST:PORT or unix:/path.
     #[arg(long, alias = "http", value_name = "URL", default_value = "http://127.0.0.1:8080")]
-    target: String,
+    target: Address,
     /// Certificate (PEM) to trust for https.
     #[arg(long, value_name = "PATH")]
     ca: Option<PathBuf>,
@@ -41,51 +38,24 @@ impl Healthcheck {
     /// # Errors
     /// When `talk` cannot be written to.
     pub fn run(self, talk: &mut dyn Write) -> io::Result<Ending> {
-        match self.status() {
+        let trust = Trust { ca: self.ca.as_deref(), insecure: self.insecure };
+        let agent = match agent(&self.target, trust, Duration::from_millis(self.timeout_ms)) {
+            Ok(agent) => agent,
+            Err(error) => {
+                writeln!(talk, "error: {error}")?;
+                return Ok(Ending::CouldNotTell);
+            }
+        };
+        match agent.get(self.target.url("/readyz")).call().map(|response| response.status().as_u16()) {
             Ok(200) => Ok(Ending::Done),
             Ok(status) => {
-                writeln!(talk, "not ready: {}/readyz returned status {status}", self.base())?;
+                writeln!(talk, "not ready: {} returned status {status}", self.target.shown("/readyz"))?;
                 Ok(Ending::No)
             }
             Err(what) => {
-                writeln!(talk, "not ready: no response from {}: {what}", self.base())?;
+                writeln!(talk, "not ready: no response from {}: {what}", self.target)?;
                 Ok(Ending::No)
             }
         }
     }
-
-    fn base(&self) -> &str {
-        self.target.trim_end_matches('/')
-    }
-
-    fn status(&self) -> Result<u16, String> {
-        let timeout = Duration::from_millis(self.timeout_ms);
-        if let Some(path) = self.base().strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return over_socket(Path::new(path), timeout).map_err(|error| error.to_string());
-        }
-        let trust = Trust { ca: self.ca.as_deref(), insecure: self.insecure };
-        let agent = agent(self.base(), trust, timeout).map_err(|error| error.to_string())?;
-        let response = agent.get(format!("{}/readyz", self.base())).call();
-        Ok(response.map_err(|error| error.to_string())?.status().as_u16())
-    }
-}
-
-/// The status over a Unix socket, which the client of `top` does not reach.
-fn over_socket(path: &Path, timeout: Duration) -> io::Result<u16> {
-    let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(timeout))?;
-    stream.set_write_timeout(Some(timeout))?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-    let mut text = [0; MAX_BYTES];
-    let mut length = 0;
-    while !text[..length].contains(&b'\n') {
-        match stream.read(&mut text[length..])? {
-            0 => break,
-            read => length += read,
-        }
-    }
-    let line = std::str::from_utf8(&text[..length]).ok();
-    let status = line.and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
-    status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the response is not HTTP/1.1"))
 }

@@ -4,6 +4,7 @@
 //! A thread reads the server's HTTP API; two readings give rates, which are drawn.
 //! Not here: the HTTP API (`http-api`), what is counted (`limiter`).
 
+mod address;
 mod client;
 mod command;
 mod ending;
@@ -12,6 +13,7 @@ mod healthcheck;
 mod live;
 mod reading;
 mod screen;
+mod unix;
 mod view;
 
 pub use command::Top;

@@ -27,7 +27,7 @@ pub(crate) fn two_readings(client: &Client, every: Duration) -> Result<(Reading,
 
 /// Draws until the user quits. The terminal is restored, even after a panic.
 pub(crate) fn watch(client: Client, first: Reading, every: Duration, sort: Sort) -> io::Result<()> {
-    let mut view = View::new(client.shown(), sort);
+    let mut view = View::new(&client.shown(), sort);
     view.read(first);
     let (answers, readings) = channel();
     let (stop, stopped) = channel();

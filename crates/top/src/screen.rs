@@ -373,6 +373,15 @@ tollgate_connections{surface=\"http\"} 1";
     }
 
     #[test]
+    fn a_server_without_rules_shows_no_negative_zero() {
+        let mut view = View::new("server", Sort::Denied);
+        view.read(reading(100, vec![], ""));
+        view.read(reading(101, vec![], ""));
+        let text = text(&view, 10);
+        assert!(text.contains("decisions 0/s  denied 0/s (0.0 %)") && !text.contains("-0"), "{text}");
+    }
+
+    #[test]
     fn a_count_that_is_not_exact_is_shown_as_two_bounds() {
         let key = |key: &str, denied, at_most_over, at_most_under| TopKey {
             key: key.into(),

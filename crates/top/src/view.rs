@@ -9,7 +9,7 @@ use crate::reading::{Reading, Store, TopKey};
 const HISTORY: usize = 240;
 
 /// The column that rows are sorted by, the largest first (names from A on).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {
     Denied,
     Decisions,
@@ -18,16 +18,6 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "denied" => Ok(Self::Denied),
-            "decisions" => Ok(Self::Decisions),
-            "share" => Ok(Self::Share),
-            "rule" => Ok(Self::Rule),
-            _ => Err("write denied, decisions, share or rule".to_owned()),
-        }
-    }
-
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::Denied => Self::Decisions,
@@ -228,6 +218,8 @@ pub(crate) fn share(part: f64, whole: f64) -> f64 {
 }
 
 fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[Row]) -> Totals {
+    // The sum of no numbers would be -0.
+    let sum = |of: fn(&Row) -> f64| rows.iter().fold(0.0, |sum, row| sum + of(row));
     let metrics = &reading.metrics;
     let per_second = |name: &str| {
         let was = before.map_or(0.0, |before| before.sum(name, &[]));
@@ -243,9 +235,9 @@ fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[
         version: reading.rules.version.clone(),
         rule_fault: reading.rules.last_error.clone(),
         rule_count: rows.len(),
-        decisions: rows.iter().map(|row| row.decisions).sum(),
-        denied: rows.iter().map(|row| row.denied).sum(),
-        degraded: rows.iter().map(|row| row.degraded).sum(),
+        decisions: sum(|row| row.decisions),
+        denied: sum(|row| row.denied),
+        degraded: sum(|row| row.degraded),
         store_errors: per_second("tollgate_store_errors_total"),
         store: reading.readiness.store.clone(),
         store_calls: per_second("tollgate_store_calls_total"),

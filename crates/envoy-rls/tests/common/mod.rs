@@ -19,7 +19,7 @@ use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tonic::transport::Channel;
 
-pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+pub use tollgate_testkit::grpc::{SHOULD_RATE_LIMIT, call, outcome};
 
 pub const RULES: &str = "
 domain: shop
@@ -161,34 +161,9 @@ pub fn request(descriptors: Vec<rls::RateLimitDescriptor>) -> rls::RateLimitRequ
     rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 }
 }
 
-/// The header of a call as gRPC wants it.
-pub fn call(path: &str) -> http::request::Builder {
-    http::Request::post(format!("http://tollgate{path}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-}
-
 pub fn framed(message: &impl Message) -> Bytes {
     let mut bytes = vec![0];
     bytes.extend(u32::try_from(message.encoded_len()).expect("short").to_be_bytes());
     bytes.extend(message.encode_to_vec());
     bytes.into()
-}
-
-/// HTTP status and gRPC status of a raw call, wherever the latter is; -1 without one.
-pub async fn outcome(response: h2::client::ResponseFuture) -> Result<(u16, i32), h2::Error> {
-    let response = response.await?;
-    let code = response.status().as_u16();
-    let status = |headers: &http::HeaderMap| {
-        headers.get("grpc-status").map(|status| status.to_str().expect("digits").parse().expect("a number"))
-    };
-    if let Some(status) = status(response.headers()) {
-        return Ok((code, status));
-    }
-    let mut body = response.into_body();
-    while let Some(chunk) = body.data().await {
-        let length = chunk?.len();
-        body.flow_control().release_capacity(length)?;
-    }
-    Ok((code, body.trailers().await?.as_ref().and_then(status).unwrap_or(-1)))
 }

@@ -1,21 +1,19 @@
 //! `tollgate import`: a rule file from the limits of another rate limiter.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 use crate::counted::count;
 use crate::ending::Ending;
-use crate::import::{Imported, nginx};
-
-/// The most bytes of a configuration.
-const MAX_BYTES: u64 = 16 << 20;
+use crate::import::nginx::{self, Imported, Rules};
 
 /// Write a rule file from the limits of another rate limiter.
 ///
 /// The rule file goes to stdout. What it could not take over goes to stderr, one line each:
 /// `warning: file:line: directive: why, and what to do instead`.
-/// Exit 0: all limits were taken over. 1: some were not. 2: the file cannot be read.
+/// Files that it includes are read too. Exit 0: all limits were taken over. 1: some were not. 2: there are no
+/// rules, since the file cannot be read or has no limits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate import nginx /etc/nginx/nginx.conf
@@ -23,7 +21,7 @@ const MAX_BYTES: u64 = 16 << 20;
 pub(crate) struct Import {
     /// What the file is of: nginx, with limit_req_zone and limit_req.
     source: Source,
-    /// File to read; `-` is standard input. What `nginx -T` prints has all included files.
+    /// File to read; `-` is standard input, for what `nginx -T` prints. That has all included files.
     file: PathBuf,
     /// Domain of the rules.
     #[arg(long, default_value = "nginx")]
@@ -42,28 +40,32 @@ impl Import {
     /// # Errors
     /// When either cannot be written to.
     pub(crate) fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Ending> {
-        let name = self.file.display();
-        let text = match read(&self.file) {
+        let path = Some(self.file.as_path()).filter(|path| path.as_os_str() != "-");
+        let text = match path {
+            Some(path) => File::open(path).and_then(|file| nginx::text_of(file, nginx::MAX_BYTES)),
+            None => nginx::text_of(io::stdin(), nginx::MAX_BYTES),
+        };
+        let text = match text {
             Ok(text) => text,
             Err(error) => {
-                writeln!(talk, "error: cannot read {name}: {error}")?;
+                writeln!(talk, "error: cannot read {}: {error}", self.file.display())?;
                 return Ok(Ending::CouldNotTell);
             }
         };
-        let imported = match self.source {
-            Source::Nginx => nginx::import(&name.to_string(), &text, &self.domain),
+        let Imported { rules, left_out } = match self.source {
+            Source::Nginx => nginx::import(path, text, &self.domain),
         };
-        let Imported { rules, number, left_out } = match imported {
-            Ok(imported) => imported,
-            Err(error) => {
-                writeln!(talk, "error: {name}: {error}")?;
-                return Ok(Ending::CouldNotTell);
-            }
-        };
-        out.write_all(rules.as_bytes())?;
         for it in &left_out {
-            writeln!(talk, "warning: {name}:{}: {}", it.line, it.why)?;
+            writeln!(talk, "warning: {}: {}", it.place, it.why)?;
         }
+        let Rules { text, number } = match rules {
+            Ok(rules) => rules,
+            Err(error) => {
+                writeln!(talk, "error: {error}")?;
+                return Ok(Ending::CouldNotTell);
+            }
+        };
+        out.write_all(text.as_bytes())?;
         let missing = match left_out.len() {
             0 => String::new(),
             number => format!(", {} not taken over", count(number, "directive")),
@@ -71,17 +73,4 @@ impl Import {
         writeln!(talk, "{}{missing}", count(number, "rule"))?;
         Ok(if left_out.is_empty() { Ending::Yes } else { Ending::No })
     }
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let mut limited: Box<dyn io::Read> = match path.to_str() {
-        Some("-") => Box::new(io::stdin().take(MAX_BYTES + 1)),
-        _ => Box::new(File::open(path)?.take(MAX_BYTES + 1)),
-    };
-    limited.read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("more than {MAX_BYTES} bytes")));
-    }
-    Ok(text)
 }

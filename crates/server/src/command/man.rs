@@ -30,31 +30,51 @@ impl Man {
     ///
     /// # Errors
     /// When either cannot be written to.
-    pub(crate) fn run(
-        self,
-        mut cli: Command,
-        out: &mut dyn Write,
-        talk: &mut dyn Write,
-    ) -> io::Result<Ending> {
+    pub(crate) fn run(self, cli: Command, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Ending> {
+        let mut cli = cli.disable_help_subcommand(true);
+        cli.build(); // gives commands their full names
+        let all = with_usage(cli);
         if let Some(dir) = self.dir {
-            if let Err(error) = clap_mangen::generate_to(cli, &dir) {
-                writeln!(talk, "cannot write manual pages to {}: {error}", dir.display())?;
-                return Ok(Ending::CouldNotTell);
+            for command in std::iter::once(&all).chain(all.get_subcommands()) {
+                if let Err(error) = page(command).generate_to(&dir) {
+                    writeln!(talk, "cannot write manual pages to {}: {error}", dir.display())?;
+                    return Ok(Ending::CouldNotTell);
+                }
             }
             return Ok(Ending::Yes);
         }
-        cli.build(); // gives commands their full names
         let command = match &self.command {
-            None => cli,
-            Some(name) => match cli.find_subcommand(name) {
-                Some(command) => command.clone(),
+            None => &all,
+            Some(name) => match all.find_subcommand(name) {
+                Some(command) => command,
                 None => {
                     writeln!(talk, "unknown command {name:?}; `tollgate help` lists them")?;
                     return Ok(Ending::CouldNotTell);
                 }
             },
         };
-        Page::new(command).render(&mut *out)?;
+        page(command).render(&mut *out)?;
         Ok(Ending::Yes)
     }
+}
+
+fn page(command: &Command) -> Page {
+    Page::new(command.clone()).source(concat!("tollgate ", env!("CARGO_PKG_VERSION"))).manual("Tollgate")
+}
+
+/// Usage as the help texts have it: of each command, and on the page of `cli` of all of them. Without it, a
+/// page begins with the names of all options.
+fn with_usage(mut cli: Command) -> Command {
+    let mut all = String::new();
+    let names: Vec<String> = cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    for name in names {
+        cli = cli.mut_subcommand(name, |mut command| {
+            let usage = command.render_usage().to_string();
+            let usage = usage.trim_start_matches("Usage:").trim().to_owned();
+            all.push_str(&usage);
+            all.push('\n');
+            command.override_usage(usage)
+        });
+    }
+    cli.override_usage(all)
 }

@@ -1,11 +1,13 @@
 //! `tollgate serve`: reads the settings, starts the server, and runs until a signal ends it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use tollgate_rule_files::{Options, RuleSet};
@@ -102,6 +104,10 @@ impl clap::Args for Serve {
                 .long_help(format!("{} [env: {}]{default}", setting.help, names.join(", ")))
                 .hide_short_help(!SUMMARY.contains(&setting.name))
                 .help_heading(setting.heading.name());
+            let arg = match setting.values {
+                [] => arg,
+                values => arg.value_parser(Suggested(values)).hide_possible_values(true),
+            };
             command.arg(match setting.kind {
                 // Parsed only to say why it is rejected; see `Settings::read`.
                 Kind::Secret => arg.hide(true),
@@ -119,6 +125,22 @@ impl clap::Args for Serve {
 
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
+    }
+}
+
+/// Any text. Shells complete these values; `Settings::read` knows more spellings, and says what is wrong.
+#[derive(Clone, Copy)]
+struct Suggested(&'static [&'static str]);
+
+impl TypedValueParser for Suggested {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, text: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, text)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(PossibleValue::new)))
     }
 }
 
@@ -234,8 +256,10 @@ fn load_rules(settings: &Settings) -> Result<(Option<RuleSet>, Options), ServeEr
     };
     let rules = match start::load(&rules.paths, &options) {
         Ok(rules) => Some(rules),
-        Err(_) if rules.start_anyway => {
-            tracing::warn!("starting without rules: not ready, and requests fail, until the files are valid");
+        Err(error) if rules.start_anyway => {
+            tracing::warn!(
+                "starting without rules: not ready, and requests fail, until the files are valid:\n{error}"
+            );
             None
         }
         Err(error) => return Err(ServeError::Rules(error)),
@@ -264,7 +288,11 @@ fn serve(
         let rules = node.limiter.rules();
         let policy = rules.policy();
         let listening: Vec<String> = surfaces.iter().map(ToString::to_string).collect();
-        tracing::info!(listening = listening.join(", "), version = policy.version(), "started");
+        let listening = listening.join(", ");
+        match policy.domains().is_empty() {
+            true => tracing::warn!(listening, "started without rules: not ready"),
+            false => tracing::info!(listening, version = policy.version(), "started"),
+        }
         Banner { policy, surfaces, settings, store: node.limiter.store() }.write(out)
     });
     if let Some(traces) = traces {

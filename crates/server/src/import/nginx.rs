@@ -3,168 +3,210 @@
 //! A zone with the burst of its use is a leaky bucket. nginx admits `burst` requests above the rate, so the
 //! bucket holds one more; those above the rate wait their turn, unless `nodelay` or `delay` says otherwise.
 //! `limit_conn` limits concurrent requests, which no rule can; each is reported with its line. Not here:
-//! nginx's grammar (`directives`).
+//! nginx's grammar (`directives`), which files there are (`files`), the text of a rule (`zone`).
 
 mod directives;
+mod files;
+mod place;
+mod walk;
 mod zone;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use super::{Imported, LeftOut};
-use directives::{Directive, directives};
-use zone::{Pace, Use, Zone};
+use tollgate_human_text::one_of;
 
-/// Why a text cannot be read as nginx does.
-pub(crate) use directives::Unreadable;
+use directives::Unreadable;
+use files::Files;
+use place::LeftOut;
+use walk::Walk;
+use zone::{Use, Zone};
 
-/// What is taken over from a text.
-#[derive(Debug, Default)]
-struct Import {
-    zones: Vec<Zone>,
-    /// Uses of zones, in the order of the lines.
-    uses: Vec<Use>,
-    /// Of `limit_req_status`.
-    status: Option<u16>,
-    /// The files that the text includes are in it.
-    is_whole: bool,
-    left_out: Vec<LeftOut>,
+pub(crate) use files::{MAX_BYTES, text_of};
+
+/// What became of a configuration.
+#[derive(Debug)]
+pub(crate) struct Imported {
+    /// The rule file.
+    pub(crate) rules: Result<Rules, NoRules>,
+    /// What was not taken over, by its place.
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// The limits of `text`, which is called `name`, as rules of `domain`.
-///
-/// # Errors
-/// [`Unreadable`]: a quote is not closed.
-pub(crate) fn import(name: &str, text: &str, domain: &str) -> Result<Imported, Unreadable> {
-    // What `nginx -T` prints has a line for each file.
-    let mut import = Import { is_whole: text.contains("# configuration file "), ..Import::default() };
-    for directive in directives(text)? {
-        import.take(&directive);
-    }
-    Ok(import.finish(name, domain))
+/// A rule file that was made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// The rule file.
+    pub(crate) text: String,
+    /// How many limits it has.
+    pub(crate) number: usize,
 }
 
-impl Import {
-    fn leave_out(&mut self, line: usize, why: impl Into<String>) {
-        self.left_out.push(LeftOut { line, why: why.into() });
-    }
+/// Why there are no rules.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoRules {
+    #[error("{name}:{source}; is this an nginx configuration?")]
+    Unreadable { name: String, source: Unreadable },
+    #[error(
+        "{name} is empty: looked for limit_req_zone and limit_req in an nginx configuration; give the main file, such \
+         as /etc/nginx/nginx.conf, or what `nginx -T` prints"
+    )]
+    Empty { name: String },
+    #[error(
+        "{name} has no limit_req_zone and no limit_req, which the rules are made from; give the main file, such as \
+         /etc/nginx/nginx.conf, or what `nginx -T` prints"
+    )]
+    NoLimit { name: String },
+    #[error(
+        "{name} has limit_req, and no valid limit_req_zone defines {zones}; give the main file, such as \
+         /etc/nginx/nginx.conf, or what `nginx -T` prints"
+    )]
+    NoZone { name: String, zones: String },
+    #[error(
+        "{name} has limit_req_zone, and no valid limit_req uses {zones}; give the main file, such as \
+         /etc/nginx/nginx.conf, or what `nginx -T` prints"
+    )]
+    NoUse { name: String, zones: String },
+}
 
-    fn take(&mut self, directive: &Directive) {
-        let line = directive.line;
-        let Some((name, arguments)) = directive.words.split_first() else { return };
-        let said = directive.words.join(" ");
-        match name.as_str() {
-            "limit_req_zone" => match Zone::of(line, arguments) {
-                Ok(zone) => {
-                    if zone.is_synced {
-                        self.leave_out(
-                            line,
-                            format!("sync of {said}: nodes share counters with --store instead"),
-                        );
-                    }
-                    self.zones.push(zone);
-                }
-                Err(why) => self.leave_out(line, format!("{said}: {why}")),
-            },
-            "limit_req" => match Use::of(line, arguments) {
-                Ok(used) => self.uses.push(used),
-                Err(why) => self.leave_out(line, format!("{said}: {why}")),
-            },
-            "limit_conn_zone" | "limit_conn" => {
-                let why = "rules cannot limit concurrent requests; keep it in nginx";
-                self.leave_out(line, format!("{said}: {why}"));
+/// The limits of `text`, which was read from `path` or, without one, from stdin, as rules of `domain`.
+pub(crate) fn import(path: Option<&Path>, text: String, domain: &str) -> Imported {
+    let name = path.map_or_else(|| "-".to_owned(), |path| path.display().to_string());
+    let is_empty = text.trim().is_empty();
+    let (files, (first, text)) = Files::around(path, &name, text);
+    let mut walk = Walk::new(files);
+    let rules = match walk.read(&first, &text) {
+        Err(source) => Err(NoRules::Unreadable { name: first, source }),
+        Ok(()) if is_empty => Err(NoRules::Empty { name }),
+        Ok(()) => rules(&mut walk, &name, domain),
+    };
+    Imported { rules, left_out: walk.left_out() }
+}
+
+fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
+    let (zones, uses) = (std::mem::take(&mut walk.zones), std::mem::take(&mut walk.uses));
+    let mut by_name: BTreeMap<&str, &Zone> = BTreeMap::new();
+    let mut defined: Vec<&Zone> = Vec::new();
+    for zone in &zones {
+        if let Some(first) = by_name.get(zone.name.as_str()) {
+            let first = walk.places.shown(first.place);
+            walk.leave_out(zone.place, format!("zone {} is already defined in {first}", zone.name));
+        } else {
+            by_name.insert(&zone.name, zone);
+            defined.push(zone);
+        }
+    }
+    let mut used: BTreeMap<&str, Vec<&Use>> = BTreeMap::new();
+    for it in &uses {
+        if by_name.contains_key(it.zone.as_str()) {
+            used.entry(&it.zone).or_default().push(it);
+        } else {
+            walk.leave_out(it.place, format!("zone {} is not defined in this configuration", it.zone));
+        }
+    }
+    let mut written: Vec<(&Zone, Vec<&Use>)> = Vec::new();
+    for zone in &defined {
+        match used.remove(zone.name.as_str()) {
+            Some(uses) => written.push((zone, uses)),
+            None => {
+                let why = format!("zone {} is not used by any limit_req", zone.name);
+                walk.leave_out(zone.place, why);
             }
-            "limit_req_status" => self.take_status(line, &said, arguments),
-            "limit_req_dry_run" if arguments.first().is_some_and(|it| it == "on") => {
-                let why = "write shadow_mode: true into the rules that this part of nginx uses";
-                self.leave_out(line, format!("{said}: {why}"));
+        }
+    }
+    if written.is_empty() {
+        let name = name.to_owned();
+        let names = |all: Vec<&str>| format!("zone {}", one_of(&all));
+        return Err(match (defined.is_empty(), uses.is_empty()) {
+            (true, true) => NoRules::NoLimit { name },
+            (true, false) => {
+                let mut all: Vec<&str> = uses.iter().map(|it| it.zone.as_str()).collect();
+                all.sort_unstable();
+                all.dedup();
+                NoRules::NoZone { name, zones: names(all) }
             }
-            "limit_req_log_level" => {
-                self.leave_out(
-                    line,
-                    format!("{said}: the level is a setting of Tollgate, --denial-log-level"),
+            _ => NoRules::NoUse { name, zones: names(defined.iter().map(|it| it.name.as_str()).collect()) },
+        });
+    }
+    for (zone, uses) in &written {
+        report_zone(walk, zone, uses);
+    }
+    let status_of = |uses: &[&Use]| uses.first().and_then(|it| it.status);
+    let first = written.first().and_then(|(_, uses)| status_of(uses));
+    let is_common = written.iter().all(|(_, uses)| status_of(uses) == first);
+    let mut text = head(name, domain, first.filter(|_| is_common), is_common);
+    for (zone, uses) in &written {
+        zone.write(
+            uses,
+            (!is_common).then(|| status_of(uses).unwrap_or(zone::STATUS)),
+            &walk.places,
+            &mut text,
+        );
+    }
+    Ok(Rules { text, number: written.len() })
+}
+
+/// Reports what one rule cannot say of all uses of its zone, and where its key comes from.
+fn report_zone(walk: &mut Walk, zone: &Zone, uses: &[&Use]) {
+    let Some((first, others)) = uses.split_first() else { return };
+    let at = walk.places.shown(first.place);
+    for other in others {
+        let name = &zone.name;
+        if other.pace != first.pace {
+            let why =
+                format!("zone {name} has the burst of {at} here too, since a rule has one: {}", first.pace);
+            walk.leave_out(other.place, why);
+        }
+        if other.status != first.status {
+            let status = first.status.unwrap_or(zone::STATUS);
+            let why = format!(
+                "zone {name} denies with the status of {at} here too, since a rule has one: {status}"
+            );
+            walk.leave_out(other.place, why);
+        }
+    }
+    // A rule that only counts would protect no place, so one place that denies decides.
+    if uses.iter().any(|it| !it.is_dry_run) {
+        for it in uses.iter().filter(|it| it.is_dry_run) {
+            let why =
+                format!("limit_req_dry_run: the rule of zone {} denies here too, as elsewhere", zone.name);
+            walk.leave_out(it.place, why);
+        }
+    }
+    for key in &zone.keys {
+        if let Some(made) = walk.variables.get(&key.variable) {
+            let mut why = format!(
+                "{} makes the key of zone {}: keep it in nginx, which sends {}=${}",
+                made.what, zone.name, key.entry, key.variable
+            );
+            if made.has_binary_address {
+                why.push_str(
+                    "; write $remote_addr for $binary_remote_addr there, whose bytes a URL cannot have",
                 );
             }
-            "include" if !self.is_whole => {
-                let why = "the file was not read; import what `nginx -T` prints, which has all files";
-                self.leave_out(line, format!("{said}: {why}"));
-            }
-            _ => {}
+            let place = made.place;
+            walk.leave_out(place, why);
         }
     }
-
-    fn take_status(&mut self, line: usize, said: &str, arguments: &[String]) {
-        let status =
-            arguments.first().and_then(|text| text.parse().ok()).filter(|it| (400..=599).contains(it));
-        match (status, self.status) {
-            (None, _) => self.leave_out(line, format!("{said}: expected a status from 400 to 599")),
-            (Some(status), None) => self.status = Some(status),
-            (Some(status), Some(first)) if status != first => {
-                let why =
-                    format!("all rules have the first one, {first}; write a response into single rules");
-                self.leave_out(line, format!("{said}: {why}"));
-            }
-            _ => {}
-        }
-    }
-
-    fn finish(mut self, name: &str, domain: &str) -> Imported {
-        let zones = std::mem::take(&mut self.zones);
-        let uses = std::mem::take(&mut self.uses);
-        let mut by_name: BTreeMap<&str, &Zone> = BTreeMap::new();
-        for zone in &zones {
-            if let Some(first) = by_name.get(zone.name.as_str()) {
-                let why = format!("zone {} is already defined in line {}", zone.name, first.line);
-                self.leave_out(zone.line, why);
-            } else {
-                by_name.insert(&zone.name, zone);
-            }
-        }
-        let mut paces: BTreeMap<&str, &Use> = BTreeMap::new();
-        for used in &uses {
-            if !by_name.contains_key(used.zone.as_str()) {
-                self.leave_out(used.line, format!("zone {} is not defined in this text", used.zone));
-            } else if let Some(first) = paces.get(used.zone.as_str()) {
-                if first.pace != used.pace {
-                    let why = format!(
-                        "zone {} has the burst of line {} here too, since a rule has one: {}",
-                        used.zone, first.line, first.pace
-                    );
-                    self.leave_out(used.line, why);
-                }
-            } else {
-                paces.insert(&used.zone, used);
-            }
-        }
-        let mut rules = head(name, domain, self.status);
-        let mut number = 0;
-        for zone in
-            zones.iter().filter(|zone| by_name.get(zone.name.as_str()).is_some_and(|it| it.line == zone.line))
-        {
-            match paces.get(zone.name.as_str()) {
-                Some(used) => {
-                    zone.write(used, &mut rules);
-                    number += 1;
-                }
-                None => self.leave_out(zone.line, format!("zone {} is not used by any limit_req", zone.name)),
-            }
-        }
-        if number == 0 {
-            rules.push_str("  []\n");
-        }
-        self.left_out.sort_by_key(|left_out| left_out.line);
-        Imported { rules, number, left_out: self.left_out }
+    if zone.may_be_empty_in_parts() {
+        let why = format!(
+            "zone {} does not limit a request for which all of {} are empty, which its rule does; leave the \
+             descriptor out then",
+            zone.name, zone.key
+        );
+        walk.leave_out(zone.place, why);
     }
 }
 
 /// The beginning of the rule file, up to its descriptors.
-fn head(name: &str, domain: &str, status: Option<u16>) -> String {
+fn head(name: &str, domain: &str, status: Option<u16>, is_common: bool) -> String {
     let name = tollgate_human_text::clip(name);
     let mut text = format!(
         "# Imported from {name} by `tollgate import nginx`.
 #
 # Each zone is a rule. For each zone that limits a request, nginx sends a descriptor with the entries that the
 # rule lists: the name of the zone first, then the parts of its key. docs/coming-from.md has the configuration.
-# nginx does not limit a request whose key is empty: leave the descriptor out then.
+# A place without a limit_req of its own has those of the place around it; one with its own has only those.
 domain: {}
 # As in nginx: a request that one zone denies is not charged to the others.
 charge: together
@@ -173,23 +215,12 @@ charge: together
     );
     match status {
         Some(status) => text.push_str(&format!("response: {{status: {status}}}\n")),
-        None => text
+        None if is_common => text
             .push_str("# nginx denies with 503 unless limit_req_status says otherwise, Tollgate with 429.\n"),
+        None => {}
     }
     text.push_str("descriptors:\n");
     text
-}
-
-/// `burst=5 nodelay`, as nginx writes it.
-impl std::fmt::Display for Pace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.burst, self.delay) {
-            (0, _) => f.write_str("no burst"),
-            (burst, None) => write!(f, "burst={burst} nodelay"),
-            (burst, Some(0)) => write!(f, "burst={burst}"),
-            (burst, Some(delay)) => write!(f, "burst={burst} delay={delay}"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ rows! {
         .envoy_compat(&["QUOTA_MODE"])
         .help(Answers, "Treat every rule as if it had `quota_mode: true`");
     UNMATCHED: Row<Unmatched> = Row::new("unmatched", "ANSWER", "admit", parse::unmatched)
+        .one_of(&["admit", "deny"])
         .help(Answers, "What happens to a request for which no rule matches, also of an unknown domain: `admit` or \
                         `deny`. A rule file may say it for its domain");
     RESPONSE_HEADERS: Row<bool> = Row::switch("response-headers")
@@ -38,6 +39,7 @@ rows! {
         .envoy_compat(&["LIMIT_RESET_HEADER"])
         .help(Answers, "Name of the header with the seconds until the window ends");
     RETRY_AFTER_HEADERS: Row<bool> = Row::new("retry-after-headers", "BOOL", "true", parse::switch)
+        .one_of(&["true", "false"])
         .help(Answers, "Make Envoy add Retry-After and X-RateLimit-Retry-After to denials");
     DYNAMIC_METADATA: Row<bool> = Row::switch("dynamic-metadata")
         .envoy_compat(&["RESPONSE_DYNAMIC_METADATA"])
@@ -53,10 +55,12 @@ rows! {
         .help(Counters, "Maximum time that a reservation may be held");
     THROTTLE_ON_STORE_FAILURE: Row<OnStoreFailure> =
         Row::new("throttle-on-store-failure", "ANSWER", "allow", parse::on_store_failure)
+            .one_of(&["allow", "deny", "local"])
             .help(Counters, "How limits that come with the request (CL.THROTTLE and such) decide while the store is \
                              unavailable: `allow`, `deny` or `local`");
     DENIAL_LOG_LEVEL: Row<LevelFilter> =
         Row::new("denial-log-level", "LEVEL", "info", parse::log_level)
+            .one_of(parse::LOG_LEVELS)
             .help(Observe, "Level of the log line of a denial, or `off`; not logged in shadow mode");
     DENIAL_LOG_RATE: Row<u32> = Row::new("denial-log-rate", "N", "10", |text| parse::number(text, 1, 1_000_000))
         .help(Observe, "Maximum denial log lines per second; the next line reports how many were left out");

@@ -191,6 +191,9 @@ pub(crate) fn header_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// The log levels.
+pub(crate) const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
+
 /// A log level; `warning`, `fatal` and `panic` are accepted too, as envoyproxy/ratelimit writes them.
 pub(crate) fn log_level(text: &str) -> Result<tracing::level_filters::LevelFilter, String> {
     use tracing::level_filters::LevelFilter;

@@ -67,6 +67,8 @@ pub struct Setting {
     pub kind: Kind,
     /// What help calls the value.
     pub value: &'static str,
+    /// What the value can be, if it is one of a few words; shells complete these.
+    pub values: &'static [&'static str],
     /// The default as text; empty without a default.
     pub default: &'static str,
     /// The names by which envoyproxy/ratelimit reads the same setting from its environment.
@@ -117,6 +119,12 @@ impl<T> Row<T> {
         parse: Parse<T>,
     ) -> Self {
         Self { setting: Setting { default, ..setting(name, Kind::One, value) }, parse }
+    }
+
+    /// The same row for a value that is one of `values`.
+    pub(crate) const fn one_of(mut self, values: &'static [&'static str]) -> Self {
+        self.setting.values = values;
+        self
     }
 
     /// The same row under a heading, with its help.
@@ -172,7 +180,16 @@ impl OptionalRow<Secret> {
 }
 
 const fn setting(name: &'static str, kind: Kind, value: &'static str) -> Setting {
-    Setting { name, kind, value, default: "", envoy_compat: &[], heading: Heading::Listen, help: "" }
+    Setting {
+        name,
+        kind,
+        value,
+        values: &[],
+        default: "",
+        envoy_compat: &[],
+        heading: Heading::Listen,
+        help: "",
+    }
 }
 
 /// Declares rows and the list of them.

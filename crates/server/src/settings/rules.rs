@@ -20,6 +20,7 @@ rows! {
         .envoy_compat(&["MERGE_DOMAIN_CONFIG"])
         .help(Rules, "Allow several files to contain rules of one domain");
     CHARGE: Row<Charge> = Row::new("charge", "HOW", "each", parse::charge)
+        .one_of(&["each", "together"])
         .envoy_compat(&["STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"])
         .help(Rules, "What a request is charged if one of its limits denies, in domains that do not say `charge`: `each` \
                       of its limits, or none of them (`together`)");

@@ -71,9 +71,11 @@ rows! {
         .envoy_compat(&["CACHE_KEY_PREFIX"])
         .help(SharedStore, "Prefix of every key in the store; nodes that share counters use the same");
     HASH_TAG: Row<HashTag> = Row::new("store-hash-tag", "PART", "counter", hash_tag)
+        .one_of(&["counter", "domain", "first-entry"])
         .help(SharedStore, "Which counters share a slot of a Redis Cluster: `counter` (none), `domain` (those of a domain) \
                             or `first-entry` (those of a domain and first entry, so of one caller)");
     TIME: Row<StoreTime> = Row::new("store-time", "CLOCK", "store", time)
+        .one_of(&["store", "node"])
         .help(SharedStore, "Which clock counts: `store` (the server's, the same for all nodes) or `node` (each node's own; \
                             they must agree)");
     MAX_QUEUED: Row<usize> = Row::new("store-max-queued", "N", "8192", |text| parse::number(text, 1, 1_000_000))

@@ -17,9 +17,11 @@ rows! {
         .envoy_compat(&["TRACING_SAMPLING_RATE"])
         .help(Observe, "Share of requests that are traced if the caller's traceparent does not decide it");
     LOG_LEVEL: Row<LevelFilter> = Row::new("log-level", "LEVEL", "info", parse::log_level)
+        .one_of(parse::LOG_LEVELS)
         .envoy_compat(&["LOG_LEVEL"])
         .help(Process, "off, error, warn, info, debug or trace");
     LOG_FORMAT: Row<LogFormat> = Row::new("log-format", "FORMAT", "text", parse::log_format)
+        .one_of(&["text", "json"])
         .envoy_compat(&["LOG_FORMAT"])
         .help(Process, "text or json, one line per event, on stderr");
 }

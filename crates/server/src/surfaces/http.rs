@@ -44,6 +44,7 @@ rows! {
         .help(Guard, "File whose only line is the admin token, which /v1/keys, /v1/rules, /v1/usage and /debug require; \
                       TOLLGATE_ADMIN_TOKEN sets it directly");
     HEADERS: Row<Style> = Row::new("headers", "STYLE", "legacy", style)
+        .one_of(&["off", "legacy", "draft-03", "draft-07", "draft-11", "legacy,draft-11"])
         .help(Answers, "Header fields that report limits to HTTP clients: `off`, `legacy` (X-RateLimit-…), `draft-03`, \
                         `draft-07` or `draft-11` (RateLimit of the IETF), or both as `legacy,draft-11`");
 }

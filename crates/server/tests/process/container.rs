@@ -87,11 +87,18 @@ fn a_health_check_reaches_unix_sockets_and_tls() {
         (&[&https, "--insecure"], Some(0)),
         (&[&https], Some(1)),
         (&[&format!("{address}-other")], Some(1)),
-        (&["ftp://x"], Some(1)),
+        (&["ftp://127.0.0.1:8080"], Some(2)),
+        (&["127.0.0.1:8080"], Some(2)),
+        (&[&https, "--ca", "no-such-file"], Some(2)),
     ] {
         let ran = tollgate().args(["healthcheck", "--target"]).args(args).output().expect("it ends");
         assert_eq!(ran.status.code(), want, "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
         assert_eq!(ran.stderr.is_empty(), want == Some(0), "{args:?}");
+        if args[0].ends_with(":8080") {
+            let said = String::from_utf8_lossy(&ran.stderr);
+            assert!(said.contains("; did you mean http://127.0.0.1:8080?\n"), "{said}");
+            assert!(!said.contains("not ready"), "{said}");
+        }
     }
     drop(over_socket);
 }

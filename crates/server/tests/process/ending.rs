@@ -12,8 +12,8 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
     let (first, rest) = ALICE.split_at(10);
     let head = "POST /json HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length";
     write!(stream, "{head}: {}\r\n\r\n", ALICE.len()).expect("sent");
-    let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).expect("the call is in flight");
+    let mut proceed = [0; 25];
+    stream.read_exact(&mut proceed).expect("the call is in flight");
     stream.write_all(first.as_bytes()).expect("sent");
     server.signal("TERM");
     let said = server.wait_ready(|status, _| status == 503);
@@ -91,12 +91,12 @@ fn no_request_on_a_kept_connection_is_lost_when_the_server_ends() {
     }
 }
 
-/// A client of the Redis protocol that keeps some pipelines under way until its connection is closed: how many
+/// A client of the Redis protocol that keeps some pipelines in flight until its connection is closed: how many
 /// commands it had sent when `is_ending` was set, and how many replies it got.
 fn pipeline_until_closed(to: SocketAddr, replied: &AtomicU64, is_ending: &AtomicBool) -> (u64, u64) {
     const PIPELINE: u64 = 16;
-    // All that is under way fits into what the system keeps for the server, so what is sent has arrived.
-    const UNDER_WAY: u64 = 20 * PIPELINE;
+    // All that is in flight fits into what the system keeps for the server, so what is sent has arrived.
+    const IN_FLIGHT: u64 = 20 * PIPELINE;
     const REPLY: usize = "+PONG\r\n".len();
     let pings = b"*1\r\n$4\r\nPING\r\n".repeat(PIPELINE as usize);
     let mut stream = connect(to);
@@ -106,7 +106,7 @@ fn pipeline_until_closed(to: SocketAddr, replied: &AtomicU64, is_ending: &Atomic
         let sender = threads.spawn(|| {
             let mut before_the_end = 0;
             while !is_closed.load(Relaxed) {
-                if sent.load(Relaxed) + PIPELINE > got.load(Relaxed) + UNDER_WAY {
+                if sent.load(Relaxed) + PIPELINE > got.load(Relaxed) + IN_FLIGHT {
                     std::thread::yield_now();
                     continue;
                 }

@@ -27,7 +27,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// A connection on which one call has been answered.
 fn used_grpc(to: SocketAddr) -> TcpStream {
-    const PATH: &[u8] = super::grpc_ending::PATH.as_bytes();
+    const PATH: &[u8] = tollgate_testkit::grpc::SHOULD_RATE_LIMIT.as_bytes();
     const END: u8 = 1;
     let mut stream = connect(to);
     let length = u8::try_from(PATH.len()).expect("short");

@@ -76,10 +76,12 @@ fn a_socket_in_use_is_an_error_and_one_of_a_killed_server_is_replaced() {
     let ran = second.arg(folder.path()).output().expect("it ends");
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains(&format!("http cannot listen on {address}: ")) && said.contains("ss -lxp"),
-        "{said}"
-    );
+    for part in
+        [&format!("http cannot listen on {address}: "), "`ss -lxp` shows it", "another path: --http unix:/"]
+    {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(!said.contains("127.0.0.1:0"), "a socket is not taken for a port: {said}");
     assert!(path.exists(), "the first one serves");
 
     first.signal("KILL");
@@ -91,4 +93,33 @@ fn a_socket_in_use_is_an_error_and_one_of_a_killed_server_is_replaced() {
     let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     send(&path, request).read_to_string(&mut body).expect("an answer");
     assert!(body.starts_with("HTTP/1.1 200 "), "{body}");
+}
+
+#[test]
+fn every_command_that_asks_a_server_reaches_its_unix_sockets() {
+    let folder = rules(RULES);
+    let sockets = tempfile::tempdir().expect("a folder");
+    let address = |name: &str| format!("unix:{}", sockets.path().join(name).display());
+    let [grpc, http, resp] = ["grpc", "http", "resp"].map(address);
+    let server = Server::start(folder.path(), &["--grpc", &grpc, "--http", &http, "--resp", &resp]);
+    let requests = "requests   20 in ";
+    let user = ["--domain", "shop", "--entry", "api_key={key}", "-n", "20"];
+    let [over_grpc, over_http, over_resp] =
+        [format!("grpc://{grpc}"), format!("http://{http}:/v1/check"), format!("resp://{resp}")];
+    for (args, want) in [
+        ([&["bench", "--target", &over_grpc][..], &user].concat(), requests),
+        ([&["bench", "--target", &over_http][..], &user].concat(), requests),
+        ([&["bench", "--target", &over_resp][..], &user].concat(), requests),
+        (vec!["top", "--once", "--every-ms", "100", "--target", &http], "shop: api_key"),
+    ] {
+        let ran = tollgate().args(&args).output().expect("it ends");
+        let (said, shown) = (String::from_utf8_lossy(&ran.stderr), String::from_utf8_lossy(&ran.stdout));
+        assert_eq!(ran.status.code(), Some(0), "{args:?}: {said}{shown}");
+        assert!(shown.contains(want), "{args:?}: {shown}");
+    }
+    drop(server);
+    let ran = tollgate().args(["bench", "--target", &grpc]).output().expect("it ends");
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(said.contains("no protocol") && said.contains("grpc://unix:/path"), "{said}");
 }

@@ -325,3 +325,15 @@ fn no_two_settings_share_a_name() {
         }
     }
 }
+
+#[test]
+fn each_value_that_shells_complete_is_one_of_its_setting() {
+    let with_values: Vec<&&Setting> = SETTINGS.iter().filter(|setting| !setting.values.is_empty()).collect();
+    assert!(with_values.len() >= 10, "{}", with_values.len());
+    for setting in with_values {
+        assert!(setting.values.contains(&setting.default), "{}: {}", setting.name, setting.default);
+        for value in setting.values {
+            read_with_rules(&[(setting.name, value)], &[], None);
+        }
+    }
+}

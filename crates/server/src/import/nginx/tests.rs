@@ -1,5 +1,6 @@
 use tollgate_rule_files::{Options, RuleFile, parse};
 
+use super::directives::{Block, directives};
 use super::*;
 
 const CONF: &str = r#"
@@ -27,18 +28,34 @@ http {
 }
 "#;
 
+/// What is imported from a text without files around it.
+fn imported(text: &str) -> Imported {
+    import(None, text.to_owned(), "edge")
+}
+
+fn rules_of(text: &str) -> String {
+    let rules = imported(text).rules.expect("rules").text;
+    rules.split_once("descriptors:\n").expect("descriptors").1.to_owned()
+}
+
+fn left_out(text: &str) -> Vec<String> {
+    imported(text).left_out.into_iter().map(|it| format!("{}: {}", it.place, it.why)).collect()
+}
+
 #[test]
 fn each_zone_is_a_leaky_bucket_with_the_burst_of_its_use() {
-    let imported = import("nginx.conf", CONF, "edge").expect("readable");
-    let rules = imported.rules.split_once("descriptors:\n").expect("descriptors").1;
-    let want = "  # line 4: key $binary_remote_addr; line 14: burst=20 nodelay
+    let want = "  # line 4: key $binary_remote_addr
+  # line 14: burst=20 nodelay in location /
+  # line 19: burst=5 in location /slow
   # Its 10m of memory: --memory-max bounds the counters of all rules together.
   - key: zone
     value: perip
     descriptors:
       - key: remote_address
         rate_limit: {rate: 10/s, algorithm: leaky_bucket, form: meter, capacity: 21}
-  # line 5: key ${server_name}:$uri; line 15: burst=5 delay=3
+        response: {status: 429}
+  # line 5: key ${server_name}:$uri
+  # line 15: burst=5 delay=3 in location /
   # Its 1m of memory: --memory-max bounds the counters of all rules together.
   - key: zone
     value: page
@@ -47,69 +64,282 @@ fn each_zone_is_a_leaky_bucket_with_the_burst_of_its_use() {
         descriptors:
           - key: uri
             rate_limit: {rate: 30/m, algorithm: leaky_bucket, form: queue, capacity: 6, delay_after: 3}
-  # line 6: key all; line 20: no burst
+            response: {status: 429}
+  # line 6: key all
+  # line 20: no burst in location /all
   # Its 32k of memory: --memory-max bounds the counters of all rules together.
   - key: zone
     value: everything
     rate_limit: {rate: 5/s, algorithm: leaky_bucket, form: meter, capacity: 1}
+    response: {status: 503}
 ";
-    assert_eq!((imported.number, rules), (3, want));
+    assert_eq!((imported(CONF).rules.map(|it| it.number), rules_of(CONF).as_str()), (Ok(3), want));
 }
 
 #[test]
 fn what_is_written_loads_without_a_warning() {
-    for (text, number) in
-        [(CONF, 3), ("", 0), ("limit_req_zone $a \"zone=on:1m\";limit_req zone=on burst=1;", 1)]
-    {
-        let imported = import("nginx.conf", text, "a domain: \"with\" quotes").expect("readable");
-        let file = RuleFile { name: "nginx.yaml".into(), text: imported.rules.clone() };
-        let rules = parse(&[file], &Options::default())
-            .unwrap_or_else(|faults| panic!("{faults}\n{}", imported.rules));
-        assert!(rules.warnings.is_empty(), "{:?}", rules.warnings);
-        assert_eq!((rules.policy.rules().count(), imported.number), (number, number));
-        assert_eq!(rules.policy.domains()[0].name(), "a domain: \"with\" quotes");
+    let quoted = "limit_req_zone $a \"zone=on:1m\";limit_req zone=on burst=1;";
+    for (text, number, rules) in [(CONF, 3, 3), (quoted, 1, 2), (RECIPE, 2, 3)] {
+        let imported = import(None, text.to_owned(), "a domain: \"with\" quotes").rules.expect("rules");
+        let file = RuleFile { name: "nginx.yaml".into(), text: imported.text.clone() };
+        let loaded = parse(&[file], &Options::default())
+            .unwrap_or_else(|faults| panic!("{faults}\n{}", imported.text));
+        assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+        assert_eq!((loaded.policy.rules().count(), imported.number), (rules, number));
+        assert_eq!(loaded.policy.domains()[0].name(), "a domain: \"with\" quotes");
     }
 }
 
 #[test]
 fn what_is_not_taken_over_is_said_by_line() {
-    let left_out = import("nginx.conf", CONF, "edge").expect("readable").left_out;
-    let lines: Vec<String> = left_out.iter().map(|it| format!("{}: {}", it.line, it.why)).collect();
     let conn = "rules cannot limit concurrent requests; keep it in nginx";
     let want = [
-        "6: sync of limit_req_zone all zone=everything:32k rate=5r/s sync: nodes share counters with --store instead",
-        "7: zone unused is not used by any limit_req",
-        &format!("8: limit_conn_zone $binary_remote_addr zone=addr:10m: {conn}"),
-        "10: include conf.d/*.conf: the file was not read; import what `nginx -T` prints, which has all files",
-        &format!("17: limit_conn addr 10: {conn}"),
-        "19: limit_req_dry_run on: write shadow_mode: true into the rules that this part of nginx uses",
-        "19: zone perip has the burst of line 14 here too, since a rule has one: burst=20 nodelay",
-        "20: limit_req_status 503: all rules have the first one, 429; write a response into single rules",
-        "20: zone nowhere is not defined in this text",
-        "21: limit_req zone=perip burst=many: burst=many has no whole number",
-        "21: limit_req_log_level warn: the level is a setting of Tollgate, --denial-log-level",
+        "-:6: sync of limit_req_zone all zone=everything:32k rate=5r/s sync: nodes share counters with --store instead",
+        "-:7: zone unused is not used by any limit_req",
+        &format!("-:8: limit_conn_zone $binary_remote_addr zone=addr:10m: {conn}"),
+        "-:10: include conf.d/*.conf: stdin has no folder to look in; give the path of the configuration, or what `nginx -T` prints",
+        &format!("-:17: limit_conn addr 10: {conn}"),
+        "-:19: zone perip has the burst of line 14 here too, since a rule has one: burst=20 nodelay",
+        "-:19: limit_req_dry_run: the rule of zone perip denies here too, as elsewhere",
+        "-:20: zone nowhere is not defined in this configuration",
+        "-:21: limit_req zone=perip burst=many: burst=many has no whole number",
+        "-:21: limit_req_log_level warn: the level is a setting of Tollgate, --denial-log-level",
     ];
-    assert_eq!(lines, want);
-    let whole = import("-", &format!("# configuration file /etc/nginx/nginx.conf:\n{CONF}"), "edge");
-    assert!(whole.expect("readable").left_out.iter().all(|it| !it.why.starts_with("include")));
+    assert_eq!(left_out(CONF), want);
+    for (text, want) in [
+        ("limit_conn_status 429;", "-:1: limit_conn_status 429: rules cannot limit concurrent requests"),
+        ("limit_rate 100k;", "-:1: limit_rate 100k: rules cannot limit bandwidth; keep it in nginx"),
+        ("limit_req_status 302;", "-:1: limit_req_status 302: expected a status from 400 to 599"),
+        ("limit_req_zone $a zone=a:1m rate=5/s;", "rate=5/s is not a rate such as 10r/s or 10r/m"),
+        ("\n\nlimit_req_burst 3;", "-:3: limit_req_burst 3: unknown directive"),
+        (
+            "content_by_lua_block { require \"resty.limit.count\" }",
+            "-:1: content_by_lua_block: limits that Lua makes are not read",
+        ),
+        (
+            "limit_req_zone $http_a$http_b zone=a:1m; limit_req zone=a;",
+            "zone a does not limit a request for which all of $http_a$http_b are empty",
+        ),
+    ] {
+        let lines = left_out(text);
+        assert!(matches!(&lines[..], [line] if line.contains(want)), "{text}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_text_without_limits_says_what_was_looked_for() {
+    let zone = "limit_req_zone $a zone=a:1m rate=1r/s;";
+    for (text, want) in [
+        (
+            "",
+            "- is empty: looked for limit_req_zone and limit_req in an nginx configuration; give the main file",
+        ),
+        (" \n", "- is empty: "),
+        ("events {}\nhttp { server { listen 80; } }", "- has no limit_req_zone and no limit_req"),
+        ("domain: edge\ndescriptors:\n", "-:1: the directive that begins here ends neither with"),
+        ("{\"domain\": 1}", "-:1: unexpected \"{\"; is this an nginx configuration?"),
+        ("limit_req zone=b; server { limit_req zone=a; }", "no valid limit_req_zone defines zone a or b"),
+        (zone, "- has limit_req_zone, and no valid limit_req uses zone a; give the main file"),
+    ] {
+        let error = imported(text).rules.expect_err("no rules").to_string();
+        assert!(error.contains(want), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn a_zone_that_is_used_in_several_places_is_one_rule() {
+    let text = "limit_req_zone $host zone=a:1m rate=1r/s;
+server { location /a { limit_req zone=a burst=5; } location /b { limit_req zone=a burst=5; } }
+server { server_name b b.example; limit_req zone=a burst=5; limit_req_status 429; }";
+    let want = "  # line 1: key $host
+  # line 2: burst=5 in location /a
+  # line 2: burst=5 in location /b
+  # line 3: burst=5 in server b
+";
+    let rules = rules_of(text);
+    assert!(rules.starts_with(want), "{rules}");
+    assert_eq!(rules.matches("- key: zone").count(), 1);
+    assert_eq!(
+        left_out(text),
+        ["-:3: zone a denies with the status of line 2 here too, since a rule has one: 503"]
+    );
+}
+
+#[test]
+fn a_place_has_the_limits_and_the_status_of_the_places_around_it() {
+    let zones = "limit_req_zone $host zone=a:1m; limit_req_zone $uri zone=b:1m;";
+    // Each is the uses of the zones a and b, their status, and whether they only count.
+    for (text, want) in [
+        // One status and one dry run for all: they are inherited, and a limit may come before them.
+        ("http { server { limit_req zone=a; } limit_req_status 429; }", &["no burst in server", "429"][..]),
+        (
+            "http { limit_req_dry_run on; server { location / { limit_req zone=a; } } }",
+            &["no burst in location /", "shadow_mode: true"],
+        ),
+        // A limit of its own replaces those around.
+        (
+            "http { limit_req zone=a burst=1; server { limit_req zone=b burst=2; } }",
+            &["burst=1 in http", "burst=2 in server"],
+        ),
+        // What changes an inherited limit is a use of it.
+        (
+            "http { limit_req zone=a; server { limit_req_dry_run on; } }",
+            &["no burst in http", "no burst in server"],
+        ),
+        (
+            "limit_req_dry_run on; limit_req zone=a; server { limit_req_dry_run off; limit_req zone=b; }",
+            &["no burst in the top level", "no burst in server", "shadow_mode: true"],
+        ),
+    ] {
+        let rules = imported(&format!("{zones}\n{text}")).rules.expect("rules").text;
+        for want in want {
+            assert!(rules.contains(want), "{text}: {want}\n{rules}");
+        }
+        assert_eq!(rules.matches(" in ").count(), 1 + want.iter().filter(|it| it.contains(" in ")).count());
+    }
+}
+
+/// Two kinds of clients by their network, as nginx's own guide has it.
+const RECIPE: &str = r#"
+geo $limit { default 1; 10.0.0.0/8 0; limit_req zone=not_a_directive; }
+map $limit $limit_key { 0 ""; 1 $binary_remote_addr; }
+limit_req_zone $limit_key zone=others:10m rate=5r/s;
+limit_req_zone $binary_remote_addr zone=all:10m rate=15r/s;
+server {
+    location / {
+        limit_req zone=others burst=10 nodelay;
+        limit_req zone=all burst=20 nodelay;
+    }
+}
+"#;
+
+#[test]
+fn a_key_that_a_map_makes_stays_in_nginx_and_its_empty_value_is_not_limited() {
+    let want = "    descriptors:
+      # nginx does not limit a request whose key is empty.
+      - key: limit_key
+        value_regex: ^$
+        action: allow
+      - key: limit_key
+        rate_limit: {rate: 5/s, algorithm: leaky_bucket, form: meter, capacity: 11}
+";
+    let rules = rules_of(RECIPE);
+    assert!(rules.contains(want), "{rules}");
+    assert_eq!(rules.matches("action: allow").count(), 1, "an address is never empty");
+    assert_eq!(
+        left_out(RECIPE),
+        ["-:3: map $limit $limit_key makes the key of zone others: keep it in nginx, which sends \
+          limit_key=$limit_key; write $remote_addr for $binary_remote_addr there, whose bytes a URL cannot have"]
+    );
+}
+
+#[test]
+fn included_files_are_read_from_the_folder_or_from_what_nginx_prints() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let main = "limit_req_zone $host zone=a:1m;\nhttp { include conf.d/*.conf; include missing.conf; }\n";
+    let (first, second) =
+        ("limit_req zone=a burst=3;", "server { limit_req zone=a burst=4; }\ninclude ../main.conf;");
+    let main_path = folder.path().join("main.conf");
+    std::fs::create_dir(folder.path().join("conf.d")).expect("created");
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).expect("written");
+    write("main.conf", main.as_bytes());
+    write("conf.d/a.conf", [first.as_bytes(), b" # caf\xe9"].concat().as_slice());
+    write("conf.d/b.conf", b"server { limit_req zone=a burst=4; }");
+    write("conf.d/c.txt", b"limit_req zone=a burst=9;");
+    let base = folder.path().display().to_string();
+    let printed = format!(
+        "nginx: the configuration file {base}/main.conf syntax is ok\n# configuration file {base}/main.conf:\n{main}\n\
+         # configuration file {base}/conf.d/a.conf:\n{first}\n# configuration file {base}/conf.d/b.conf:\n\
+         {second}\n# configuration file {base}/conf.d/sub/c.conf:\nlimit_req zone=a burst=9;\n"
+    );
+    for (path, text) in [(Some(main_path.as_path()), main.to_owned()), (None, printed)] {
+        let Imported { rules, left_out } = import(path, text, "edge");
+        let rules = rules.expect("rules").text;
+        let want = format!(
+            "  # line 1: key $host\n  # {base}/conf.d/a.conf:1: burst=3 in http\n  # {base}/conf.d/b.conf:1: burst=4 in \
+             server\n  # Its"
+        );
+        assert!(rules.contains(&want), "{rules}");
+        let places: Vec<_> = left_out.iter().map(|it| it.place.replace(&base, "")).collect();
+        assert!(places.starts_with(&["/main.conf:2".to_owned()]), "{left_out:?}");
+        assert!(left_out[0].why.starts_with("include missing.conf: "), "{left_out:?}");
+    }
+}
+
+#[test]
+fn files_that_include_each_other_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for text in ["include a.conf;", "server { include a.conf; }", "include a.conf; include a.conf;"] {
+        let path = folder.path().join("a.conf");
+        std::fs::write(&path, text).expect("written");
+        let Imported { rules, left_out } = import(Some(&path), text.to_owned(), "edge");
+        assert!(rules.is_err() && left_out.len() <= 2, "{left_out:?}");
+        assert!(left_out[0].why.contains("too many files"), "{left_out:?}");
+    }
 }
 
 #[test]
 fn words_quotes_comments_and_blocks_are_read_as_nginx_does() {
+    fn words(all: &[super::directives::Directive]) -> Vec<String> {
+        let inner = |block: &Block| match block {
+            Block::Directives(all) => words(all),
+            Block::None | Block::Lua(_) => Vec::new(),
+        };
+        all.iter().flat_map(|it| [vec![it.words.join(" ")], inner(&it.block)].concat()).collect()
+    }
     for (text, want) in [
-        ("a b;c", &["a b", "c"][..]),
+        ("a b;c;", &["a b", "c"][..]),
         ("a 'b c' \"d\\\"e\";", &["a b c d\"e"]),
         ("a{b c;}d;", &["a", "b c", "d"]),
         ("a ${b}c;", &["a ${b}c"]),
+        ("a $b{c;}", &["a $b", "c"]),
         ("# a;\nb#c;", &["b#c"]),
-        ("a \\;b;", &["a ;b"]),
+        ("a \\;b;", &["a \\;b"]),
+        ("location ~ \\.php$ {}", &["location ~ \\.php$"]),
+        ("a b}c;", &["a b}c"]),
+        ("\u{feff}a;\r\nb;", &["a", "b"]),
         ("x_by_lua_block { a; { b } } c;", &["x_by_lua_block", "c"]),
         ("", &[]),
     ] {
-        let got: Vec<String> =
-            directives(text).expect("readable").iter().map(|it| it.words.join(" ")).collect();
-        assert_eq!(got, want, "{text}");
+        assert_eq!(words(&directives(text).expect("readable")), want, "{text}");
     }
-    assert_eq!(directives("a;\n'b"), Err(Unreadable::OpenQuote(2)));
-    assert_eq!(directives("x_by_lua_block {"), Err(Unreadable::OpenBlock(1)));
+    for (text, want) in [
+        ("a;\n'b", "2: the quote that begins here does not end"),
+        ("\nx_by_lua_block {", "2: the block that begins here does not end"),
+        ("a {\nb {\n", "2: the block that begins here does not end"),
+        ("a;\n}", "2: unexpected \"}\""),
+        ("a;\n;", "2: unexpected \";\""),
+        ("a { b }", "1: unexpected \"}\": a directive ends with \";\""),
+        ("\nabc\n", "2: the directive that begins here ends neither with \";\" nor with a block"),
+    ] {
+        assert_eq!(directives(text).map_err(|error| error.to_string()), Err(want.to_owned()), "{text}");
+    }
+    let deep = |depth| format!("{}{}", "a {".repeat(depth), "}".repeat(depth));
+    assert!(directives(&deep(64)).is_ok() && directives(&deep(65)).is_err());
+}
+
+#[test]
+fn lua_is_skipped_whole_with_its_own_quotes_comments_and_braces() {
+    for lua in [
+        "",
+        "local t = { a = { 1 } }",
+        "ngx.say(\"}\") ngx.say('{')",
+        "ngx.say(\"it's \\\" }\")",
+        "-- it's a comment {\n",
+        "--[[ { ' \" ]] --[==[ ]] } ]==]",
+        "local s = [[ { ' ]] .. [=[ ]] } ]=]",
+        "t[t[1]] = '[['",
+        "x = a - b -- [[ }\n",
+        "# no comment in Lua: }\" }\" ; {",
+    ] {
+        // A line without Lua's meaning of its characters is not Lua.
+        if lua.starts_with('#') {
+            assert!(directives(&format!("content_by_lua_block {{{lua}}} after;")).is_err());
+            continue;
+        }
+        let text = format!("content_by_lua_block {{{lua}}} after;");
+        let all = directives(&text).expect(lua);
+        assert_eq!((all.len(), &all[0].block), (2, &Block::Lua(lua.to_owned())), "{lua}");
+        assert_eq!(all[1].words, ["after"], "{lua}");
+    }
 }

@@ -2,15 +2,46 @@
 
 use std::fmt::Write as _;
 
+use super::place::{Place, Places};
+
+/// What nginx denies with unless `limit_req_status` says otherwise.
+pub(super) const STATUS: u16 = 503;
+
+/// The most uses of a zone that its rule lists.
+const LISTED: usize = 20;
+
+/// Variables that have a value in every request.
+const NEVER_EMPTY: &[&str] = &[
+    "binary_remote_addr",
+    "connection",
+    "document_root",
+    "document_uri",
+    "host",
+    "hostname",
+    "nginx_version",
+    "pid",
+    "remote_addr",
+    "remote_port",
+    "request",
+    "request_id",
+    "request_method",
+    "request_uri",
+    "scheme",
+    "server_addr",
+    "server_port",
+    "server_protocol",
+    "uri",
+];
+
 /// `limit_req_zone`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Zone {
-    pub(super) line: usize,
+    pub(super) place: Place,
     pub(super) name: String,
-    /// The entries that its key is made of.
-    keys: Vec<String>,
+    /// The variables that its key is made of.
+    pub(super) keys: Vec<Key>,
     /// As nginx writes it.
-    key: String,
+    pub(super) key: String,
     /// Of its memory, as nginx writes it.
     size: String,
     /// `10/s` or `10/m`.
@@ -18,12 +49,34 @@ pub(super) struct Zone {
     pub(super) is_synced: bool,
 }
 
-/// `limit_req`.
+/// A variable of a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Use {
-    pub(super) line: usize,
+pub(super) struct Key {
+    /// Without its dollar sign; an address is `remote_addr`.
+    pub(super) variable: String,
+    /// The entry that has its value.
+    pub(super) entry: String,
+}
+
+/// `limit_req`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) place: Place,
     pub(super) zone: String,
     pub(super) pace: Pace,
+}
+
+/// A place that a zone limits.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Use {
+    /// Of its `limit_req`, or of what changes an inherited one.
+    pub(super) place: Place,
+    /// As people call the block: `location /`.
+    pub(super) level: String,
+    pub(super) zone: String,
+    pub(super) pace: Pace,
+    pub(super) status: Option<u16>,
+    pub(super) is_dry_run: bool,
 }
 
 /// What passes above the rate, and when.
@@ -36,7 +89,7 @@ pub(super) struct Pace {
 
 impl Zone {
     /// From the arguments of a directive.
-    pub(super) fn of(line: usize, arguments: &[String]) -> Result<Self, String> {
+    pub(super) fn of(place: Place, arguments: &[String]) -> Result<Self, String> {
         let [key, parameters @ ..] = arguments else { return Err("it has no key".to_owned()) };
         let (mut name, mut size, mut rate, mut is_synced) = (None, None, None, false);
         for parameter in parameters {
@@ -52,7 +105,7 @@ impl Zone {
         }
         let name = name.filter(|name| !name.is_empty()).ok_or("it has no zone=NAME:SIZE")?;
         Ok(Self {
-            line,
+            place,
             name,
             keys: variables(key),
             key: key.clone(),
@@ -63,9 +116,10 @@ impl Zone {
         })
     }
 
-    /// Appends the rule of this zone, with the burst of `used`.
-    pub(super) fn write(&self, used: &Use, out: &mut String) {
-        let Pace { burst, delay } = used.pace;
+    /// Appends the rule of this zone, with the burst of its first use, and `status` for those that it denies.
+    pub(super) fn write(&self, uses: &[&Use], status: Option<u16>, places: &Places, out: &mut String) {
+        let Some(first) = uses.first() else { return };
+        let Pace { burst, delay } = first.pace;
         let capacity = burst.saturating_add(1);
         let form = match delay {
             // With a capacity of one nothing waits.
@@ -74,16 +128,15 @@ impl Zone {
             Some(0) => format!("form: queue, capacity: {capacity}"),
             Some(delay) => format!("form: queue, capacity: {capacity}, delay_after: {delay}"),
         };
-        let limit = format!("rate_limit: {{rate: {}, algorithm: leaky_bucket, {form}}}", self.rate);
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            "  # line {}: key {}; line {}: {}",
-            self.line,
-            plain(&self.key),
-            used.line,
-            used.pace
-        );
+        let _ = writeln!(out, "  # {}: key {}", places.shown(self.place), plain(&self.key));
+        for used in uses.iter().take(LISTED) {
+            let _ =
+                writeln!(out, "  # {}: {} in {}", places.shown(used.place), used.pace, plain(&used.level));
+        }
+        if let Some(more @ 1..) = uses.len().checked_sub(LISTED) {
+            let _ = writeln!(out, "  # and in {}", crate::counted::count(more, "more place"));
+        }
         if !self.size.is_empty() {
             let _ = writeln!(
                 out,
@@ -94,16 +147,51 @@ impl Zone {
         let _ = writeln!(out, "  - key: zone\n    value: {}", quoted(&self.name));
         let mut indent = "    ".to_owned();
         for key in &self.keys {
-            let _ = writeln!(out, "{indent}descriptors:\n{indent}  - key: {}", quoted(key));
+            let entry = quoted(&key.entry);
+            let _ = writeln!(out, "{indent}descriptors:");
+            if self.may_be_empty() {
+                let _ = writeln!(out, "{indent}  # nginx does not limit a request whose key is empty.");
+                let _ = writeln!(out, "{indent}  - key: {entry}\n{indent}    value_regex: ^$");
+                let _ = writeln!(out, "{indent}    action: allow");
+            }
+            let _ = writeln!(out, "{indent}  - key: {entry}");
             indent.push_str("    ");
         }
-        let _ = writeln!(out, "{indent}{limit}");
+        let _ = writeln!(out, "{indent}rate_limit: {{rate: {}, algorithm: leaky_bucket, {form}}}", self.rate);
+        if let Some(status) = status {
+            let _ = writeln!(out, "{indent}response: {{status: {status}}}");
+        }
+        if uses.iter().all(|used| used.is_dry_run) {
+            let _ = writeln!(out, "{indent}shadow_mode: true");
+        }
+    }
+
+    /// The key is one variable, which some requests do not have.
+    fn may_be_empty(&self) -> bool {
+        matches!(&self.keys[..], [key] if key.may_be_empty()) && !self.has_literals()
+    }
+
+    /// The key is several variables, each of which some requests do not have.
+    pub(super) fn may_be_empty_in_parts(&self) -> bool {
+        self.keys.len() > 1 && self.keys.iter().all(Key::may_be_empty) && !self.has_literals()
+    }
+
+    /// The key has text besides its variables.
+    fn has_literals(&self) -> bool {
+        let (_, literals) = parts(&self.key);
+        !literals.is_empty()
     }
 }
 
-impl Use {
+impl Key {
+    fn may_be_empty(&self) -> bool {
+        !NEVER_EMPTY.contains(&self.variable.as_str())
+    }
+}
+
+impl Limit {
     /// From the arguments of a directive.
-    pub(super) fn of(line: usize, arguments: &[String]) -> Result<Self, String> {
+    pub(super) fn of(place: Place, arguments: &[String]) -> Result<Self, String> {
         let (mut zone, mut burst, mut delay) = (None, 0, Some(0));
         for parameter in arguments {
             let number =
@@ -118,7 +206,7 @@ impl Use {
         }
         let zone = zone.filter(|name: &String| !name.is_empty()).ok_or("it has no zone=NAME")?;
         // Nothing waits where the burst ends before the delay begins.
-        Ok(Self { line, zone, pace: Pace { burst, delay: delay.filter(|delay| *delay < burst) } })
+        Ok(Self { place, zone, pace: Pace { burst, delay: delay.filter(|delay| *delay < burst) } })
     }
 }
 
@@ -133,11 +221,23 @@ fn rate_of(text: &str) -> Result<String, String> {
     }
 }
 
-/// The variables of a key, as names of entries. Addresses have the name that rule files use.
-fn variables(key: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut rest = key;
-    while let Some((_, after)) = rest.split_once('$') {
+/// The variables of a key. Addresses have the name that rule files use.
+fn variables(key: &str) -> Vec<Key> {
+    let (names, _) = parts(key);
+    let key = |name: &str| match name {
+        "binary_remote_addr" | "remote_addr" => {
+            Key { variable: "remote_addr".to_owned(), entry: "remote_address".to_owned() }
+        }
+        name => Key { variable: name.to_owned(), entry: name.to_owned() },
+    };
+    names.into_iter().map(key).collect()
+}
+
+/// The names of the variables in a text, and all that is not a variable.
+fn parts(text: &str) -> (Vec<&str>, String) {
+    let (mut names, mut literals, mut rest) = (Vec::new(), String::new(), text);
+    while let Some((before, after)) = rest.split_once('$') {
+        literals.push_str(before);
         let (name, behind) = match after.strip_prefix('{') {
             Some(braced) => braced.split_once('}').unwrap_or((braced, "")),
             None => {
@@ -146,15 +246,24 @@ fn variables(key: &str) -> Vec<String> {
             }
         };
         rest = behind;
-        let name = match name {
-            "binary_remote_addr" | "remote_addr" => "remote_address",
-            name => name,
-        };
         if !name.is_empty() {
-            names.push(name.to_owned());
+            names.push(name);
         }
     }
-    names
+    literals.push_str(rest);
+    (names, literals)
+}
+
+/// `burst=5 nodelay`, as nginx writes it.
+impl std::fmt::Display for Pace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.burst, self.delay) {
+            (0, _) => f.write_str("no burst"),
+            (burst, None) => write!(f, "burst={burst} nodelay"),
+            (burst, Some(0)) => write!(f, "burst={burst}"),
+            (burst, Some(delay)) => write!(f, "burst={burst} delay={delay}"),
+        }
+    }
 }
 
 /// A text as YAML has it: in quotes unless it cannot be anything else.

@@ -13,6 +13,7 @@ rows! {
     /// The rows of this file.
     ROWS:
     MODE: Row<Mode> = Row::new("compat", "MODE", "auto", mode)
+        .one_of(&["auto", "ratelimit", "off"])
         .help(Process, "When the environment variables of envoyproxy/ratelimit are read: `auto` (if one is set that only it \
                         has, such as RUNTIME_ROOT), `ratelimit` (always) or `off`");
 }

@@ -1,0 +1,268 @@
+//! The directives of a configuration one after another, with what each place has from the places around it.
+
+use std::collections::BTreeMap;
+
+use super::directives::{Block, Directive, Unreadable, directives};
+use super::files::Files;
+use super::place::{LeftOut, Place, Places};
+use super::zone::{Limit, Use, Zone};
+
+/// Most files within each other by `include`.
+const DEEPEST: usize = 16;
+/// Most readings of files in all.
+const MOST_FILES: usize = 2_000;
+
+/// Blocks whose lines are no directives.
+const TABLES: &[&str] = &["map", "geo", "types", "split_clients", "charset_map"];
+
+/// What is found in a configuration.
+pub(super) struct Walk {
+    files: Files,
+    pub(super) places: Places,
+    pub(super) zones: Vec<Zone>,
+    /// Uses of zones, in the order of the places.
+    pub(super) uses: Vec<Use>,
+    /// Variables that the configuration itself makes, by their names.
+    pub(super) variables: BTreeMap<String, Made>,
+    left_out: Vec<(Place, String)>,
+}
+
+/// A variable that the configuration makes.
+pub(super) struct Made {
+    pub(super) place: Place,
+    /// The directive without its block.
+    pub(super) what: String,
+    /// Its value may be the bytes of an address.
+    pub(super) has_binary_address: bool,
+}
+
+/// What a place has of its own or from the places around it.
+#[derive(Clone, Default)]
+struct Level {
+    /// As people call it: `location /`.
+    name: String,
+    limits: Vec<Limit>,
+    status: Option<u16>,
+    is_dry_run: bool,
+}
+
+/// A directive and the file that it is in.
+struct Placed {
+    file: usize,
+    /// How many files this one is in by `include`.
+    depth: usize,
+    directive: Directive,
+}
+
+impl Placed {
+    fn place(&self) -> Place {
+        Places::of(self.file, self.directive.line)
+    }
+}
+
+impl Walk {
+    pub(super) fn new(files: Files) -> Self {
+        Self {
+            files,
+            places: Places::default(),
+            zones: Vec::new(),
+            uses: Vec::new(),
+            variables: BTreeMap::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Reads the first file, and all that it includes.
+    ///
+    /// # Errors
+    /// If nginx would not read it. Included files that cannot be read are left out.
+    pub(super) fn read(&mut self, name: &str, text: &str) -> Result<(), Unreadable> {
+        let all = directives(text)?;
+        let file = self.places.add(name);
+        self.block(file, all, &Level { name: "the top level".to_owned(), ..Level::default() }, 0);
+        Ok(())
+    }
+
+    pub(super) fn leave_out(&mut self, place: Place, why: impl Into<String>) {
+        let left_out = (place, why.into());
+        // A file that is included in several places says the same in each.
+        if !self.left_out.contains(&left_out) {
+            self.left_out.push(left_out);
+        }
+    }
+
+    /// What was left out, by its place.
+    pub(super) fn left_out(mut self) -> Vec<LeftOut> {
+        self.left_out.sort_by_key(|(place, _)| *place);
+        let places = self.places;
+        self.left_out.into_iter().map(|(at, why)| LeftOut { place: places.whole(at), why }).collect()
+    }
+
+    /// One block, which is in `depth` files within each other.
+    fn block(&mut self, file: usize, all: Vec<Directive>, around: &Level, depth: usize) {
+        let mut flat = Vec::new();
+        self.with_included(file, all, depth, &mut flat);
+        let mut level = around.clone();
+        let (mut own, mut changed) = (Vec::new(), None);
+        for it in &flat {
+            let place = it.place();
+            match &it.directive.words[..] {
+                [name, arguments @ ..] if name == "limit_req" => match Limit::of(place, arguments) {
+                    Ok(limit) => own.push(limit),
+                    Err(why) => self.leave_out(place, format!("{}: {why}", said(&it.directive))),
+                },
+                [name, arguments @ ..] if name == "limit_req_status" => {
+                    match arguments.first().and_then(|text| text.parse().ok()) {
+                        Some(status @ 400..=599) => {
+                            level.status = Some(status);
+                            changed = Some(place);
+                        }
+                        _ => {
+                            let why = format!("{}: expected a status from 400 to 599", said(&it.directive));
+                            self.leave_out(place, why);
+                        }
+                    }
+                }
+                [name, on] if name == "limit_req_dry_run" => {
+                    level.is_dry_run = on == "on";
+                    changed = Some(place);
+                }
+                [name, value, ..] if name == "server_name" => {
+                    level.name = format!("server {}", tollgate_human_text::clip(value));
+                }
+                _ => {}
+            }
+        }
+        let has_own = !own.is_empty();
+        if has_own {
+            level.limits = own;
+        }
+        if let (true, _) | (_, Some(_)) = (has_own, changed) {
+            for limit in &level.limits {
+                self.uses.push(Use {
+                    zone: limit.zone.clone(),
+                    pace: limit.pace,
+                    place: if has_own { limit.place } else { changed.unwrap_or(limit.place) },
+                    level: level.name.clone(),
+                    status: level.status,
+                    is_dry_run: level.is_dry_run,
+                });
+            }
+        }
+        for it in flat {
+            self.take(it, &level);
+        }
+    }
+
+    /// Appends `all` to `flat`, with the directives of included files in the place of each `include`.
+    fn with_included(&mut self, file: usize, all: Vec<Directive>, depth: usize, flat: &mut Vec<Placed>) {
+        for directive in all {
+            let argument = match &directive.words[..] {
+                [name, argument] if name == "include" => argument,
+                _ => {
+                    flat.push(Placed { file, depth, directive });
+                    continue;
+                }
+            };
+            let place = Places::of(file, directive.line);
+            let what = said(&directive);
+            if depth == DEEPEST || self.places.read() >= MOST_FILES {
+                self.leave_out(place, format!("{what}: too many files, which may include each other"));
+                continue;
+            }
+            match self.files.included(argument) {
+                Ok(texts) => {
+                    for (name, text) in texts {
+                        match directives(&text) {
+                            Ok(all) => {
+                                let file = self.places.add(&name);
+                                self.with_included(file, all, depth + 1, flat);
+                            }
+                            Err(error) => self.leave_out(place, format!("{what}: {name}:{error}")),
+                        }
+                    }
+                }
+                Err(error) => self.leave_out(place, format!("{what}: {error}")),
+            }
+        }
+    }
+
+    /// A directive of a block, except those that the whole block is read for.
+    fn take(&mut self, it: Placed, level: &Level) {
+        let (place, what) = (it.place(), said(&it.directive));
+        let Placed { file, depth, directive: Directive { words, block, .. } } = it;
+        let Some((name, arguments)) = words.split_first() else { return };
+        match name.as_str() {
+            "limit_req_zone" => match Zone::of(place, arguments) {
+                Ok(zone) => {
+                    if zone.is_synced {
+                        let why = "nodes share counters with --store instead";
+                        self.leave_out(place, format!("sync of {what}: {why}"));
+                    }
+                    self.zones.push(zone);
+                }
+                Err(why) => self.leave_out(place, format!("{what}: {why}")),
+            },
+            "limit_req" | "limit_req_status" | "limit_req_dry_run" => {}
+            "limit_req_log_level" => {
+                let why = "the level is a setting of Tollgate, --denial-log-level";
+                self.leave_out(place, format!("{what}: {why}"));
+            }
+            "limit_rate" | "limit_rate_after" => {
+                self.leave_out(place, format!("{what}: rules cannot limit bandwidth; keep it in nginx"));
+            }
+            name if name.starts_with("limit_conn") => {
+                let why = "rules cannot limit concurrent requests; keep it in nginx";
+                self.leave_out(place, format!("{what}: {why}"));
+            }
+            name if name.starts_with("limit_req") => {
+                self.leave_out(place, format!("{what}: unknown directive"));
+            }
+            _ => {}
+        }
+        if let Some(variable) = made(name, arguments) {
+            let has_binary_address = match &block {
+                Block::Directives(lines) => {
+                    lines.iter().flat_map(|line| &line.words).any(|word| word.contains("$binary_remote_addr"))
+                }
+                _ => arguments.iter().any(|word| word.contains("$binary_remote_addr")),
+            };
+            let made = Made { place, what: what.clone(), has_binary_address };
+            self.variables.entry(variable.to_owned()).or_insert(made);
+        }
+        match block {
+            Block::None => {}
+            Block::Lua(text) => {
+                if text.contains("resty.limit") {
+                    let why = "limits that Lua makes are not read; write rules for them";
+                    self.leave_out(place, format!("{what}: {why}"));
+                }
+            }
+            Block::Directives(_) if TABLES.contains(&name.as_str()) => {}
+            Block::Directives(all) => {
+                let name = match name.as_str() {
+                    "location" => what,
+                    name => name.to_owned(),
+                };
+                self.block(file, all, &Level { name, ..level.clone() }, depth);
+            }
+        }
+    }
+}
+
+/// The directive as it is written, without its block.
+fn said(directive: &Directive) -> String {
+    tollgate_human_text::clip_to(&directive.words.join(" "), 120)
+}
+
+/// The name of the variable that a directive makes, without its dollar sign.
+fn made<'a>(name: &str, arguments: &'a [String]) -> Option<&'a str> {
+    let variable = match name {
+        "map" | "geo" | "split_clients" => arguments.last(),
+        "set" | "auth_request_set" | "set_by_lua_block" | "js_set" | "js_var" | "perl_set" => {
+            arguments.first()
+        }
+        _ => None,
+    };
+    variable?.strip_prefix('$')
+}
