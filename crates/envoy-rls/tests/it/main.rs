@@ -1,0 +1,10 @@
+//! Tests of the service for Envoy on real sockets, in one program, which builds faster than seven.
+
+mod calls;
+mod common;
+mod descriptors;
+mod encrypted;
+mod going_away;
+mod open_calls;
+mod rude;
+mod stores;

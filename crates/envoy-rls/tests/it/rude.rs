@@ -1,0 +1,299 @@
+//! Clients that mean harm or know no better: each gets a clear end, and others are served meanwhile.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{SHOULD_RATE_LIMIT, Server, call, descriptor, framed, limiter, outcome, request};
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tollgate_envoy_rls::proto::rls::{Code, Entry};
+use tollgate_envoy_rls::{Limits, ReplyOptions, Shared};
+
+const INVALID_ARGUMENT: i32 = 3;
+const DEADLINE_EXCEEDED: i32 = 4;
+const RESOURCE_EXHAUSTED: i32 = 8;
+const UNIMPLEMENTED: i32 = 12;
+const INTERNAL: i32 = 13;
+
+/// Somebody else is served.
+async fn others_are_served(server: &Server) {
+    let mut client = server.client().await;
+    let response = client.ask(request(vec![descriptor("free", "x")])).await.expect("an answer");
+    assert_eq!(response.overall_code(), Code::Ok);
+}
+
+fn prefixed(flag: u8, length: u32, rest: &[u8]) -> Bytes {
+    [&[flag][..], &length.to_be_bytes(), rest].concat().into()
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_request_ends_with_a_status_that_says_so() {
+    let server = Server::plain().await;
+    let mut send = server.raw().await;
+    let good = framed(&request(vec![descriptor("free", "x")]));
+    let two = [&good[..], &good].concat();
+    for (name, body, want) in [
+        ("nothing", Bytes::new(), INVALID_ARGUMENT),
+        ("an empty message", prefixed(0, 0, b""), INVALID_ARGUMENT),
+        ("a cut prefix", Bytes::from_static(b"\0\0"), INVALID_ARGUMENT),
+        ("a cut message", prefixed(0, 9, b"\x0a"), INVALID_ARGUMENT),
+        ("no protobuf", prefixed(0, 4, b"\xff\xff\xff\xff"), INVALID_ARGUMENT),
+        ("no UTF-8", prefixed(0, 3, b"\x0a\x01\xff"), INVALID_ARGUMENT),
+        ("two messages", two.into(), INVALID_ARGUMENT),
+        ("more than the message", [&good[..], b"x"].concat().into(), INVALID_ARGUMENT),
+        ("a compressed message", prefixed(1, 1, b"x"), INTERNAL),
+        ("another flag", prefixed(7, 1, b"x"), INTERNAL),
+        ("a huge message", prefixed(0, 65_537, b"x"), RESOURCE_EXHAUSTED),
+        ("the largest length", prefixed(0, u32::MAX, b"x"), RESOURCE_EXHAUSTED),
+    ] {
+        let (response, mut out) =
+            send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+        out.send_data(body, true).expect("open");
+        assert_eq!(outcome(response).await.expect(name), (200, want), "{name}");
+    }
+    others_are_served(&server).await;
+}
+
+#[tokio::test]
+async fn a_header_that_is_no_grpc_ends_with_a_status_that_says_so() {
+    let server = Server::plain().await;
+    let mut send = server.raw().await;
+    let get = http::Request::get("http://tollgate/").body(()).unwrap();
+    let json = http::Request::post(format!("http://tollgate{SHOULD_RATE_LIMIT}"));
+    let json = json.header("content-type", "application/json").body(()).unwrap();
+    for (asked, want) in [
+        (get, (405, -1)),
+        (json, (415, -1)),
+        (call("/no.such.Service/Method").body(()).unwrap(), (200, UNIMPLEMENTED)),
+        (call("/envoy.service.ratelimit.v3.RateLimitService/Other").body(()).unwrap(), (200, UNIMPLEMENTED)),
+        (call(SHOULD_RATE_LIMIT).header("grpc-encoding", "gzip").body(()).unwrap(), (200, UNIMPLEMENTED)),
+        (call(SHOULD_RATE_LIMIT).header("grpc-timeout", "soon").body(()).unwrap(), (200, INVALID_ARGUMENT)),
+    ] {
+        let name = format!("{asked:?}");
+        let (response, _) = send.send_request(asked, true).unwrap();
+        assert_eq!(outcome(response).await.expect("an answer"), want, "{name}");
+    }
+    let gzip = call(SHOULD_RATE_LIMIT).header("grpc-encoding", "gzip").body(()).unwrap();
+    let (response, _) = send.send_request(gzip, true).unwrap();
+    assert_eq!(response.await.expect("an answer").headers()["grpc-accept-encoding"], "identity");
+}
+
+#[tokio::test]
+async fn a_message_may_come_byte_by_byte_and_in_no_piece_that_fits() {
+    let server = Server::plain().await;
+    let mut send = server.raw().await;
+    let (response, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+    for byte in framed(&request(vec![descriptor("free", "x")])) {
+        out.send_data(Bytes::copy_from_slice(&[byte]), false).expect("open");
+    }
+    out.send_data(Bytes::new(), true).expect("open");
+    assert_eq!(outcome(response).await.expect("an answer"), (200, 0));
+}
+
+#[tokio::test]
+async fn requests_of_absurd_size_are_rejected_and_large_ones_answered() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let entries = |count| vec![Entry { key: "k".into(), value: "v".into() }; count];
+    let mut deep = descriptor("k", "v");
+    deep.entries = entries(5_000);
+    assert_eq!(client.ask(request(vec![deep.clone()])).await.expect("an answer").overall_code(), Code::Ok);
+    let long = descriptor("api_key", &"x".repeat(60_000));
+    assert_eq!(client.ask(request(vec![long])).await.expect("an answer").overall_code(), Code::Ok);
+    let many = client.ask(request(vec![descriptor("k", "v"); 1_000])).await.expect("an answer");
+    assert_eq!(many.statuses.len(), 1_000);
+    for (asked, want) in [
+        (request(vec![descriptor("k", "v"); 1_001]), tonic::Code::InvalidArgument),
+        (request(vec![deep.clone(), deep, descriptor("k", "v")]), tonic::Code::ResourceExhausted),
+        (request(vec![descriptor("api_key", &"x".repeat(70_000))]), tonic::Code::ResourceExhausted),
+    ] {
+        assert_eq!(client.ask(asked).await.expect_err("rejected").code(), want);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_its_message_ends_at_its_deadline() {
+    let server = Server::plain().await;
+    let mut send = server.raw().await;
+    let slow = call(SHOULD_RATE_LIMIT).header("grpc-timeout", "50m").body(()).unwrap();
+    let (response, _out) = send.send_request(slow, false).unwrap();
+    assert_eq!(outcome(response).await.expect("an answer"), (200, DEADLINE_EXCEEDED));
+    // Without a deadline of its own it has the server's for messages.
+    let began = tokio::time::Instant::now();
+    let (response, _out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+    assert_eq!(outcome(response).await.expect("an answer"), (200, DEADLINE_EXCEEDED));
+    assert_eq!(began.elapsed().as_secs(), Limits::default().message_timeout.as_secs());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_speaks_no_http2_is_closed_in_time() {
+    let server = Server::plain().await;
+    let mut silent = TcpStream::connect(server.address).await.expect("connected");
+    let mut wrong = TcpStream::connect(server.address).await.expect("connected");
+    wrong.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+    let mut bytes = Vec::new();
+    // What the server says before (its settings) does not matter; that it ends does.
+    let _ = wrong.read_to_end(&mut bytes).await;
+    let _ = silent.read_to_end(&mut bytes).await;
+    tokio::time::resume();
+    others_are_served(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_is_asked_to_go_away_and_a_dead_one_is_dropped() {
+    let limits = Limits { idle_timeout: Duration::from_secs(300), ..Limits::default() };
+    let server = Server::with(limits).await;
+    let idle = TcpStream::connect(server.address).await.expect("connected");
+    let (_send, connection) = h2::client::handshake(idle).await.expect("HTTP/2");
+    connection.await.expect("goes away without an error");
+
+    // This one answers no ping.
+    let mut dead = TcpStream::connect(server.address).await.expect("connected");
+    dead.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("sent");
+    let _ = dead.read_to_end(&mut Vec::new()).await;
+    while server.stats.open() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_connection_is_asked_to_go_away_and_then_dropped() {
+    let limits = Limits {
+        max_connection_age: Duration::from_secs(60),
+        max_connection_age_grace: Duration::from_secs(5),
+        ..Limits::default()
+    };
+    let server = Server::with(limits).await;
+    let began = tokio::time::Instant::now();
+    let stream = TcpStream::connect(server.address).await.expect("connected");
+    let (mut send, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
+    // A call that never ends keeps the connection until the grace is over.
+    let (_response, _out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+    let mut watch = server.raw().await;
+    let (watched, _keep) =
+        watch.send_request(call("/grpc.health.v1.Health/Watch").body(()).unwrap(), false).unwrap();
+    drop((watched, connection.await));
+    assert!(began.elapsed() >= Duration::from_secs(60));
+    assert!(began.elapsed() <= Duration::from_secs(66), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn calls_that_are_reset_at_once_end_their_own_connection_only() {
+    let server = Server::plain().await;
+    let mut send = server.raw().await;
+    for _ in 0..20_000 {
+        if send.clone().ready().await.is_err() {
+            break;
+        }
+        let Ok((_response, mut out)) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false)
+        else {
+            break;
+        };
+        out.send_reset(h2::Reason::CANCEL);
+    }
+    others_are_served(&server).await;
+}
+
+#[tokio::test]
+async fn a_flood_on_one_connection_leaves_room_for_another() {
+    let server = Server::plain().await;
+    let send = server.raw().await;
+    let body = framed(&request(vec![descriptor("api_key", "flood")]));
+    let flood = tokio::spawn(async move {
+        loop {
+            tokio::task::yield_now().await;
+            let Ok(mut send) = send.clone().ready().await else { return };
+            let Ok((response, mut out)) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false)
+            else {
+                return;
+            };
+            let _ = out.send_data(body.clone(), true);
+            tokio::spawn(outcome(response));
+        }
+    });
+    for _ in 0..50 {
+        others_are_served(&server).await;
+    }
+    flood.abort();
+}
+
+#[tokio::test]
+async fn replies_that_no_client_reads_are_not_kept_for_ever() {
+    let server = Server::plain().await;
+    let stream = TcpStream::connect(server.address).await.expect("connected");
+    let (mut send, connection) = h2::client::Builder::new()
+        .initial_window_size(0)
+        .handshake::<_, Bytes>(stream)
+        .await
+        .expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    let body = framed(&request(vec![descriptor("free", "x")]));
+    let mut held = Vec::new();
+    for _ in 0..50 {
+        let (response, mut out) =
+            send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+        out.send_data(body.clone(), true).expect("open");
+        held.push(response.await.expect("a header"));
+    }
+    // From here on only time can help.
+    tokio::time::pause();
+    let _ = connection.await.expect("no panic");
+    while server.stats.open() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn unfinished_messages_of_all_connections_together_have_a_cap() {
+    let server = Server::with(Limits { max_buffered_bytes: 100_000, ..Limits::default() }).await;
+    let mut send = server.raw().await;
+    let begun = prefixed(0, 50_000, &[0; 40_000]);
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        let (response, mut out) =
+            send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+        out.send_data(begun.clone(), false).expect("open");
+        calls.push((response, out));
+    }
+    let (last, _) = calls.pop().expect("three");
+    assert_eq!(outcome(last).await.expect("an answer"), (200, RESOURCE_EXHAUSTED));
+    drop(calls);
+    others_are_served(&server).await;
+    let whole = framed(&request(vec![descriptor("free", &"x".repeat(50_000))]));
+    let (response, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+    out.send_data(whole, true).expect("open");
+    assert_eq!(outcome(response).await.expect("an answer"), (200, 0), "room came back");
+}
+
+#[tokio::test]
+async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
+    let limits = Limits { max_buffered_bytes: 100_000, ..Limits::default() };
+    let shared = Arc::new(Shared::new(&limits));
+    let mut servers = Vec::new();
+    for _ in 0..2 {
+        let (all, options) = (Arc::clone(&shared), ReplyOptions::default());
+        servers.push(Server::sharing(all, None, limiter(), options, limits.clone()).await);
+    }
+    let begun = prefixed(0, 50_000, &[0; 40_000]);
+    let mut calls = Vec::new();
+    for (number, server) in [&servers[0], &servers[1]].into_iter().enumerate() {
+        let mut send = server.raw().await;
+        let (response, mut out) =
+            send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+        out.send_data(begun.clone(), false).expect("open");
+        while shared.buffered_bytes() < 40_000 * (number + 1) {
+            tokio::task::yield_now().await;
+        }
+        calls.push((send, response, out));
+    }
+    let mut send = servers[1].raw().await;
+    let (third, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
+    out.send_data(begun, false).expect("open");
+    assert_eq!(outcome(third).await.expect("an answer"), (200, RESOURCE_EXHAUSTED));
+    drop(calls);
+    while shared.buffered_bytes() > 0 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests of the HTTP API on real sockets, in one program, which builds faster than ten.
+
+mod any_body;
+mod check;
+mod common;
+mod docs;
+mod explain;
+mod haproxy;
+mod openapi;
+mod routes;
+mod rude;
+mod throttle;

@@ -1,0 +1,20 @@
+//! Tests of deciding, in one program: each of its own would build the stores and the rules once more.
+
+mod actions;
+mod algorithms;
+mod common;
+mod decide;
+mod excess;
+mod explain;
+mod follow;
+mod keys;
+mod laws;
+mod leaving;
+mod logged;
+mod observe;
+mod outage;
+mod reservation_laws;
+mod reservations;
+mod throttle;
+mod unmatched;
+mod unobserved;

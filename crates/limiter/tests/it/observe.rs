@@ -1,0 +1,206 @@
+//! What `/metrics` says after a few decisions.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
+
+use std::time::Duration;
+
+use crate::common::{NOON, ask, ask_at, limiter, of, policy};
+use tollgate_limiter::{Format, Limiter, LimiterSettings, ObserveSettings, StoreStats};
+use tollgate_store::ModelStore;
+
+const RULES: &str = "
+domain: d
+descriptors:
+  - {key: a, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - key: plan
+    value: gold
+    descriptors:
+      - {key: user, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}";
+
+/// The series of `text` must have each of these lines.
+fn has(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(text.lines().any(|it| it == *line), "no `{line}` in\n{text}");
+    }
+}
+
+#[test]
+fn decisions_and_hits_are_counted_by_rule_and_outcome() {
+    let limiter = limiter(RULES);
+    for hits in [7, 2, 1, 1, 0] {
+        ask(&limiter, &[of("a=1").hits(hits)]);
+    }
+    for _ in 0..3 {
+        ask(&limiter, &[of("plan=gold user=u"), of("nothing=1")]);
+    }
+    ask_at(&limiter, "elsewhere", &[of("a=1")], NOON);
+    ask(&limiter, &[]);
+    has(
+        &limiter.metrics().render(),
+        &[
+            r#"tollgate_decisions_total{domain="d",rule="a",outcome="admit"} 3"#,
+            r#"tollgate_decisions_total{domain="d",rule="a",outcome="deny"} 2"#,
+            r#"tollgate_hits_total{domain="d",rule="a"} 11"#,
+            r#"tollgate_denied_hits_total{domain="d",rule="a"} 1"#,
+            r#"tollgate_decisions_total{domain="d",rule="plan=gold > user",outcome="admit"} 1"#,
+            r#"tollgate_decisions_total{domain="d",rule="plan=gold > user",outcome="shadow_deny"} 2"#,
+            r#"tollgate_unmatched_descriptors_total{domain="d"} 3"#,
+            "tollgate_unknown_domains_total 1",
+            r#"tollgate_unmatched_requests_total{domain="d",outcome="admit"} 0"#,
+            r#"tollgate_unmatched_requests_total{domain="(unknown)",outcome="admit"} 1"#,
+            r#"tollgate_unmatched_requests_total{domain="(unknown)",outcome="deny"} 0"#,
+            "tollgate_bad_requests_total 1",
+            r#"tollgate_store_batch_takes_bucket{le="1.0"} 8"#,
+            "tollgate_store_batch_takes_count 8",
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="a"} 11"#,
+            r#"ratelimit_service_rate_limit_within_limit{domain="d",key1="a"} 10"#,
+            // 8 of 10 is near: 7 is not; 7 + 2 is by one; 9 + 1 is by one.
+            r#"ratelimit_service_rate_limit_near_limit{domain="d",key1="a"} 2"#,
+            r#"ratelimit_service_rate_limit_over_limit{domain="d",key1="a"} 1"#,
+            r#"ratelimit_service_rate_limit_shadow_mode{domain="d",key1="plan_gold",key2="user"} 2"#,
+            "# EOF",
+        ],
+    );
+}
+
+#[test]
+fn counts_continue_over_a_reload() {
+    let limiter = limiter(RULES);
+    ask(&limiter, &[of("a=1")]);
+    limiter.replace(policy(&RULES.replace("requests_per_unit: 10", "requests_per_unit: 20")), NOON);
+    ask(&limiter, &[of("a=1")]);
+    let version = limiter.rules().policy().version().to_owned();
+    has(
+        &limiter.metrics().render(),
+        &[
+            r#"tollgate_decisions_total{domain="d",rule="a",outcome="admit"} 2"#,
+            &format!(r#"tollgate_rules_info{{version="{version}"}} 1"#),
+            r#"tollgate_rule_loads_total{result="ok"} 2"#,
+            "tollgate_last_rule_load_ok 1",
+            "tollgate_last_rule_load_timestamp_seconds 1699920000",
+            "ratelimit_service_config_load_success 2",
+        ],
+    );
+}
+
+#[test]
+fn rules_above_the_cap_are_counted_together() {
+    let rules = "{domain: d, descriptors: [
+        {key: a, rate_limit: {unit: minute, requests_per_unit: 1}},
+        {key: b, rate_limit: {unit: minute, requests_per_unit: 1}},
+        {key: c, rate_limit: {unit: minute, requests_per_unit: 1}}]}";
+    let settings = LimiterSettings {
+        observe: ObserveSettings { max_rule_series: 1, ..ObserveSettings::default() },
+        ..LimiterSettings::default()
+    };
+    let limiter = Limiter::new(policy(rules), ModelStore::default(), settings);
+    for _ in 0..2 {
+        ask(&limiter, &[of("a=1"), of("b=1"), of("c=1")]);
+        limiter.replace(policy(rules), NOON);
+    }
+    let text = limiter.metrics().render();
+    has(
+        &text,
+        &[
+            r#"tollgate_decisions_total{domain="d",rule="a",outcome="deny"} 1"#,
+            r#"tollgate_decisions_total{domain="",rule="(others)",outcome="deny"} 2"#,
+        ],
+    );
+    assert_eq!(text.matches("tollgate_decisions_total{").count(), 2 * 3, "{text}");
+}
+
+#[test]
+fn what_a_client_sends_makes_no_series() {
+    let limiter = limiter(RULES);
+    let lines = limiter.metrics().render().lines().count();
+    for value in 0..100 {
+        ask(&limiter, &[of(&format!("a={value}")), of(&format!("k{value}={value}"))]);
+        ask_at(&limiter, &format!("domain-{value}"), &[of("a=1")], NOON);
+    }
+    assert_eq!(limiter.metrics().render().lines().count(), lines);
+}
+
+#[test]
+fn stores_latency_and_what_others_register_are_shown() {
+    let limiter = limiter(RULES);
+    let metrics = limiter.metrics();
+    metrics.watch_store("memory", || StoreStats::new(7, 1_024, 4_096, 3));
+    let (http, resp) = (metrics.latency("http"), metrics.latency("resp"));
+    http.observe(Duration::from_nanos(700));
+    metrics.latency("http").observe(Duration::from_secs(7));
+    resp.observe_all(Duration::from_millis(2), 3);
+    metrics.register(|registry| {
+        let gauge = prometheus_client::metrics::gauge::ConstGauge::new(1_i64);
+        registry.register("tollgate_up", "A transport's own", gauge);
+    });
+    has(
+        &metrics.render(),
+        &[
+            r#"tollgate_tracked_keys{store="memory"} 7"#,
+            r#"tollgate_table_bytes{store="memory"} 1024"#,
+            r#"tollgate_evictions_total{store="memory"} 3"#,
+            r#"tollgate_decision_latency_seconds_bucket{le="5e-7",surface="http"} 0"#,
+            r#"tollgate_decision_latency_seconds_bucket{le="0.000001",surface="http"} 1"#,
+            r#"tollgate_decision_latency_seconds_bucket{le="+Inf",surface="http"} 2"#,
+            r#"tollgate_decision_latency_seconds_count{surface="http"} 2"#,
+            r#"tollgate_decision_latency_seconds_sum{surface="resp"} 0.006"#,
+            r#"tollgate_decision_latency_seconds_count{surface="resp"} 3"#,
+            "tollgate_up 1",
+            "# TYPE tollgate_evictions counter",
+            "# TYPE ratelimit_service_config_load_success unknown",
+        ],
+    );
+    let text = metrics.render_as(Format::Text);
+    has(
+        &text,
+        &[
+            r#"tollgate_evictions_total{store="memory"} 3"#,
+            "# TYPE tollgate_evictions_total counter",
+            "# TYPE tollgate_rules_info gauge",
+            "# TYPE ratelimit_service_config_load_success counter",
+        ],
+    );
+    assert!(!text.contains("# EOF") && !text.contains(" unknown\n") && !text.contains(" info\n"), "{text}");
+}
+
+#[test]
+fn no_label_has_an_arrow_and_rules_of_the_same_words_keep_their_series_over_a_reload() {
+    let limiter = limiter(RULES);
+    ask(&limiter, &[of("plan=gold user=ann")]);
+    assert!(!limiter.metrics().render().contains('→'));
+    limiter.replace(policy(&RULES.replace("requests_per_unit: 10", "requests_per_unit: 20")), NOON);
+    let series = r#"tollgate_decisions_total{domain="d",rule="plan=gold > user",outcome="admit"} 1"#;
+    assert!(limiter.metrics().render().contains(series), "{}", limiter.metrics().render());
+}
+
+#[test]
+fn rules_that_ask_for_it_are_shown_by_values_up_to_a_cap() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: a, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - key: b
+    value_to_metric: true
+    descriptors:
+      - {key: c, rate_limit: {unit: minute, requests_per_unit: 9}}";
+    let settings = LimiterSettings {
+        observe: ObserveSettings { max_value_series: 3, ..ObserveSettings::default() },
+        ..LimiterSettings::default()
+    };
+    let limiter = Limiter::new(policy(rules), ModelStore::default(), settings);
+    for entries in ["a=1", "a=1", "a=10.0.0.1", "b=x c=y", "a=2", "a=3", "a=1"] {
+        ask(&limiter, &[of(entries)]);
+    }
+    let text = limiter.metrics().render();
+    has(
+        &text,
+        &[
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="a_1"} 3"#,
+            r#"ratelimit_service_rate_limit_over_limit{domain="d",key1="a_1"} 2"#,
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="a_10_0_0_1"} 1"#,
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="b_x",key2="c"} 1"#,
+            r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="(others)"} 2"#,
+            r#"tollgate_decisions_total{domain="d",rule="a",outcome="admit"} 4"#,
+        ],
+    );
+    assert_eq!(text.matches("rate_limit_total_hits{").count(), 4, "{text}");
+}

@@ -1,0 +1,222 @@
+//! The commands that decide, as rows of words and replies. `... ms` lets time pass.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
+
+mod degraded;
+
+use std::sync::Arc;
+
+use crate::common::{NOON, RULES, Server, memory, policy, story};
+use tollgate_core::ManualClock;
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_store_memory::MemoryStore;
+
+#[test]
+fn cl_throttle_answers_as_redis_cell_does() {
+    let server = Server::start(RespSettings::default());
+    story(
+        &server,
+        &[
+            // limited, limit, remaining, retry after, reset after
+            ("CL.THROTTLE ann 2 30 60", "[0, 3, 2, -1, 2]"),
+            ("cl.throttle ann 2 30 60", "[0, 3, 1, -1, 4]"),
+            ("CL.THROTTLE ann 2 30 60 1", "[0, 3, 0, -1, 6]"),
+            ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 2, 6]"),
+            ("CL.THROTTLE ann 2 30 60 2", "[1, 3, 0, 4, 6]"),
+            ("... 1", ""),
+            ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 2, 6]"), // 1.999 s, rounded up to 2
+            ("... 1998", ""),
+            ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 1, 5]"), // a millisecond, rounded up to a second: never 0
+            ("... 1", ""),
+            ("CL.THROTTLE ann 2 30 60", "[0, 3, 0, -1, 6]"),
+            ("... 6000", ""),
+            ("CL.THROTTLE ann 2 30 60 0", "[0, 3, 3, -1, 0]"), // looks only
+            ("CL.THROTTLE ann 2 30 60 4", "[1, 3, 3, -1, 0]"), // never fits
+            ("CL.THROTTLE ann 2 30 60 3", "[0, 3, 0, -1, 6]"),
+            ("CL.THROTTLE ann 2 30 60 0", "[0, 3, 0, -1, 6]"),
+            ("CL.THROTTLE bob 2 30 60", "[0, 3, 2, -1, 2]"), // another key, another counter
+            ("CL.THROTTLE ann 2 60 60", "[1, 3, 0, 4, 6]"),  // another rate, the same counter
+            ("CL.THROTTLE zero 0 1 1", "[0, 1, 0, -1, 1]"),
+            ("CL.THROTTLE zero 0 1 1", "[1, 1, 0, 1, 1]"),
+        ],
+    );
+    assert_eq!((server.api.stats().admitted(), server.api.stats().denied()), (9, 7));
+}
+
+#[test]
+fn a_reply_keeps_its_shape_above_a_soft_limit() {
+    let rules = "{domain: shop, descriptors: [{key: user, rate_limit: {rate: 2/minute, excess: 50 %}}]}";
+    let limiter = Limiter::new(policy(rules), memory(), LimiterSettings::default());
+    story(
+        &of(limiter),
+        &[
+            ("TOLLGATE.CHECK shop user ann COST 2", r#"[0, 2, 0, -1, 60, "user"]"#),
+            ("TOLLGATE.CHECK shop user ann WITHDEGRADED", r#"[0, 2, 0, -1, 60, "user", nil]"#), // in excess
+            ("TOLLGATE.CHECK shop user ann", r#"[1, 2, 0, 60, 60, "user"]"#),
+        ],
+    );
+}
+
+/// A server at noon with this limiter.
+fn of(limiter: Limiter<MemoryStore>) -> Server {
+    let clock = ManualClock::at(NOON);
+    let api = RespApi::new(Arc::new(limiter), Arc::new(clock.clone()), RespSettings::default());
+    Server::of(Arc::new(api), clock)
+}
+
+#[test]
+fn in_the_servers_shadow_mode_every_command_admits() {
+    let settings = LimiterSettings { shadow_mode: true, ..LimiterSettings::default() };
+    story(
+        &of(Limiter::new(policy(RULES), memory(), settings)),
+        &[
+            ("CL.THROTTLE ann 0 30 60", "[0, 1, 0, -1, 2]"),
+            ("CL.THROTTLE ann 0 30 60", "[0, 1, 0, -1, 2]"), // would be denied
+            ("CL.THROTTLE ann 0 30 60 2", "[0, 1, 0, -1, 2]"), // never fits
+            ("THROTTLE bob 1 30 60", "[1, 1, 0, 2, 0]"),
+            ("THROTTLE bob 1 30 60", "[1, 1, 0, 2, 0]"),
+            ("TOLLGATE.CHECK shop user ann COST 2", r#"[0, 2, 0, -1, 60, "user"]"#),
+            ("TOLLGATE.CHECK shop user ann", r#"[0, 2, 0, -1, 60, "user"]"#),
+        ],
+    );
+}
+
+#[test]
+fn throttle_answers_as_throttlecrab_does() {
+    let server = Server::start(RespSettings::default());
+    story(
+        &server,
+        &[
+            // allowed, limit, remaining, reset after, retry after
+            ("THROTTLE ann 3 30 60", "[1, 3, 2, 2, 0]"),
+            ("THROTTLE ann 3 30 60 2", "[1, 3, 0, 6, 0]"),
+            ("throttle ann 3 30 60", "[0, 3, 0, 6, 2]"),
+            ("... 1999", ""),
+            ("THROTTLE ann 3 30 60", "[0, 3, 0, 5, 1]"),
+            ("... 1", ""),
+            ("THROTTLE ann 3 30 60", "[1, 3, 0, 6, 0]"),
+            ("THROTTLE ann 3 30 60 0", "[1, 3, 0, 6, 0]"),
+            ("THROTTLE ann 3 30 60 4", "[0, 3, 0, 6, -1]"), // never fits
+            ("CL.THROTTLE ann 2 30 60", "[1, 3, 0, 2, 6]"), // the same bucket, asked for in the other way
+            ("THROTTLE one 1 1 1", "[1, 1, 0, 1, 0]"),
+            ("THROTTLE one 1 1 1", "[0, 1, 0, 1, 1]"), // a burst of one limits too
+        ],
+    );
+}
+
+#[test]
+fn tollgate_throttle_takes_and_returns_milliseconds() {
+    let server = Server::start(RespSettings::default());
+    story(
+        &server,
+        &[
+            ("TOLLGATE.THROTTLE ann 1 10 1000", "[0, 2, 1, -1, 100]"),
+            ("tollgate.throttle ann 1 10 1000", "[0, 2, 0, -1, 200]"),
+            ("TOLLGATE.THROTTLE ann 1 10 1000", "[1, 2, 0, 100, 200]"),
+            ("... 99", ""),
+            ("TOLLGATE.THROTTLE ann 1 10 1000", "[1, 2, 0, 1, 101]"),
+            ("CL.THROTTLE ann 1 10 1", "[1, 2, 0, 1, 1]"), // the same bucket in seconds
+            ("... 1", ""),
+            ("TOLLGATE.THROTTLE ann 1 10 1000", "[0, 2, 0, -1, 200]"),
+            ("TOLLGATE.THROTTLE ann 1 10 1000 3", "[1, 2, 0, -1, 200]"),
+            ("TOLLGATE.THROTTLE fast 0 3 1", "[0, 1, 0, -1, 1]"), // a third of a millisecond, rounded up to one
+        ],
+    );
+}
+
+#[test]
+fn tollgate_check_asks_the_rules() {
+    let server = Server::start(RespSettings::default());
+    story(
+        &server,
+        &[
+            // limited, limit, remaining, retry after, reset after, rule
+            ("TOLLGATE.CHECK shop user ann", r#"[0, 2, 1, -1, 60, "user"]"#),
+            ("tollgate.check shop user ann", r#"[0, 2, 0, -1, 60, "user"]"#),
+            ("... 59999", ""),
+            ("TOLLGATE.CHECK shop user ann", r#"[1, 2, 0, 1, 1, "user"]"#),
+            ("... 1", ""),
+            ("TOLLGATE.CHECK shop user ann COST 0", r#"[0, 2, 2, -1, 0, "user"]"#),
+            ("TOLLGATE.CHECK shop user ann cost 2", r#"[0, 2, 0, -1, 60, "user"]"#),
+            ("TOLLGATE.CHECK shop user ann COST 3", r#"[1, 2, 0, -1, 60, "user"]"#), // never fits
+            ("TOLLGATE.CHECK shop user ann plan gold", r#"[0, 3, 2, -1, 720, "user → plan=gold"]"#),
+            ("TOLLGATE.CHECK shop user ann plan iron", "[0, -1, -1, -1, 0, nil]"), // no rule
+            ("TOLLGATE.CHECK mall user ann", "[0, -1, -1, -1, 0, nil]"),           // no such domain
+            ("TOLLGATE.CHECK shop free x", r#"[0, -1, -1, -1, 0, "free"]"#),
+            ("TOLLGATE.CHECK shop never x", r#"[1, 0, 0, -1, 1, "never"]"#),
+            ("TOLLGATE.CHECK shop 用户 张三", r#"[0, 1, 0, -1, 1, "用户"]"#),
+            ("HELLO 3", HELLO3),
+            ("TOLLGATE.CHECK mall user ann", "[0, -1, -1, -1, 0, null]"),
+            ("TOLLGATE.CHECK shop cost 7", "[0, -1, -1, -1, 0, null]"), // a descriptor of its own
+        ],
+    );
+}
+
+const HELLO3: &str = r#"{"server", "tollgate", "version", "7.4.0", "proto", 3, "id", 1, "mode", "standalone", "role", "master", "modules", []}"#;
+
+#[test]
+fn invalid_arguments_are_errors_and_nothing_is_taken() {
+    const NUMBER: &str = "-ERR value is not an integer or out of range";
+    let server = Server::start(RespSettings::default());
+    let usage =
+        "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
+    let arity = |name: &str| format!("-ERR wrong number of arguments for '{name}' command");
+    let (cell, crab, ms, check) =
+        (arity("cl.throttle"), arity("throttle"), arity("tollgate.throttle"), arity("tollgate.check"));
+    story(
+        &server,
+        &[
+            ("CL.THROTTLE", cell.as_str()),
+            ("CL.THROTTLE k 1 1", &cell),
+            ("CL.THROTTLE k 1 1 1 1 1", &cell),
+            ("THROTTLE k 1 1", &crab),
+            ("TOLLGATE.THROTTLE k", &ms),
+            ("CL.THROTTLE k x 1 1", NUMBER),
+            ("CL.THROTTLE k 1 1.5 1", NUMBER),
+            ("CL.THROTTLE k 1 1 +1", NUMBER),
+            ("CL.THROTTLE k 1 1 1 9223372036854775808", NUMBER),
+            ("CL.THROTTLE k 1 1 1 ", NUMBER),
+            ("CL.THROTTLE k -1 1 1", "-ERR max_burst is -1; the smallest is 0"),
+            ("THROTTLE k 0 1 1", "-ERR max_burst is 0; the smallest is 1"),
+            ("CL.THROTTLE k 1 0 1", "-ERR count is 0; the smallest is 1"),
+            ("CL.THROTTLE k 1 1 -60", "-ERR period is -60; the smallest is 1"),
+            ("CL.THROTTLE k 1 1 1 -1", "-ERR quantity is negative; the smallest is 0, which only looks"),
+            (
+                "CL.THROTTLE k 17179869182 1 1",
+                "-ERR a limit of 17179869183 is too large; the largest is 17179869182",
+            ),
+            (
+                "CL.THROTTLE k 9223372036854775807 1 1",
+                "-ERR a limit of 9223372036854775808 is too large; the largest is 17179869182",
+            ),
+            (
+                "CL.THROTTLE k 1 1 315360001",
+                "-ERR a period of 315360001s is too long; the longest is ten years",
+            ),
+            (
+                "CL.THROTTLE k 1000 1 315360000",
+                "-ERR a bucket of 1001 at this rate takes more than thirty years to fill; make it smaller",
+            ),
+            (
+                "TOLLGATE.THROTTLE k 1 17179869182 1",
+                "-ERR 17179869182 permits per 1ms are too fast to count; the fastest is 100 a nanosecond",
+            ),
+            ("TOLLGATE.CHECK", &check),
+            ("TOLLGATE.CHECK shop user", &check),
+            ("TOLLGATE.CHECK shop user ann plan", usage),
+            ("TOLLGATE.CHECK shop user ann COST 1 1", usage),
+            ("TOLLGATE.CHECK shop user ann COST x", NUMBER),
+            (
+                "TOLLGATE.CHECK shop user ann COST -1",
+                "-ERR COST is negative; the smallest is 0, which only looks",
+            ),
+            ("TOLLGATE.CHECK  user ann", "-ERR the domain is empty; name the domain whose rules apply"),
+            (
+                "TOLLGATE.CHECK shop user ann plan gold COST 9223372036854775807",
+                r#"[1, 3, 0, -1, 0, "user → plan=gold"]"#,
+            ),
+            ("CL.THROTTLE k 1 1 1 9223372036854775807", "[1, 2, 2, -1, 0]"),
+            ("TOLLGATE.CHECK shop user ann plan gold COST 3", r#"[0, 3, 0, -1, 2160, "user → plan=gold"]"#),
+        ],
+    );
+}

@@ -1,0 +1,12 @@
+//! Tests of reading rules, in one program, which builds faster than eleven.
+
+mod any_text;
+mod by_hand;
+mod compatibility;
+mod documentation;
+mod faults;
+mod keys;
+mod loading;
+mod matching;
+mod rates;
+mod watch;
