@@ -14,7 +14,7 @@ use tollgate_headers::{
 use tollgate_limiter::{Answer, Domain, Entry, Limit, Policy, Unmatched};
 use tollgate_policy::Response;
 
-use crate::limits::{name, shown, window};
+use crate::limits::{name, shown};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
@@ -135,7 +135,7 @@ pub fn preview(
             name: name(rule, limit),
             limit: u64::from(limit.requests_per_unit),
             burst: limit.burst(),
-            window: window(limit),
+            window: limit.period,
             remaining: 0,
             reset_after,
             retry_after,

@@ -1,9 +1,7 @@
 //! The limits of an answer, as header fields and problems list them.
 
-use std::time::Duration;
-
 use http::{HeaderMap, HeaderValue};
-use tollgate_core::{Algorithm, RetryAfter};
+use tollgate_core::RetryAfter;
 use tollgate_headers::{DEGRADED, EXCESS, LimitState, most_restrictive};
 use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Limit, Rule};
 
@@ -44,11 +42,6 @@ pub(crate) fn name<'a>(rule: &'a Rule, limit: &'a Limit) -> &'a str {
     [&limit.name, &rule.name].into_iter().find(|name| !name.is_empty()).unwrap_or(&rule.path)
 }
 
-/// The window of a limit; zero for a total, which has none.
-pub(crate) fn window(limit: &Limit) -> Duration {
-    if matches!(limit.quota.algorithm(), Algorithm::Total) { Duration::ZERO } else { limit.period }
-}
-
 /// The limit that binds `descriptor`. While the request passes, no limit makes it wait: a rule in shadow mode
 /// and a soft one may have denied without effect.
 fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitState<'a>> {
@@ -57,7 +50,7 @@ fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitSta
         name: descriptor.rule.map_or(&limit.name, |rule| name(rule, limit)),
         limit: u64::from(limit.requests_per_unit),
         burst: limit.burst(),
-        window: window(limit),
+        window: limit.period,
         remaining: descriptor.remaining(),
         reset_after: descriptor.reset_after(),
         retry_after: if passes || descriptor.is_admitted() {

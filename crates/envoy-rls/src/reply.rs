@@ -6,7 +6,7 @@
 //! - `duration_until_reset` is whole seconds, rounded up. An unused fixed window still reports its end; any
 //!   other full quota reports 0.
 //! - A limit whose period is not exactly one unit (`period: 10s`) has unit `UNKNOWN`; where it has no name of
-//!   its own its `name` says the period (`100 per 10s`).
+//!   its own its `name` says the period (`100 per 10s`, and `500 in all` of a total).
 //! - A denial has header fields with the seconds until a retry can pass, rounded up, unless no wait helps or
 //!   the options say otherwise.
 //! - A decision made while the store was unavailable is marked in a header field and as `degraded` in the
@@ -253,7 +253,10 @@ fn code(is_admitted: bool) -> u64 {
 
 fn name(limit: &Limit) -> Cow<'_, str> {
     if limit.unit.is_none() && limit.name.is_empty() {
-        Cow::Owned(format!("{} per {:?}", limit.requests_per_unit, limit.period))
+        match limit.period {
+            Duration::ZERO => Cow::Owned(format!("{} in all", limit.requests_per_unit)),
+            period => Cow::Owned(format!("{} per {period:?}", limit.requests_per_unit)),
+        }
     } else {
         Cow::Borrowed(&limit.name)
     }

@@ -107,10 +107,11 @@ pub(crate) fn rlconfig(policy: &Policy) -> Bytes {
             let modes = format!("shadow_mode: {}, quota_mode: {}", rule.shadow_mode, rule.quota_mode);
             // Writing to a string cannot fail.
             for limit in &rule.limits {
-                let unit = limit.unit.map_or_else(
-                    || tollgate_human_text::show_duration(limit.period),
-                    |unit| unit.name().to_ascii_uppercase(),
-                );
+                let unit = match limit.unit {
+                    Some(unit) => unit.name().to_ascii_uppercase(),
+                    None if limit.period.is_zero() => "UNKNOWN".to_owned(), // of a total
+                    None => tollgate_human_text::show_duration(limit.period),
+                };
                 let requests = limit.requests_per_unit;
                 let _ = writeln!(dump, "{name}.{path}: unit={unit} requests_per_unit={requests}, {modes}");
             }

@@ -22,7 +22,7 @@ pub struct Limit {
     pub excess: u32,
     /// The unit if the period is exactly one; `None` for any other period, such as ten seconds.
     pub unit: Option<Unit>,
-    /// Length of the period; of the unit, if a time zone makes it vary.
+    /// Length of the period; of the unit, if a time zone makes it vary; zero for a total, which has none.
     pub period: Duration,
     /// Last part of the counter's key.
     pub(crate) key_tail: Arc<str>,
@@ -243,7 +243,7 @@ struct Length {
 impl Length {
     const IRRELEVANT: Self = Self {
         period: Period::Span(Duration::from_secs(1)),
-        span: Duration::from_secs(1),
+        span: Duration::ZERO,
         unit: None,
         text: String::new(),
     };

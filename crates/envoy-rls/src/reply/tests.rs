@@ -20,6 +20,7 @@ descriptors:
   - {key: d, rate_limit: {unlimited: true}}
   - {key: e, rate_limit: {period: 90s, requests_per_unit: 0}}
   - {key: f, rate_limit: {unit: minute, requests_per_unit: 20, algorithm: token_bucket, burst: 30}}
+  - {key: g, rate_limit: {limit: 500, algorithm: total}}
 ";
 
 fn service(options: ReplyOptions) -> RateLimitService<MemoryStore> {
@@ -99,6 +100,20 @@ fn metadata_of_rules_is_merged_and_the_first_value_stays() {
     let metadata = &response.dynamic_metadata.expect("asked for").fields["metadata"];
     let want = serde_json::json!({"team": "x", "deep": {"one": 1, "two": [null, true, 2.5]}});
     assert_eq!(metadata, &value_of(&want));
+}
+
+#[test]
+fn a_limit_of_no_unit_is_named_by_its_period_and_a_total_has_none() {
+    let entry = |key: &str| rls::Entry { key: key.into(), value: String::new() };
+    let descriptor = |key| rls::RateLimitDescriptor { entries: vec![entry(key)], ..Default::default() };
+    let descriptors = ["a", "e", "g"].map(descriptor).to_vec();
+    let request = rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 };
+    let framed = ask(&service(ReplyOptions::default()), &request, &mut AnswerBuffers::default());
+    let message = framed.expect("an answer").slice(PREFIX..);
+    let response = rls::RateLimitResponse::decode(message).expect("readable");
+    let limits = response.statuses.into_iter().filter_map(|status| status.current_limit);
+    let shown: Vec<_> = limits.map(|limit| (limit.name, limit.unit)).collect();
+    assert_eq!(shown, [(String::new(), 1), ("0 per 90s".to_owned(), 0), ("500 in all".to_owned(), 0)]);
 }
 
 #[test]

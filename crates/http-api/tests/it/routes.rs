@@ -199,6 +199,7 @@ async fn the_rules_report_how_they_were_loaded() {
     for path in ["/rlconfig", "/debug/rlconfig"] {
         let dump = client.get(path).await;
         assert!(dump.text().starts_with("shop.user: unit=MINUTE requests_per_unit=2, shadow_mode: false"));
+        assert!(dump.text().contains("\nshop.never: unit=UNKNOWN requests_per_unit=5,"), "{}", dump.text());
     }
 }
 
