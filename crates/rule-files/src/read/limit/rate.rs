@@ -6,13 +6,12 @@
 use std::time::Duration;
 
 use tollgate_core::Quota;
-use tollgate_human_text::parse_duration;
+use tollgate_human_text::{Per as Period, parse_rate, rate_meant_by};
 use tollgate_policy::Unit;
 
-use crate::read::guesses;
 use crate::read::path::Path;
 use crate::read::reader::{Fields, Reader};
-use crate::read::scalar::{quoted, whole_number};
+use crate::read::scalar::quoted;
 
 const WANTED: &str = "expected something like 100/s, 5/minute burst 20 or 300/3h";
 
@@ -38,8 +37,8 @@ impl Reader<'_> {
         let here = path.key("rate");
         let scalar = self.scalar(node, &here, "a rate such as 100/s").ok_or(())?;
         let Some(rate) = parse(&scalar.text) else {
-            let hint =
-                meant(&scalar.text).map_or_else(|| WANTED.to_owned(), |meant| format!("write {meant}"));
+            let meant = rate_meant_by(&scalar.text).filter(|meant| parse(meant).is_some());
+            let hint = meant.map_or_else(|| WANTED.to_owned(), |meant| format!("write {meant}"));
             self.notes.fault(node.pos, here, format!("invalid rate {}: {hint}", quoted(scalar)));
             return Err(());
         };
@@ -57,41 +56,17 @@ impl Reader<'_> {
     }
 }
 
-/// `NUMBER/PERIOD`, and ` burst NUMBER` after it.
+/// A rate with numbers that rule files take.
 fn parse(text: &str) -> Option<Rate> {
-    let (rate, burst) = match text.split_once(" burst ") {
-        Some((rate, burst)) => {
-            (rate, Some(whole_number(burst.trim()).filter(|it| *it <= Quota::LARGEST_LIMIT)?))
-        }
-        None => (text, None),
-    };
-    let (number, period) = rate.split_once('/')?;
-    let requests = u32::try_from(whole_number(number.trim())?).ok()?;
-    let period = period.trim();
-    let per = match guesses::named_unit(period) {
-        Some(unit) => Per::Unit(unit),
-        None => Per::Span(parse_duration(period)?),
-    };
-    Some(Rate { requests, per, burst })
-}
-
-/// A rate as others write it, as it is written here: `10r/s`, `5 requests per minute`, `10/s, burst=20`.
-fn meant(text: &str) -> Option<String> {
-    let lower = text.to_ascii_lowercase().replace(" per ", "/").replace([',', '='], " ");
-    let mut words: Vec<&str> = lower.split_whitespace().collect();
-    let burst = match words.as_slice() {
-        [.., name, burst] if *name == "burst" => Some((*burst).to_owned()),
-        _ => None,
-    };
-    if burst.is_some() {
-        words.truncate(words.len() - 2);
+    let rate = parse_rate(text)?;
+    if rate.burst.is_some_and(|burst| burst > Quota::LARGEST_LIMIT) {
+        return None;
     }
-    let rate = words.concat();
-    let (number, period) = rate.split_once('/')?;
-    let number = number.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let burst = burst.map_or_else(String::new, |burst| format!(" burst {burst}"));
-    let meant = format!("{number}/{period}{burst}");
-    parse(&meant).map(|_| meant)
+    let per = match rate.per {
+        Period::Unit(unit) => Per::Unit(Unit::ALL.into_iter().find(|known| known.name() == unit.name)?),
+        Period::Span(span) => Per::Span(span),
+    };
+    Some(Rate { requests: u32::try_from(rate.permits).ok()?, per, burst: rate.burst })
 }
 
 #[cfg(test)]
@@ -99,53 +74,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_a_number_a_period_and_perhaps_a_burst() {
-        let unit = |requests, unit, burst| Some(Rate { requests, per: Per::Unit(unit), burst });
-        let span = |requests, seconds| {
-            Some(Rate { requests, per: Per::Span(Duration::from_secs(seconds)), burst: None })
-        };
-        for (text, want) in [
-            ("100/s", unit(100, Unit::Second, None)),
-            ("100 / second", unit(100, Unit::Second, None)),
-            ("5/minute burst 20", unit(5, Unit::Minute, Some(20))),
-            ("1_000/h", unit(1_000, Unit::Hour, None)),
-            ("7/Days", unit(7, Unit::Day, None)),
-            ("2/w", unit(2, Unit::Week, None)),
-            ("2/month", unit(2, Unit::Month, None)),
-            ("2/y", unit(2, Unit::Year, None)),
-            ("0/s", unit(0, Unit::Second, None)),
-            ("300/3h", span(300, 10_800)),
-            ("1/1m30s", span(1, 90)),
-            ("100", None),
-            ("100/", None),
-            ("/s", None),
-            ("100/fortnight", None),
-            ("1.5/s", None),
-            ("-1/s", None),
-            ("100r/s", None),
-            ("4294967296/s", None),
-            ("5/minute burst", None),
-            ("5/minute burst x", None),
-            ("5/minute burst 9999999999999999999", None),
-            ("5/minute burst 1 burst 2", None),
-            ("5/minute 20", None),
-        ] {
-            assert_eq!(parse(text), want, "{text}");
+    fn every_unit_of_a_rate_is_one_of_rule_files_and_as_long() {
+        for unit in Unit::ALL {
+            let rate = parse_rate(&format!("1/{}", unit.name())).expect("a rate");
+            assert_eq!(rate.per.length(), Duration::from_secs(unit.seconds()), "{}", unit.name());
+            let want = Some(Rate { requests: 1, per: Per::Unit(unit), burst: None });
+            assert_eq!(parse(&format!("1/{}s", unit.name())), want);
         }
     }
 
     #[test]
-    fn a_rate_of_another_rate_limiter_is_written_as_one_of_this() {
-        for (text, want) in [
-            ("10r/s", Some("10/s")),
-            ("30 requests per minute", Some("30/minute")),
-            ("10/s, burst=20", Some("10/s burst 20")),
-            ("10r/s burst=5", Some("10/s burst 5")),
-            ("5 PER MINUTE", Some("5/minute")),
-            ("fast", None),
-            ("r/s", None),
+    fn a_rate_has_numbers_that_rule_files_take() {
+        for (text, is_taken) in [
+            ("4294967295/s", true),
+            ("4294967296/s", false),
+            ("5/minute burst 17179869182", true),
+            ("5/minute burst 17179869183", false),
         ] {
-            assert_eq!(meant(text).as_deref(), want, "{text}");
+            assert_eq!(parse(text).is_some(), is_taken, "{text}");
         }
     }
 }
