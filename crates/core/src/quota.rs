@@ -6,7 +6,8 @@
 mod new;
 mod share;
 
-use std::time::Duration;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;

@@ -6,7 +6,7 @@
 //!
 //! A denied take changes nothing, and hears as its delay the wait that it would have had.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::algorithm::token_bucket::TokenBucket;
 use crate::cost::Cost;

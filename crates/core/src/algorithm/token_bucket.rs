@@ -16,7 +16,7 @@
 
 mod history;
 
-use std::time::Duration;
+use core::time::Duration;
 
 pub(crate) use self::history::Debt;
 use self::history::{GENERATION_BITS, History, MAX_BEHIND_SECONDS};

@@ -1,6 +1,6 @@
 //! Algorithms whose state is one word: a store can keep it in an atomic and decide by compare-and-swap.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::leaky_queue::LeakyQueue;
