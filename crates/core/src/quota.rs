@@ -170,6 +170,28 @@ impl Quota {
         self.step_on(state, |it, word| it.take(word, cost, now), |it, wide| it.take(wide, cost, now))
     }
 
+    /// Takes as many of `cost` permits as are there, which may be 0; how many, and the decision on them.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
+    /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), quota.fresh());
+    /// assert_eq!(quota.take_at_most(&mut state, Cost(7), noon).0, Cost(7));
+    /// assert_eq!(quota.take_at_most(&mut state, Cost(7), noon).0, Cost(3));
+    /// assert_eq!(quota.take_at_most(&mut state, Cost(7), noon).0, Cost(0));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    pub fn take_at_most(&self, state: &mut State, cost: Cost, now: Timestamp) -> (Cost, Decision) {
+        let there = self.take(state, Cost::PEEK, now).remaining();
+        let taken = Cost(cost.permits().min(there));
+        if taken.is_peek() && !cost.is_peek() {
+            self.start_refill(state, now);
+        }
+        (taken, self.take(state, taken, now))
+    }
+
     /// Gives `cost` permits back, never above a full quota.
     pub fn give_back(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
         self.step_on(
