@@ -235,6 +235,41 @@ impl Quota {
         )
     }
 
+    /// How long until `cost` permits may be used that were [reserved](Quota::reserve) and are owed in
+    /// `state`, if `behind` permits were reserved after them; `None` where the algorithm reserves nothing
+    /// ahead of time.
+    ///
+    /// Sooner than the reservation said where one before it was given back since.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let (second, ms) = (Duration::from_secs(1), Duration::from_millis);
+    /// let quota = Quota::token_bucket(10, second)?;
+    /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), quota.fresh());
+    /// for (cost, delay) in [(10, 0), (2, 200), (3, 500), (1, 600)] {
+    ///     assert_eq!(quota.reserve(&mut state, Cost(cost), second, noon).delay(), ms(delay));
+    /// }
+    /// assert_eq!(quota.wait_of_reserved(&state, Cost(3), Cost(1), noon), Some(ms(500)));
+    /// let _ = quota.give_back(&mut state, Cost(2), noon); // the first of the three gives up its place
+    /// assert_eq!(quota.wait_of_reserved(&state, Cost(3), Cost(1), noon), Some(ms(300)));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn wait_of_reserved(
+        &self,
+        state: &State,
+        cost: Cost,
+        behind: Cost,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        match &self.step {
+            Step::Word(step) => step.wait_of_promised(state.word(), cost, behind, now),
+            Step::Wide(_) => None,
+        }
+    }
+
     /// What a denial changes that changes nothing else: a bucket that does not start full begins to fill with
     /// the first request, admitted or not; otherwise it would never fill.
     pub fn start_refill(&self, state: &mut State, now: Timestamp) {

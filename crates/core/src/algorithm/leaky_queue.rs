@@ -58,6 +58,12 @@ impl LeakyQueue {
         self.bucket.granted(word, cost, owed, now + wait, now)
     }
 
+    /// How long until `cost` permits may be used that were promised before the `behind` last ones, in ns.
+    pub(crate) fn wait_of_promised_ns(&self, word: Word, cost: Cost, behind: Cost, now: Timestamp) -> u64 {
+        let after = Cost(behind.permits().saturating_add(cost.permits()));
+        self.delay_ns(self.bucket.owed_before(word, after, now))
+    }
+
     pub(crate) fn migrate_from(&mut self, old: &Self, at: Timestamp) {
         self.bucket.migrate_from(&old.bucket, at);
     }

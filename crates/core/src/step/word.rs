@@ -154,6 +154,20 @@ impl WordAlgorithm {
         WordStep { word: self.start_refill(word, now), decision }
     }
 
+    /// How long until `cost` permits of a promise may be used, if `behind` permits were promised after them;
+    /// `None` for an algorithm that promises nothing. Sooner than the promise said where one before it was
+    /// given back since.
+    #[must_use]
+    pub fn wait_of_promised(&self, word: Word, cost: Cost, behind: Cost, now: Timestamp) -> Option<Duration> {
+        let wait_ns = match &self.0 {
+            WordKind::TokenBucket(bucket) => bucket.wait_of_promised_ns(word, behind, now),
+            WordKind::LeakyQueue(queue) => queue.wait_of_promised_ns(word, cost, behind, now),
+            WordKind::Unlimited => 0,
+            WordKind::FixedWindow(_) | WordKind::Total(_) => return None,
+        };
+        Some(Duration::from_nanos(wait_ns))
+    }
+
     /// The word after a denial that changes nothing else: see
     /// [`Quota::start_refill`](crate::Quota::start_refill).
     #[must_use]
