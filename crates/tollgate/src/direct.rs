@@ -1,18 +1,23 @@
 //! The limiter without keys.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_clock::MonotonicClock;
 use tollgate_core::{Clock, Decision, QuotaError, Timestamp};
 use tollgate_store_memory::StateCell;
 
+use crate::acquire_error::AcquireError;
 use crate::denied::{Admitted, Denied};
 use crate::engine::Engine;
 use crate::key::KeyBytes;
 use crate::keyed::KeyedRateLimiter;
 use crate::quota::Quota;
+use crate::reservation::Reservation;
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::together::Request;
+#[cfg(feature = "tokio")]
+use crate::waiting::driver::Acquire;
 
 /// Limits one thing: a function, a connection to a third party, all of a program's requests together.
 ///
@@ -70,7 +75,7 @@ impl RateLimiter {
     }
 }
 
-impl<C: Clock> RateLimiter<C> {
+impl<C: Clock + 'static> RateLimiter<C> {
     /// As [`RateLimiter::direct`], on the time of `clock`; see [`ManualClock`](crate::ManualClock).
     ///
     /// # Errors
@@ -194,5 +199,84 @@ impl<C: Clock> RateLimiter<C> {
     #[must_use]
     pub fn request(&self, n: u64) -> Request<'_> {
         Request::new(&*self.engine, KeyBytes::borrowed(b""), n)
+    }
+
+    /// Takes `n` permits now, or reserves them for the first instant at which they are there, if that is at
+    /// most `max_wait` away: the [`Reservation`] says when to act. Waiters that came earlier go first.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why not. Nothing was taken.
+    pub fn reserve(&self, n: u64, max_wait: Duration) -> Result<Reservation, AcquireError> {
+        Reservation::new(&self.engine, b"", n, max_wait)
+    }
+
+    /// Waits for `n` permits on this thread, first in, first out; how long it waited. See
+    /// [`acquire`](RateLimiter::acquire).
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.
+    pub fn blocking_acquire(&self, n: u64) -> Result<Duration, AcquireError> {
+        self.engine.blocking_acquire(b"", n, Duration::MAX)
+    }
+
+    /// As [`blocking_acquire`](RateLimiter::blocking_acquire), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there; at once, where the permits cannot be there in time.
+    pub fn blocking_try_acquire(&self, n: u64, timeout: Duration) -> Result<Duration, AcquireError> {
+        self.engine.blocking_acquire(b"", n, timeout)
+    }
+
+    /// How many callers wait now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.engine.waiting()
+    }
+
+    /// The most callers that may wait at a time; 100,000 if nothing is set. More get
+    /// [`AcquireError::QueueFull`].
+    pub fn set_max_waiting(&self, most: usize) {
+        self.engine.waiting.set_most(most);
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<C: Clock + 'static> RateLimiter<C> {
+    /// Waits for `n` permits; how long it waited. First in, first out: in the order in which the
+    /// calls were first polled.
+    ///
+    /// Dropped while it waits, it leaves the line and gives its permits back, which is a gain for those
+    /// behind it. Needs a tokio runtime with time enabled.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.
+    ///
+    /// # Example
+    /// ```
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = RateLimiter::direct(Quota::per_second(100).burst(1))?;
+    /// for _ in 0..3 {
+    ///     limiter.acquire(1).await?; // one every 10 ms
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(&self, n: u64) -> impl Future<Output = Result<Duration, AcquireError>> + Send {
+        Acquire::new(&self.engine, KeyBytes::borrowed(b""), n, Duration::MAX)
+    }
+
+    /// As [`acquire`](RateLimiter::acquire), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there; at once, where the permits cannot be there in time.
+    pub fn try_acquire(
+        &self,
+        n: u64,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Duration, AcquireError>> + Send {
+        Acquire::new(&self.engine, KeyBytes::borrowed(b""), n, timeout)
     }
 }

@@ -3,6 +3,7 @@
 //! The fast path of a check reads one flag, the quota that the limiter was made with, and the state. Once the
 //! quota was changed or a key blocked, checks take a path that looks for both.
 
+use std::convert::Infallible;
 use std::mem::discriminant;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,7 @@ use tollgate_core::{Clock, Cost, Decision, Expiry, Quota, QuotaError, State, Tim
 use crate::denied::{Admitted, Denied};
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::states::{States, Table};
+use crate::waiting::shared::Waiting;
 
 /// Room for blocked keys: about 500,000 of them.
 const BLOCKS_BYTES: u64 = 16 << 20;
@@ -26,6 +28,7 @@ pub(crate) struct Engine<S, C> {
     latest: ArcSwap<InForce<S>>,
     changing: Mutex<()>,
     blocks: OnceLock<Table>,
+    pub(crate) waiting: Waiting,
     clock: C,
 }
 
@@ -46,6 +49,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             latest: ArcSwap::from_pointee(latest),
             changing: Mutex::new(()),
             blocks: OnceLock::new(),
+            waiting: Waiting::new(),
             clock,
         }
     }
@@ -119,14 +123,16 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     pub(crate) fn give_back(&self, key: &[u8], n: u64) {
         let _left = self.change(key, |quota, state, now| quota.give_back(state, Cost(n), now));
+        self.after_gain(key);
     }
 
     pub(crate) fn penalise(&self, key: &[u8], n: u64) {
         let _left = self.change(key, |quota, state, now| quota.charge(state, Cost(n), now));
+        self.after_loss(key);
     }
 
     pub(crate) fn reset(&self, key: &[u8]) {
-        self.change(key, |quota, state, _| *state = quota.fresh());
+        let Ok(()) = self.replace(key, |quota| Ok::<_, Infallible>(quota.fresh()));
     }
 
     pub(crate) fn snapshot(&self, key: &[u8]) -> Snapshot {
@@ -135,16 +141,30 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 
     pub(crate) fn restore(&self, key: &[u8], snapshot: &Snapshot) -> Result<(), RestoreError> {
-        self.change(key, |quota, state, _| {
-            *state = snapshot.state_for(quota)?;
-            Ok(())
-        })
+        self.replace(key, |quota| snapshot.state_for(quota))
     }
 
     fn change<T>(&self, key: &[u8], mut step: impl FnMut(&Quota, &mut State, Timestamp) -> T) -> T {
         let (now, in_force) = (self.clock.now(), self.in_force());
         let InForce { quota, states } = &**in_force;
         states.update(key, quota, now, |state| step(quota, state, now))
+    }
+
+    /// Puts a state in place of that of `key`. What waiters have reserved is still owed.
+    fn replace<E>(&self, key: &[u8], new: impl Fn(&Quota) -> Result<State, E>) -> Result<(), E> {
+        let mut queue = self.waiting.lock();
+        let (now, in_force) = (self.clock.now(), self.in_force());
+        let InForce { quota, states } = &**in_force;
+        let reserved = Cost(queue.permits_of(key));
+        states.update(key, quota, now, |state| {
+            *state = new(quota)?;
+            if !reserved.is_peek() {
+                let _left = quota.charge(state, reserved, now);
+            }
+            Ok(())
+        })?;
+        self.settle(&mut queue, key);
+        Ok(())
     }
 
     /// Denies `key` until then, whatever is left of its quota.
@@ -155,17 +175,22 @@ impl<S: States, C: Clock> Engine<S, C> {
             *state = State::Word(Word { value: until.as_nanos(), expires: Expiry::at(until) });
         });
         self.is_special.store(true, Ordering::Release);
+        self.after_loss(key);
     }
 
     /// The denial of a key that is blocked.
     fn blocked(&self, key: &[u8], quota: &Quota, now: Timestamp) -> Option<Decision> {
-        let State::Word(word) = self.blocks.get()?.get(key, &Quota::unlimited()) else { return None };
-        let until = Timestamp::from_nanos(word.value);
-        if until <= now {
-            return None;
-        }
+        let until = self.blocked_until(key).filter(|until| *until > now)?;
         let wait_ns = nanos(until.since(now));
         Some(Decision::deny(quota.limit(), 0, wait_ns, wait_ns))
+    }
+
+    /// Until when `key` was blocked last.
+    pub(crate) fn blocked_until(&self, key: &[u8]) -> Option<Timestamp> {
+        match self.blocks.get()?.get(key, &Quota::unlimited()) {
+            State::Word(word) => Some(Timestamp::from_nanos(word.value)),
+            State::Wide(_) => None,
+        }
     }
 
     /// Counts by `quota` from here on. What was taken stays taken, in permits, as long as the algorithm stays
@@ -181,8 +206,10 @@ impl<S: States, C: Clock> Engine<S, C> {
         } else {
             (quota, Arc::new(old.states.another()))
         };
+        let mut queue = self.waiting.lock();
         self.latest.store(Arc::new(InForce { quota, states }));
         self.is_special.store(true, Ordering::Release);
+        self.after_reconfiguration(&mut queue, is_of_its_kind);
         Ok(())
     }
 }

@@ -3,18 +3,23 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_clock::MonotonicClock;
 use tollgate_core::{Clock, Decision, QuotaError, Timestamp};
 use tollgate_store_memory::{MemoryConfig, MemoryStats};
 
+use crate::acquire_error::AcquireError;
 use crate::denied::{Admitted, Denied};
 use crate::engine::Engine;
 use crate::key::LimitKey;
 use crate::quota::Quota;
+use crate::reservation::Reservation;
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::states::Table;
 use crate::together::Request;
+#[cfg(feature = "tokio")]
+use crate::waiting::driver::Acquire;
 
 /// Limits each key by itself: users, addresses, API keys.
 ///
@@ -86,7 +91,7 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
     }
 }
 
-impl<K: LimitKey + ?Sized, C: Clock> KeyedRateLimiter<K, C> {
+impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// Takes one permit of `key` if it has one.
     ///
     /// A quota that paces ([`Quota::leaky_queue`]) admits with a [`delay`](Admitted::delay): act that much
@@ -182,5 +187,76 @@ impl<K: LimitKey + ?Sized, C: Clock> KeyedRateLimiter<K, C> {
     #[must_use]
     pub fn request<'a>(&'a self, key: &'a K, n: u64) -> Request<'a> {
         Request::new(&*self.engine, key.key_bytes(), n)
+    }
+
+    /// Takes `n` permits of `key` now, or reserves them for the first instant at which they are there, if
+    /// that is at most `max_wait` away: the [`Reservation`] says when to act. Waiters that came earlier go
+    /// first.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why not. Nothing was taken.
+    pub fn reserve(&self, key: &K, n: u64, max_wait: Duration) -> Result<Reservation, AcquireError> {
+        Reservation::new(&self.engine, &key.key_bytes(), n, max_wait)
+    }
+
+    /// Waits for `n` permits of `key` on this thread, first in, first out; how long it waited. See
+    /// [`acquire`](KeyedRateLimiter::acquire).
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.
+    pub fn blocking_acquire(&self, key: &K, n: u64) -> Result<Duration, AcquireError> {
+        self.engine.blocking_acquire(&key.key_bytes(), n, Duration::MAX)
+    }
+
+    /// As [`blocking_acquire`](KeyedRateLimiter::blocking_acquire), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there; at once, where the permits cannot be there in time.
+    pub fn blocking_try_acquire(&self, key: &K, n: u64, timeout: Duration) -> Result<Duration, AcquireError> {
+        self.engine.blocking_acquire(&key.key_bytes(), n, timeout)
+    }
+
+    /// How many callers wait now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.engine.waiting()
+    }
+
+    /// The most callers that may wait at a time, of all keys together; 100,000 if nothing is set. More get
+    /// [`AcquireError::QueueFull`].
+    pub fn set_max_waiting(&self, most: usize) {
+        self.engine.waiting.set_most(most);
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
+    /// Waits for `n` permits of `key`; how long it waited. First in, first out, for each key: in the order in
+    /// which the calls were first polled.
+    ///
+    /// Dropped while it waits, it leaves the line and gives its permits back, which is a gain for those
+    /// behind it. Needs a tokio runtime with time enabled.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.
+    pub fn acquire<'a>(
+        &'a self,
+        key: &'a K,
+        n: u64,
+    ) -> impl Future<Output = Result<Duration, AcquireError>> + Send {
+        Acquire::new(&self.engine, key.key_bytes(), n, Duration::MAX)
+    }
+
+    /// As [`acquire`](KeyedRateLimiter::acquire), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there; at once, where the permits cannot be there in time.
+    pub fn try_acquire<'a>(
+        &'a self,
+        key: &'a K,
+        n: u64,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Duration, AcquireError>> + Send {
+        Acquire::new(&self.engine, key.key_bytes(), n, timeout)
     }
 }

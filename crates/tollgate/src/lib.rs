@@ -89,6 +89,55 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
+//! # Wait
+//!
+//! [`acquire`](RateLimiter::acquire) waits for its turn: first in, first out, for each key. One timer serves
+//! all waiters of a limiter. A waiter that is dropped gives its permits back, and a deadline that cannot be
+//! met is an error at once.
+//!
+//! ```
+//! # #[cfg(feature = "tokio")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use tollgate::{AcquireError, Quota, RateLimiter};
+//!
+//! let limiter = RateLimiter::direct(Quota::per_second(100).burst(1))?;
+//! for _ in 0..3 {
+//!     limiter.acquire(1).await?; // one every 10 ms
+//! }
+//! // Two at once are never there.
+//! assert!(matches!(limiter.acquire(2).await, Err(AcquireError::NeverFits { burst: 1 })));
+//!
+//! let hourly = RateLimiter::direct(Quota::per_hour(1))?;
+//! hourly.acquire(1).await?;
+//! let hurried = hourly.try_acquire(1, Duration::from_secs(60)).await;
+//! assert!(matches!(hurried, Err(AcquireError::TooLong { .. })));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "tokio"))]
+//! # fn main() {}
+//! ```
+//!
+//! Threads wait in the same line with [`blocking_acquire`](RateLimiter::blocking_acquire), and need no
+//! runtime.
+//!
+//! # Reserve and commit
+//!
+//! Where the cost is known only afterwards, reserve an estimate and commit what was used:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! let tokens = RateLimiter::keyed(Quota::per_minute(10_000))?;
+//! let reservation = tokens.reserve("ann", 4_000, Duration::ZERO)?;
+//! let used = 1_500; // ask the model
+//! reservation.commit(used);
+//! assert_eq!(tokens.peek("ann").remaining(), 8_500);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Several limits at once
 //!
 //! [`check_all`] takes from all of them or from none:
@@ -135,25 +184,36 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
+//! Code that waits is tested with `TokioClock` and tokio's paused time, so that an hour takes no time.
+//!
 //! Not here: rule files, and counters that a fleet shares. The server `tollgate` has both.
 
+mod acquire_error;
 mod denied;
 mod direct;
 mod engine;
 mod key;
 mod keyed;
 mod quota;
+mod reservation;
 mod snapshot;
 mod states;
 mod together;
+#[cfg(feature = "tokio")]
+mod tokio_clock;
+mod waiting;
 
+pub use acquire_error::AcquireError;
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
 pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use quota::{ParseQuotaError, Quota};
+pub use reservation::Reservation;
 pub use snapshot::{RestoreError, Snapshot};
 pub use together::{Request, check_all};
+#[cfg(feature = "tokio")]
+pub use tokio_clock::TokioClock;
 pub use tollgate_clock::{MonotonicClock, SystemClock};
 pub use tollgate_core::{
     Algorithm, Align, CivilUnit, Clock, Decision, LeakyForm, ManualClock, Outcome, Period, QuotaError,
