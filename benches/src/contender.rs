@@ -41,7 +41,7 @@ impl Kind {
             Self::Tollgate => "**tollgate**",
             Self::TollgateBatch => "**tollgate, batches of 16**",
             Self::TollgateFixedWindow => "**tollgate, fixed_window**",
-            Self::TollgateUnkeyed => "**tollgate core, no key, locked**",
+            Self::TollgateUnkeyed => "**tollgate, no key**",
             Self::GovernorUnkeyed => "governor direct",
             Self::Governor => "governor keyed",
             Self::Throttlecrab => "throttlecrab library",

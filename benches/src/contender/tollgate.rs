@@ -1,8 +1,9 @@
-//! Ours: the memory store under one quota, the machine's clock read once a call.
+//! Ours: the memory store under one quota, the machine's clock read once a call; and the library's limiter
+//! without keys.
 
-use parking_lot::Mutex;
+use tollgate::{Quota, RateLimiter};
 use tollgate_clock::SystemClock;
-use tollgate_core::{Algorithm, Clock as _, Cost, Decision, Period, Quota, Refill, Step, Word};
+use tollgate_core::{Algorithm, Clock as _, Cost, Decision, Period, Refill};
 use tollgate_store::{Charge, Counter, Key, Take, Verdicts};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -12,14 +13,14 @@ const BATCH: usize = 16;
 
 pub(crate) struct Tollgate {
     store: MemoryStore,
-    quota: Quota,
+    quota: tollgate_core::Quota,
     clock: SystemClock,
 }
 
-fn token_bucket(allowance: Allowance) -> Option<Quota> {
+fn token_bucket(allowance: Allowance) -> Option<tollgate_core::Quota> {
     let (burst, refill) = (Some(u64::from(allowance.burst)), Refill::Continuous);
     let algorithm = Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill };
-    Quota::new(1, Period::Span(allowance.every), algorithm).ok()
+    tollgate_core::Quota::new(1, Period::Span(allowance.every), algorithm).ok()
 }
 
 impl Tollgate {
@@ -28,10 +29,12 @@ impl Tollgate {
     }
 
     pub(crate) fn fixed_window(allowance: Allowance) -> Option<Self> {
-        Some(Self::under(Quota::fixed_window(u64::from(allowance.burst), allowance.every).ok()?))
+        Some(Self::under(
+            tollgate_core::Quota::fixed_window(u64::from(allowance.burst), allowance.every).ok()?,
+        ))
     }
 
-    fn under(quota: Quota) -> Self {
+    fn under(quota: tollgate_core::Quota) -> Self {
         Self { store: MemoryStore::new(MemoryConfig::default()), quota, clock: SystemClock::new() }
     }
 }
@@ -69,37 +72,22 @@ impl Contender for Batches {
     }
 }
 
-fn take<'a>(key: &'a str, quota: &'a Quota) -> Take<'a> {
+fn take<'a>(key: &'a str, quota: &'a tollgate_core::Quota) -> Take<'a> {
     Counter::new(Key(key.as_bytes()), quota).take(Cost::ONE)
 }
 
-/// No key and no store: one quota and its word, as a program would keep them that limits itself.
-pub(crate) struct Unkeyed {
-    word: Mutex<Word>,
-    quota: Quota,
-    clock: SystemClock,
-}
+/// No key: the library's limiter, as a program has one that limits itself.
+pub(crate) struct Unkeyed(RateLimiter);
 
 impl Unkeyed {
     pub(crate) fn new(allowance: Allowance) -> Option<Self> {
-        Some(Self {
-            word: Mutex::new(Word::FRESH),
-            quota: token_bucket(allowance)?,
-            clock: SystemClock::new(),
-        })
+        let quota = Quota::token_bucket(1, allowance.every).burst(u64::from(allowance.burst));
+        Some(Self(RateLimiter::direct(quota).ok()?))
     }
 }
 
 impl Contender for Unkeyed {
     fn pass(&self, keys: &[String]) -> u64 {
-        let decide = || {
-            let now = self.clock.now();
-            let Step::Word(algorithm) = self.quota.step() else { return false };
-            let mut word = self.word.lock();
-            let step = algorithm.take(*word, Cost::ONE, now);
-            *word = step.word;
-            step.decision.is_admitted()
-        };
-        keys.iter().map(|_| u64::from(decide())).sum()
+        keys.iter().map(|_| u64::from(self.0.check().is_ok())).sum()
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Not here: the [`Clock`](tollgate_core::Clock) trait and the clock of tests, which are in `core`.
 
+mod monotonic;
 mod segment;
 mod system;
 
+pub use monotonic::MonotonicClock;
 pub use system::SystemClock;

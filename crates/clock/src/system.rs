@@ -135,7 +135,7 @@ impl Default for SystemClock {
 
 /// The wall clock, in ns since the Unix epoch; 0 before it.
 #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is handed")]
-fn wall_ns() -> u64 {
+pub(crate) fn wall_ns() -> u64 {
     let since = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

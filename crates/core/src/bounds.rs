@@ -1,6 +1,6 @@
 //! The largest numbers that a quota may have.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// Ten years of 365 days.
 pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(10 * 365 * 86_400);

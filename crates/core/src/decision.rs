@@ -1,6 +1,6 @@
 //! The answer to one take.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// Whether the request may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

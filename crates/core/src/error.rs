@@ -1,6 +1,6 @@
 //! Why a quota cannot be made.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::bounds::{LARGEST_LIMIT, LARGEST_LOG, MAX_CELLS, MAX_SLOTS};
 

@@ -2,7 +2,14 @@
 //!
 //! `(state, cost, now) -> (state, decision)`: same inputs, same outputs, on every platform. Reads no clock,
 //! takes no lock, does no I/O, uses no float in a decision.
+//! Needs an allocator and no `std`: the feature `std`, on by default, is that of the dependencies.
 //! Not here: where a state is kept (`store`), which quota applies to a request (`policy`).
+
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod algorithm;
 mod bounds;

@@ -1,6 +1,6 @@
 //! The span over which a limit counts.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// The span over which a limit counts.
 #[derive(Clone, Debug, PartialEq, Eq)]

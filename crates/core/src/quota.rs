@@ -6,7 +6,8 @@
 mod new;
 mod share;
 
-use std::time::Duration;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
@@ -169,6 +170,28 @@ impl Quota {
         self.step_on(state, |it, word| it.take(word, cost, now), |it, wide| it.take(wide, cost, now))
     }
 
+    /// Takes as many of `cost` permits as are there, which may be 0; how many, and the decision on them.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
+    /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), quota.fresh());
+    /// assert_eq!(quota.take_at_most(&mut state, Cost(7), noon).0, Cost(7));
+    /// assert_eq!(quota.take_at_most(&mut state, Cost(7), noon).0, Cost(3));
+    /// assert_eq!(quota.take_at_most(&mut state, Cost(7), noon).0, Cost(0));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    pub fn take_at_most(&self, state: &mut State, cost: Cost, now: Timestamp) -> (Cost, Decision) {
+        let there = self.take(state, Cost::PEEK, now).remaining();
+        let taken = Cost(cost.permits().min(there));
+        if taken.is_peek() && !cost.is_peek() {
+            self.start_refill(state, now);
+        }
+        (taken, self.take(state, taken, now))
+    }
+
     /// Gives `cost` permits back, never above a full quota.
     pub fn give_back(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
         self.step_on(
@@ -210,6 +233,41 @@ impl Quota {
             |it, word| it.reserve(word, cost, max_wait, now),
             |it, wide| it.reserve(wide, cost, now),
         )
+    }
+
+    /// How long until `cost` permits may be used that were [reserved](Quota::reserve) and are owed in
+    /// `state`, if `behind` permits were reserved after them; `None` where the algorithm reserves nothing
+    /// ahead of time.
+    ///
+    /// Sooner than the reservation said where one before it was given back since.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let (second, ms) = (Duration::from_secs(1), Duration::from_millis);
+    /// let quota = Quota::token_bucket(10, second)?;
+    /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), quota.fresh());
+    /// for (cost, delay) in [(10, 0), (2, 200), (3, 500), (1, 600)] {
+    ///     assert_eq!(quota.reserve(&mut state, Cost(cost), second, noon).delay(), ms(delay));
+    /// }
+    /// assert_eq!(quota.wait_of_reserved(&state, Cost(3), Cost(1), noon), Some(ms(500)));
+    /// let _ = quota.give_back(&mut state, Cost(2), noon); // the first of the three gives up its place
+    /// assert_eq!(quota.wait_of_reserved(&state, Cost(3), Cost(1), noon), Some(ms(300)));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn wait_of_reserved(
+        &self,
+        state: &State,
+        cost: Cost,
+        behind: Cost,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        match &self.step {
+            Step::Word(step) => step.wait_of_promised(state.word(), cost, behind, now),
+            Step::Wide(_) => None,
+        }
     }
 
     /// What a denial changes that changes nothing else: a bucket that does not start full begins to fill with

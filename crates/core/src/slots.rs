@@ -4,7 +4,7 @@
 //! renews its slot by acquiring it again. A release frees the slot of that holder and no other, once. Not
 //! here: where the state is kept (a store), how a holder is named (its caller draws 128 random bits).
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::bounds::{LONGEST_PERIOD, MAX_SLOTS};
 use crate::decision::Decision;

@@ -3,6 +3,8 @@
 //! A state is opaque to the store that keeps it: the quota alone reads its bits. What a store may know is
 //! when it [expires](Expiry): from then on it is equivalent to no state, so its place may be reused.
 
+use alloc::vec::Vec;
+
 use crate::decision::Decision;
 use crate::time::{NANOS_PER_SECOND, Timestamp};
 
@@ -188,7 +190,7 @@ impl State {
 
     /// The wide state, moved out; the fresh one in place of a word.
     pub(crate) fn take_wide(&mut self) -> Wide {
-        match std::mem::replace(self, Self::Word(Word::FRESH)) {
+        match core::mem::replace(self, Self::Word(Word::FRESH)) {
             Self::Wide(wide) => wide,
             Self::Word(_) => Wide::default(),
         }

@@ -5,7 +5,8 @@
 //! conversions between its numbers and our states.
 //! Not here: how a store counts (its scripts), or that it does so correctly (the suite of `store`).
 
-use std::time::Duration;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::interval_bucket::IntervalBucket;

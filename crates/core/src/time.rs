@@ -1,8 +1,8 @@
 //! Time as the algorithms see it: an argument, never a reading.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 
 /// Nanoseconds in a second.
 pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -72,7 +72,7 @@ impl Timestamp {
     }
 }
 
-impl std::ops::Add<Duration> for Timestamp {
+impl core::ops::Add<Duration> for Timestamp {
     type Output = Self;
 
     /// Saturates at the year 2554.

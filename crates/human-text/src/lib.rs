@@ -1,5 +1,5 @@
-//! Text that people write and read: durations such as `1h30m`, suggestions for misspelt names, shortened
-//! quotes.
+//! Text that people write and read: durations such as `1h30m`, rates such as `100/s`, suggestions for
+//! misspelt names, shortened quotes.
 //!
 //! For rule files, settings, queries and error messages alike. Not here: any format, or which names are
 //! known.
@@ -7,7 +7,9 @@
 mod duration;
 mod names;
 mod quote;
+mod rate;
 
 pub use duration::{parse_duration, show_duration};
 pub use names::{Nearest, did_you_mean, nearest, one_of};
 pub use quote::{InQuotes, Quoted, clip, clip_to, is_hidden, shorten};
+pub use rate::{NotARate, Per, PerUnit, Rate, parse_rate, rate_meant_by, unit_by_other_name, whole_number};

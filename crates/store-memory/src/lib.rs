@@ -1,4 +1,5 @@
-//! Counters in this process: a keyed table of one-word states, and maps for the wider ones.
+//! Counters in this process: a keyed table of one-word states, maps for the wider ones, and a single state
+//! without a key ([`StateCell`]).
 //!
 //! Guarantees: at most 34 bytes per key of one word from a million keys on, one cache miss and no lock per
 //! decision on a tracked key, growth without a pause, and a cap that no flood of new keys exceeds
@@ -9,6 +10,7 @@
 
 mod all_or_nothing;
 mod atomic128;
+mod cell;
 mod config;
 mod hash;
 mod states;
@@ -18,6 +20,7 @@ mod sync;
 mod table;
 mod wide;
 
+pub use cell::StateCell;
 pub use config::{HashKey, MemoryConfig};
 pub use stats::MemoryStats;
 pub use store::MemoryStore;

@@ -162,10 +162,42 @@ impl States {
         on_wide: impl FnOnce(&WideAlgorithm, &mut Wide) -> Decision,
     ) -> Decision {
         match quota.step() {
-            Step::Word(algorithm) => self.room(key).words.update(key, now, |word| on_word(algorithm, word)),
+            Step::Word(algorithm) => self.room(key).words.update(key, now, |word| {
+                let WordStep { word, decision } = on_word(algorithm, word);
+                (word, decision)
+            }),
             Step::Wide(algorithm) => {
                 self.drop_word(key);
                 self.room(key).wide.update(key, now, |wide| on_wide(algorithm, wide))
+            }
+        }
+    }
+
+    /// Runs `step` on the state of `key`, of the shape that `quota` keeps. It may be called again; what the
+    /// last call returned is the answer.
+    pub(crate) fn update<T>(
+        &self,
+        key: KeyHash,
+        quota: &Quota,
+        now: Timestamp,
+        mut step: impl FnMut(&mut State) -> T,
+    ) -> T {
+        match quota.step() {
+            Step::Word(_) => self.room(key).words.update(key, now, |word| {
+                let mut state = State::Word(word);
+                let answer = step(&mut state);
+                (if let State::Word(after) = state { after } else { word }, answer)
+            }),
+            Step::Wide(_) => {
+                self.drop_word(key);
+                self.room(key).wide.update(key, now, |wide| {
+                    let mut state = State::Wide(std::mem::take(wide));
+                    let answer = step(&mut state);
+                    if let State::Wide(after) = state {
+                        *wide = after;
+                    }
+                    answer
+                })
             }
         }
     }

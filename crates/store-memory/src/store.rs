@@ -3,7 +3,7 @@
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_core::{Cost, Decision, Holder, Slots, State, Timestamp};
 use tollgate_store::{
     Charge, Counter, Inspection, Key, Origin, Store, StoreError, StoreName, Take, Verdicts,
 };
@@ -105,6 +105,36 @@ impl MemoryStore {
     /// As [`Store::reset`], at once.
     pub fn reset_now(&self, counter: Counter<'_>, now: Timestamp) -> bool {
         self.states.reset(self.states.hash(counter), now)
+    }
+
+    /// Runs `step` on the state of `counter` and keeps what it made of it, in one piece: for what a store has
+    /// no call for. It may be called again, with a newer state; what the last call returned is the answer.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_store_memory::MemoryStore;
+    /// # use tollgate_core::{Cost, Quota, Timestamp};
+    /// # use tollgate_store::{Counter, Key};
+    /// # use std::time::Duration;
+    /// let (store, quota) = (MemoryStore::default(), Quota::token_bucket(5, Duration::from_secs(1))?);
+    /// let (ann, now) = (Counter::new(Key(b"ann"), &quota), Timestamp::from_unix_seconds(1_700_000_000));
+    /// let (taken, _) = store.update_now(ann, now, |state| quota.take_at_most(state, Cost(7), now));
+    /// assert_eq!(taken, Cost(5));
+    /// # Ok::<(), tollgate_core::QuotaError>(())
+    /// ```
+    pub fn update_now<T>(
+        &self,
+        counter: Counter<'_>,
+        now: Timestamp,
+        step: impl FnMut(&mut State) -> T,
+    ) -> T {
+        self.states.update(self.states.hash(counter), counter.quota, now, step)
+    }
+
+    /// A copy of the state of `counter`; a fresh one if nothing is kept of it.
+    #[must_use]
+    pub fn state_now(&self, counter: Counter<'_>) -> State {
+        self.states.get(self.states.hash(counter), counter.quota)
     }
 
     /// As [`Store::inspect`], at once.

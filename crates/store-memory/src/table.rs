@@ -31,14 +31,14 @@ mod shard;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tollgate_core::{Decision, FastStep, Timestamp, Word, WordStep};
+use tollgate_core::{Decision, FastStep, Timestamp, Word};
 
 use crate::atomic128::detect_processor;
 use crate::hash::KeyHash;
 use crate::sync::{AtomicU128, InLine};
 use chunk::CHUNK_BYTES;
-pub(crate) use line::Line;
-use line::{EMPTY, Found, low_half, pack, unpack};
+use line::{EMPTY, Found, low_half};
+pub(crate) use line::{Line, pack, unpack};
 use place::Placed;
 use shard::{Ladder, Shard};
 
@@ -119,18 +119,24 @@ impl Table {
         }
     }
 
-    /// Runs `step` on the state of `key`, or on a fresh one, and keeps what it made of it.
-    pub(crate) fn update(&self, key: KeyHash, now: Timestamp, step: impl Fn(Word) -> WordStep) -> Decision {
+    /// Runs `step` on the state of `key`, or on a fresh one, and keeps what it made of it. The answer is that
+    /// of its last call.
+    pub(crate) fn update<T>(
+        &self,
+        key: KeyHash,
+        now: Timestamp,
+        mut step: impl FnMut(Word) -> (Word, T),
+    ) -> T {
         let (shard, tag) = (self.shard(key), key.tag);
         if let Some(Found { line, slot, mut packed }) = shard.find(shard.home(&self.ladder, tag), tag) {
             loop {
                 let word = unpack(packed);
-                let next = step(word);
-                if next.word == word {
-                    return next.decision;
+                let (next, answer) = step(word);
+                if next == word {
+                    return answer;
                 }
-                match line.replace(slot, packed, pack(next.word, tag as u32)) {
-                    Ok(()) => return next.decision,
+                match line.replace(slot, packed, pack(next, tag as u32)) {
+                    Ok(()) => return answer,
                     Err(actual) if low_half(actual) == tag as u32 => packed = actual,
                     Err(_) => break, // the slot went to another key, or this one is being moved
                 }
@@ -179,26 +185,26 @@ impl Table {
 
     /// As [`Table::update`] for a key that was not found: finds it for certain, or makes a place for it.
     #[inline(never)]
-    fn update_locked(
+    fn update_locked<T>(
         &self,
         shard: &Shard,
         tag: u64,
         now: Timestamp,
-        step: impl Fn(Word) -> WordStep,
-    ) -> Decision {
+        mut step: impl FnMut(Word) -> (Word, T),
+    ) -> T {
         let (home, guard) = shard.lock_home(&self.ladder, tag);
         if let Some(Found { line, slot, mut packed }) = shard.find(home, tag) {
             loop {
-                let WordStep { word, decision } = step(unpack(packed));
+                let (word, answer) = step(unpack(packed));
                 match line.replace(slot, packed, pack(word, tag as u32)) {
-                    Ok(()) => return decision,
+                    Ok(()) => return answer,
                     Err(actual) => packed = actual, // by another decision on this key: the group is locked
                 }
             }
         }
-        let WordStep { word, decision } = step(Word::FRESH);
+        let (word, answer) = step(Word::FRESH);
         if word == Word::FRESH {
-            return decision;
+            return answer;
         }
         let is_at_the_cap = self.ladder.is_last(shard.stage().generation);
         let placed = place::place(shard, home, tag, word, is_at_the_cap, now);
@@ -209,7 +215,7 @@ impl Table {
         if placed == Placed::InEmpty {
             grow::do_upkeep(shard, &self.ladder, tag, now);
         }
-        decision
+        answer
     }
 }
 

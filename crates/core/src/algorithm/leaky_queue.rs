@@ -6,7 +6,7 @@
 //!
 //! A denied take changes nothing, and hears as its delay the wait that it would have had.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::algorithm::token_bucket::TokenBucket;
 use crate::cost::Cost;
@@ -56,6 +56,12 @@ impl LeakyQueue {
             return Promise::denied(word, cost, now + wait);
         }
         self.bucket.granted(word, cost, owed, now + wait, now)
+    }
+
+    /// How long until `cost` permits may be used that were promised before the `behind` last ones, in ns.
+    pub(crate) fn wait_of_promised_ns(&self, word: Word, cost: Cost, behind: Cost, now: Timestamp) -> u64 {
+        let after = Cost(behind.permits().saturating_add(cost.permits()));
+        self.delay_ns(self.bucket.owed_before(word, after, now))
     }
 
     pub(crate) fn migrate_from(&mut self, old: &Self, at: Timestamp) {

@@ -9,7 +9,8 @@
 //! of the ring, numbers of the newest cell that is not empty and of one before which all are, then a ring of
 //! N + 1 counters.
 
-use std::time::Duration;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::bounds::{MAX_CELLS, MAX_COUNT};
 use crate::cost::Cost;
@@ -159,13 +160,13 @@ impl SlidingWindow {
     /// The rule had other cells: each counts in our cell that its last instant lies in.
     #[cold]
     fn recut(&self, state: &mut Wide, now: Timestamp) {
-        let mut old = std::mem::take(&mut state.cells);
+        let mut old = core::mem::take(&mut state.cells);
         let old_ring = (old.len() - RING) as u64;
         let (old_cell_ns, old_newest) = (old[CELL_NS], old[NEWEST]);
         let newest = now.as_nanos().max(old_newest.saturating_mul(old_cell_ns)) / self.cell_ns;
         self.begin(state, newest);
         for number in old_newest.saturating_add(1).saturating_sub(old_ring)..=old_newest {
-            let permits = std::mem::take(&mut old[RING + (number % old_ring) as usize]);
+            let permits = core::mem::take(&mut old[RING + (number % old_ring) as usize]);
             let last_ns = number.saturating_add(1).saturating_mul(old_cell_ns) - 1;
             let place = (last_ns / self.cell_ns).min(newest);
             if permits > 0 && place + self.ring > newest {

@@ -7,6 +7,8 @@
 //! The cells: a tag, length of a window in ns, number of the window since the Unix epoch, its count, the
 //! count of the window before it.
 
+use alloc::vec;
+
 use crate::bounds::MAX_COUNT;
 use crate::cost::Cost;
 use crate::decision::Decision;

@@ -8,6 +8,8 @@
 //! The cells: a tag, where the first entry stands, the sum of all entries, then pairs of instant in ns and
 //! permits, oldest first.
 
+use alloc::vec;
+
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::state::{Expiry, Wide};

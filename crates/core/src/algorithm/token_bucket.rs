@@ -16,7 +16,7 @@
 
 mod history;
 
-use std::time::Duration;
+use core::time::Duration;
 
 pub(crate) use self::history::Debt;
 use self::history::{GENERATION_BITS, History, MAX_BEHIND_SECONDS};
@@ -258,6 +258,17 @@ impl TokenBucket {
             return Promise::denied(word, cost, now + wait);
         }
         self.granted(word, cost, owed, now + wait, now)
+    }
+
+    /// How long until permits may be used that were promised before the `behind` last ones, in ns.
+    pub(crate) fn wait_of_promised_ns(&self, word: Word, behind: Cost, now: Timestamp) -> u64 {
+        self.units.nanos_in(self.owed_before(word, behind, now).saturating_sub(self.full))
+    }
+
+    /// What was owed before the `behind` last permits were promised.
+    pub(crate) fn owed_before(&self, word: Word, behind: Cost, now: Timestamp) -> u64 {
+        let behind = behind.permits().saturating_mul(self.units.interval());
+        self.written_debt(self.debt(word, now)).saturating_sub(behind)
     }
 
     /// The promise of `cost` permits at `act_at`, after which the key owes `owed`.

@@ -1,6 +1,6 @@
 //! How a quota is made: every number is checked here, once.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use super::Quota;
 use crate::algorithm::fixed_window::FixedWindow;

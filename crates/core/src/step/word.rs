@@ -1,6 +1,6 @@
 //! Algorithms whose state is one word: a store can keep it in an atomic and decide by compare-and-swap.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::leaky_queue::LeakyQueue;
@@ -152,6 +152,20 @@ impl WordAlgorithm {
             (RetryAfter::After(until_room), _) => denied(nanos(until_room)),
         };
         WordStep { word: self.start_refill(word, now), decision }
+    }
+
+    /// How long until `cost` permits of a promise may be used, if `behind` permits were promised after them;
+    /// `None` for an algorithm that promises nothing. Sooner than the promise said where one before it was
+    /// given back since.
+    #[must_use]
+    pub fn wait_of_promised(&self, word: Word, cost: Cost, behind: Cost, now: Timestamp) -> Option<Duration> {
+        let wait_ns = match &self.0 {
+            WordKind::TokenBucket(bucket) => bucket.wait_of_promised_ns(word, behind, now),
+            WordKind::LeakyQueue(queue) => queue.wait_of_promised_ns(word, cost, behind, now),
+            WordKind::Unlimited => 0,
+            WordKind::FixedWindow(_) | WordKind::Total(_) => return None,
+        };
+        Some(Duration::from_nanos(wait_ns))
     }
 
     /// The word after a denial that changes nothing else: see

@@ -15,6 +15,14 @@ fn full_at_first(mut plain: Plain) -> Plain {
     plain
 }
 
+/// Only a take at once may overdraw.
+fn never_overdrawn(mut plain: Plain) -> Plain {
+    if let Algorithm::TokenBucket { overdraft, .. } = &mut plain.algorithm {
+        *overdraft = 0;
+    }
+    plain
+}
+
 fn any_quota() -> impl Strategy<Value = Plain> {
     any::any_quota().prop_map(full_at_first)
 }
@@ -141,6 +149,40 @@ proptest! {
             let [here, there] = [&mut state, &mut other].map(|it| quota.take(it, Cost::PEEK, any::at(now)).remaining());
             prop_assert!(here <= there && there - here <= 1, "{here} are left, {there} would be");
         }
+    }
+
+    /// A reservation keeps its place: it may be used when it was promised, and earlier by exactly what those
+    /// before it gave back, as if they had never been made. What comes after it changes nothing.
+    #[test]
+    fn a_reservation_waits_as_if_those_given_back_before_it_had_never_been_made(
+        plain in prop_oneof![any::token_bucket(), any::leaky(true)].prop_map(full_at_first).prop_map(never_overdrawn),
+        costs in prop::collection::vec((1_u64..12, prop::bool::ANY), 1..20),
+    ) {
+        let (quota, now, forever) = (plain.quota(), any::at(any::NOON), Duration::from_secs(1 << 30));
+        let (mut state, mut without) = (quota.fresh(), quota.fresh());
+        let mut made = Vec::new();
+        for (cost, is_given_back) in costs {
+            let promised = quota.reserve(&mut state, Cost(cost), forever, now);
+            if promised.is_admitted() {
+                let alone = (!is_given_back).then(|| quota.reserve(&mut without, Cost(cost), forever, now));
+                made.push((cost, promised.delay(), alone));
+            }
+        }
+        let waits = |state: &State, made: &[(u64, Duration, Option<Decision>)]| {
+            let mut behind = made.iter().map(|(cost, ..)| cost).sum::<u64>();
+            let wait = |(cost, ..): &(u64, Duration, Option<Decision>)| {
+                behind -= cost;
+                quota.wait_of_reserved(state, Cost(*cost), Cost(behind), now)
+            };
+            made.iter().map(wait).collect::<Option<Vec<_>>>()
+        };
+        let promised: Vec<_> = made.iter().map(|(_, delay, _)| *delay).collect();
+        prop_assert_eq!(waits(&state, &made), Some(promised));
+        for (cost, ..) in made.extract_if(.., |(.., alone)| alone.is_none()) {
+            let _ = quota.give_back(&mut state, Cost(cost), now);
+        }
+        let alone: Vec<_> = made.iter().map(|(.., alone)| alone.map_or(forever, |it| it.delay())).collect();
+        prop_assert_eq!(waits(&state, &made), Some(alone));
     }
 }
 

@@ -1,33 +1,6 @@
 //! What people who know another rate limiter write first, and what it is called here.
 
-use tollgate_policy::Unit;
-
-/// Other names of units.
-const UNITS: [(&str, &str); 23] = [
-    ("s", "second"),
-    ("sec", "second"),
-    ("secs", "second"),
-    ("m", "minute"),
-    ("min", "minute"),
-    ("mins", "minute"),
-    ("minutely", "minute"),
-    ("h", "hour"),
-    ("hr", "hour"),
-    ("hrs", "hour"),
-    ("hourly", "hour"),
-    ("d", "day"),
-    ("daily", "day"),
-    ("w", "week"),
-    ("wk", "week"),
-    ("weekly", "week"),
-    ("mo", "month"),
-    ("mon", "month"),
-    ("monthly", "month"),
-    ("y", "year"),
-    ("yr", "year"),
-    ("yearly", "year"),
-    ("annual", "year"),
-];
+use tollgate_human_text::unit_by_other_name;
 
 /// Other names of algorithms.
 const ALGORITHMS: [(&str, &str); 10] = [
@@ -49,7 +22,7 @@ const TIMES: [&str; 6] = ["window", "interval", "per", "duration", "seconds", "p
 
 /// `did you mean minute?` for another name of a unit.
 pub(super) fn unit(text: &str) -> Option<String> {
-    named(text, &UNITS)
+    unit_by_other_name(text).map(|unit| format!("did you mean {}?", unit.name))
 }
 
 /// `did you mean token_bucket?` for another name of an algorithm.
@@ -68,12 +41,4 @@ pub(super) fn limit_key(name: &str) -> Option<String> {
 fn named(text: &str, names: &[(&str, &str)]) -> Option<String> {
     let (_, name) = names.iter().find(|(other, _)| other.eq_ignore_ascii_case(text))?;
     Some(format!("did you mean {name}?"))
-}
-
-/// A unit by its name or another one, in the singular or the plural, in any letter case.
-pub(super) fn named_unit(text: &str) -> Option<Unit> {
-    let text = text.to_ascii_lowercase();
-    let other = UNITS.iter().find(|(other, _)| *other == text).map(|(_, name)| *name);
-    let name = other.unwrap_or(text.strip_suffix('s').unwrap_or(&text));
-    Unit::ALL.into_iter().find(|unit| unit.name() == name)
 }

@@ -5,12 +5,13 @@ mod period;
 mod rate;
 
 use tollgate_core::{Algorithm, QuotaError};
+use tollgate_human_text::whole_number;
 use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Sharing, Unit};
 
 use super::known_keys::Section;
 use super::path::Path;
 use super::reader::{Fields, Reader};
-use super::scalar::{quoted, whole_number};
+use super::scalar::quoted;
 use crate::yaml_tree::{Kind, Node, Pos};
 
 /// Limits as read, and what `rate_limit` says besides.

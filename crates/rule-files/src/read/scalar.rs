@@ -1,6 +1,6 @@
 //! Single values: text, flags, whole numbers, names out of a few.
 
-use tollgate_human_text::{clip, did_you_mean, one_of};
+use tollgate_human_text::{clip, did_you_mean, one_of, whole_number};
 
 use super::path::Path;
 use super::reader::{Fields, Reader};
@@ -89,22 +89,6 @@ pub(super) fn quoted(scalar: &Scalar) -> String {
     format!("\"{}\"", clip(&scalar.text))
 }
 
-/// Decimal with `_` between digits, or `0x`, `0o`, `0b`. No leading zero, which some readers take as octal.
-pub(super) fn whole_number(text: &str) -> Option<u64> {
-    let (digits, radix) = match text.get(..2) {
-        Some("0x") => (&text[2..], 16),
-        Some("0o") => (&text[2..], 8),
-        Some("0b") => (&text[2..], 2),
-        _ => (text, 10),
-    };
-    let starts_with_digit = digits.starts_with(|c: char| c.is_digit(radix));
-    let digits = digits.replace('_', "");
-    if !starts_with_digit || (radix == 10 && digits.len() > 1 && digits.starts_with('0')) {
-        return None;
-    }
-    u64::from_str_radix(&digits, radix).ok()
-}
-
 /// Whether a YAML reader may turn it into a floating point number, and so not return it as written.
 fn looks_like_float(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -151,28 +135,6 @@ mod tests {
             ("-", false),
         ] {
             assert_eq!(looks_like_float(text), want, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn whole_numbers_have_no_second_meaning() {
-        for (text, want) in [
-            ("0", Some(0)),
-            ("4294967295", Some(4_294_967_295)),
-            ("1_000", Some(1_000)),
-            ("0x10", Some(16)),
-            ("0o17", Some(15)),
-            ("0b11", Some(3)),
-            ("010", None),
-            ("-1", None),
-            ("+1", None),
-            ("_1", None),
-            ("0x", None),
-            ("1.0", None),
-            ("ten", None),
-            ("99999999999999999999", None),
-        ] {
-            assert_eq!(whole_number(text), want, "{text:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A day of a time zone has 23 or 25 hours where its clocks are set. Working that out takes microseconds, so
 //! the window asked for last is kept: a memo of a pure function of the instant.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

@@ -4,6 +4,8 @@
 //! it, modulo 2^62, then two bits that say which generation of the rule that rate was. The word's expiry
 //! tells the TAT to a few seconds and its value the rest, so the TAT is known in full, in 128 bits.
 
+use alloc::boxed::Box;
+
 use crate::rational::Units;
 use crate::state::Word;
 use crate::time::Timestamp;
@@ -49,7 +51,7 @@ impl History {
         let remembered = self.past.iter().copied().take(GENERATIONS as usize - 2);
         Self {
             generation: (self.generation + 1) % GENERATIONS,
-            past: std::iter::once(ended).chain(remembered).collect(),
+            past: core::iter::once(ended).chain(remembered).collect(),
         }
     }
 
@@ -69,7 +71,7 @@ impl History {
         let Past { units: mut rate, until: mut at, .. } = self.past[first];
         let mut debt = tat(word, &rate).saturating_sub(now_units(&rate, at));
         let younger = self.past[..first].iter().rev().map(|past| (past.units, past.until));
-        for (next, ends) in younger.chain(std::iter::once((*units, now))) {
+        for (next, ends) in younger.chain(core::iter::once((*units, now))) {
             let owed = debt.saturating_mul(u128::from(next.interval())).div_ceil(u128::from(rate.interval()));
             let elapsed =
                 u128::from(ends.as_nanos().saturating_sub(at.as_nanos())) * u128::from(next.scale());

@@ -1,0 +1,46 @@
+//! Why a caller that would wait gets no permits.
+
+use std::time::Duration;
+
+/// Why a caller that would wait gets no permits. Nothing was taken, and no place in the line is held.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// The permits cannot be there in time; this is known at once.
+    #[error("the permits are not there in time; the same call would pass in {retry_after:?}")]
+    TooLong {
+        /// When the same call would pass, if nothing else is taken or given up meanwhile.
+        retry_after: Duration,
+    },
+    /// More than the quota can ever hold.
+    #[error("no wait helps: at most {burst} permits are there at once; ask for fewer")]
+    NeverFits {
+        /// The most at once.
+        burst: u64,
+    },
+    /// As many wait already as may.
+    #[error("{waiting} callers wait already; raise the bound with set_max_waiting, or retry later")]
+    QueueFull {
+        /// How many wait.
+        waiting: usize,
+    },
+    /// The algorithm has no permits ahead of time, so there is no line to stand in.
+    #[error(
+        "{algorithm} has no line to wait in, token_bucket and leaky_bucket have; retry in {retry_after:?}"
+    )]
+    CannotWait {
+        /// Name of the algorithm.
+        algorithm: &'static str,
+        /// When a check would pass, if nothing else is taken meanwhile.
+        retry_after: Duration,
+    },
+    /// A penalty, a block or a new quota has made the wait longer than the caller would wait.
+    #[error("the permits are no longer there in time: a penalty, a block or a new quota came first")]
+    Late,
+    /// The quota was replaced by one of another algorithm.
+    #[error("the quota was replaced by one of another algorithm; call again")]
+    Reconfigured,
+    /// The call was awaited outside of a tokio runtime with a timer.
+    #[error("waiting needs a tokio runtime with time enabled; without one, use the blocking form")]
+    NoRuntime,
+}

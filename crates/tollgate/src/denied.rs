@@ -1,0 +1,81 @@
+//! The two answers of a check: a denial is an error.
+
+use std::time::Duration;
+
+use tollgate_core::{Decision, RetryAfter};
+
+/// The permits were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted(Decision);
+
+impl Admitted {
+    /// How much later to act: zero, except where the quota paces ([`Quota::leaky_queue`](crate::Quota)).
+    #[must_use]
+    #[inline]
+    pub const fn delay(&self) -> Duration {
+        self.0.delay()
+    }
+
+    /// Permits that are left now.
+    #[must_use]
+    #[inline]
+    pub const fn remaining(&self) -> u64 {
+        self.0.remaining()
+    }
+
+    /// The decision, with what a reply to a client may state besides: limit, time until full.
+    #[inline]
+    pub const fn decision(&self) -> Decision {
+        self.0
+    }
+}
+
+/// The limit said no. Nothing was taken (a fixed window has counted the attempt).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denied(Decision);
+
+impl Denied {
+    /// The decision as a result.
+    #[inline(always)]
+    pub(crate) fn unless_admitted(decision: Decision) -> Result<Admitted, Self> {
+        if decision.is_admitted() { Ok(Admitted(decision)) } else { Err(Self(decision)) }
+    }
+
+    /// How long until the same permits would be there, if nothing else is taken meanwhile: a retry after
+    /// exactly this span passes. `None` when they never are: more than the quota can ever hold.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.0.retry_after() {
+            RetryAfter::Now => Some(Duration::ZERO),
+            RetryAfter::After(span) => Some(span),
+            RetryAfter::Never => None,
+        }
+    }
+
+    /// The decision, with what a reply to a client may state: limit, remaining permits, time until full.
+    pub const fn decision(&self) -> Decision {
+        self.0
+    }
+}
+
+impl std::fmt::Display for Denied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.retry_after() {
+            Some(span) => write!(f, "rate limit exceeded; retry in {span:?}"),
+            None => write!(f, "rate limit exceeded; no wait helps, ask for fewer permits"),
+        }
+    }
+}
+
+impl std::error::Error for Denied {}
+
+/// One of several limits said no. Nothing was taken of any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("limit {index} of those asked: {denied}")]
+pub struct DeniedBy {
+    /// Which of the requests, counted from 0.
+    pub index: usize,
+    /// Its denial.
+    #[source]
+    pub denied: Denied,
+}

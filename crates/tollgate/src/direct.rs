@@ -1,0 +1,282 @@
+//! The limiter without keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_clock::MonotonicClock;
+use tollgate_core::{Clock, Decision, QuotaError, Timestamp};
+use tollgate_store_memory::StateCell;
+
+use crate::acquire_error::AcquireError;
+use crate::denied::{Admitted, Denied};
+use crate::engine::Engine;
+use crate::key::KeyBytes;
+use crate::keyed::KeyedRateLimiter;
+use crate::quota::Quota;
+use crate::reservation::Reservation;
+use crate::snapshot::{RestoreError, Snapshot};
+use crate::together::Request;
+#[cfg(feature = "tokio")]
+use crate::waiting::driver::Acquire;
+
+/// Limits one thing: a function, a connection to a third party, all of a program's requests together.
+///
+/// Clones share their permits. A check takes no lock where the algorithm's state is one word (every algorithm
+/// but the sliding windows and refill by the interval), allocates nothing, and needs no runtime.
+///
+/// # Example
+/// ```
+/// use tollgate::{Quota, RateLimiter};
+///
+/// let limiter = RateLimiter::direct(Quota::per_second(100).burst(200))?;
+/// if limiter.check().is_ok() {
+///     // do it
+/// }
+/// # assert_eq!(limiter.take_at_most(1_000), 199);
+/// # Ok::<(), tollgate::QuotaError>(())
+/// ```
+#[derive(Debug)]
+pub struct RateLimiter<C = MonotonicClock> {
+    engine: Arc<Engine<StateCell, C>>,
+}
+
+impl<C> Clone for RateLimiter<C> {
+    fn clone(&self) -> Self {
+        Self { engine: Arc::clone(&self.engine) }
+    }
+}
+
+impl RateLimiter {
+    /// A limiter without keys: all callers share its permits.
+    ///
+    /// # Errors
+    /// [`QuotaError`] says which number of the quota is out of its bounds, and the bound.
+    pub fn direct(quota: Quota) -> Result<Self, QuotaError> {
+        Self::direct_with_clock(quota, MonotonicClock::new())
+    }
+
+    /// A limiter with permits of its own for each key.
+    ///
+    /// # Errors
+    /// As [`RateLimiter::direct`].
+    ///
+    /// # Example
+    /// ```
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::keyed(Quota::per_minute(2))?;
+    /// assert!(limiter.check_n("ann", 2).is_ok());
+    /// assert!(limiter.check("ann").is_err());
+    /// assert!(limiter.check("bob").is_ok());
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    pub fn keyed<K: ?Sized>(quota: Quota) -> Result<KeyedRateLimiter<K>, QuotaError> {
+        KeyedRateLimiter::with_clock(quota, MonotonicClock::new())
+    }
+}
+
+impl<C: Clock + 'static> RateLimiter<C> {
+    /// As [`RateLimiter::direct`], on the time of `clock`; see [`ManualClock`](crate::ManualClock).
+    ///
+    /// # Errors
+    /// As [`RateLimiter::direct`].
+    pub fn direct_with_clock(quota: Quota, clock: C) -> Result<Self, QuotaError> {
+        Ok(Self { engine: Arc::new(Engine::new(quota.checked()?, StateCell::new(), clock)) })
+    }
+
+    /// The time by the limiter's clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+
+    /// Takes one permit if there is one.
+    ///
+    /// A quota that paces ([`Quota::leaky_queue`]) admits with a [`delay`](Admitted::delay): act that much
+    /// later.
+    ///
+    /// # Errors
+    /// [`Denied`] says when the next permit is there. Nothing was taken.
+    #[inline]
+    pub fn check(&self) -> Result<Admitted, Denied> {
+        self.engine.check(b"", 1)
+    }
+
+    /// Takes `n` permits if all of them are there. 0 takes nothing, and shows what is left.
+    ///
+    /// # Errors
+    /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken.
+    #[inline]
+    pub fn check_n(&self, n: u64) -> Result<Admitted, Denied> {
+        self.engine.check(b"", n)
+    }
+
+    /// What is left; takes nothing.
+    pub fn peek(&self) -> Decision {
+        self.engine.peek(b"", 0)
+    }
+
+    /// Takes up to `n` permits, as many as are there, and returns how many.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate::{Quota, RateLimiter};
+    /// let limiter = RateLimiter::direct(Quota::per_hour(10))?;
+    /// assert_eq!((limiter.take_at_most(7), limiter.take_at_most(7)), (7, 3));
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    #[must_use = "this number of permits was taken"]
+    pub fn take_at_most(&self, n: u64) -> u64 {
+        self.engine.take_at_most(b"", n)
+    }
+
+    /// Gives `n` permits back that were taken and not used, never above a full quota.
+    pub fn give_back(&self, n: u64) {
+        self.engine.give_back(b"", n)
+    }
+
+    /// Takes `n` permits whether they are there or not; later ones repay the debt before anything is
+    /// admitted.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{ManualClock, Quota, RateLimiter};
+    /// let limiter = RateLimiter::direct_with_clock(Quota::per_second(10), ManualClock::default())?;
+    /// limiter.penalise(30);
+    /// let left = limiter.peek();
+    /// assert_eq!((left.remaining(), left.reset_after()), (0, Duration::from_secs(3)));
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    pub fn penalise(&self, n: u64) {
+        self.engine.penalise(b"", n)
+    }
+
+    /// Denies everything until then, whatever is left. An instant that has passed lifts the block.
+    pub fn block(&self, until: Timestamp) {
+        self.engine.block(b"", until);
+    }
+
+    /// Forgets what was taken. A [block](RateLimiter::block) stays.
+    pub fn reset(&self) {
+        self.engine.reset(b"");
+    }
+
+    /// What was counted, as a value.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot(b"")
+    }
+
+    /// Counts on from `snapshot`, in place of what was counted here.
+    ///
+    /// # Errors
+    /// [`RestoreError`]: the snapshot is of another quota.
+    pub fn restore(&self, snapshot: &Snapshot) -> Result<(), RestoreError> {
+        self.engine.restore(b"", snapshot)
+    }
+
+    /// Counts by `quota` from here on, for all clones. Permits that were taken stay taken; where the
+    /// algorithm is another one, counting begins anew.
+    ///
+    /// # Errors
+    /// As [`RateLimiter::direct`]; the quota before stays in force.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate::{Quota, RateLimiter};
+    /// let limiter = RateLimiter::direct(Quota::per_hour(10))?;
+    /// limiter.check_n(7)?;
+    /// limiter.reconfigure(Quota::per_hour(100))?;
+    /// assert_eq!(limiter.take_at_most(1_000), 93);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reconfigure(&self, quota: Quota) -> Result<(), QuotaError> {
+        self.engine.reconfigure(&quota)
+    }
+
+    /// `n` permits of this limiter, for [`check_all`](crate::check_all).
+    #[must_use]
+    pub fn request(&self, n: u64) -> Request<'_> {
+        Request::new(&*self.engine, KeyBytes::borrowed(b""), n)
+    }
+
+    /// Takes `n` permits now, or reserves them for the first instant at which they are there, if that is at
+    /// most `max_wait` away: the [`Reservation`] says when to act. Waiters that came earlier go first.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why not. Nothing was taken.
+    pub fn reserve(&self, n: u64, max_wait: Duration) -> Result<Reservation, AcquireError> {
+        Reservation::new(&self.engine, b"", n, max_wait)
+    }
+
+    /// Waits for `n` permits on this thread, first in, first out; how long it waited. See
+    /// [`acquire`](RateLimiter::acquire).
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.
+    pub fn blocking_acquire(&self, n: u64) -> Result<Duration, AcquireError> {
+        self.engine.blocking_acquire(b"", n, Duration::MAX)
+    }
+
+    /// As [`blocking_acquire`](RateLimiter::blocking_acquire), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there; at once, where the permits cannot be there in time.
+    pub fn blocking_try_acquire(&self, n: u64, timeout: Duration) -> Result<Duration, AcquireError> {
+        self.engine.blocking_acquire(b"", n, timeout)
+    }
+
+    /// How many callers wait now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.engine.waiting()
+    }
+
+    /// The most callers that may wait at a time; 100,000 if nothing is set. More get
+    /// [`AcquireError::QueueFull`].
+    pub fn set_max_waiting(&self, most: usize) {
+        self.engine.waiting.set_most(most);
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<C: Clock + 'static> RateLimiter<C> {
+    /// Waits for `n` permits; how long it waited. First in, first out: in the order in which the
+    /// calls were first polled.
+    ///
+    /// Dropped while it waits, it leaves the line and gives its permits back, which is a gain for those
+    /// behind it. Needs a tokio runtime with time enabled.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.
+    ///
+    /// # Example
+    /// ```
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = RateLimiter::direct(Quota::per_second(100).burst(1))?;
+    /// for _ in 0..3 {
+    ///     limiter.acquire(1).await?; // one every 10 ms
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(&self, n: u64) -> impl Future<Output = Result<Duration, AcquireError>> + Send {
+        Acquire::new(&self.engine, KeyBytes::borrowed(b""), n, Duration::MAX)
+    }
+
+    /// As [`acquire`](RateLimiter::acquire), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As there; at once, where the permits cannot be there in time.
+    pub fn try_acquire(
+        &self,
+        n: u64,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Duration, AcquireError>> + Send {
+        Acquire::new(&self.engine, KeyBytes::borrowed(b""), n, timeout)
+    }
+}

@@ -1,0 +1,222 @@
+//! Rate limiting for Rust programs: a function, a user, an outgoing client.
+//!
+//! # Limit a function
+//!
+//! A [`Quota`] says how much, a [`RateLimiter`] counts. A hundred calls per second here, and up to two
+//! hundred at once after a quiet time:
+//!
+//! ```
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! let limiter = RateLimiter::direct(Quota::per_second(100).burst(200))?;
+//!
+//! if limiter.check().is_ok() {
+//!     // call it
+//! }
+//! # assert_eq!(limiter.take_at_most(1_000), 199);
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! A denial is an error that says when to come back, so that `?` passes it on:
+//!
+//! ```
+//! use tollgate::{Denied, Quota, RateLimiter};
+//!
+//! fn send_mail(limiter: &RateLimiter) -> Result<(), Denied> {
+//!     limiter.check()?;
+//!     Ok(())
+//! }
+//!
+//! let limiter = RateLimiter::direct(Quota::per_hour(1))?;
+//! assert!(send_mail(&limiter).is_ok());
+//! let denied = send_mail(&limiter).unwrap_err();
+//! assert!(denied.retry_after().is_some_and(|span| span.as_secs() > 3_590));
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! # Quotas from a configuration
+//!
+//! A quota is also a text, the same as `rate` in rule files, and its errors say what to write:
+//!
+//! ```
+//! use tollgate::Quota;
+//!
+//! let quota: Quota = "5/minute burst 20".parse()?;
+//! assert_eq!(quota, Quota::per_minute(5).burst(20));
+//!
+//! let error = "10r/s".parse::<Quota>().unwrap_err();
+//! assert_eq!(error.to_string(), "invalid rate \"10r/s\": write 10/s");
+//! # Ok::<(), tollgate::ParseQuotaError>(())
+//! ```
+//!
+//! # Limit an outgoing client
+//!
+//! A third party that counts calls per window wants that window kept strictly: no more than a thousand in
+//! *any* hour, and only as many as are left when work is fetched in batches:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! let limiter = RateLimiter::direct(Quota::sliding_window(1_000, Duration::from_secs(3_600)))?;
+//! let batch = limiter.take_at_most(600);
+//! let next = limiter.take_at_most(600);
+//! assert_eq!((batch, next), (600, 400));
+//!
+//! // Fifty of them were not needed after all.
+//! limiter.give_back(50);
+//! assert_eq!(limiter.peek().remaining(), 50);
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! # Per user
+//!
+//! A [`KeyedRateLimiter`] has permits of its own for each key. Keys are texts, numbers, addresses, or
+//! [your own type](LimitKey); a million of them take about 30 MB, and the memory is bounded.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! let limiter = RateLimiter::keyed(Quota::per_second(2))?;
+//! assert!(limiter.check("ann").is_ok());
+//! assert!(limiter.check("bob").is_ok());
+//!
+//! // A failed login costs more, and some callers get nothing for a while.
+//! limiter.penalise("bob", 5);
+//! limiter.block("mallory", limiter.now() + Duration::from_secs(600));
+//! assert!(limiter.check("bob").is_err() && limiter.check("mallory").is_err());
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! # Wait
+//!
+//! [`acquire`](RateLimiter::acquire) waits for its turn: first in, first out, for each key. One timer serves
+//! all waiters of a limiter. A waiter that is dropped gives its permits back, and a deadline that cannot be
+//! met is an error at once.
+//!
+//! ```
+//! # #[cfg(feature = "tokio")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use tollgate::{AcquireError, Quota, RateLimiter};
+//!
+//! let limiter = RateLimiter::direct(Quota::per_second(100).burst(1))?;
+//! for _ in 0..3 {
+//!     limiter.acquire(1).await?; // one every 10 ms
+//! }
+//! // Two at once are never there.
+//! assert!(matches!(limiter.acquire(2).await, Err(AcquireError::NeverFits { burst: 1 })));
+//!
+//! let hourly = RateLimiter::direct(Quota::per_hour(1))?;
+//! hourly.acquire(1).await?;
+//! let hurried = hourly.try_acquire(1, Duration::from_secs(60)).await;
+//! assert!(matches!(hurried, Err(AcquireError::TooLong { .. })));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "tokio"))]
+//! # fn main() {}
+//! ```
+//!
+//! Threads wait in the same line with [`blocking_acquire`](RateLimiter::blocking_acquire), and need no
+//! runtime.
+//!
+//! # Reserve and commit
+//!
+//! Where the cost is known only afterwards, reserve an estimate and commit what was used:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! let tokens = RateLimiter::keyed(Quota::per_minute(10_000))?;
+//! let reservation = tokens.reserve("ann", 4_000, Duration::ZERO)?;
+//! let used = 1_500; // ask the model
+//! reservation.commit(used);
+//! assert_eq!(tokens.peek("ann").remaining(), 8_500);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Several limits at once
+//!
+//! [`check_all`] takes from all of them or from none:
+//!
+//! ```
+//! use tollgate::{Quota, RateLimiter, check_all};
+//!
+//! let everybody = RateLimiter::direct(Quota::per_second(1_000))?;
+//! let per_user = RateLimiter::keyed(Quota::per_second(1))?;
+//! let admit = |user: &str| check_all(&[everybody.request(1), per_user.request(user, 1)]).is_ok();
+//!
+//! assert!(admit("ann") && !admit("ann"));
+//! assert_eq!(everybody.peek().remaining(), 999);
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! # Change a quota at run time
+//!
+//! What was taken stays taken:
+//!
+//! ```
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! let limiter = RateLimiter::keyed(Quota::per_hour(10))?;
+//! assert!(limiter.check_n("ann", 10).is_ok());
+//! limiter.reconfigure(Quota::per_hour(15))?;
+//! assert_eq!(limiter.peek("ann").remaining(), 5);
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! # Test your own code
+//!
+//! The clock is a type parameter. A [`ManualClock`] moves only when a test says so:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{ManualClock, Quota, RateLimiter};
+//!
+//! let clock = ManualClock::default();
+//! let limiter = RateLimiter::direct_with_clock(Quota::per_minute(1), clock.clone())?;
+//! assert!(limiter.check().is_ok() && limiter.check().is_err());
+//! clock.advance(Duration::from_secs(60));
+//! assert!(limiter.check().is_ok());
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! Code that waits is tested with `TokioClock` and tokio's paused time, so that an hour takes no time.
+//!
+//! Not here: rule files, and counters that a fleet shares. The server `tollgate` has both.
+
+mod acquire_error;
+mod denied;
+mod direct;
+mod engine;
+mod key;
+mod keyed;
+mod quota;
+mod reservation;
+mod snapshot;
+mod states;
+mod together;
+#[cfg(feature = "tokio")]
+mod tokio_clock;
+mod waiting;
+
+pub use acquire_error::AcquireError;
+pub use denied::{Admitted, Denied, DeniedBy};
+pub use direct::RateLimiter;
+pub use key::{KeyBytes, LimitKey};
+pub use keyed::KeyedRateLimiter;
+pub use quota::{ParseQuotaError, Quota};
+pub use reservation::Reservation;
+pub use snapshot::{RestoreError, Snapshot};
+pub use together::{Request, check_all};
+#[cfg(feature = "tokio")]
+pub use tokio_clock::TokioClock;
+pub use tollgate_clock::{MonotonicClock, SystemClock};
+pub use tollgate_core::{
+    Algorithm, Align, CivilUnit, Clock, Decision, LeakyForm, ManualClock, Outcome, Period, QuotaError,
+    Refill, RetryAfter, Timestamp,
+};
+pub use tollgate_store_memory::MemoryStats;

@@ -1,0 +1,420 @@
+//! How callers wait: they join a line, find out that their turn has come, or leave.
+
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, Clock, Cost, Decision, Quota, RetryAfter, State, Step, Timestamp, nanos};
+
+use super::queue::{Kind, Status, Ticket, Waiter};
+use super::shared::Locked;
+use crate::acquire_error::AcquireError;
+use crate::engine::{Engine, InForce};
+use crate::states::States;
+
+/// What a caller gets that is ready to wait.
+#[derive(Debug)]
+pub(crate) enum Entry<S: States, C: Clock> {
+    /// The permits, at once.
+    Now(Taken),
+    /// A place in the line.
+    Later(Place<S, C>),
+}
+
+/// Permits that were taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) at: Timestamp,
+    /// Until the bucket would be full again, in ns.
+    pub(crate) reset_ns: u64,
+}
+
+/// A place in a line. Dropped, it is given up, with the permits.
+#[derive(Debug)]
+pub(crate) struct Place<S: States, C: Clock> {
+    engine: Arc<Engine<S, C>>,
+    key: Box<[u8]>,
+    ticket: Option<Ticket>,
+    joined_at: Timestamp,
+    turn_at: Timestamp,
+    cost: u64,
+}
+
+impl<S: States, C: Clock> Engine<S, C> {
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.count()
+    }
+
+    /// Takes `n` permits of `key`, or a place in its line for them if its turn comes within `max_wait`.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        key: &[u8],
+        n: u64,
+        max_wait: Duration,
+        kind: Kind,
+    ) -> Result<Entry<S, C>, AcquireError> {
+        let now = self.now();
+        if self.waiting.count() == 0 && self.blocked_until(key).is_none_or(|until| until <= now) {
+            let in_force = self.in_force();
+            let decision = reserve(&in_force, key, n, Duration::ZERO, now);
+            if decision.is_admitted() {
+                return Ok(Entry::Now(Taken { at: now, reset_ns: nanos(decision.reset_after()) }));
+            }
+        }
+        let mut queue = self.waiting.lock();
+        self.serve_due(&mut queue, now);
+        let in_force = self.in_force();
+        let blocked = self.blocked_until(key).map_or(Duration::ZERO, |until| until.since(now));
+        if blocked > max_wait {
+            return Err(AcquireError::TooLong { retry_after: blocked - max_wait });
+        }
+        let has_room = queue.waiting() < self.waiting.most();
+        if !has_room && !blocked.is_zero() {
+            return Err(AcquireError::QueueFull { waiting: queue.waiting() });
+        }
+        queue.announce();
+        let longest = if has_room { max_wait } else { Duration::ZERO };
+        let decision = reserve(&in_force, key, n, longest, now);
+        if !decision.is_admitted() {
+            return Err(denied(
+                &in_force.quota,
+                n,
+                &decision,
+                max_wait,
+                (!has_room).then(|| queue.waiting()),
+            ));
+        }
+        let wait = decision.delay().max(blocked);
+        if wait.is_zero() {
+            return Ok(Entry::Now(Taken { at: now, reset_ns: nanos(decision.reset_after()) }));
+        }
+        let turn_at = now + wait;
+        let waiter = Waiter {
+            cost: n,
+            deadline: if kind == Kind::Held { Timestamp::NEVER } else { now + max_wait },
+            kind,
+            looks_at: turn_at,
+            waker: None,
+            status: Status::Waiting,
+        };
+        let ticket = Some(queue.join(key, waiter, turn_at));
+        let engine = Arc::clone(self);
+        Ok(Entry::Later(Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n }))
+    }
+
+    /// Waits on this thread for `n` permits of `key`, for at most `max_wait`; how long it was.
+    pub(crate) fn blocking_acquire(
+        self: &Arc<Self>,
+        key: &[u8],
+        n: u64,
+        max_wait: Duration,
+    ) -> Result<Duration, AcquireError> {
+        match self.enter(key, n, max_wait, Kind::Thread)? {
+            Entry::Now(_) => Ok(Duration::ZERO),
+            Entry::Later(place) => place.block(),
+        }
+    }
+
+    /// Serves all whose turn has come.
+    pub(crate) fn serve_due(&self, queue: &mut Locked<'_>, now: Timestamp) {
+        if queue.next_turn().is_none_or(|at| at > now) {
+            return;
+        }
+        let in_force = self.in_force();
+        while let Some(first) = queue.next().filter(|first| first.turn_at <= now) {
+            let state = in_force.states.get(&first.key, &in_force.quota);
+            let at = self.turn_of(&in_force.quota, &state, &first.key, [first.cost, first.behind], now);
+            if at > now {
+                queue.set_turn(first.line, at);
+                continue;
+            }
+            let reset_ns = reset_ns(&in_force.quota, state, first.behind, now);
+            let waker = queue.serve(first.line, now, reset_ns);
+            queue.wake(waker);
+            self.work_out_turn(queue, &in_force, &first.key, now);
+        }
+    }
+
+    /// Works out anew when the turn of the first in the line of `key` comes.
+    fn work_out_turn(&self, queue: &mut Locked<'_>, in_force: &InForce<S>, key: &[u8], now: Timestamp) {
+        let Some(first) = queue.first_of(key) else { return };
+        let state = in_force.states.get(key, &in_force.quota);
+        let at = self.turn_of(&in_force.quota, &state, &first.key, [first.cost, first.behind], now);
+        queue.set_turn(first.line, at);
+        let late = queue.late_thread(first.line);
+        queue.wake(late);
+    }
+
+    /// When the turn comes of a waiter that costs the first number, with the second behind it.
+    fn turn_of(
+        &self,
+        quota: &Quota,
+        state: &State,
+        key: &[u8],
+        [cost, behind]: [u64; 2],
+        now: Timestamp,
+    ) -> Timestamp {
+        let wait = quota.wait_of_reserved(state, Cost(cost), Cost(behind), now);
+        let turn = now + wait.unwrap_or_default();
+        self.blocked_until(key).map_or(turn, |until| turn.max(until))
+    }
+
+    /// After permits of `key` have come back otherwise than by time: turns come earlier.
+    pub(crate) fn after_gain(&self, key: &[u8]) {
+        if self.waiting.count() > 0 {
+            let mut queue = self.waiting.lock();
+            let (now, in_force) = (self.now(), self.in_force());
+            self.work_out_turn(&mut queue, &in_force, key, now);
+            self.serve_due(&mut queue, now);
+        }
+    }
+
+    /// After turns of `key` may have become later: waiters whose deadline can no longer be met leave.
+    pub(crate) fn after_loss(&self, key: &[u8]) {
+        if self.waiting.count() > 0 {
+            let mut queue = self.waiting.lock();
+            self.settle(&mut queue, key);
+        }
+    }
+
+    /// After turns of `key` may have become earlier or later.
+    pub(crate) fn settle(&self, queue: &mut Locked<'_>, key: &[u8]) {
+        let (now, in_force) = (self.now(), self.in_force());
+        let mut behind = queue.permits_of(key);
+        for (ticket, cost, deadline) in queue.line_in_order(key) {
+            behind -= cost;
+            let state = in_force.states.get(key, &in_force.quota);
+            if self.turn_of(&in_force.quota, &state, key, [cost, behind], now) > deadline {
+                let waker = queue.fail(ticket, Status::Late);
+                queue.wake(waker);
+                give_back(&in_force, key, cost, now);
+            }
+        }
+        self.work_out_turn(queue, &in_force, key, now);
+        self.serve_due(queue, now);
+    }
+
+    /// The quota was replaced: by one that counts otherwise, so that all leave, or by another rate.
+    pub(crate) fn after_reconfiguration(&self, queue: &mut Locked<'_>, counts_alike: bool) {
+        for key in queue.keys() {
+            if counts_alike {
+                self.settle(queue, &key);
+                continue;
+            }
+            for (ticket, ..) in queue.line_in_order(&key) {
+                let waker = queue.fail(ticket, Status::Reconfigured);
+                queue.wake(waker);
+            }
+        }
+    }
+
+    /// Every waiter that a task wakes leaves its line.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn fail_tasks(&self, queue: &mut Locked<'_>, why: Status) {
+        let (now, in_force) = (self.now(), self.in_force());
+        for (ticket, key, cost) in queue.tasks() {
+            let waker = queue.fail(ticket, why);
+            queue.wake(waker);
+            give_back(&in_force, &key, cost, now);
+            self.work_out_turn(queue, &in_force, &key, now);
+        }
+    }
+}
+
+impl<S: States, C: Clock> Place<S, C> {
+    /// Whether the turn has come; if not, `waker` is woken then.
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Taken, AcquireError>> {
+        let mut queue = self.engine.waiting.lock();
+        let status = match self.ticket.and_then(|ticket| queue.waiter(ticket)) {
+            Some(waiter) if waiter.status == Status::Waiting => {
+                let old = waiter.waker.replace(waker.clone());
+                drop(queue);
+                drop(old); // it may be the last of a task
+                return Poll::Pending;
+            }
+            Some(waiter) => waiter.status,
+            None => Status::Reconfigured, // never: it is collected here and in drop
+        };
+        let waiter = self.ticket.take().and_then(|ticket| queue.collect(ticket));
+        drop(queue);
+        drop(waiter);
+        Poll::Ready(match status {
+            Status::Served { at, reset_ns } => Ok(Taken { at, reset_ns }),
+            Status::Late => Err(AcquireError::Late),
+            Status::Reconfigured | Status::Waiting => Err(AcquireError::Reconfigured),
+            #[cfg(feature = "tokio")]
+            Status::NoTimer => Err(AcquireError::NoRuntime),
+        })
+    }
+
+    /// Waits on this thread.
+    pub(crate) fn block(mut self) -> Result<Duration, AcquireError> {
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        loop {
+            if let Poll::Ready(result) = self.poll(&waker) {
+                return result.map(|taken| taken.at.since(self.joined_at));
+            }
+            let now = self.engine.now();
+            let looks_at = self.looks_at(now);
+            if looks_at > now {
+                std::thread::park_timeout(looks_at.since(now));
+            }
+        }
+    }
+
+    /// Serves all whose turn has come, and says when a thread that waits must look again.
+    fn looks_at(&mut self, now: Timestamp) -> Timestamp {
+        let mut queue = self.engine.waiting.lock();
+        self.engine.serve_due(&mut queue, now);
+        let first = queue.first_of(&self.key);
+        let Some(waiter) = self.ticket.and_then(|ticket| queue.waiter(ticket)) else { return now };
+        if waiter.status != Status::Waiting {
+            return now;
+        }
+        if waiter.looks_at <= now
+            && let Some(first) = first
+        {
+            waiter.looks_at = first.turn_at; // what was owed has grown since it came
+        }
+        waiter.looks_at
+    }
+
+    /// `used` permits were used.
+    pub(crate) fn commit(&mut self, used: u64) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let mut queue = self.engine.waiting.lock();
+        if queue.commit(ticket, used) {
+            if used < self.cost {
+                let (now, in_force) = (self.engine.now(), self.engine.in_force());
+                give_back(&in_force, &self.key, self.cost - used, now);
+                self.engine.work_out_turn(&mut queue, &in_force, &self.key, now);
+                self.engine.serve_due(&mut queue, now);
+            }
+            drop(queue);
+            if used > self.cost {
+                self.engine.penalise(&self.key, used - self.cost);
+            }
+            return;
+        }
+        let waiter = queue.collect(ticket);
+        drop(queue);
+        if let Some(Waiter { status: Status::Served { at, reset_ns }, .. }) = waiter {
+            self.engine.settle_use(&self.key, self.cost, used, Taken { at, reset_ns });
+        } else {
+            self.engine.penalise(&self.key, used); // its permits were given back when it left the line
+        }
+    }
+
+    pub(crate) const fn joined_at(&self) -> Timestamp {
+        self.joined_at
+    }
+
+    /// When the turn was to come when it joined.
+    pub(crate) const fn turn_at(&self) -> Timestamp {
+        self.turn_at
+    }
+}
+
+impl<S: States, C: Clock> Drop for Place<S, C> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let mut queue = self.engine.waiting.lock();
+        let Some(waiter) = queue.collect(ticket) else { return };
+        let (now, in_force) = (self.engine.now(), self.engine.in_force());
+        match waiter.status {
+            Status::Waiting => {
+                give_back(&in_force, &self.key, self.cost, now);
+                self.engine.work_out_turn(&mut queue, &in_force, &self.key, now);
+                self.engine.serve_due(&mut queue, now);
+                drop(queue);
+            }
+            Status::Served { at, reset_ns } => {
+                drop(queue);
+                self.engine.refund(&self.key, self.cost, Taken { at, reset_ns });
+            }
+            _ => drop(queue), // its permits were given back when it left the line
+        }
+        drop(waiter); // its waker may be the last of a task
+    }
+}
+
+impl<S: States, C: Clock> Engine<S, C> {
+    /// Of `n` permits, `used` were used.
+    pub(crate) fn settle_use(&self, key: &[u8], n: u64, used: u64, taken: Taken) {
+        match n.checked_sub(used) {
+            Some(0) => {}
+            Some(unused) => self.refund(key, unused, taken),
+            None => self.penalise(key, used - n),
+        }
+    }
+
+    /// Gives back what of `n` permits can be, without admitting more than if they had never been taken.
+    pub(crate) fn refund(&self, key: &[u8], n: u64, taken: Taken) {
+        let (now, in_force) = (self.now(), self.in_force());
+        let said = Decision::admit(in_force.quota.limit(), 0, taken.reset_ns);
+        let back = in_force.quota.refundable(Cost(n), &said, taken.at, now);
+        if !back.is_peek() {
+            self.give_back(key, back.permits());
+        }
+    }
+}
+
+fn reserve<S: States>(
+    in_force: &InForce<S>,
+    key: &[u8],
+    n: u64,
+    max_wait: Duration,
+    now: Timestamp,
+) -> Decision {
+    let InForce { quota, states } = in_force;
+    states.update(key, quota, now, |state| quota.reserve(state, Cost(n), max_wait, now))
+}
+
+fn give_back<S: States>(InForce { quota, states }: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {
+    let _left = states.update(key, quota, now, |state| quota.give_back(state, Cost(n), now));
+}
+
+/// Until the bucket would be full again, had those behind not come.
+fn reset_ns(quota: &Quota, mut state: State, behind: u64, now: Timestamp) -> u64 {
+    if behind > 0 {
+        let _left = quota.give_back(&mut state, Cost(behind), now);
+    }
+    nanos(quota.take(&mut state, Cost::PEEK, now).reset_after())
+}
+
+/// Why there is neither a permit nor a place; `full` is how many wait where no more may.
+fn denied(
+    quota: &Quota,
+    n: u64,
+    decision: &Decision,
+    max_wait: Duration,
+    full: Option<usize>,
+) -> AcquireError {
+    let reserves = match quota.step() {
+        Step::Word(_) => !matches!(quota.algorithm(), Algorithm::FixedWindow { .. } | Algorithm::Total),
+        Step::Wide(_) => false,
+    };
+    match (decision.retry_after(), full) {
+        // A bucket that owes as much as can be counted has no place either.
+        (RetryAfter::Never, _) if reserves && quota.limit() > 0 && n <= quota.burst() => {
+            AcquireError::QueueFull { waiting: full.unwrap_or_default() }
+        }
+        (RetryAfter::Never, _) => AcquireError::NeverFits { burst: quota.burst() },
+        (RetryAfter::After(wait), _) if !reserves && wait <= max_wait => {
+            AcquireError::CannotWait { algorithm: quota.algorithm().name(), retry_after: wait }
+        }
+        (_, Some(waiting)) if reserves => AcquireError::QueueFull { waiting },
+        (RetryAfter::After(wait), _) => {
+            AcquireError::TooLong { retry_after: if reserves { wait } else { wait.saturating_sub(max_wait) } }
+        }
+        (RetryAfter::Now, _) => AcquireError::TooLong { retry_after: Duration::ZERO },
+    }
+}

@@ -1,0 +1,437 @@
+//! The waiters of a limiter in order: a line for each key, and the lines by the time of their first.
+//!
+//! Plain values: reads no clock, wakes no waiter, knows no quota. Every operation costs the same however long
+//! a line is, except [`Queue::line_in_order`].
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::task::Waker;
+
+use tollgate_core::Timestamp;
+
+/// No place.
+const NIL: u32 = u32::MAX;
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    lines: Vec<Line>,
+    free_lines: Vec<u32>,
+    by_key: HashMap<Arc<[u8]>, u32>,
+    /// The lines by when the turn of their first comes.
+    turns: BTreeSet<(Timestamp, u32)>,
+    /// Waiters that a task wakes.
+    tasks: usize,
+    waiting: usize,
+    /// While the task with the timer lives: when it looks next.
+    pub(crate) driven_at: Option<Timestamp>,
+}
+
+/// Where a waiter waits. A place is used again, then with another turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    place: u32,
+    turn: u32,
+}
+
+#[derive(Debug)]
+struct Place {
+    turn: u32,
+    line: u32,
+    before: u32,
+    behind: u32,
+    waiter: Option<Waiter>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) cost: u64,
+    /// It leaves the line when its turn comes later than this.
+    pub(crate) deadline: Timestamp,
+    pub(crate) kind: Kind,
+    /// When a thread looks by itself.
+    pub(crate) looks_at: Timestamp,
+    pub(crate) waker: Option<Waker>,
+    pub(crate) status: Status,
+}
+
+/// What became of a waiter. It keeps its place until it has found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It stands in its line.
+    Waiting,
+    /// Its turn has come.
+    Served {
+        at: Timestamp,
+        /// Until the bucket would be full again, in ns.
+        reset_ns: u64,
+    },
+    /// It has left the line without its permits: its deadline can no longer be met.
+    Late,
+    /// The same: the quota has another algorithm now.
+    Reconfigured,
+    /// The same: the runtime has no timer.
+    #[cfg(feature = "tokio")]
+    NoTimer,
+}
+
+/// How a waiter finds out that its turn has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The task with the timer wakes it.
+    Task,
+    /// It looks itself, at its time.
+    Thread,
+    /// Not at all: its caller knows the time.
+    Held,
+    /// Not at all, and it does not look: its permits are used already.
+    Committed,
+}
+
+#[derive(Debug)]
+struct Line {
+    key: Arc<[u8]>,
+    first: u32,
+    last: u32,
+    /// Permits of all its waiters.
+    permits: u64,
+    turn_at: Timestamp,
+}
+
+/// What stands first in a line.
+#[derive(Clone, Debug)]
+pub(crate) struct First {
+    pub(crate) line: u32,
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) cost: u64,
+    /// Permits of those behind it.
+    pub(crate) behind: u64,
+    pub(crate) turn_at: Timestamp,
+}
+
+impl Queue {
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    pub(crate) const fn has_tasks(&self) -> bool {
+        self.tasks > 0
+    }
+
+    /// When the next turn comes.
+    pub(crate) fn next_turn(&self) -> Option<Timestamp> {
+        self.turns.first().map(|(at, _)| *at)
+    }
+
+    /// Permits that waiters of `key` have reserved.
+    pub(crate) fn permits_of(&self, key: &[u8]) -> u64 {
+        self.line_of(key).map_or(0, |line| self.lines[line as usize].permits)
+    }
+
+    fn line_of(&self, key: &[u8]) -> Option<u32> {
+        self.by_key.get(key).copied()
+    }
+
+    /// Joins the line of `key` at its end; `turn_at` counts where it is the first.
+    pub(crate) fn join(&mut self, key: &[u8], waiter: Waiter, turn_at: Timestamp) -> Ticket {
+        self.tasks += usize::from(waiter.kind == Kind::Task);
+        self.waiting += 1;
+        let line_number = self.line_of(key).unwrap_or_else(|| self.open(key, turn_at));
+        let line = &mut self.lines[line_number as usize];
+        line.permits = line.permits.saturating_add(waiter.cost);
+        let before = line.last;
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                self.places.push(Place { turn: 0, line: NIL, before: NIL, behind: NIL, waiter: None });
+                (self.places.len() - 1) as u32
+            }
+        };
+        line.last = place;
+        match before {
+            NIL => line.first = place,
+            before => self.places[before as usize].behind = place,
+        }
+        let entry = &mut self.places[place as usize];
+        *entry = Place { turn: entry.turn, line: line_number, before, behind: NIL, waiter: Some(waiter) };
+        Ticket { place, turn: entry.turn }
+    }
+
+    fn open(&mut self, key: &[u8], turn_at: Timestamp) -> u32 {
+        let key: Arc<[u8]> = key.into();
+        let line = Line { key: Arc::clone(&key), first: NIL, last: NIL, permits: 0, turn_at };
+        let number = match self.free_lines.pop() {
+            Some(number) => {
+                self.lines[number as usize] = line;
+                number
+            }
+            None => {
+                self.lines.push(line);
+                (self.lines.len() - 1) as u32
+            }
+        };
+        self.by_key.insert(key, number);
+        self.turns.insert((turn_at, number));
+        number
+    }
+
+    /// The waiter with this ticket; `None` once it was [collected](Self::collect).
+    pub(crate) fn waiter(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
+        let place = self.places.get_mut(ticket.place as usize)?;
+        if place.turn == ticket.turn { place.waiter.as_mut() } else { None }
+    }
+
+    /// Takes a waiter out, wherever it stands, and frees its place.
+    pub(crate) fn collect(&mut self, ticket: Ticket) -> Option<Waiter> {
+        let _is_there = self.waiter(ticket)?;
+        self.unlink(ticket.place);
+        self.vacate(ticket.place)
+    }
+
+    /// Takes a waiter out of its line without its permits; its place stays, for it to find out.
+    pub(crate) fn fail(&mut self, ticket: Ticket, why: Status) -> Option<Waker> {
+        let _is_there = self.waiter(ticket)?;
+        self.unlink(ticket.place);
+        self.settle(ticket.place, why)
+    }
+
+    /// Takes out the first of a line, whose turn has come; its place stays, for it to find out.
+    pub(crate) fn serve(&mut self, line: u32, at: Timestamp, reset_ns: u64) -> Option<Waker> {
+        let first = self.lines.get(line as usize)?.first;
+        if first == NIL {
+            return None;
+        }
+        self.unlink(first);
+        self.settle(first, Status::Served { at, reset_ns })
+    }
+
+    fn settle(&mut self, place: u32, status: Status) -> Option<Waker> {
+        let waiter = self.places[place as usize].waiter.as_mut()?;
+        waiter.status = status;
+        let waker = waiter.waker.take();
+        if waiter.kind == Kind::Committed {
+            self.vacate(place);
+        }
+        waker
+    }
+
+    /// The permits of a waiter are used, `cost` of them: it keeps its place in the line until its turn comes.
+    /// `false` where that has come.
+    pub(crate) fn commit(&mut self, ticket: Ticket, cost: u64) -> bool {
+        let Some(waiter) = self.waiter(ticket).filter(|waiter| waiter.status == Status::Waiting) else {
+            return false;
+        };
+        let less = waiter.cost - cost.min(waiter.cost);
+        waiter.cost -= less;
+        waiter.kind = Kind::Committed;
+        let line = self.places[ticket.place as usize].line;
+        self.lines[line as usize].permits -= less;
+        true
+    }
+
+    fn vacate(&mut self, place: u32) -> Option<Waiter> {
+        let entry = &mut self.places[place as usize];
+        entry.turn = entry.turn.wrapping_add(1);
+        self.free.push(place);
+        entry.waiter.take()
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let Place { line, before, behind, ref mut waiter, .. } = self.places[place as usize];
+        let Some(waiter) = waiter.as_ref().filter(|_| line != NIL) else { return };
+        self.tasks -= usize::from(waiter.kind == Kind::Task);
+        self.waiting -= 1;
+        let cost = waiter.cost;
+        let number = line;
+        let line = &mut self.lines[number as usize];
+        line.permits = line.permits.saturating_sub(cost);
+        match before {
+            NIL => line.first = behind,
+            before => self.places[before as usize].behind = behind,
+        }
+        match behind {
+            NIL => line.last = before,
+            behind => self.places[behind as usize].before = before,
+        }
+        if line.first == NIL {
+            self.turns.remove(&(line.turn_at, number));
+            self.by_key.remove(&line.key);
+            line.key = Arc::default();
+            self.free_lines.push(number);
+        }
+        let entry = &mut self.places[place as usize];
+        (entry.line, entry.before, entry.behind) = (NIL, NIL, NIL);
+    }
+
+    /// The first of the line whose turn is next.
+    pub(crate) fn next(&self) -> Option<First> {
+        self.turns.first().map(|(_, line)| self.first(*line))
+    }
+
+    /// The first in the line of `key`.
+    pub(crate) fn first_of(&self, key: &[u8]) -> Option<First> {
+        self.line_of(key).map(|line| self.first(line))
+    }
+
+    fn first(&self, number: u32) -> First {
+        let line = &self.lines[number as usize];
+        let cost = self.places[line.first as usize].waiter.as_ref().map_or(0, |waiter| waiter.cost);
+        First {
+            line: number,
+            key: Arc::clone(&line.key),
+            cost,
+            behind: line.permits.saturating_sub(cost),
+            turn_at: line.turn_at,
+        }
+    }
+
+    /// The turn of the first in a line comes at another time.
+    pub(crate) fn set_turn(&mut self, number: u32, at: Timestamp) {
+        let line = &mut self.lines[number as usize];
+        if line.first != NIL && line.turn_at != at {
+            self.turns.remove(&(line.turn_at, number));
+            self.turns.insert((at, number));
+            line.turn_at = at;
+        }
+    }
+
+    /// The waker of the first in a line, if that is a thread that looks too late by itself; it will have
+    /// looked then.
+    pub(crate) fn late_thread(&mut self, number: u32) -> Option<Waker> {
+        let Line { first, turn_at, .. } = *self.lines.get(number as usize)?;
+        let waiter = self.places.get_mut(first as usize)?.waiter.as_mut()?;
+        if waiter.kind != Kind::Thread || waiter.looks_at <= turn_at {
+            return None;
+        }
+        waiter.looks_at = turn_at;
+        waiter.waker.clone()
+    }
+
+    /// Everybody in the line of `key`, from the first on: ticket, cost, deadline.
+    pub(crate) fn line_in_order(&self, key: &[u8]) -> Vec<(Ticket, u64, Timestamp)> {
+        let mut all = Vec::new();
+        let mut place = self.line_of(key).map_or(NIL, |line| self.lines[line as usize].first);
+        while let Some(Place { turn, behind, waiter: Some(waiter), .. }) = self.places.get(place as usize) {
+            all.push((Ticket { place, turn: *turn }, waiter.cost, waiter.deadline));
+            place = *behind;
+        }
+        all
+    }
+
+    /// The keys that somebody waits for.
+    pub(crate) fn keys(&self) -> Vec<Arc<[u8]>> {
+        self.by_key.keys().cloned().collect()
+    }
+
+    /// All waiters that the task with the timer wakes: ticket, key, cost.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn tasks(&self) -> Vec<(Ticket, Arc<[u8]>, u64)> {
+        let mut tasks = Vec::new();
+        for (number, place) in self.places.iter().enumerate() {
+            if let Some(Waiter { kind: Kind::Task, status: Status::Waiting, cost, .. }) = place.waiter {
+                let ticket = Ticket { place: number as u32, turn: place.turn };
+                tasks.push((ticket, Arc::clone(&self.lines[place.line as usize].key), cost));
+            }
+        }
+        tasks
+    }
+
+    /// The wakers of all waiters that the task with the timer wakes.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn task_wakers(&self) -> Vec<Waker> {
+        let waiters = self.places.iter().filter_map(|place| place.waiter.as_ref());
+        waiters.filter(|waiter| waiter.kind == Kind::Task).filter_map(|waiter| waiter.waker.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATER: Timestamp = Timestamp::from_unix_seconds(60);
+
+    fn waiter(cost: u64) -> Waiter {
+        Waiter {
+            cost,
+            deadline: Timestamp::NEVER,
+            kind: Kind::Task,
+            looks_at: Timestamp::NEVER,
+            waker: None,
+            status: Status::Waiting,
+        }
+    }
+
+    /// Serves the line that is next; what the first costs.
+    fn serve(queue: &mut Queue) -> Option<u64> {
+        let first = queue.next()?;
+        let _ = queue.serve(first.line, LATER, 0);
+        Some(first.cost)
+    }
+
+    #[test]
+    fn a_waiter_takes_little_memory() {
+        let of_a_place = size_of::<Place>() + size_of::<u32>();
+        assert!(of_a_place <= 100, "{of_a_place} bytes");
+    }
+
+    #[test]
+    fn each_line_is_in_order_wherever_waiters_leave_it() {
+        let mut queue = Queue::default();
+        let key = |at: u64| if at.is_multiple_of(2) { b"a" } else { b"b" };
+        let tickets: Vec<_> = (0..10).map(|at| queue.join(key(at), waiter(at), LATER)).collect();
+        assert_eq!((queue.waiting(), queue.permits_of(b"a"), queue.permits_of(b"b")), (10, 20, 25));
+        for gone in [0, 4, 8] {
+            assert_eq!(queue.collect(tickets[gone]).map(|waiter| waiter.cost), Some(gone as u64));
+            assert!(queue.collect(tickets[gone]).is_none(), "once");
+        }
+        let order: Vec<u64> = queue.line_in_order(b"a").into_iter().map(|(_, cost, _)| cost).collect();
+        assert_eq!(order, [2, 6]);
+        let first = queue.first_of(b"a").map(|first| (first.cost, first.behind));
+        assert_eq!(first, Some((2, 6)));
+        for ticket in [1, 3, 5, 7, 9] {
+            assert!(queue.collect(tickets[ticket]).is_some());
+        }
+        assert_eq!((serve(&mut queue), serve(&mut queue), serve(&mut queue)), (Some(2), Some(6), None));
+        assert_eq!((queue.waiting(), queue.next_turn(), queue.has_tasks()), (0, None, false));
+        assert_eq!(
+            queue.waiter(tickets[2]).map(|waiter| waiter.status),
+            Some(Status::Served { at: LATER, reset_ns: 0 })
+        );
+    }
+
+    #[test]
+    fn a_place_that_is_used_again_is_not_the_old_waiters() {
+        let mut queue = Queue::default();
+        let old = queue.join(b"a", waiter(1), LATER);
+        let _ = queue.collect(old);
+        let new = queue.join(b"b", waiter(2), LATER);
+        assert!(queue.waiter(old).is_none() && queue.collect(old).is_none());
+        assert_eq!(queue.waiter(new).map(|waiter| waiter.cost), Some(2));
+        assert_eq!((queue.places.len(), queue.lines.len()), (1, 1), "both are used again");
+    }
+
+    #[test]
+    fn lines_are_served_by_their_turns() {
+        let mut queue = Queue::default();
+        for (key, cost) in [(b"a", 3), (b"b", 1), (b"c", 2)] {
+            queue.join(key, waiter(cost), Timestamp::from_unix_seconds(cost));
+        }
+        let a = queue.first_of(b"a").map_or(NIL, |first| first.line);
+        queue.set_turn(a, Timestamp::ZERO);
+        let served: Vec<_> = std::iter::from_fn(|| serve(&mut queue)).collect();
+        assert_eq!(served, [3, 1, 2]);
+    }
+
+    #[test]
+    fn a_waiter_that_failed_finds_out_and_holds_up_no_other() {
+        let mut queue = Queue::default();
+        let failed = queue.join(b"a", waiter(5), LATER);
+        let next = queue.join(b"a", waiter(1), LATER);
+        let _ = queue.fail(failed, Status::Late);
+        assert_eq!(queue.first_of(b"a").map(|first| (first.cost, first.behind)), Some((1, 0)));
+        assert_eq!(queue.collect(failed).map(|waiter| waiter.status), Some(Status::Late));
+        assert!(queue.collect(next).is_some());
+        assert_eq!((queue.waiting(), queue.has_tasks()), (0, false));
+    }
+}
