@@ -206,7 +206,7 @@ fn number(number: u64) -> HeaderValue {
     HeaderValue::from_static(&SMALL[at + zeros..at + 3])
 }
 
-/// As [`number`], of a limit. Replies repeat a few limits, whose values are kept: to copy one costs a quarter.
+/// As [`number`], of a limit. Replies repeat a few limits, whose values are kept: a copy costs a quarter.
 fn limit_number(limit: u64) -> HeaderValue {
     if limit < 1_000 {
         return number(limit);

@@ -267,7 +267,7 @@ mod tests {
             ("10/s,burst 5", Some("10/s burst 5")),
             ("1.5/s", None),
             ("1.0005k/s", None),
-            ("5G/s", None),
+            ("5G/s", Some("5000000000/s")),
             ("10q/s", None),
             ("fast", None),
             ("r/s", None),

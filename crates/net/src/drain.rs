@@ -77,7 +77,7 @@ mod tests {
             .await
         });
         tokio::task::yield_now().await;
-        // A change that is none.
+        // Sent again, and still false.
         sender.send_replace(false);
         tokio::task::yield_now().await;
         assert!(!until_begun.is_finished());
