@@ -92,7 +92,7 @@ impl Files {
                         unread(&path, error.into())
                     })?;
                     let name = path.display().to_string();
-                    let text = File::open(&path).and_then(|file| text_of(file, self.bytes_left));
+                    let text = regular(&path).and_then(|file| text_of(file, self.bytes_left));
                     let text = text.map_err(|error| unread(&name, error))?;
                     self.bytes_left = self.bytes_left.saturating_sub(text.len() as u64);
                     found.push((name, text));
@@ -105,6 +105,14 @@ impl Files {
 
 fn unread(path: &str, source: io::Error) -> Missing {
     Missing::Read { path: path.to_owned(), source }
+}
+
+/// Opens a regular file: to open a pipe would wait for its writer, for ever if it has none.
+fn regular(path: &Path) -> io::Result<File> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    File::open(path)
 }
 
 fn too_large() -> io::Error {

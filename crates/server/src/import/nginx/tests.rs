@@ -279,6 +279,15 @@ fn files_that_include_each_other_end() {
 }
 
 #[test]
+fn a_pipe_without_a_writer_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, pipe) = (folder.path().join("a.conf"), folder.path().join("pipe"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let Imported { left_out, .. } = import(Some(&path), "include pipe;".to_owned(), "edge");
+    assert!(left_out[0].why.contains("not a regular file"), "{left_out:?}");
+}
+
+#[test]
 fn words_quotes_comments_and_blocks_are_read_as_nginx_does() {
     fn words(all: &[super::directives::Directive]) -> Vec<String> {
         let inner = |block: &Block| match block {
