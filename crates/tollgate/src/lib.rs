@@ -93,7 +93,8 @@
 //!
 //! [`acquire`](RateLimiter::acquire) waits for its turn: first in, first out, for each key. One timer serves
 //! all waiters of a limiter. A waiter that is dropped gives its permits back, and a deadline that cannot be
-//! met is an error at once.
+//! met is an error at once. This holds for every algorithm, also for windows: no check overtakes those who
+//! wait for the next one.
 //!
 //! ```
 //! # #[cfg(feature = "tokio")]
@@ -156,15 +157,17 @@
 //!
 //! # Change a quota at run time
 //!
-//! What was taken stays taken:
+//! What was taken stays taken, or what else [`Inherit`] says:
 //!
 //! ```
-//! use tollgate::{Quota, RateLimiter};
+//! use tollgate::{Inherit, Quota, RateLimiter};
 //!
 //! let limiter = RateLimiter::keyed(Quota::per_hour(10))?;
 //! assert!(limiter.check_n("ann", 10).is_ok());
 //! limiter.reconfigure(Quota::per_hour(15))?;
 //! assert_eq!(limiter.peek("ann").remaining(), 5);
+//! limiter.reconfigure_as(Quota::per_hour(30), Inherit::Proportional)?;
+//! assert_eq!(limiter.peek("ann").remaining(), 10);
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
@@ -192,6 +195,7 @@ mod acquire_error;
 mod denied;
 mod direct;
 mod engine;
+mod in_force;
 mod key;
 mod keyed;
 mod quota;
@@ -216,7 +220,7 @@ pub use together::{Request, check_all};
 pub use tokio_clock::TokioClock;
 pub use tollgate_clock::{MonotonicClock, SystemClock};
 pub use tollgate_core::{
-    Algorithm, Align, CivilUnit, Clock, Decision, LeakyForm, ManualClock, Outcome, Period, QuotaError,
-    Refill, RetryAfter, Timestamp,
+    Algorithm, Align, CivilUnit, Clock, Decision, Inherit, LeakyForm, ManualClock, Outcome, Period,
+    QuotaError, Refill, RetryAfter, Timestamp,
 };
 pub use tollgate_store_memory::MemoryStats;
