@@ -14,10 +14,9 @@ use tollgate_core::{
 };
 
 use crate::denied::{Admitted, Denied};
-use crate::in_force::InForce;
+use crate::in_force::{InForce, owes_ahead};
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::states::{States, Table};
-use crate::waiting::plan::owes_ahead;
 use crate::waiting::shared::{Locked, Waiting};
 
 /// Room for blocked keys: about 500,000 of them.
@@ -261,8 +260,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         if S::HAS_KEYS { queue.keys() } else { vec![Arc::default()] }
     }
 
-    /// Makes a state of the quota before into one of `new`. What waiters have reserved is kept as it is, or is
-    /// gone with them.
+    /// Makes a state of the quota before into one of `new`. What waiters have reserved is kept as it is, or
+    /// is gone with them.
     fn inherit(
         &self,
         new: &Quota,

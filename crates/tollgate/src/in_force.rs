@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use tollgate_core::{Algorithm, Cost, Inherit, Quota, State, Timestamp};
+use tollgate_core::{Algorithm, Cost, Inherit, Quota, State, Step, Timestamp};
 
 use crate::states::States;
 
-/// Keys that were not asked for during so many changes count as never seen.
+/// Keys that were not asked for during this many changes count as never seen.
 const MOST_CHANGES: usize = 4;
 
 /// A quota, and the states that it has written.
@@ -94,6 +94,14 @@ impl<S: States> InForce<S> {
 
     pub(crate) fn put(&self, key: &[u8], state: &State, now: Timestamp) {
         self.states.update(key, &self.quota, now, |it| it.clone_from(state));
+    }
+}
+
+/// Whether permits are owed in the state from the moment when a waiter joins.
+pub(crate) fn owes_ahead(quota: &Quota) -> bool {
+    match quota.step() {
+        Step::Word(_) => !matches!(quota.algorithm(), Algorithm::FixedWindow { .. } | Algorithm::Total),
+        Step::Wide(_) => false,
     }
 }
 

@@ -66,8 +66,8 @@ impl fmt::Debug for Request<'_> {
 /// [`DeniedBy`] says which request was denied, and when it may pass. Nothing was taken of any, also where
 /// a check would have counted the attempt.
 ///
-/// Of several fixed windows, one may lose a permit for the rest of its window: where this call has taken it, a
-/// check is denied and counted meanwhile, and another of the windows then turns out to be full.
+/// Of several fixed windows, one may lose a permit for the rest of its window: where this call has taken it,
+/// a check is denied and counted meanwhile, and another of the windows then turns out to be full.
 ///
 /// # Example
 /// ```

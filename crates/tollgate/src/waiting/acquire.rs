@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tollgate_core::{Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
 
-use super::plan::{Newcomer, Planned, owes_ahead};
-use super::queue::{Kind, Stands, Status, Ticket, Waiter};
+use super::plan::{Newcomer, Planned};
+use super::queue::{Kind, Stands, Status, Taken, Ticket, Waiter};
 use super::shared::Locked;
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
-use crate::in_force::InForce;
+use crate::in_force::{InForce, owes_ahead};
 use crate::states::States;
 
 /// What a caller gets that is ready to wait.
@@ -22,14 +22,6 @@ pub(crate) enum Entry<S: States, C: Clock> {
     Now(Taken),
     /// A place in the line.
     Later(Place<S, C>),
-}
-
-/// Permits that were taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) at: Timestamp,
-    /// Until the bucket would be full again, in ns.
-    pub(crate) reset_ns: u64,
 }
 
 /// A place in a line. Dropped, it is given up, with the permits.
@@ -139,8 +131,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// The time. Serves all whose turn has come, and sends off those who would wait too long because the clock
-    /// was set back.
+    /// The time. Serves all whose turn has come, and sends off those who would wait too long because the
+    /// clock was set back.
     pub(crate) fn look(&self, queue: &mut Locked<'_>) -> Timestamp {
         let now = self.now();
         if queue.is_set_back(self.waiting.real_time(), now) {

@@ -1,5 +1,5 @@
-//! Waiting for windows, which promise no permits ahead of time: a line of waiters whose permits are taken when
-//! their turns come, each as of its turn, also where it is served a little later.
+//! Waiting for windows, which promise no permits ahead of time: a line of waiters whose permits are taken
+//! when their turns come, each as of its turn, also where it is served a little later.
 //!
 //! Each line has a plan: what the state will be when all of its waiters have had their turns, so that the
 //! next one knows its turn without a look at those before it. When somebody leaves, the turns behind may come
@@ -8,23 +8,14 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Clock, Cost, Decision, Quota, RetryAfter, State, Step, Timestamp, nanos};
+use tollgate_core::{Algorithm, Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
 
-use super::acquire::Taken;
-use super::queue::{First, Kind, Plan, Stands, Status};
+use super::queue::{First, Kind, Plan, Stands, Status, Taken};
 use super::shared::Locked;
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
-use crate::in_force::InForce;
+use crate::in_force::{InForce, owes_ahead};
 use crate::states::States;
-
-/// Whether permits are owed in the state from the moment when a waiter joins.
-pub(crate) fn owes_ahead(quota: &Quota) -> bool {
-    match quota.step() {
-        Step::Word(_) => !matches!(quota.algorithm(), Algorithm::FixedWindow { .. } | Algorithm::Total),
-        Step::Wide(_) => false,
-    }
-}
 
 /// Takes `cost` permits of a window if they fit; otherwise nothing changes.
 fn take_or_leave(quota: &Quota, state: &mut State, cost: u64, at: Timestamp) -> Decision {

@@ -84,6 +84,14 @@ pub(crate) enum Status {
     NoTimer,
 }
 
+/// Permits that were taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) at: Timestamp,
+    /// Until the bucket would be full again, in ns.
+    pub(crate) reset_ns: u64,
+}
+
 /// How a waiter finds out that its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

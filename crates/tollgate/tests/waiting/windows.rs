@@ -155,8 +155,8 @@ proptest! {
         };
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let observed = runtime.expect("a runtime").block_on(async {
-            let limiter = KeyedRateLimiter::with_clock(five_per_window(algorithm), FromNoon::new()).expect("a quota");
-            observed(&events, limiter).await
+            let limiter = KeyedRateLimiter::with_clock(five_per_window(algorithm), FromNoon::new());
+            observed(&events, limiter.expect("a quota")).await
         });
         prop_assert_eq!(observed, expected(&events, &waits.expect("a quota"), &checks));
     }
