@@ -189,7 +189,25 @@
 //!
 //! Code that waits is tested with `TokioClock` and tokio's paused time, so that an hour takes no time.
 //!
-//! Not here: rule files, and counters that a fleet shares. The server `tollgate` has both.
+//! # Share with a fleet
+//!
+//! Rules say which limits a request has, in the files that the server reads or in code (feature `rules`). One
+//! line decides who counts together: this process, or all that use one Redis or Valkey (feature `redis`). The
+//! calls stay the same:
+//!
+//! ```
+//! # #[cfg(feature = "redis")]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tollgate::RateLimiter;
+//!
+//! let limiter = RateLimiter::from_rules("rules/shop.yaml")?;
+//! let limiter = limiter.shared("redis://127.0.0.1:6379")?; // the line that a fleet needs
+//! limiter.check("shop", &[("user", "ann")]).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: the server, for programs in other languages and for proxies.
 
 mod acquire_error;
 mod denied;
@@ -200,6 +218,8 @@ mod key;
 mod keyed;
 mod quota;
 mod reservation;
+#[cfg(feature = "rules")]
+mod rules;
 mod snapshot;
 mod states;
 mod together;
@@ -214,6 +234,8 @@ pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use quota::{ParseQuotaError, Quota};
 pub use reservation::Reservation;
+#[cfg(feature = "rules")]
+pub use rules::{ReloadError, RuleAdmitted, RuleError, RuleLimiter};
 pub use snapshot::{RestoreError, Snapshot};
 pub use together::{Request, check_all};
 #[cfg(feature = "tokio")]
@@ -224,3 +246,16 @@ pub use tollgate_core::{
     QuotaError, Refill, RetryAfter, Timestamp,
 };
 pub use tollgate_store_memory::MemoryStats;
+
+/// Rules in code, what their answers say, and where their counters are kept.
+#[cfg(feature = "rules")]
+pub mod rule {
+    pub use tollgate_limiter::{Degraded, RequestError};
+    pub use tollgate_policy::{
+        BuildErrors, DescriptorSpec, DomainSpec, Limit, LimitError, OnStoreFailure, Policy, PolicyBuilder,
+        RuleSpec, Sharing, Unit, ValueSpec,
+    };
+    pub use tollgate_rule_files::LoadError;
+    #[cfg(feature = "redis")]
+    pub use tollgate_store_redis::{ConfigError, RedisConfig};
+}

@@ -10,6 +10,9 @@ use tollgate::{
     RateLimiter, Refill, RestoreError, Timestamp, check_all,
 };
 
+#[path = "limiter/rules.rs"]
+mod rules;
+
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
