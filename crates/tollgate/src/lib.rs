@@ -93,7 +93,8 @@
 //!
 //! [`acquire`](RateLimiter::acquire) waits for its turn: first in, first out, for each key. One timer serves
 //! all waiters of a limiter. A waiter that is dropped gives its permits back, and a deadline that cannot be
-//! met is an error at once.
+//! met is an error at once. This holds for every algorithm, also for windows: no check overtakes those who
+//! wait for the next one.
 //!
 //! ```
 //! # #[cfg(feature = "tokio")]
@@ -156,15 +157,17 @@
 //!
 //! # Change a quota at run time
 //!
-//! What was taken stays taken:
+//! What was taken stays taken, or what else [`Inherit`] says:
 //!
 //! ```
-//! use tollgate::{Quota, RateLimiter};
+//! use tollgate::{Inherit, Quota, RateLimiter};
 //!
 //! let limiter = RateLimiter::keyed(Quota::per_hour(10))?;
 //! assert!(limiter.check_n("ann", 10).is_ok());
 //! limiter.reconfigure(Quota::per_hour(15))?;
 //! assert_eq!(limiter.peek("ann").remaining(), 5);
+//! limiter.reconfigure_as(Quota::per_hour(30), Inherit::Proportional)?;
+//! assert_eq!(limiter.peek("ann").remaining(), 10);
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
@@ -186,16 +189,37 @@
 //!
 //! Code that waits is tested with `TokioClock` and tokio's paused time, so that an hour takes no time.
 //!
-//! Not here: rule files, and counters that a fleet shares. The server `tollgate` has both.
+//! # Share with a fleet
+//!
+//! Rules say which limits a request has, in the files that the server reads or in code (feature `rules`). One
+//! line decides who counts together: this process, or all that use one Redis or Valkey (feature `redis`). The
+//! calls stay the same:
+//!
+//! ```
+//! # #[cfg(feature = "redis")]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tollgate::RateLimiter;
+//!
+//! let limiter = RateLimiter::from_rules("rules/shop.yaml")?;
+//! let limiter = limiter.shared("redis://127.0.0.1:6379")?; // the line that a fleet needs
+//! limiter.check("shop", &[("user", "ann")]).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: the server, for programs in other languages and for proxies.
 
 mod acquire_error;
 mod denied;
 mod direct;
 mod engine;
+mod in_force;
 mod key;
 mod keyed;
 mod quota;
 mod reservation;
+#[cfg(feature = "rules")]
+mod rules;
 mod snapshot;
 mod states;
 mod together;
@@ -210,13 +234,28 @@ pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use quota::{ParseQuotaError, Quota};
 pub use reservation::Reservation;
+#[cfg(feature = "rules")]
+pub use rules::{ReloadError, RuleAdmitted, RuleError, RuleLimiter};
 pub use snapshot::{RestoreError, Snapshot};
 pub use together::{Request, check_all};
 #[cfg(feature = "tokio")]
 pub use tokio_clock::TokioClock;
 pub use tollgate_clock::{MonotonicClock, SystemClock};
 pub use tollgate_core::{
-    Algorithm, Align, CivilUnit, Clock, Decision, LeakyForm, ManualClock, Outcome, Period, QuotaError,
-    Refill, RetryAfter, Timestamp,
+    Algorithm, Align, CivilUnit, Clock, Decision, Inherit, LeakyForm, ManualClock, Outcome, Period,
+    QuotaError, Refill, RetryAfter, Timestamp,
 };
 pub use tollgate_store_memory::MemoryStats;
+
+/// Rules in code, what their answers say, and where their counters are kept.
+#[cfg(feature = "rules")]
+pub mod rule {
+    pub use tollgate_limiter::{Degraded, RequestError};
+    pub use tollgate_policy::{
+        BuildErrors, DescriptorSpec, DomainSpec, Limit, LimitError, OnStoreFailure, Policy, PolicyBuilder,
+        RuleSpec, Sharing, Unit, ValueSpec,
+    };
+    pub use tollgate_rule_files::LoadError;
+    #[cfg(feature = "redis")]
+    pub use tollgate_store_redis::{ConfigError, RedisConfig};
+}
