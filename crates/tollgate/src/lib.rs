@@ -189,6 +189,7 @@
 //! Not here: rule files, and counters that a fleet shares. The server `tollgate` has both.
 
 mod acquire_error;
+mod bounds;
 mod denied;
 mod direct;
 mod engine;
@@ -204,6 +205,7 @@ mod tokio_clock;
 mod waiting;
 
 pub use acquire_error::AcquireError;
+pub use bounds::Bounds;
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
 pub use key::{KeyBytes, LimitKey};
