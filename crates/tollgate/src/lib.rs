@@ -197,6 +197,7 @@ mod key;
 mod keyed;
 mod quota;
 mod reservation;
+pub mod rules;
 mod snapshot;
 mod states;
 mod together;
@@ -221,4 +222,54 @@ pub use tollgate_core::{
     Algorithm, Align, CivilUnit, Clock, Decision, LeakyForm, ManualClock, Outcome, Period, QuotaError,
     Refill, RetryAfter, Timestamp,
 };
+/// Limits the calls of a function, synchronous or asynchronous, or of a handler of axum.
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `app`, `name` | the rule that counts the calls: functions with the same ones share its permits |
+/// | `need_permits` | permits that one call takes; 1 if nothing is set |
+/// | `desc` | what the rule is for, shown in errors and in [`rules::all`] |
+/// | `quota` | such as `"100/s burst 200"`; without one everything is admitted until [`rules::set_quota`] |
+/// | `key` | an argument of the function, such as `"id"` or `"user.id"`: each value has permits of its own |
+/// | `fallback` | a function that gets the [`rules::RuleDenied`], and returns what a denied call returns |
+/// | `template` | the body of a denied HTTP handler, such as `"retry in {{retry_after}} s"` |
+///
+/// Without `fallback`, a denied call returns what [`rules::FromDenied`] makes of its return type: `Err`,
+/// `None`, or, with the feature `http`, a response with status 429.
+///
+/// # Example
+/// ```
+/// use tollgate::rules::{self, RuleDenied};
+/// use tollgate::{Quota, rate_limit};
+///
+/// #[rate_limit(app = "HOTEL_SIP", name = "TEST", need_permits = 1, desc = "rooms of a hotel")]
+/// fn rooms(hotel: u32) -> Result<String, RuleDenied> {
+///     Ok(format!("rooms of {hotel}"))
+/// }
+///
+/// // The quota may come from anywhere, at any time.
+/// rules::set_quota("HOTEL_SIP", "TEST", Quota::per_hour(1))?;
+/// assert!(rooms(1).is_ok());
+/// let denied = rooms(1).unwrap_err();
+/// assert!(denied.to_string().starts_with("HOTEL_SIP/TEST (rooms of a hotel): rate limit exceeded"));
+/// # Ok::<(), rules::SetQuotaError>(())
+/// ```
+///
+/// Mistakes are errors of the compiler:
+///
+/// ```compile_fail
+/// #[tollgate::rate_limit(app = "HOTEL_SIP", name = "TEST", quota = "10r/s")] // write 10/s
+/// fn rooms() -> Option<u32> {
+///     Some(1)
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[tollgate::rate_limit(app = "HOTEL_SIP", name = "TEST")] // a denied call cannot return u32
+/// fn rooms() -> u32 {
+///     1
+/// }
+/// ```
+#[cfg(feature = "macros")]
+pub use tollgate_macros::rate_limit;
 pub use tollgate_store_memory::MemoryStats;
