@@ -69,6 +69,15 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
+//! The crate `tollgate-tower` wraps a client in `ClientLayer`, which waits as the server's `Retry-After` and
+//! RateLimit fields say, and keeps a limit of its own besides.
+//!
+//! # Limit a route
+//!
+//! The crate `tollgate-tower` limits services of axum, hyper and tonic by address, header, path or anything
+//! else: `Router::new().route("/search", get(search)).layer(RateLimitLayer::per_peer(quota)?)`. The attribute
+//! `rate_limit` (feature `macros`) limits one handler, or any function, by its name.
+//!
 //! # Per user
 //!
 //! A [`KeyedRateLimiter`] has permits of its own for each key. Keys are texts, numbers, addresses, or
@@ -273,3 +282,8 @@ pub use tollgate_core::{
 #[cfg(feature = "macros")]
 pub use tollgate_macros::rate_limit;
 pub use tollgate_store_memory::MemoryStats;
+
+/// Compiles the page.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../../docs/coming-from-libraries.md")]
+struct ComingFromLibraries;
