@@ -8,6 +8,7 @@ use tollgate_core::{Clock, Decision, Inherit, QuotaError, Timestamp};
 use tollgate_store_memory::StateCell;
 
 use crate::acquire_error::AcquireError;
+use crate::bounds::Bounds;
 use crate::denied::{Admitted, Denied};
 use crate::engine::Engine;
 use crate::key::KeyBytes;
@@ -88,6 +89,12 @@ impl<C: Clock + 'static> RateLimiter<C> {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.engine.now()
+    }
+
+    /// What the quota in force allows.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds::of(&self.engine.in_force().quota)
     }
 
     /// Takes one permit if there is one.

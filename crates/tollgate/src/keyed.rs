@@ -10,6 +10,7 @@ use tollgate_core::{Clock, Decision, Inherit, QuotaError, Timestamp};
 use tollgate_store_memory::{MemoryConfig, MemoryStats};
 
 use crate::acquire_error::AcquireError;
+use crate::bounds::Bounds;
 use crate::denied::{Admitted, Denied};
 use crate::engine::Engine;
 use crate::key::LimitKey;
@@ -82,6 +83,12 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.engine.now()
+    }
+
+    /// What the quota in force allows.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds::of(&self.engine.in_force().quota)
     }
 
     /// How many keys are tracked, the memory that they take, and how many had to give way.

@@ -69,6 +69,15 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
+//! The crate `tollgate-tower` wraps a client in `ClientLayer`, which waits as the server's `Retry-After` and
+//! RateLimit fields say, and keeps a limit of its own besides.
+//!
+//! # Limit a route
+//!
+//! The crate `tollgate-tower` limits services of axum, hyper and tonic by address, header, path or anything
+//! else: `Router::new().route("/search", get(search)).layer(RateLimitLayer::per_peer(quota)?)`. The attribute
+//! `rate_limit` (feature `macros`) limits one handler, or any function, by its name.
+//!
 //! # Per user
 //!
 //! A [`KeyedRateLimiter`] has permits of its own for each key. Keys are texts, numbers, addresses, or
@@ -210,6 +219,7 @@
 //! Not here: the server, for programs in other languages and for proxies.
 
 mod acquire_error;
+mod bounds;
 mod denied;
 mod direct;
 mod engine;
@@ -217,6 +227,7 @@ mod in_force;
 mod key;
 mod keyed;
 mod quota;
+pub mod registry;
 mod reservation;
 #[cfg(feature = "rules")]
 mod rules;
@@ -228,6 +239,7 @@ mod tokio_clock;
 mod waiting;
 
 pub use acquire_error::AcquireError;
+pub use bounds::Bounds;
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
 pub use key::{KeyBytes, LimitKey};
@@ -245,6 +257,56 @@ pub use tollgate_core::{
     Algorithm, Align, CivilUnit, Clock, Decision, Inherit, LeakyForm, ManualClock, Outcome, Period,
     QuotaError, Refill, RetryAfter, Timestamp,
 };
+/// Limits the calls of a function, synchronous or asynchronous, or of a handler of axum.
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `app`, `name` | the rule that counts the calls: functions with the same ones share its permits |
+/// | `need_permits` | permits that one call takes; 1 if nothing is set |
+/// | `desc` | what the rule is for, shown in errors and in [`registry::all`] |
+/// | `quota` | such as `"100/s burst 200"`; without one everything is admitted until [`registry::set_quota`] |
+/// | `key` | an argument of the function, such as `"id"` or `"user.id"`: each value has permits of its own |
+/// | `fallback` | a function that gets the [`registry::RuleDenied`], and returns what a denied call returns |
+/// | `template` | the body of a denied HTTP handler, such as `"retry in {{retry_after}} s"` |
+///
+/// Without `fallback`, a denied call returns what [`registry::FromDenied`] makes of its return type: `Err`,
+/// `None`, or, with the feature `http`, a response with status 429.
+///
+/// # Example
+/// ```
+/// use tollgate::registry::{self, RuleDenied};
+/// use tollgate::{Quota, rate_limit};
+///
+/// #[rate_limit(app = "HOTEL_SIP", name = "TEST", need_permits = 1, desc = "rooms of a hotel")]
+/// fn rooms(hotel: u32) -> Result<String, RuleDenied> {
+///     Ok(format!("rooms of {hotel}"))
+/// }
+///
+/// // The quota may come from anywhere, at any time.
+/// registry::set_quota("HOTEL_SIP", "TEST", Quota::per_hour(1))?;
+/// assert!(rooms(1).is_ok());
+/// let denied = rooms(1).unwrap_err();
+/// assert!(denied.to_string().starts_with("HOTEL_SIP/TEST (rooms of a hotel): rate limit exceeded"));
+/// # Ok::<(), registry::SetQuotaError>(())
+/// ```
+///
+/// Mistakes are errors of the compiler:
+///
+/// ```compile_fail
+/// #[tollgate::rate_limit(app = "HOTEL_SIP", name = "TEST", quota = "10r/s")] // write 10/s
+/// fn rooms() -> Option<u32> {
+///     Some(1)
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[tollgate::rate_limit(app = "HOTEL_SIP", name = "TEST")] // a denied call cannot return u32
+/// fn rooms() -> u32 {
+///     1
+/// }
+/// ```
+#[cfg(feature = "macros")]
+pub use tollgate_macros::rate_limit;
 pub use tollgate_store_memory::MemoryStats;
 
 /// Rules in code, what their answers say, and where their counters are kept.
@@ -259,3 +321,7 @@ pub mod rule {
     #[cfg(feature = "redis")]
     pub use tollgate_store_redis::{ConfigError, RedisConfig};
 }
+/// Compiles the page.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../../docs/coming-from-libraries.md")]
+struct ComingFromLibraries;
