@@ -17,3 +17,4 @@ pub(crate) mod acquire;
 pub(crate) mod driver;
 pub(crate) mod queue;
 pub(crate) mod shared;
+pub(crate) mod this_thread;

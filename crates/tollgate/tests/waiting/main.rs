@@ -14,6 +14,7 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 use tollgate::{AcquireError, KeyedRateLimiter, Quota, RateLimiter, TokioClock, check_all};
 
+mod concurrency;
 mod model;
 
 const SECOND: Duration = Duration::from_secs(1);
