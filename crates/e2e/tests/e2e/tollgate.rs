@@ -1,4 +1,4 @@
-//! The process under test: the release binary on ports it chooses itself, ended by its id when dropped.
+//! The process under test: the binary on ports it chooses itself, ended by its id when dropped.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than any start takes on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -145,6 +145,22 @@ impl Tollgate {
         assert!(sent.success(), "kill -{name} {pid}");
     }
 
+    /// Stops it where it is, and returns once no thread of it runs any more; `signal("CONT")` resumes it.
+    pub(crate) fn freeze(&self) {
+        self.signal("STOP");
+        let is_stopped = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // The state stands after the name, which is in brackets and may hold any text.
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        let tasks = || std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let until = Instant::now() + PATIENCE;
+        while !tasks().flatten().all(is_stopped) {
+            assert!(Instant::now() < until, "it does not stop");
+            std::thread::yield_now();
+        }
+    }
+
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it runs");
@@ -198,20 +214,20 @@ impl Drop for Tollgate {
     }
 }
 
-/// The binary under test: `TOLLGATE_BIN`, or the release build of this workspace, made first where it is missing.
+/// The binary under test: `TOLLGATE_BIN`, or the one that cargo built beside this test, made first where it is missing.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         if let Some(given) = std::env::var_os("TOLLGATE_BIN") {
             return given.into();
         }
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let built = target.join("release/tollgate");
+        let test = std::env::current_exe().expect("a test has a path");
+        let built = test.ancestors().nth(2).expect("PROFILE/deps/TEST").join("tollgate");
         if !built.exists() {
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            let cargo = cargo.current_dir(&root).args(["build", "--release", "--package", "tollgate-server"]);
-            assert!(cargo.status().expect("cargo").success(), "the release build failed");
+            let cargo = cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+            let built = cargo.args(["build", "--package", "tollgate-server"]).status();
+            assert!(built.expect("cargo").success(), "the build failed");
         }
         built
     })

@@ -18,6 +18,7 @@ fn the_workflows_run_the_same_test_as_people_and_files_that_there_are() {
             "release.yml",
             &[
                 "cargo build --release --locked",
+                "./test release",
                 "deploy/package target/release/tollgate",
                 "cargo deb --no-build",
             ],
