@@ -37,7 +37,7 @@ pub use inherit::Inherit;
 pub use period::{CivilUnit, Period};
 pub use promise::Promise;
 pub use quota::Quota;
-pub use slots::{Holder, Slots};
+pub use slots::{Acquired, Holder, Released, Slots};
 pub use state::{Expiry, FastStep, Shape, State, Wide, Word, WordStep};
 pub use step::{Step, WideAlgorithm, WordAlgorithm};
 pub use step_params::{

@@ -21,6 +21,36 @@ const CELLS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Holder(pub u128);
 
+/// The answer to an attempt to take a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquired {
+    /// Whether the holder has a slot now, and how many are left. `retry_after` of a denial is the time until
+    /// the first slot expires, `reset_after` that until all have.
+    pub decision: Decision,
+    /// The holder had a slot already: its time begins anew.
+    pub is_renewal: bool,
+    /// Slots that were found expired. Without a call for the key within another time to live, they are
+    /// forgotten and not counted.
+    pub expired: u64,
+}
+
+impl Acquired {
+    /// Whether the holder has a slot now.
+    #[must_use]
+    pub const fn is_admitted(&self) -> bool {
+        self.decision.is_admitted()
+    }
+}
+
+/// The answer to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The holder had a slot until now. False when it was released before, or has expired.
+    pub was_held: bool,
+    /// Slots that were found expired; see [`Acquired::expired`].
+    pub expired: u64,
+}
+
 /// A limit on the slots that are held at a time.
 ///
 /// # Example
@@ -31,10 +61,10 @@ pub struct Holder(pub u128);
 /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), Wide::default());
 /// let (ann, bob) = (Holder(1), Holder(2));
 /// assert!(slots.acquire(&mut state, ann, noon).is_admitted());
-/// let denied = slots.acquire(&mut state, bob, noon);
+/// let denied = slots.acquire(&mut state, bob, noon).decision;
 /// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_secs(30)));
-/// assert!(slots.release(&mut state, ann, noon));
-/// assert!(!slots.release(&mut state, ann, noon)); // once
+/// assert!(slots.release(&mut state, ann, noon).was_held);
+/// assert!(!slots.release(&mut state, ann, noon).was_held); // once
 /// assert!(slots.acquire(&mut state, bob, noon).is_admitted());
 /// # Ok::<(), QuotaError>(())
 /// ```
@@ -81,29 +111,38 @@ impl Slots {
 
     /// Takes a slot for `holder`, or renews the one that it has. A denial says when the first slot lapses;
     /// one may be released earlier.
-    pub fn acquire(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> Decision {
-        let held = self.drop_lapsed(state, now);
+    pub fn acquire(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> Acquired {
+        let expired = self.drop_lapsed(state, now);
         let until = now.as_nanos().saturating_add(self.ttl_ns);
-        if let Some(slot) = find(state, holder) {
+        let own = find(state, holder);
+        let is_admitted = own.is_some() || held(state) < self.limit;
+        if let Some(slot) = own {
             state.cells[slot] = until;
-        } else if held < self.limit {
+        } else if is_admitted {
             if state.cells.is_empty() {
                 state.cells.push(TAG);
             }
             state.cells.extend([until, (holder.0 >> 64) as u64, holder.0 as u64]);
-        } else {
-            return self.answer(state, false, now);
         }
-        self.answer(state, true, now)
+        Acquired { decision: self.answer(state, is_admitted, now), is_renewal: own.is_some(), expired }
     }
 
-    /// Frees the slot of `holder`. False when it has none (any more): it was released before, or has lapsed.
-    pub fn release(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> bool {
-        self.drop_lapsed(state, now);
-        let Some(slot) = find(state, holder) else { return false };
-        state.cells.drain(slot..slot + CELLS);
-        self.set_expiry(state);
-        true
+    /// Frees the slot of `holder`, if it has one.
+    pub fn release(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> Released {
+        let expired = self.drop_lapsed(state, now);
+        let slot = find(state, holder);
+        if let Some(slot) = slot {
+            state.cells.drain(slot..slot + CELLS);
+            self.set_expiry(state);
+        }
+        Released { was_held: slot.is_some(), expired }
+    }
+
+    /// This node's part of the slots, of which one of `nodes` nodes has as many as the others; at least one.
+    #[must_use]
+    pub fn share_of(&self, nodes: u32) -> Self {
+        let part = self.limit / u64::from(nodes.max(1));
+        Self { limit: part.max(self.limit.min(1)), ..*self }
     }
 
     /// The decision of an acquisition that leaves `held` slots, of which the first lapses after `first` and
@@ -123,11 +162,12 @@ impl Slots {
         self.decision(is_admitted, held(state), after(lapse().min()), after(lapse().max()))
     }
 
-    /// Drops the slots that have lapsed; returns how many are left.
+    /// Drops the slots that have lapsed; returns how many.
     fn drop_lapsed(&self, state: &mut Wide, now: Timestamp) -> u64 {
         if state.cells.first().is_some_and(|&tag| tag != TAG) {
             *state = Wide::default(); // another algorithm's
         }
+        let before = held(state);
         let mut kept = 1;
         for slot in (1..state.cells.len()).step_by(CELLS) {
             if state.cells[slot] > now.as_nanos() {
@@ -137,12 +177,15 @@ impl Slots {
         }
         state.cells.truncate(kept);
         self.set_expiry(state);
-        held(state)
+        before - held(state)
     }
 
     fn set_expiry(&self, state: &mut Wide) {
         match slots(state).map(|(until, _)| until).max() {
-            Some(last) => state.expires = Expiry::at(Timestamp::from_nanos(last)),
+            // Kept for longer than they are held, so that the next call can say how many have expired.
+            Some(last) => {
+                state.expires = Expiry::at(Timestamp::from_nanos(last.saturating_add(self.ttl_ns)));
+            }
             None => *state = Wide::default(),
         }
     }
@@ -182,7 +225,7 @@ mod tests {
         assert_eq!(Slots::new(1, Duration::ZERO), Err(QuotaError::EmptyPeriod));
         assert!(matches!(Slots::new(1, Duration::MAX), Err(QuotaError::LongPeriod(_))));
         let none = Slots::new(0, second).expect("no holder may");
-        assert!(none.acquire(&mut Wide::default(), Holder(1), NOON).never_fits());
+        assert!(none.acquire(&mut Wide::default(), Holder(1), NOON).decision.never_fits());
     }
 
     #[test]
@@ -192,11 +235,23 @@ mod tests {
         assert!(slots.acquire(&mut state, Holder(1), NOON).is_admitted());
         let almost = NOON + Duration::from_nanos(1_999_999_999);
         assert_eq!(
-            slots.acquire(&mut state, Holder(2), almost).retry_after(),
+            slots.acquire(&mut state, Holder(2), almost).decision.retry_after(),
             crate::RetryAfter::After(Duration::from_nanos(1))
         );
-        assert!(slots.acquire(&mut state, Holder(2), NOON + Duration::from_secs(2)).is_admitted());
-        assert!(!slots.release(&mut state, Holder(1), NOON + Duration::from_secs(2)), "it has lapsed");
+        let after = NOON + Duration::from_secs(2);
+        let second = slots.acquire(&mut state, Holder(2), after);
+        assert_eq!((second.is_admitted(), second.is_renewal, second.expired), (true, false, 1));
+        let late = slots.release(&mut state, Holder(1), after);
+        assert_eq!(late, Released { was_held: false, expired: 0 }, "it was counted");
+        assert!(slots.acquire(&mut state, Holder(2), after).is_renewal);
+    }
+
+    #[test]
+    fn the_shares_of_nodes_are_whole_and_one_at_least() {
+        for (limit, nodes, want) in [(10, 3, 3), (2, 3, 1), (0, 3, 0), (5, 1, 5), (5, 0, 5)] {
+            let slots = Slots::new(limit, Duration::from_secs(2)).expect("slots");
+            assert_eq!(slots.share_of(nodes).limit(), want, "{limit} of {nodes}");
+        }
     }
 
     proptest! {
@@ -216,12 +271,14 @@ mod tests {
                 let who = Holder(((holder % 3) << 64) | (holder / 3));
                 model.retain(|_, until| *until > now);
                 if acquires {
-                    let admitted = model.contains_key(&holder) || (model.len() as u64) < limit;
+                    let had_one = model.contains_key(&holder);
+                    let admitted = had_one || (model.len() as u64) < limit;
                     if admitted {
                         model.insert(holder, now + ttl);
                     }
                     let said = slots.acquire(&mut state, who, at);
-                    prop_assert_eq!(said.is_admitted(), admitted);
+                    prop_assert_eq!((said.is_admitted(), said.is_renewal), (admitted, had_one));
+                    let said = said.decision;
                     if admitted {
                         prop_assert_eq!(said.remaining(), limit - model.len() as u64);
                     } else if limit > 0 {
@@ -229,7 +286,7 @@ mod tests {
                         prop_assert_eq!(said.retry_after(), crate::RetryAfter::After(Duration::from_secs(first as u64)));
                     }
                 } else {
-                    prop_assert_eq!(slots.release(&mut state, who, at), model.remove(&holder).is_some());
+                    prop_assert_eq!(slots.release(&mut state, who, at).was_held, model.remove(&holder).is_some());
                 }
                 prop_assert_eq!(held(&state), model.len() as u64);
                 prop_assert!(held(&state) <= limit);

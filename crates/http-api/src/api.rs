@@ -102,6 +102,11 @@ impl<S: Store + 'static> HttpApi<S> {
             }
             Route::Commit => self.commit(&request.json(max_body).await?).await,
             Route::Cancel => self.cancel(&request.json(max_body).await?).await,
+            Route::Acquire => {
+                let body = request.json(max_body).await?;
+                self.acquire(request.headers(), &body).await
+            }
+            Route::Release => self.release(&request.json(max_body).await?).await,
             Route::Throttle => {
                 let body = request.json(max_body).await?;
                 self.throttle(request.headers(), &body).await

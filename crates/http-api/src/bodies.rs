@@ -53,6 +53,45 @@ pub(crate) struct Settlement {
     pub(crate) degraded: bool,
 }
 
+/// Whether a holder has a slot. Times are in milliseconds, rounded up.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Slot {
+    pub(crate) outcome: Outcome,
+    /// The holder, by which the slot is renewed and released; null when denied.
+    #[schema(required)]
+    pub(crate) id: Option<String>,
+    /// Slots in all; null when no slot was taken: no rule, an unlimited one, or the store was unavailable.
+    #[schema(required)]
+    pub(crate) limit: Option<u64>,
+    /// Slots that are free; null when no slot was taken.
+    #[schema(required)]
+    pub(crate) remaining: Option<u64>,
+    /// Until the first slot expires: 0 when admitted, null when no wait helps. One may be released earlier.
+    #[schema(required)]
+    pub(crate) retry_after_ms: Option<u64>,
+    /// Until the slot is free unless it is renewed or released; null without a slot.
+    #[schema(required)]
+    pub(crate) expires_in_ms: Option<u64>,
+    /// The holder had the slot already; its time began anew.
+    pub(crate) renewed: bool,
+    /// Path of the rule; null when there is none.
+    #[schema(required)]
+    pub(crate) rule: Option<String>,
+    /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.
+    #[schema(required)]
+    pub(crate) degraded: Option<&'static str>,
+    /// It would have been denied, but a rule or the server is in shadow mode. It holds no slot.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) shadow: bool,
+}
+
+/// What became of a release.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Release {
+    /// The slot was held until now. False when it was released before, or has expired.
+    pub(crate) released: bool,
+}
+
 /// A request with its own limit.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

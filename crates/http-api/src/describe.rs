@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{Description, JSON, TEXT, parameter, schema, string};
 
-use crate::bodies::{CheckRequest, ReserveRequest};
+use crate::bodies::{CheckRequest, ReserveRequest, SlotRequest};
 
 const PROBLEM_JSON: &str = "application/problem+json";
 const READS_BODY: &[u16] = &[400, 408, 413, 415, 503];
 const RESERVES: &[u16] = &[400, 408, 413, 415, 429, 503];
+const RELEASES: &[u16] = &[400, 404, 408, 413, 415, 503];
 const FINDS_RESERVATION: &[u16] = &[400, 404, 408, 413, 415, 503];
 /// An id cannot be written into a description beforehand.
 const ID: &str = "0123456789abcdef0123456789abcdef";
@@ -54,6 +55,16 @@ pub(crate) fn commit() -> Description {
 pub(crate) fn cancel() -> Description {
     let example = json!({"id": ID});
     Description::json(schema("Settlement")).takes(schema("CancelRequest"), example).fails(FINDS_RESERVATION)
+}
+
+pub(crate) fn acquire() -> Description {
+    let example = json!(SlotRequest::of_export("orders"));
+    Description::json(schema("Slot")).takes(schema("SlotRequest"), example).fails(READS_BODY)
+}
+
+pub(crate) fn release() -> Description {
+    let example = json!(SlotRequest { id: Some(ID.to_owned()), ..SlotRequest::of_export("orders") });
+    Description::json(schema("Release")).takes(schema("SlotRequest"), example).fails(RELEASES)
 }
 
 pub(crate) fn throttle() -> Description {

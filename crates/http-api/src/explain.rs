@@ -115,6 +115,10 @@ pub(crate) fn rlconfig(policy: &Policy) -> Bytes {
                 let requests = limit.requests_per_unit;
                 let _ = writeln!(dump, "{name}.{path}: unit={unit} requests_per_unit={requests}, {modes}");
             }
+            if rule.slots.is_some() {
+                let slots = rule.limits_in_words().concat();
+                let _ = writeln!(dump, "{name}.{path}: {slots}, {modes}");
+            }
             if rule.unlimited {
                 let _ = writeln!(dump, "{name}.{path}: unlimited, {modes}");
             }

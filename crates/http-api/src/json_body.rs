@@ -25,6 +25,18 @@ pub(crate) fn reserve<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Cap
     Ok(terms)
 }
 
+/// Reads the body of `/v1/acquire` or `/v1/release` into `parsed`, which is empty, and returns the holder's
+/// id.
+pub(crate) fn slot<'b>(
+    body: &'b [u8],
+    parsed: &mut ParsedBody<'b>,
+    caps: Caps,
+) -> Result<Option<String>, Problem> {
+    let mut terms = Terms { of_slot: true, ..Terms::default() };
+    body_of(body, parsed, caps, Some(&mut terms)).map_err(|error| invalid(&error))?;
+    Ok(terms.id.flatten())
+}
+
 /// Reads a body of a few members.
 pub(crate) fn small<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| invalid(&error))
@@ -35,9 +47,11 @@ pub(crate) fn invalid(error: &serde_json::Error) -> Problem {
     Problem::bad(format!("invalid request body: {error}"))
 }
 
-/// What a reservation has besides the request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a reservation has besides the request, or what a slot has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
+    of_slot: bool,
+    id: Option<Option<String>>,
     pub(crate) max_wait_ms: Option<Option<u64>>,
     pub(crate) ttl_ms: Option<Option<u64>>,
 }
@@ -75,10 +89,13 @@ enum Member {
     /// Of a reservation alone, as the last.
     MaxWaitMs,
     TtlMs,
+    /// Of a slot alone.
+    Id,
 }
 
 const OF_CHECK: &[&str] = &["domain", "descriptors", "hits", "requests"];
 const OF_RESERVE: &[&str] = &["domain", "descriptors", "hits", "max_wait_ms", "ttl_ms"];
+const OF_SLOT: &[&str] = &["domain", "descriptors", "hits", "id"];
 const OF_REQUEST: &[&str] = &["domain", "descriptors", "hits"];
 
 impl<'b> Body<'_, 'b> {
@@ -113,6 +130,12 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
                     }
                     self.parsed.is_batch = true;
                     map.next_value_seed(Requests { parsed: self.parsed, caps: self.caps })?;
+                }
+                (Member::Id, Some(terms)) if terms.of_slot => {
+                    once(&mut terms.id, "id", || map.next_value())?;
+                }
+                (member, Some(terms)) if terms.of_slot => {
+                    one.member(member, &mut map, self.parsed, self.caps, OF_SLOT)?;
                 }
                 (Member::MaxWaitMs, Some(terms)) => {
                     once(&mut terms.max_wait_ms, "max_wait_ms", || number(&mut map))?;
@@ -162,6 +185,7 @@ impl<'b> One<'b> {
             Member::Requests => Err(M::Error::unknown_field("requests", known)),
             Member::MaxWaitMs => Err(M::Error::unknown_field("max_wait_ms", known)),
             Member::TtlMs => Err(M::Error::unknown_field("ttl_ms", known)),
+            Member::Id => Err(M::Error::unknown_field("id", known)),
         }
     }
 

@@ -23,6 +23,7 @@ mod parsed;
 mod query;
 mod reserve;
 mod settings;
+mod slots;
 mod status;
 mod throttle;
 mod usage;

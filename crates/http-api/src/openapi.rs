@@ -10,8 +10,8 @@ use tollgate_http_kit::openapi::{self, About};
 use utoipa::ToSchema;
 
 use crate::bodies::{
-    CancelRequest, CheckAnswer, CheckBody, CommitRequest, Counters, Explained, Readiness, Reservation,
-    ReserveRequest, Rules, Settlement, ThrottleRequest, Throttled,
+    CancelRequest, CheckAnswer, CheckBody, CommitRequest, Counters, Explained, Readiness, Release,
+    Reservation, ReserveRequest, Rules, Settlement, Slot, SlotRequest, ThrottleRequest, Throttled,
 };
 use crate::operations::OPERATIONS;
 
@@ -38,6 +38,7 @@ fn schemas() -> BTreeMap<String, Value> {
         )*};
     }
     add!(CheckBody, CheckAnswer, ReserveRequest, Reservation, CommitRequest, CancelRequest, Settlement);
+    add!(SlotRequest, Slot, Release);
     add!(ThrottleRequest, Throttled, Explained, Counters, Rules, Readiness, ProblemBody<'_>);
     // Shapes of texts and numbers cannot fail.
     all.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default())).collect()

@@ -17,6 +17,10 @@ pub enum Route {
     Commit,
     /// A reservation that is not needed.
     Cancel,
+    /// A slot of a limit on concurrency.
+    Acquire,
+    /// A slot that is not needed any more.
+    Release,
     /// One request, by a limit that comes with it.
     Throttle,
     /// Which rule matches, and why.
@@ -93,6 +97,24 @@ pub(crate) static OPERATIONS: &[Operation<Route>] = &[
         id: "cancel",
         summary: "Give held permits back",
         describe: describe::cancel,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/acquire",
+        route: Route::Acquire,
+        access: Access::Anyone,
+        id: "acquire",
+        summary: "Hold a slot of a limit on what runs at the same time, or renew it",
+        describe: describe::acquire,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/release",
+        route: Route::Release,
+        access: Access::Anyone,
+        id: "release",
+        summary: "Give a slot back",
+        describe: describe::release,
     },
     Operation {
         method: Method::POST,

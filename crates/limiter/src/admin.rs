@@ -49,6 +49,9 @@ pub enum KeyError {
     /// The rule denies everything: nothing is counted.
     #[error("rule {0} denies every request, so nothing is counted for it")]
     Denies(String),
+    /// The rule has slots, whose holders are not listed.
+    #[error("rule {0} has slots and counts no permits; the answers to acquire say how many are free")]
+    Slots(String),
     /// The store did not answer, and this node has no count of its own. After a reset some counters may have
     /// been forgotten.
     #[error("{0}")]
@@ -138,6 +141,7 @@ fn find<'a>(
     match (rule.unlimited, rule.denies) {
         (true, _) => Err(KeyError::Unlimited(rule.path.clone())),
         (_, true) => Err(KeyError::Denies(rule.path.clone())),
+        _ if rule.slots.is_some() => Err(KeyError::Slots(rule.path.clone())),
         _ => Ok(rule),
     }
 }

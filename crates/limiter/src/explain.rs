@@ -86,6 +86,8 @@ pub struct Applied {
     pub sharing: Sharing,
     /// What it does when the store does not answer.
     pub on_store_failure: OnStoreFailure,
+    /// It has slots: a holder acquires one and releases it, and a check is an error.
+    pub has_slots: bool,
     /// Each of its limits would be charged.
     pub limits: Vec<Charged>,
 }
@@ -169,6 +171,11 @@ fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
         rule.write_key(index, domain.name(), entries, &mut key);
         Charged { limit: limit.to_string(), key: key.escape_ascii().to_string() }
     };
+    let slots = rule.slots.iter().map(|_| {
+        let mut key = Vec::new();
+        rule.write_slot_key(domain.name(), entries, &mut key);
+        Charged { limit: rule.limits_in_words().concat(), key: key.escape_ascii().to_string() }
+    });
     Applied {
         path: rule.path.clone(),
         name: rule.name.clone(),
@@ -181,7 +188,8 @@ fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
         charge: domain.charge(),
         sharing: rule.sharing,
         on_store_failure: rule.on_store_failure,
-        limits: rule.limits.iter().enumerate().map(charged).collect(),
+        has_slots: rule.slots.is_some(),
+        limits: rule.limits.iter().enumerate().map(charged).chain(slots).collect(),
     }
 }
 
@@ -318,6 +326,9 @@ impl fmt::Display for Applied {
         }
         if !self.limits.is_empty() {
             let charge = match self.charge {
+                _ if self.has_slots => {
+                    "1 slot for each holder that acquires one, until it is released; none by a check"
+                }
                 Charge::Each => "1 permit of each limit, whatever the others say",
                 Charge::Together => "1 permit of each limit, or of none when one denies (charge: together)",
             };

@@ -10,6 +10,8 @@ use tollgate_store::{Counter, Key, Origin, Sharing};
 
 /// First byte of the key of a share; no quota that came with a request has it.
 const SHARE: u8 = 14;
+/// First byte of the key of a share of slots.
+const SLOT_SHARE: u8 = 15;
 
 /// This node's part of a quota, by which it decides alone, and the counter of that part.
 #[derive(Debug)]
@@ -33,6 +35,12 @@ impl Share {
     pub(crate) fn counter(&self) -> Counter<'_> {
         Counter::new(Key(&self.key), &self.quota).shared(Sharing::Local).from_origin(self.origin)
     }
+}
+
+/// Appends the key of this node's share of the slots that are kept under `whole`.
+pub(crate) fn write_slot_share(whole: &[u8], out: &mut Vec<u8>) {
+    out.push(SLOT_SHARE);
+    out.extend_from_slice(whole);
 }
 
 const HEAD: usize = 14;

@@ -21,6 +21,7 @@ mod rules;
 mod scratch;
 mod settings;
 mod settle;
+mod slots;
 mod throttle;
 mod trace;
 
@@ -35,6 +36,7 @@ pub use reserve::{
 pub use rules::Rules;
 pub use scratch::Scratch;
 pub use settings::LimiterSettings;
+pub use slots::{BadSlotId, SlotAnswer, SlotError, SlotId};
 /// What transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_observe::{
     CALL, DENIED, Degraded, DomainReport, Format, Kind, Latency, Metrics, ObserveSettings, Observer, Report,

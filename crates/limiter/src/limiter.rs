@@ -12,6 +12,7 @@ use tollgate_store::Store;
 use crate::reserve::table::Table;
 use crate::rules::Rules;
 use crate::settings::LimiterSettings;
+use crate::slots::events::SlotEvents;
 
 /// Decisions that one caller should have in flight at the same time, at most: each has its own buffers.
 pub const MAX_IN_FLIGHT: usize = 256;
@@ -31,6 +32,7 @@ pub struct Limiter<S: Store, O: Observer = Metrics> {
     /// Whether the last call to the store failed, so that each change is reported once.
     pub(crate) store_fails: AtomicBool,
     pub(crate) reservations: Arc<Table>,
+    pub(crate) slots: Arc<SlotEvents>,
 }
 
 impl<S: Store> Limiter<S> {
@@ -64,12 +66,16 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, Timestamp::ZERO);
         let table = Arc::clone(&reservations);
         observer.watch_reservations(move || table.stats());
+        let slots = Arc::new(SlotEvents::default());
+        let events = Arc::clone(&slots);
+        observer.watch_slots(move || events.stats());
         Self {
             rules: ArcSwap::from_pointee(rules),
             store,
             observer,
             store_fails: AtomicBool::new(false),
             reservations,
+            slots,
             settings,
         }
     }

@@ -135,7 +135,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 
     /// Whether this node counts by its share, where `way` is what the rule says.
-    fn counts_shares(&self, way: OnStoreFailure) -> bool {
+    pub(crate) fn counts_shares(&self, way: OnStoreFailure) -> bool {
         way == OnStoreFailure::Local && self.store.has_local()
     }
 

@@ -43,6 +43,9 @@ pub(crate) fn plan(
                     });
                 }
             }
+            (Kind::Free, Some(rule)) if rule.slots.is_some() => {
+                return Err(RequestError::NeedsHolder { rule: rule.path.clone() });
+            }
             _ => {}
         }
         any_denied |= status.outcome == Outcome::Deny;
@@ -87,7 +90,7 @@ fn put_soft_last(scratch: &mut Scratch) {
 }
 
 #[inline]
-fn status(
+pub(crate) fn status(
     rule: Option<&Rule>,
     first: usize,
     descriptor: &Descriptor<'_>,

@@ -72,6 +72,15 @@ pub enum RequestError {
         /// The number.
         hits: u64,
     },
+    /// The rule limits what runs at the same time, which needs a holder.
+    #[error(
+        "rule {rule} limits what runs at the same time, so there are no permits to take; acquire a slot and \
+         release it (docs/concurrency.md)"
+    )]
+    NeedsHolder {
+        /// Its path.
+        rule: String,
+    },
     /// The request's own limit cannot be counted.
     #[error("the limit that came with it cannot be counted: {0}")]
     Override(QuotaError),

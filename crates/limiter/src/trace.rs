@@ -7,6 +7,7 @@ use tracing::Span;
 
 use crate::answer::Answer;
 use crate::limiter::Limiter;
+use crate::slots::SlotAnswer;
 
 impl<S: Store, O: Observer> Limiter<S, O> {
     /// Whether any request is sampled: what a transport asks before it looks for a `traceparent`. One load.
@@ -25,6 +26,16 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     #[must_use]
     pub fn call_span(&self, surface: &'static str, domain: &str, traceparent: Option<&str>) -> Option<Span> {
         self.observer.call_span(surface, domain, traceparent)
+    }
+}
+
+impl SlotAnswer {
+    /// Writes the outcome and the rule into the `span` of the request.
+    pub fn record(&self, span: &Span) {
+        span.record("outcome", if self.is_admitted() { "admit" } else { "deny" });
+        if let Some(rule) = &self.rule {
+            span.record("rule", rule.as_str());
+        }
     }
 }
 

@@ -36,6 +36,7 @@ impl Collector for Exposition {
         self.calls(&mut to)?;
         self.stores(&mut to)?;
         self.reservations(&mut to)?;
+        self.slots(&mut to)?;
         self.top_keys(&mut to)?;
         self.loads(&mut to)?;
         self.peer(&mut to)
@@ -136,6 +137,29 @@ impl Exposition {
         let mut family =
             to.encode_descriptor("tollgate_reservation_events", help, None, MetricType::Counter)?;
         for (event, number) in ends {
+            count(&mut family.encode_family(&[("event", event)])?, number)?;
+        }
+        Ok(())
+    }
+
+    fn slots(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let watched = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
+        drop(watched);
+        let help =
+            "Slots in use, of rules with algorithm: concurrency; the sum over all nodes is what counts";
+        to.encode_descriptor("tollgate_slots_in_use", help, None, MetricType::Gauge)?
+            .encode_gauge(&stats.in_use())?;
+        let help = "Slots by what became of them";
+        let mut family = to.encode_descriptor("tollgate_slot_events", help, None, MetricType::Counter)?;
+        for (event, number) in [
+            ("acquired", stats.acquired),
+            ("renewed", stats.renewed),
+            ("denied", stats.denied),
+            ("released", stats.released),
+            ("not_held", stats.not_held),
+            ("expired", stats.expired),
+        ] {
             count(&mut family.encode_family(&[("event", event)])?, number)?;
         }
         Ok(())

@@ -31,6 +31,9 @@ pub trait Observer: Send + Sync + 'static {
     /// Reservations can be asked for their numbers from now on.
     fn watch_reservations(&self, stats: impl Fn() -> ReservationStats + Send + Sync + 'static);
 
+    /// Slots can be asked for their numbers from now on.
+    fn watch_slots(&self, stats: impl Fn() -> SlotStats + Send + Sync + 'static);
+
     /// A request was rejected.
     fn request_rejected(&self);
 
@@ -127,6 +130,32 @@ pub struct ReservationStats {
     pub domain_share: u64,
 }
 
+/// What became of slots, as far as this node was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotStats {
+    /// Slots that holders took.
+    pub acquired: u64,
+    /// Slots whose time began anew.
+    pub renewed: u64,
+    /// Holders that got none.
+    pub denied: u64,
+    /// Slots that their holders gave up.
+    pub released: u64,
+    /// Releases of slots that their holders did not have (any more).
+    pub not_held: u64,
+    /// Slots that were found expired.
+    pub expired: u64,
+}
+
+impl SlotStats {
+    /// Slots that are held, of those that this node gave out. Below zero where another node gave out what was
+    /// released here: the sum over all nodes is what counts.
+    #[must_use]
+    pub const fn in_use(&self) -> i64 {
+        self.acquired.wrapping_sub(self.released).wrapping_sub(self.expired) as i64
+    }
+}
+
 impl Observer for () {
     type Rules = ();
 
@@ -137,6 +166,8 @@ impl Observer for () {
     fn started(&self, _: Timestamp) {}
 
     fn watch_reservations(&self, _: impl Fn() -> ReservationStats + Send + Sync + 'static) {}
+
+    fn watch_slots(&self, _: impl Fn() -> SlotStats + Send + Sync + 'static) {}
 
     #[inline(always)]
     fn request_rejected(&self) {}

@@ -97,7 +97,7 @@ pub(crate) fn domains(
         let of_domain = domain.rules().iter().zip(meters.by_ref()).map(|(rule, (index, meter))| RuleReport {
             rule: rule.path.clone(),
             name: rule.name.clone(),
-            limits: rule.limits.iter().map(ToString::to_string).collect(),
+            limits: rule.limits_in_words(),
             totals: Totals::of(&meter.counters),
             is_shared: index >= max_series,
             top_limited: meter.top.get().map_or_else(Vec::new, |top| top.top(now)),

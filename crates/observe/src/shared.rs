@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use tollgate_core::Timestamp;
 
 use crate::latency::Latency;
-use crate::observer::ReservationStats;
+use crate::observer::{ReservationStats, SlotStats};
 use crate::rule_meters::{RuleCounters, RuleMeters};
 use crate::settings::ObserveSettings;
 use crate::sharded_counters::ShardedCounters;
@@ -56,6 +56,8 @@ impl StoreStats {
 /// Asked at every scrape.
 pub(crate) type WatchedStore = Box<dyn Fn() -> StoreStats + Send + Sync>;
 /// Asked at every scrape.
+pub(crate) type WatchedSlots = Box<dyn Fn() -> SlotStats + Send + Sync>;
+/// Asked at every scrape.
 pub(crate) type WatchedReservations = Box<dyn Fn() -> ReservationStats + Send + Sync>;
 
 /// What came of the last attempts to load rules.
@@ -79,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) loads: Mutex<Loads>,
     pub(crate) stores: Mutex<Vec<(String, WatchedStore)>>,
     pub(crate) reservations: Mutex<Option<WatchedReservations>>,
+    pub(crate) slots: Mutex<Option<WatchedSlots>>,
     pub(crate) max_rule_series: usize,
     pub(crate) details: ValueSeries,
     pub(crate) throttle: RuleCounters,
@@ -96,6 +99,7 @@ impl Shared {
             loads: Mutex::default(),
             stores: Mutex::default(),
             reservations: Mutex::default(),
+            slots: Mutex::default(),
             max_rule_series: settings.max_rule_series,
             details: ValueSeries::new(settings.max_value_series),
             throttle: ShardedCounters::default(),

@@ -305,8 +305,9 @@ fn rule_of(
 ) -> Rule {
     let (unlimited, denies) =
         (matches!(spec.limits, Limits::Unlimited), matches!(spec.limits, Limits::Denied));
+    let slots = if let Limits::Slots(slots) = spec.limits { Some(slots) } else { None };
     let limits = match spec.limits {
-        Limits::Unlimited | Limits::Denied => Vec::new(),
+        Limits::Unlimited | Limits::Denied | Limits::Slots(_) => Vec::new(),
         Limits::One(limit) => {
             let tail = build.tail(&limit.key_tail);
             vec![Limit { name: spec.name.clone(), key_tail: tail, ..*limit }]
@@ -324,6 +325,7 @@ fn rule_of(
         path: trail.text.clone(),
         name: spec.name,
         limits,
+        slots,
         unlimited,
         denies,
         shadow_mode: spec.shadow_mode,

@@ -18,24 +18,38 @@ use tollgate_store::Sharing;
 /// # Ok::<(), LimitError>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Countable(fn(&Quota, Sharing) -> Result<(), &'static str>);
+pub struct Countable {
+    quotas: fn(&Quota, Sharing) -> Result<(), &'static str>,
+    slots: Result<(), &'static str>,
+}
 
 impl Countable {
     /// What `check` accepts.
     #[must_use]
     pub const fn by(check: fn(&Quota, Sharing) -> Result<(), &'static str>) -> Self {
-        Self(check)
+        Self { quotas: check, slots: Ok(()) }
+    }
+
+    /// The same, except that slots (`algorithm: concurrency`) cannot be kept, for this reason.
+    #[must_use]
+    pub const fn without_slots(mut self, reason: &'static str) -> Self {
+        self.slots = Err(reason);
+        self
+    }
+
+    pub(crate) const fn check_slots(self) -> Result<(), &'static str> {
+        self.slots
     }
 
     pub(crate) fn check(self, quota: &Quota, sharing: Sharing) -> Result<(), &'static str> {
-        (self.0)(quota, sharing)
+        (self.quotas)(quota, sharing)
     }
 }
 
 impl Default for Countable {
     /// Every quota.
     fn default() -> Self {
-        Self(|_, _| Ok(()))
+        Self::by(|_, _| Ok(()))
     }
 }
 
@@ -47,7 +61,7 @@ impl std::fmt::Debug for Countable {
 
 impl PartialEq for Countable {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::fn_addr_eq(self.0, other.0)
+        std::ptr::fn_addr_eq(self.quotas, other.quotas) && self.slots == other.slots
     }
 }
 

@@ -64,13 +64,25 @@ impl Rule {
     /// ```
     pub fn write_key(&self, limit: usize, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         let Some(limit) = self.limits.get(limit) else { return };
+        self.write_levels(domain, entries, key);
+        key.push(b'|');
+        key.extend_from_slice(limit.key_tail.as_bytes());
+    }
+
+    /// Appends the key of the [slots](Rule::slots) for a request's `entries` in `domain`. What is counted
+    /// together is as in [`write_key`](Rule::write_key), and no counter has the same key.
+    pub fn write_slot_key(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
+        self.write_levels(domain, entries, key);
+        key.extend_from_slice(b"|concurrency");
+    }
+
+    #[inline(always)]
+    fn write_levels(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         escape(key, domain, false);
         for (i, entry) in entries.iter().enumerate() {
             let level = if self.counts_values { None } else { self.levels.get(i) };
             write_level(key, level.map(Arc::as_ref), entry);
         }
-        key.push(b'|');
-        key.extend_from_slice(limit.key_tail.as_bytes());
     }
 }
 

@@ -200,6 +200,12 @@ impl Writer {
         match limits {
             Limits::Unlimited => self.choice("unlimited"),
             Limits::Denied => self.choice("denied"),
+            Limits::Slots(slots) => {
+                self.choice("concurrency");
+                self.number(slots.limit());
+                self.number(slots.ttl().as_secs());
+                self.number(u64::from(slots.ttl().subsec_nanos()));
+            }
             Limits::One(limit) => {
                 self.choice("one");
                 self.limit(limit);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill};
+use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill, Slots};
 use tollgate_human_text::show_duration;
 
 use crate::limit::Limit;
@@ -37,6 +37,12 @@ impl fmt::Display for Limit {
         }
         Ok(())
     }
+}
+
+/// `5 slots, concurrency, ttl 30s`.
+pub(crate) fn slots_in_words(slots: &Slots) -> String {
+    let plural = if slots.limit() == 1 { "slot" } else { "slots" };
+    format!("{} {plural}, concurrency, ttl {}", slots.limit(), show_duration(slots.ttl()))
 }
 
 fn parameters(algorithm: &Algorithm) -> Vec<String> {

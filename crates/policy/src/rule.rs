@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use tollgate_core::Slots;
 use tollgate_store::Sharing;
 
 use crate::limit::Limit;
+use crate::limit_text::slots_in_words;
 use crate::place::Place;
 use crate::response::Response;
 
@@ -18,8 +20,11 @@ pub struct Rule {
     pub path: String,
     /// The rule's `name`; empty if it has none. Other rules can name it in [`replaces`](Rule::replaces).
     pub name: String,
-    /// The limits, all of them charged. Empty if [`unlimited`](Rule::unlimited) or [`denies`](Rule::denies).
+    /// The limits, all of them charged. Empty if [`unlimited`](Rule::unlimited) or [`denies`](Rule::denies),
+    /// and of a rule with [`slots`](Rule::slots).
     pub limits: Vec<Limit>,
+    /// A limit on what runs at the same time, instead of on permits.
+    pub slots: Option<Slots>,
     /// Counts nothing and admits everything.
     pub unlimited: bool,
     /// Counts nothing and denies everything.
@@ -58,6 +63,13 @@ impl Rule {
     #[must_use]
     pub const fn identity(&self) -> u64 {
         self.identity
+    }
+
+    /// Its limits in words, such as `5 per minute, fixed_window` or `5 slots, concurrency, ttl 30s`.
+    #[must_use]
+    pub fn limits_in_words(&self) -> Vec<String> {
+        let slots = self.slots.iter().map(slots_in_words);
+        self.limits.iter().map(ToString::to_string).chain(slots).collect()
     }
 }
 

@@ -9,6 +9,7 @@ mod value;
 use std::fmt;
 
 use serde_json::{Map, Value};
+use tollgate_core::Slots;
 use tollgate_store::Sharing;
 
 pub use value::ValueSpec;
@@ -189,6 +190,8 @@ pub(crate) enum Limits {
     One(Box<Limit>),
     /// Several, each with a name.
     Named(Vec<Limit>),
+    /// What runs at the same time.
+    Slots(Slots),
 }
 
 /// The limits of one descriptor, and how they are applied.
@@ -244,6 +247,25 @@ impl RuleSpec {
     #[must_use]
     pub fn all_of(limits: impl IntoIterator<Item = Limit>) -> Self {
         Self::of(Limits::Named(limits.into_iter().collect()))
+    }
+
+    /// A rule that limits what runs at the same time: holders acquire its slots and release them.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate_core::{QuotaError, Slots};
+    /// # use tollgate_policy::*;
+    /// let rule = RuleSpec::concurrency(Slots::new(2, Duration::from_secs(30))?);
+    /// let export = DescriptorSpec::new("export").rule(rule);
+    /// let policy = PolicyBuilder::new().domain(DomainSpec::new("shop").descriptor(export)).build()?;
+    /// let rule = policy.rules().next().expect("a rule");
+    /// assert_eq!(rule.limits_in_words(), ["2 slots, concurrency, ttl 30s"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn concurrency(slots: Slots) -> Self {
+        Self::of(Limits::Slots(slots))
     }
 
     /// A rule that counts nothing and admits everything.

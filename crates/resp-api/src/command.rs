@@ -20,6 +20,17 @@ pub(crate) enum Decision {
     Throttle(Form),
     /// `TOLLGATE.CHECK`: asks the rules.
     Check,
+    /// `TOLLGATE.ACQUIRE` or `TOLLGATE.RELEASE`.
+    Slot(SlotAction),
+}
+
+/// What to do with a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotAction {
+    /// Take or renew it.
+    Acquire,
+    /// Give it back.
+    Release,
 }
 
 /// A command that every Redis client may send.
@@ -173,12 +184,20 @@ const CHECK: &[Parameter] = &[
     Parameter::number("n").after("COST").optional(),
     DEGRADED,
 ];
+const ACQUIRE: &[Parameter] = &[
+    Parameter::text("domain"),
+    Parameter::text("key value").multiple(),
+    Parameter::text("id").after("ID").optional(),
+    DEGRADED,
+];
+const RELEASE: &[Parameter] =
+    &[Parameter::text("domain"), Parameter::text("key value").multiple(), Parameter::text("id").after("ID")];
 const MESSAGE: &[Parameter] = &[Parameter::text("message").optional()];
 const USER: &[Parameter] = &[Parameter::text("username").optional(), Parameter::text("password")];
 const VERSION: &[Parameter] = &[Parameter::number("protover").optional()];
 
 /// Every command, by name.
-pub(crate) static SPECS: [Spec; 15] = [
+pub(crate) static SPECS: [Spec; 17] = [
     Spec::connection(Standard::Auth, "auth", -2, "Authenticates the connection").allow_anonymous().with(USER),
     Spec::decision(
         throttle(Form::Cell),
@@ -212,12 +231,26 @@ pub(crate) static SPECS: [Spec; 15] = [
     .keyed()
     .with(RATE),
     Spec::decision(
+        Command::Decide(Decision::Slot(SlotAction::Acquire)),
+        "tollgate.acquire",
+        -4,
+        "Takes or renews a slot of a limit on what runs at the same time",
+    )
+    .with(ACQUIRE),
+    Spec::decision(
         Command::Decide(Decision::Check),
         "tollgate.check",
         -4,
         "Checks a descriptor against the rules of a domain",
     )
     .with(CHECK),
+    Spec::decision(
+        Command::Decide(Decision::Slot(SlotAction::Release)),
+        "tollgate.release",
+        -6,
+        "Gives a slot back; returns whether it was held",
+    )
+    .with(RELEASE),
     Spec::decision(
         throttle(Form::Millis),
         "tollgate.throttle",

@@ -18,6 +18,7 @@ mod parse;
 mod reply;
 mod session;
 mod settings;
+mod slots;
 mod standard;
 mod stats;
 mod throttle;

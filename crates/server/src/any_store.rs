@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Quota, Released, Slots, Timestamp};
 use tollgate_http_api::{StoreStatus, StoreView};
 use tollgate_limiter::Limiter;
 use tollgate_store::remote::StoreState;
-use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{
+    Charge, Counter, Inspection, Key, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+};
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity};
@@ -220,21 +222,21 @@ impl Store for AnyStore {
 
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<Acquired, StoreError> {
         on!(self, acquire(key, slots, holder, now))
     }
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Released, StoreError> {
         on!(self, release(key, slots, holder, now))
     }
 }

@@ -3,9 +3,9 @@
 use std::future::{Future, ready};
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Slots, State, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, State, Timestamp};
 use tollgate_store::{
-    Charge, Counter, Inspection, Key, Origin, Store, StoreError, StoreName, Take, Verdicts,
+    Charge, Counter, Inspection, Origin, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
 };
 
 use crate::all_or_nothing::{self, Stripes};
@@ -146,14 +146,14 @@ impl MemoryStore {
     }
 
     /// As [`Store::acquire`], at once.
-    pub fn acquire_now(&self, key: Key<'_>, slots: &Slots, holder: Holder, now: Timestamp) -> Decision {
-        let key = self.states.hash_of_slots(key);
+    pub fn acquire_now(&self, key: SlotKey<'_>, slots: &Slots, holder: Holder, now: Timestamp) -> Acquired {
+        let key = self.states.hash_of_slots(key.key);
         self.states.update_slots(key, now, |state| slots.acquire(state, holder, now))
     }
 
     /// As [`Store::release`], at once.
-    pub fn release_now(&self, key: Key<'_>, slots: &Slots, holder: Holder, now: Timestamp) -> bool {
-        let key = self.states.hash_of_slots(key);
+    pub fn release_now(&self, key: SlotKey<'_>, slots: &Slots, holder: Holder, now: Timestamp) -> Released {
+        let key = self.states.hash_of_slots(key.key);
         self.states.update_slots(key, now, |state| slots.release(state, holder, now))
     }
 
@@ -234,21 +234,21 @@ impl Store for MemoryStore {
 
     fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Acquired, StoreError>> + Send {
         ready(Ok(self.acquire_now(key, slots, holder, now)))
     }
 
     fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Released, StoreError>> + Send {
         ready(Ok(self.release_now(key, slots, holder, now)))
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tollgate_core::{Decision, Holder, Slots, Timestamp};
 use tollgate_redis_link::{Traffic, Value, Waiter};
 use tollgate_store::remote::Finisher;
-use tollgate_store::{Counter, Key, StoreError, Take, Verdicts};
+use tollgate_store::{Counter, SlotKey, StoreError, Take, Verdicts};
 
 use crate::ask::{Answer, Ask, Kind};
 use crate::call::ScriptCall;
@@ -84,7 +84,7 @@ impl Exact {
     /// Takes or frees a slot of concurrency.
     pub(crate) async fn slot(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         action: SlotAction,
@@ -92,7 +92,7 @@ impl Exact {
     ) -> Result<SlotReply, StoreError> {
         let time = self.client.config().time;
         let reply =
-            self.run(slots::call(self.client.redis_key(key), slots, holder, action, now, time)).await?;
+            self.run(slots::call(self.client.redis_key(key.key), slots, holder, action, now, time)).await?;
         slots::read(&reply).ok_or_else(|| self.unexpected(format!("{reply:?}")))
     }
 

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use tollgate_core::{Decision, Holder, Slots, Timestamp};
+use tollgate_core::{Acquired, Holder, Released, Slots, Timestamp};
 use tollgate_redis_link::Value;
 
 use crate::call::ScriptCall;
@@ -30,14 +30,21 @@ pub enum SlotAction {
 pub struct SlotReply {
     /// The holder has a slot now, or had one until now.
     pub done: bool,
+    is_renewal: bool,
+    expired: u64,
     held: u64,
     first: Duration,
     last: Duration,
 }
 
 impl SlotReply {
-    pub(crate) fn decision(&self, slots: &Slots) -> Decision {
-        slots.decision(self.done, self.held, self.first, self.last)
+    pub(crate) fn acquired(&self, slots: &Slots) -> Acquired {
+        let decision = slots.decision(self.done, self.held, self.first, self.last);
+        Acquired { decision, is_renewal: self.is_renewal, expired: self.expired }
+    }
+
+    pub(crate) const fn released(&self) -> Released {
+        Released { was_held: self.done, expired: self.expired }
     }
 }
 
@@ -69,12 +76,14 @@ pub fn call(
 /// Reads the reply; `None` when it is not one of this script's.
 pub fn read(reply: &Value) -> Option<SlotReply> {
     let Value::Array(items) = reply else { return None };
-    let [Value::Int(done), Value::Int(held), Value::Int(first), Value::Int(last)] = items[..] else {
-        return None;
-    };
+    let numbers = items.iter().map(|item| if let Value::Int(number) = item { Some(*number) } else { None });
+    let numbers: Option<Vec<i64>> = numbers.collect();
+    let [done, expired, held, first, last] = numbers?[..] else { return None };
     let micros = |us: i64| u64::try_from(us).ok().map(Duration::from_micros);
     Some(SlotReply {
-        done: done == 1,
+        done: done > 0,
+        is_renewal: done == 2,
+        expired: u64::try_from(expired).ok()?,
         held: u64::try_from(held).ok()?,
         first: micros(first)?,
         last: micros(last)?,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
-use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, SlotKey, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, BatchKind, Kind};
 use crate::check::{self, Finding};
@@ -217,21 +217,21 @@ impl Store for RedisStore {
 
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        Ok(self.exact().slot(key, slots, holder, SlotAction::Acquire, now).await?.decision(slots))
+    ) -> Result<Acquired, StoreError> {
+        Ok(self.exact().slot(key, slots, holder, SlotAction::Acquire, now).await?.acquired(slots))
     }
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        Ok(self.exact().slot(key, slots, holder, SlotAction::Release, now).await?.done)
+    ) -> Result<Released, StoreError> {
+        Ok(self.exact().slot(key, slots, holder, SlotAction::Release, now).await?.released())
     }
 }

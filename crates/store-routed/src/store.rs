@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
-use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
+use tollgate_store::{
+    Charge, Counter, Inspection, Sharing, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+};
 
 use crate::all_or_none::{Operation, take_all_or_none};
 use crate::parts::{is_local, merge, split};
@@ -151,24 +153,29 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
         route!(self, inspect(counter, now))
     }
 
-    /// Slots are counted in the shared store.
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.shared.acquire(key, slots, holder, now).await
+    ) -> Result<Acquired, StoreError> {
+        match key.sharing {
+            Sharing::Local => self.local.acquire(key, slots, holder, now).await,
+            _ => self.shared.acquire(key, slots, holder, now).await,
+        }
     }
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        self.shared.release(key, slots, holder, now).await
+    ) -> Result<Released, StoreError> {
+        match key.sharing {
+            Sharing::Local => self.local.release(key, slots, holder, now).await,
+            _ => self.shared.release(key, slots, holder, now).await,
+        }
     }
 }

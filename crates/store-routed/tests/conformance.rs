@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 use tollgate_store::suite::{Options, Parked, run};
 use tollgate_store::{
-    Charge, Counter, Inspection, Key, ModelStore, Sharing, Store, StoreError, StoreName, Take, Verdicts,
+    Charge, Counter, Inspection, Key, ModelStore, Sharing, SlotKey, Store, StoreError, StoreName, Take,
+    Verdicts,
 };
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_routed::RoutedStore;
@@ -75,21 +76,21 @@ impl Store for ByKey {
 
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<Acquired, StoreError> {
         self.store.acquire(key, slots, holder, now).await
     }
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Released, StoreError> {
         self.store.release(key, slots, holder, now).await
     }
 }

@@ -55,6 +55,37 @@ impl<'a> Counter<'a> {
     }
 }
 
+/// What the slots of a limit on concurrency are kept under, and where.
+///
+/// # Example
+/// ```
+/// # use tollgate_store::{Key, Sharing, SlotKey};
+/// assert_eq!(SlotKey::new(Key(b"ann")).sharing, Sharing::Exact);
+/// assert_eq!(SlotKey::new(Key(b"ann")).shared(Sharing::Local).sharing, Sharing::Local);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotKey<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// Where they are kept. Slots are never leased: [`Sharing::Leased`] means [`Sharing::Exact`].
+    pub sharing: Sharing,
+}
+
+impl<'a> SlotKey<'a> {
+    /// Slots of `key`, kept as [`Sharing::Exact`] says.
+    #[must_use]
+    pub const fn new(key: Key<'a>) -> Self {
+        Self { key, sharing: Sharing::Exact }
+    }
+
+    /// The same slots, kept as `sharing` says.
+    #[must_use]
+    pub const fn shared(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
+        self
+    }
+}
+
 /// Who chose the quota of a counter. A store that must drop counters for lack of room bounds those that its
 /// callers make as they like, and drops none of the others for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@ pub mod suite;
 mod take;
 mod wait;
 
-pub use counter::{Counter, Key, Origin, Sharing};
+pub use counter::{Counter, Key, Origin, Sharing, SlotKey};
 pub use error::{StoreError, StoreName};
 pub use model::ModelStore;
 pub use take::{Charge, Inspection, Take, Verdicts};
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 #[cfg(doc)]
 use tollgate_core::Quota;
-use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 
 /// Counters by key, decided atomically.
 ///
@@ -172,27 +172,27 @@ pub trait Store: Send + Sync + 'static {
     /// the store says otherwise.
     fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Acquired, StoreError>> + Send {
         let _ = (key, slots, holder, now);
         ready(Err(StoreError::Unsupported { store: self.name(), algorithm: "concurrency" }))
     }
 
-    /// Frees the slot of `holder`; false when it has none (any more). Once, whoever asks how often.
+    /// Frees the slot of `holder`, once, however often it is asked to.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the slot may have been freed; [`StoreError::Unsupported`] unless
     /// the store says otherwise.
     fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Released, StoreError>> + Send {
         let _ = (key, slots, holder, now);
         ready(Err(StoreError::Unsupported { store: self.name(), algorithm: "concurrency" }))
     }

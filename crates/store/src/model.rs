@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::{Cost, Decision, Expiry, Holder, Slots, State, Timestamp, Wide};
+use tollgate_core::{Acquired, Cost, Decision, Expiry, Holder, Released, Slots, State, Timestamp, Wide};
 
-use crate::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use crate::{Charge, Counter, Inspection, Key, SlotKey, Store, StoreError, StoreName, Take, Verdicts};
 
 type States = BTreeMap<Vec<u8>, State>;
 
@@ -129,22 +129,22 @@ impl Store for ModelStore {
 
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        Ok(on_wide(&mut self.lock(), key, |state| slots.acquire(state, holder, now)))
+    ) -> Result<Acquired, StoreError> {
+        Ok(on_wide(&mut self.lock(), key.key, |state| slots.acquire(state, holder, now)))
     }
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        Ok(on_wide(&mut self.lock(), key, |state| slots.release(state, holder, now)))
+    ) -> Result<Released, StoreError> {
+        Ok(on_wide(&mut self.lock(), key.key, |state| slots.release(state, holder, now)))
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 use tollgate_store::{
-    Charge, Counter, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts, suite,
+    Charge, Counter, Inspection, ModelStore, SlotKey, Store, StoreError, StoreName, Take, Verdicts, suite,
 };
 
 #[derive(Default)]
@@ -53,22 +53,22 @@ impl Store for Forgetful {
 
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<Acquired, StoreError> {
         self.0.forget_expired(now);
         self.0.acquire(key, slots, holder, now).await
     }
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Released, StoreError> {
         self.0.forget_expired(now);
         self.0.release(key, slots, holder, now).await
     }

@@ -132,6 +132,28 @@
 //! Threads wait in the same line with [`blocking_acquire`](RateLimiter::blocking_acquire), and need no
 //! runtime.
 //!
+//! # Limit what runs at the same time
+//!
+//! A [`ConcurrencyLimiter`] has slots: a guard holds one, and gives it up when it is dropped, also when the
+//! code within panics or the task is cancelled.
+//!
+//! ```
+//! use tollgate::{ConcurrencyLimiter, NoSlot};
+//!
+//! fn query(database: &ConcurrencyLimiter) -> Result<(), NoSlot> {
+//!     let _slot = database.try_enter()?;
+//!     // ask it
+//!     Ok(())
+//! }
+//!
+//! let database = ConcurrencyLimiter::direct(10);
+//! query(&database)?;
+//! assert_eq!((database.in_use(), database.peak()), (0, 1));
+//! # Ok::<(), NoSlot>(())
+//! ```
+//!
+//! [`enter`](ConcurrencyLimiter::enter) waits for slots, first in, first out.
+//!
 //! # Reserve and commit
 //!
 //! Where the cost is known only afterwards, reserve an estimate and commit what was used:
@@ -220,6 +242,7 @@
 
 mod acquire_error;
 mod bounds;
+mod concurrency;
 mod denied;
 mod direct;
 mod engine;
@@ -240,6 +263,9 @@ mod waiting;
 
 pub use acquire_error::AcquireError;
 pub use bounds::Bounds;
+pub use concurrency::error::{EnterError, NoSlot};
+pub use concurrency::guard::ConcurrencyGuard;
+pub use concurrency::{ConcurrencyLimiter, KeyedConcurrencyLimiter};
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
 pub use key::{KeyBytes, LimitKey};

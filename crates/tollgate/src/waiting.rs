@@ -20,3 +20,4 @@ pub(crate) mod driver;
 pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod shared;
+pub(crate) mod this_thread;

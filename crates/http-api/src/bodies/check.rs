@@ -41,6 +41,25 @@ pub(crate) struct CheckRequest {
     hits: Option<u64>,
 }
 
+/// A slot to acquire, to renew or to release.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SlotRequest {
+    /// The domain of the rules.
+    pub(crate) domain: String,
+    /// One.
+    #[schema(min_items = 1, max_items = 1)]
+    pub(crate) descriptors: Vec<Descriptor>,
+    /// 1, which is meant when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1)]
+    pub(crate) hits: Option<u64>,
+    /// The holder: 32 hexadecimal digits. To acquire it may be left out: then the answer has a random one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9A-Fa-f]{32}$")]
+    pub(crate) id: Option<String>,
+}
+
 /// Several requests, decided in their order.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -192,6 +211,15 @@ impl ReserveRequest {
     pub(crate) fn of_user(user: &str) -> Self {
         let CheckRequest { domain, descriptors, hits } = CheckRequest::of_user(user);
         Self { domain, descriptors, hits, max_wait_ms: None, ttl_ms: Some(1_000) }
+    }
+}
+
+impl SlotRequest {
+    /// A request for a slot of an export.
+    pub(crate) fn of_export(of: &str) -> Self {
+        let entry = Entry { key: "export".to_owned(), value: Some(of.to_owned()) };
+        let descriptors = vec![Descriptor::Entries(vec![entry])];
+        Self { domain: "shop".to_owned(), descriptors, hits: None, id: None }
     }
 }
 

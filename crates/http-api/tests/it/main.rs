@@ -9,4 +9,5 @@ mod haproxy;
 mod openapi;
 mod routes;
 mod rude;
+mod slots;
 mod throttle;

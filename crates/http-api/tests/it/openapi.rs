@@ -26,7 +26,7 @@ async fn every_operation_of_the_description_answers_as_described() {
             called += 1;
         }
     }
-    assert_eq!(called, 20);
+    assert_eq!(called, 22);
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), called, "no id is there twice");
@@ -43,6 +43,13 @@ async fn errors_and_denials_answer_as_described_too() {
         ("post", "/v1/reserve", "/v1/reserve", "{}"),
         ("post", "/v1/throttle", "/v1/throttle", "{}"),
         ("post", "/v1/commit", "/v1/commit", r#"{"id":"00000000000000000000000000000000"}"#),
+        ("post", "/v1/acquire", "/v1/acquire", r#"{"domain":"shop","descriptors":[[{"key":"user"}]]}"#),
+        (
+            "post",
+            "/v1/release",
+            "/v1/release",
+            r#"{"domain":"shop","descriptors":[[{"key":"x"}]],"id":"00000000000000000000000000000000"}"#,
+        ),
         ("get", "/v1/keys", "/v1/keys?domain=x&entry=a=b", ""),
         ("delete", "/v1/keys", "/v1/keys", ""),
         ("get", "/v1/explain", "/v1/explain", ""),

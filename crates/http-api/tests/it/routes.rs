@@ -31,7 +31,7 @@ async fn probes_say_how_the_process_is() {
         assert_eq!(reply.status, ready);
         let json = reply.json();
         assert_eq!((&json["ready"], &json["draining"]), (&json!(state.is_ready), &json!(state.is_draining)));
-        assert_eq!((&json["rules"]["loaded"], &json["rules"]["rules"]), (&json!(true), &json!(9)));
+        assert_eq!((&json["rules"]["loaded"], &json["rules"]["rules"]), (&json!(true), &json!(10)));
         assert_eq!(json["rules"]["last_error"], json!(state.last_error.as_deref()));
     }
 }
@@ -215,11 +215,11 @@ async fn usage_is_a_row_for_each_rule_since_the_start() {
     let reply = client.get("/v1/usage").await;
     assert_eq!(reply.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
     let rows: Vec<&str> = reply.text().split_terminator("\r\n").collect();
-    assert_eq!(rows.len(), 1 + 9 + 1, "{rows:?}");
+    assert_eq!(rows.len(), 1 + 10 + 1, "{rows:?}");
     assert_eq!(rows[0], "from,to,domain,rule,name,admitted,denied,shadow_denied,degraded");
     let span = "2023-11-14T22:13:20.000Z,2023-11-14T22:14:20.000Z";
     assert_eq!(rows[1], format!("{span},shop,user,per_user,2,1,0,0"));
-    assert_eq!(rows[9], format!("{span},shop,\"quo\"\"te\",,0,0,0,0"));
+    assert_eq!(rows[10], format!("{span},shop,\"quo\"\"te\",,0,0,0,0"));
     assert_eq!(rows[10], format!("{span},,(throttle),,1,0,0,0"));
 }
 
@@ -317,7 +317,7 @@ async fn the_page_needs_nothing_from_elsewhere() {
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     let text = page.text();
     assert!(
-        text.contains("/openapi.json") && text.contains("not ready") && text.contains("9 in 1 domains"),
+        text.contains("/openapi.json") && text.contains("not ready") && text.contains("10 in 1 domains"),
         "{text}"
     );
     assert!(!text.contains("<script") && !text.contains("http:") && !text.contains("https:"), "{text}");

@@ -15,6 +15,7 @@ mod observe;
 mod outage;
 mod reservation_laws;
 mod reservations;
+mod slots;
 mod throttle;
 mod unmatched;
 mod unobserved;

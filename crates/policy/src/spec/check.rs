@@ -72,6 +72,17 @@ impl RuleSpec {
     fn check(&self, countable: Countable, errors: &mut Vec<(Part, RuleError)>) {
         match &self.limits {
             Limits::Unlimited | Limits::Denied => self.check_replaces(errors),
+            Limits::Slots(_) => {
+                self.check_replaces(errors);
+                let algorithm = "concurrency";
+                if self.sharing == Sharing::Leased {
+                    errors.push((Part::Limit, RuleError::NotLeasable { algorithm }));
+                } else if self.sharing != Sharing::Local
+                    && let Err(reason) = countable.check_slots()
+                {
+                    errors.push((Part::Limit, RuleError::NotCountable { algorithm, reason }));
+                }
+            }
             Limits::One(limit) => {
                 self.check_replaces(errors);
                 self.check_limit(limit, Part::Limit, countable, errors);

@@ -50,7 +50,7 @@ fn redis_cli_speaks_both_versions_without_noise() {
             &["cl.throttle", "a b", "0", "1", "60"],
             "1) (integer) 1\n2) (integer) 1\n3) (integer) 0\n4) (integer) 60\n5) (integer) 60\n",
         ),
-        ("-2", &["COMMAND", "COUNT"], "(integer) 15\n"),
+        ("-2", &["COMMAND", "COUNT"], "(integer) 17\n"),
         ("-2", &["CONFIG", "GET", "save"], "1) \"save\"\n2) \"\"\n"),
         ("-3", &["CONFIG", "GET", "save"], "1# \"save\" => \"\"\n"),
         (

@@ -220,3 +220,56 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
         ],
     );
 }
+
+#[test]
+fn slots_are_acquired_renewed_and_released() {
+    let (a, b) = ("ID 0000000000000000000000000000000a", "id 0000000000000000000000000000000B");
+    let [ida, idb] = ["a", "b"].map(|id| format!("\"{id:0>32}\""));
+    let server = Server::start(RespSettings::default());
+    story(
+        &server,
+        &[
+            // limited, limit, free, retry after, expires in, rule, id
+            (
+                &format!("TOLLGATE.ACQUIRE shop export x {a}"),
+                &format!("[0, 2, 1, -1, 30, \"export\", {ida}]"),
+            ),
+            (
+                &format!("tollgate.acquire shop export x {b}"),
+                &format!("[0, 2, 0, -1, 30, \"export\", {idb}]"),
+            ),
+            ("... 10001", ""),
+            ("TOLLGATE.ACQUIRE shop export x", "[1, 2, 0, 20, 0, \"export\", nil]"),
+            (
+                &format!("TOLLGATE.ACQUIRE shop export x {a} WITHDEGRADED"),
+                &format!("[0, 2, 0, -1, 30, \"export\", {ida}, nil]"),
+            ),
+            (&format!("TOLLGATE.RELEASE shop export x {b}"), "1"),
+            (&format!("TOLLGATE.RELEASE shop export x {b}"), "0"),
+            (
+                "TOLLGATE.ACQUIRE shop export x ID 7",
+                "-ERR the id of a slot's holder is 32 hexadecimal digits; write a UUID without hyphens, or leave it out",
+            ),
+            (
+                "TOLLGATE.RELEASE shop export x id y",
+                "-ERR the id of a slot's holder is 32 hexadecimal digits; write a UUID without hyphens, or leave it out",
+            ),
+            (
+                "TOLLGATE.RELEASE shop export x key y",
+                "-ERR syntax error, expected TOLLGATE.RELEASE domain key value [key value ...] ID id",
+            ),
+            (
+                &format!("TOLLGATE.RELEASE shop free x {b}"),
+                "-ERR no rule with algorithm: concurrency matches it, so there is no slot to release",
+            ),
+            (
+                "TOLLGATE.ACQUIRE shop user x",
+                "-ERR rule user counts permits and has no slots; take them with a check or a reservation",
+            ),
+            (
+                "TOLLGATE.CHECK shop export x",
+                "-ERR rule export limits what runs at the same time, so there are no permits to take; acquire a slot and release it (docs/concurrency.md)",
+            ),
+        ],
+    );
+}

@@ -42,7 +42,7 @@ fn small_talk() {
             ("CONFIG GET save", r#"["save", ""]"#),
             ("CONFIG GET maxmemory", "[]"),
             ("CONFIG SET save x", "-ERR unknown subcommand 'SET'. Try CONFIG HELP."),
-            ("COMMAND COUNT", "15"),
+            ("COMMAND COUNT", "17"),
             ("COMMAND INFO nothing", "[nil]"),
             (
                 "COMMAND INFO cl.throttle",

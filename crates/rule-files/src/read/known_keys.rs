@@ -63,6 +63,7 @@ const LIMITS_ENTRY: &[&str] = &[
     "limit",
     "excess",
     "time_zone",
+    "ttl",
 ];
 /// What `rate_limit` has besides [`LIMITS_ENTRY`].
 const RATE_LIMIT_ONLY: &[&str] = &["unlimited", "sharing", "on_store_failure"];
@@ -87,7 +88,7 @@ const PEER: &[&str] = &[
     "metadata",
 ];
 /// Keys of algorithms that are not built yet.
-const LATER: &[&str] = &["warm_up", "cold_factor", "ttl", "classes", "concurrency", "priority_buckets"];
+const LATER: &[&str] = &["warm_up", "cold_factor", "classes", "priority_buckets"];
 
 impl Section {
     pub(super) fn allows(self, name: &str) -> bool {

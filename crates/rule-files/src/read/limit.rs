@@ -1,6 +1,7 @@
 //! `rate_limit` and `limits`: how much, over what period, counted how.
 
 mod algorithm;
+mod concurrency;
 mod period;
 mod rate;
 
@@ -75,8 +76,22 @@ impl Reader<'_> {
         let before = self.notes.faults.len();
         // A faulty flag is fault enough: the keys that it would have ruled out are not reported too.
         let is_unlimited = self.flag(&fields, path, "unlimited") || self.notes.faults.len() > before;
-        let read = if is_unlimited { self.unlimited(&fields, path) } else { self.limit(&fields, path) };
-        let spec = read.limit.map_or_else(RuleSpec::unlimited, RuleSpec::new).named(read.name);
+        let is_concurrency = !is_unlimited && concurrency::is_meant(&fields);
+        let slots = if is_concurrency { self.concurrency(&fields, path) } else { None };
+        let read = match (is_unlimited, is_concurrency) {
+            (true, _) => self.unlimited(&fields, path),
+            (_, true) => ReadLimit {
+                limit: None,
+                name: self.name(&fields, path),
+                replaces: self.replaces(&fields, path),
+            },
+            _ => self.limit(&fields, path),
+        };
+        let spec = match slots {
+            Some(slots) => RuleSpec::concurrency(slots),
+            None => read.limit.map_or_else(RuleSpec::unlimited, RuleSpec::new),
+        };
+        let spec = spec.named(read.name);
         let names: Vec<String> = read.replaces.iter().map(|replaced| replaced.name.clone()).collect();
         Some(ReadLimits {
             spec: spec.replaces(names),
@@ -154,6 +169,12 @@ impl Reader<'_> {
         let before = self.notes.faults.len();
         let name = self.name(fields, path);
         let replaces = self.replaces(fields, path);
+        if concurrency::is_meant(fields) {
+            // Under `rate_limit` it is read as a rule of its own.
+            let message = "concurrency cannot be combined with other limits; write it under rate_limit, in a descriptor of its own";
+            self.notes.fault(fields.pos_of_value("algorithm"), path.key("algorithm"), message);
+            return ReadLimit { limit: None, name, replaces };
+        }
         let Ok(rate) = self.rate(fields, path) else { return ReadLimit { limit: None, name, replaces } };
         let algorithm = self.algorithm(fields, path, rate.as_ref());
         let is_total = matches!(algorithm, Some(Algorithm::Total));

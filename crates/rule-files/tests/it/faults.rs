@@ -75,7 +75,8 @@ fn a_rule_that_the_store_cannot_count_is_a_fault_unless_it_is_local() {
     let only_windows = Countable::by(|quota, _| match quota.algorithm().name() {
         "fixed_window" => Ok(()),
         _ => Err("this store counts only fixed_window"),
-    });
+    })
+    .without_slots("this store keeps no slots");
     let text = "\
 domain: d
 descriptors:
@@ -86,6 +87,8 @@ descriptors:
     limits:
       - {name: x, unit: day, requests_per_unit: 1}
       - {name: y, unit: day, requests_per_unit: 1, algorithm: token_bucket}
+  - {key: e, rate_limit: {algorithm: concurrency, limit: 1, ttl: 30s}}
+  - {key: f, sharing: local, rate_limit: {algorithm: concurrency, limit: 1, ttl: 30s}}
 ";
     let text = text.replace(
         "unit: day, requests_per_unit: 1, algorithm: total",
@@ -95,7 +98,8 @@ descriptors:
     let faults = parse(&[file("d.yaml", &text)], &options).expect_err("faults");
     let want = "\
 d.yaml:4:60: descriptors[1].rate_limit.algorithm: total: this store counts only fixed_window
-d.yaml:9:63: descriptors[3].limits[1].algorithm: token_bucket: this store counts only fixed_window";
+d.yaml:9:63: descriptors[3].limits[1].algorithm: token_bucket: this store counts only fixed_window
+d.yaml:10:38: descriptors[4].rate_limit.algorithm: concurrency: this store keeps no slots";
     assert_eq!(faults.to_string(), want);
 }
 

@@ -1,10 +1,12 @@
-//! The limits of nginx as rules: `limit_req_zone` and `limit_req`.
+//! The limits of nginx as rules: `limit_req_zone` and `limit_req`, `limit_conn_zone` and `limit_conn`.
 //!
 //! A zone with the burst of its use is a leaky bucket. nginx admits `burst` requests above the rate, so the
 //! bucket holds one more; those above the rate wait their turn, unless `nodelay` or `delay` says otherwise.
-//! `limit_conn` limits concurrent requests, which no rule can; each is reported with its line. Not here:
-//! nginx's grammar (`directives`), which files there are (`files`), the text of a rule (`zone`).
+//! A zone of `limit_conn` is a rule with slots, which nginx itself cannot ask: it gives a place back by
+//! itself, where a holder of a slot releases it. Not here: nginx's grammar (`directives`), which files there
+//! are (`files`), the text of a rule (`zone`, `conn`).
 
+mod conn;
 mod directives;
 mod files;
 mod place;
@@ -16,6 +18,7 @@ use std::path::Path;
 
 use tollgate_human_text::one_of;
 
+use conn::ConnUse;
 use directives::Unreadable;
 use files::Files;
 use place::LeftOut;
@@ -114,7 +117,8 @@ fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
             }
         }
     }
-    if written.is_empty() {
+    let conns = conns(walk, &by_name);
+    if written.is_empty() && conns.is_empty() {
         let name = name.to_owned();
         let names = |all: Vec<&str>| format!("zone {}", one_of(&all));
         return Err(match (defined.is_empty(), uses.is_empty()) {
@@ -143,7 +147,56 @@ fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
             &mut text,
         );
     }
-    Ok(Rules { text, number: written.len() })
+    for (zone, uses) in &conns {
+        conn::write(zone, &uses.iter().collect::<Vec<_>>(), &walk.places, &mut text);
+    }
+    Ok(Rules { text, number: written.len() + conns.len() })
+}
+
+/// The zones of `limit_conn` that are used, and where.
+fn conns(walk: &mut Walk, others: &BTreeMap<&str, &Zone>) -> Vec<(Zone, Vec<ConnUse>)> {
+    let mut written: Vec<(Zone, Vec<ConnUse>)> = Vec::new();
+    for zone in std::mem::take(&mut walk.conn_zones) {
+        let first = written.iter().map(|(zone, _)| zone).find(|first| first.name == zone.name);
+        match first.or_else(|| others.get(zone.name.as_str()).copied()) {
+            None => written.push((zone, Vec::new())),
+            Some(first) => {
+                let first = walk.places.shown(first.place);
+                walk.leave_out(zone.place, format!("zone {} is already defined in {first}", zone.name));
+            }
+        }
+    }
+    for it in std::mem::take(&mut walk.conn_uses) {
+        match written.iter_mut().find(|(zone, _)| zone.name == it.zone) {
+            Some((_, uses)) => uses.push(it),
+            None => {
+                walk.leave_out(it.place, format!("zone {} is not defined in this configuration", it.zone));
+            }
+        }
+    }
+    for (zone, uses) in &written {
+        let Some((first, others)) = uses.split_first() else {
+            walk.leave_out(zone.place, format!("zone {} is not used by any limit_conn", zone.name));
+            continue;
+        };
+        let at = walk.places.shown(first.place);
+        for other in others.iter().filter(|other| other.limit != first.limit) {
+            let (name, limit) = (&zone.name, first.limit);
+            let why = format!("zone {name} has the number of {at} here too, since a rule has one: {limit}");
+            walk.leave_out(other.place, why);
+        }
+        if uses.iter().any(|it| !it.is_dry_run) {
+            for it in uses.iter().filter(|it| it.is_dry_run) {
+                let why = format!(
+                    "limit_conn_dry_run: the rule of zone {} denies here too, as elsewhere",
+                    zone.name
+                );
+                walk.leave_out(it.place, why);
+            }
+        }
+    }
+    written.retain(|(_, uses)| !uses.is_empty());
+    written
 }
 
 /// Reports what one rule cannot say of all uses of its zone, and where its key comes from.

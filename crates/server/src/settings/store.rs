@@ -123,7 +123,9 @@ impl StoreKind {
     pub fn countable(&self) -> Countable {
         match self {
             Self::Memory | Self::Redis(_) => Countable::default(),
-            Self::Memcache(_) => Countable::by(tollgate_store_memcache::supports),
+            Self::Memcache(_) => Countable::by(tollgate_store_memcache::supports).without_slots(
+                "memcached runs no scripts, so it cannot keep slots; use sharing: local, or a redis store",
+            ),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::{Algorithm, Align, Holder, Period, Quota, Slots};
-use tollgate_store::{Key, Store as _, StoreError};
+use tollgate_store::{Key, SlotKey, Store as _, StoreError};
 use tollgate_store_redis::{RedisStore, StoreState};
 use tollgate_testkit::redis::{Fault, Options, Proxy, Redis};
 
@@ -436,12 +436,15 @@ fn slots_and_a_counter_of_one_key_do_not_meet_and_each_names_what_is_foreign() {
     run(async {
         let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
         let slots = Slots::new(2, Duration::from_secs(60)).expect("slots");
-        let acquire =
-            async |key: &str, holder| store.acquire(Key(key.as_bytes()), &slots, Holder(holder), NOW).await;
-        assert_eq!(acquire("k", 1).await.expect("a slot").remaining(), 1);
+        let acquire = async |key: &str, holder| {
+            store.acquire(SlotKey::new(Key(key.as_bytes())), &slots, Holder(holder), NOW).await
+        };
+        assert_eq!(acquire("k", 1).await.expect("a slot").decision.remaining(), 1);
         assert_eq!(take(&store, "k", &quota).await.expect("a permit").remaining(), LIMIT - 1);
-        assert_eq!(acquire("k", 2).await.expect("a slot").remaining(), 0);
-        assert!(store.release(Key(b"k"), &slots, Holder(1), NOW).await.expect("an answer"));
+        assert_eq!(acquire("k", 2).await.expect("a slot").decision.remaining(), 0);
+        assert!(
+            store.release(SlotKey::new(Key(b"k")), &slots, Holder(1), NOW).await.expect("an answer").was_held
+        );
         let type_of = |key: &str| redis.command(&["TYPE", key]).text();
         assert_eq!(
             (type_of("tollgate:{k}"), type_of("tollgate:{k}|slots")),
@@ -454,7 +457,10 @@ fn slots_and_a_counter_of_one_key_do_not_meet_and_each_names_what_is_foreign() {
         assert!(reason.contains("key tollgate:{set} holds a value of another type"), "{reason}");
         for error in [
             acquire("text", 1).await.expect_err("it is no set"),
-            store.release(Key(b"text"), &slots, Holder(1), NOW).await.expect_err("it is no set"),
+            store
+                .release(SlotKey::new(Key(b"text")), &slots, Holder(1), NOW)
+                .await
+                .expect_err("it is no set"),
         ] {
             let told = error.to_string();
             assert!(told.contains("key tollgate:{text}|slots holds a value of another type"), "{told}");

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 use tollgate_store::suite::Options as Suite;
 use tollgate_store::{
-    Charge, Counter, Inspection, Key, Sharing, Store, StoreError, StoreName, Take, Verdicts,
+    Charge, Counter, Inspection, Sharing, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
 };
 use tollgate_store_redis::{HashTag, RedisStore};
 use tollgate_testkit::redis::{Options, Redis};
@@ -77,21 +77,21 @@ impl Store for Leasing {
 
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<Acquired, StoreError> {
         self.store().await.acquire(key, slots, holder, now).await
     }
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Released, StoreError> {
         self.store().await.release(key, slots, holder, now).await
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Holder, Quota, Slots};
-use tollgate_store::{Charge, Counter, Key, Sharing, Store as _, Verdicts};
+use tollgate_store::{Charge, Counter, Key, Sharing, SlotKey, Store as _, Verdicts};
 use tollgate_store_redis::{HashTag, RedisStore};
 use tollgate_testkit::redis::{Options, Redis};
 
@@ -77,7 +77,8 @@ fn a_value_of_a_megabyte_is_counted_under_a_name_of_a_kibibyte_and_no_two_values
             for (key, holder, want) in
                 [(&keys[0][0], 1, true), (&keys[0][0], 2, false), (&keys[1][0], 3, true)]
             {
-                let slot = store.acquire(Key(key.as_bytes()), &slots, Holder(holder), NOW).await;
+                let slot =
+                    store.acquire(SlotKey::new(Key(key.as_bytes())), &slots, Holder(holder), NOW).await;
                 assert_eq!(slot.expect("an answer").is_admitted(), want, "{tag:?}, holder {holder}");
             }
             store.close().await;

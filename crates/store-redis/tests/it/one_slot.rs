@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Holder, Slots, Timestamp};
-use tollgate_store::{Charge, Counter, Inspection, Key, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
+use tollgate_store::{
+    Charge, Counter, Inspection, Key, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+};
 use tollgate_store_redis::RedisStore;
 
 /// To be used with [`HashTag::Domain`](tollgate_store_redis::HashTag::Domain).
@@ -61,21 +63,21 @@ impl Store for OneSlot {
 
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
-        self.0.acquire(Key(&within(key)), slots, holder, now).await
+    ) -> Result<Acquired, StoreError> {
+        self.0.acquire(SlotKey { key: Key(&within(key.key)), ..key }, slots, holder, now).await
     }
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        self.0.release(Key(&within(key)), slots, holder, now).await
+    ) -> Result<Released, StoreError> {
+        self.0.release(SlotKey { key: Key(&within(key.key)), ..key }, slots, holder, now).await
     }
 }

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 
-use crate::{Charge, Counter, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts};
+use crate::{
+    Charge, Counter, Inspection, Key, ModelStore, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+};
 
 /// Which keys are not answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -229,5 +231,27 @@ impl<S: Store> Store for OutageStore<S> {
 
     async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
         self.ask(counter.key)?.inspect(counter, now).await
+    }
+
+    async fn acquire(
+        &self,
+        key: SlotKey<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Acquired, StoreError> {
+        self.wait().await;
+        self.ask(key.key)?.acquire(key, slots, holder, now).await
+    }
+
+    async fn release(
+        &self,
+        key: SlotKey<'_>,
+        slots: &Slots,
+        holder: Holder,
+        now: Timestamp,
+    ) -> Result<Released, StoreError> {
+        self.wait().await;
+        self.ask(key.key)?.release(key, slots, holder, now).await
     }
 }

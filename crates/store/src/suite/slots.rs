@@ -7,11 +7,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
-use tollgate_core::{Holder, RetryAfter, Slots, Timestamp};
+use tollgate_core::{Acquired, Holder, RetryAfter, Slots, Timestamp, nanos};
 
 use super::concurrent::expect;
 use super::setup::{Executor, Failure, Options};
-use crate::{Key, ModelStore, Store};
+use crate::{Key, ModelStore, SlotKey, Store};
 
 /// Half a minute: longer than any check takes on a server's own clock, too.
 const TTL: Duration = Duration::from_secs(30);
@@ -32,6 +32,8 @@ enum Step {
         holder: u128,
     },
     Advance(Duration),
+    /// The clock steps back, by less than a slot lasts in all: what has expired since is not asked for again.
+    Back(Duration),
     /// To the instant at which, by the last decision, a slot lapses (or `all` have), or a microsecond before
     /// or after it.
     Meet {
@@ -47,6 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => who().prop_map(|(key, holder)| Step::Release { key, holder }),
         // Whole microseconds: a server's clock has no more.
         1 => (0..40_000_000_u64).prop_map(|us| Step::Advance(Duration::from_micros(us))),
+        1 => (0..20_000_000_u64).prop_map(|us| Step::Back(Duration::from_micros(us))),
         1 => (any::<bool>(), -1..=1_i64).prop_map(|(all, off_us)| Step::Meet { all, off_us }),
     ]
 }
@@ -63,6 +66,7 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
     TestRunner::new(config)
         .run(&prop::collection::vec(step(), 1..=options.steps), |steps| {
             let (store, model, mut now) = (make(), ModelStore::default(), options.begins);
+            let mut latest = now;
             // When a slot lapses, and when all have.
             let mut lapses = [now; 2];
             for (index, step) in steps.iter().enumerate() {
@@ -71,16 +75,25 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
                         now = now + span;
                         continue;
                     }
+                    Step::Back(span) => {
+                        latest = latest.max(now);
+                        let earliest = latest.as_nanos().saturating_sub(nanos(TTL) - 1_000);
+                        let back = now.as_nanos().saturating_sub(nanos(span)).max(earliest);
+                        now = Timestamp::from_nanos(back.max(options.begins.as_nanos()));
+                        continue;
+                    }
                     Step::Meet { all, off_us } => {
                         let at = lapses[usize::from(all)].as_nanos().saturating_add_signed(off_us * 1_000);
                         now = now.max(Timestamp::from_nanos(at));
                         continue;
                     }
                     Step::Acquire { key, holder } => {
-                        let (key, holder) = (Key(KEYS[key]), Holder(holder));
+                        let (key, holder) = (SlotKey::new(Key(KEYS[key])), Holder(holder));
                         let got = executor.block_on(store.acquire(key, &slots, holder, now));
                         let want = executor.block_on(model.acquire(key, &slots, holder, now));
-                        if let Ok(want) = &want {
+                        let answer = |it: Acquired| (it.decision, it.is_renewal);
+                        let (got, want) = (got.map(answer), want.map(answer));
+                        if let Ok((want, _)) = &want {
                             let first = match want.retry_after() {
                                 RetryAfter::After(wait) => wait,
                                 _ => Duration::ZERO,
@@ -90,9 +103,10 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
                         (format!("{got:?}"), format!("{want:?}"))
                     }
                     Step::Release { key, holder } => {
-                        let (key, holder) = (Key(KEYS[key]), Holder(holder));
+                        let (key, holder) = (SlotKey::new(Key(KEYS[key])), Holder(holder));
                         let got = executor.block_on(store.release(key, &slots, holder, now));
                         let want = executor.block_on(model.release(key, &slots, holder, now));
+                        let (got, want) = (got.map(|it| it.was_held), want.map(|it| it.was_held));
                         (format!("{got:?}"), format!("{want:?}"))
                     }
                 };
@@ -120,14 +134,14 @@ pub(super) fn holders_at_once_are_never_more_than_the_slots<S: Store>(
     const LAW: &str = "holders_at_once_are_never_more_than_the_slots";
     let limit = (options.threads as u64 / 2).max(1);
     let slots = Slots::new(limit, TTL).map_err(|error| failure(LAW, error))?;
-    let (key, now) = (Key(b"busy"), options.begins);
+    let (key, now) = (SlotKey::new(Key(b"busy")), options.begins);
     let acquires = |node: usize, holder: u128| {
         let store = &nodes[node % nodes.len()];
         executor.block_on(store.acquire(key, &slots, Holder(holder), now)).is_ok_and(|it| it.is_admitted())
     };
     let releases = |node: usize, holder: u128| {
         let store = &nodes[node % nodes.len()];
-        executor.block_on(store.release(key, &slots, Holder(holder), now)).unwrap_or(false)
+        executor.block_on(store.release(key, &slots, Holder(holder), now)).is_ok_and(|it| it.was_held)
     };
     let together = Barrier::new(options.threads);
     let (holding, unreleased) = (AtomicU64::new(0), AtomicU64::new(0));

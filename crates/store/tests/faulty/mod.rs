@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate_core::{Cost, Decision, Holder, Quota, Slots, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Quota, Released, Slots, Timestamp};
 use tollgate_store::{
-    Charge, Counter, Inspection, Key, ModelStore, Store, StoreError, StoreName, Take, Verdicts,
+    Charge, Counter, Inspection, Key, ModelStore, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
 };
 
 /// What is wrong.
@@ -296,14 +296,14 @@ impl Store for Faulty {
 
     async fn acquire(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<Acquired, StoreError> {
         let with = |limit, ttl| Slots::new(limit, ttl).expect("slots");
         // Right for a single caller: only the checks with many callers are to find it.
-        let is_checked = key == Key(b"busy");
+        let is_checked = key.key == Key(b"busy");
         let mut model = self.model.lock();
         let slots = match self.fault {
             Fault::SlotsNeverLapse => with(slots.limit(), Quota::LONGEST_PERIOD),
@@ -334,16 +334,17 @@ impl Store for Faulty {
 
     async fn release(
         &self,
-        key: Key<'_>,
+        key: SlotKey<'_>,
         slots: &Slots,
         holder: Holder,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Released, StoreError> {
         let model = self.model.lock();
         let oldest = if self.is(Fault::ReleaseFreesTheOldest) { 0..6 } else { 0..0 };
         for other in oldest.map(Holder) {
-            if tollgate_store::block_on(model.release(key, slots, other, now))? {
-                return Ok(true);
+            let released = tollgate_store::block_on(model.release(key, slots, other, now))?;
+            if released.was_held {
+                return Ok(released);
             }
         }
         tollgate_store::block_on(model.release(key, slots, holder, now))

@@ -1,8 +1,7 @@
 //! How callers wait: they join a line, find out that their turn has come, or leave.
 
 use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tollgate_core::{Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
@@ -10,6 +9,7 @@ use tollgate_core::{Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, 
 use super::plan::{Newcomer, Planned};
 use super::queue::{Kind, Stands, Status, Taken, Ticket, Waiter};
 use super::shared::Locked;
+use super::this_thread;
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::in_force::{InForce, owes_ahead};
@@ -294,7 +294,7 @@ impl<S: States, C: Clock> Place<S, C> {
         Poll::Ready(match status {
             Status::Served { at, reset_ns } => Ok(Taken { at, reset_ns }),
             Status::Late => Err(AcquireError::Late),
-            Status::Reconfigured | Status::Waiting => Err(AcquireError::Reconfigured),
+            Status::Reconfigured | Status::NeverFits | Status::Waiting => Err(AcquireError::Reconfigured),
             #[cfg(feature = "tokio")]
             Status::NoTimer => Err(AcquireError::NoRuntime),
         })
@@ -302,13 +302,7 @@ impl<S: States, C: Clock> Place<S, C> {
 
     /// Waits on this thread.
     pub(crate) fn block(mut self) -> Result<Duration, AcquireError> {
-        struct Unpark(Thread);
-        impl Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let waker = this_thread::waker();
         loop {
             if let Poll::Ready(result) = self.poll(&waker) {
                 return result.map(|taken| taken.at.since(self.joined_at));

@@ -79,6 +79,8 @@ pub(crate) enum Status {
     Late,
     /// The same: the quota has another algorithm now.
     Reconfigured,
+    /// The same: there are fewer slots now than it waits for.
+    NeverFits,
     /// The same: the runtime has no timer.
     #[cfg(feature = "tokio")]
     NoTimer,
@@ -103,6 +105,8 @@ pub(crate) enum Kind {
     Held,
     /// Not at all, and it does not look: its permits are used already.
     Committed,
+    /// The caller that gives up the slots that it waits for wakes it.
+    Slots,
 }
 
 #[derive(Debug)]

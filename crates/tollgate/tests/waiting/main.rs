@@ -16,6 +16,7 @@ use tollgate::{
     AcquireError, Clock, Inherit, KeyedRateLimiter, Quota, RateLimiter, Timestamp, TokioClock, check_all,
 };
 
+mod concurrency;
 mod model;
 mod windows;
 

@@ -43,6 +43,8 @@ descriptors:
     rate_limit: {unit: second, requests_per_unit: 1, algorithm: token_bucket, burst: 10}
   - key: never
     rate_limit: {requests_per_unit: 5, algorithm: total}
+  - key: export
+    rate_limit: {algorithm: concurrency, limit: 2, ttl: 30s}
   - key: free
     rate_limit: {unlimited: true}
   - key: 'quo"te'

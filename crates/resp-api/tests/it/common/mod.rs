@@ -30,6 +30,8 @@ descriptors:
       - key: plan
         value: gold
         rate_limit: {name: gold, requests_per_unit: 5, unit: hour, algorithm: token_bucket, burst: 3}
+  - key: export
+    rate_limit: {algorithm: concurrency, limit: 2, ttl: 30s}
   - key: free
     rate_limit: {unlimited: true}
   - key: never

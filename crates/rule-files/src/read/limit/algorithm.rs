@@ -10,7 +10,7 @@ use crate::read::reader::{Fields, Reader};
 use crate::read::scalar::quoted;
 use crate::yaml_tree::Kind;
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "fixed_window",
     "sliding_window",
     "sliding_window_counter",
@@ -18,9 +18,11 @@ const NAMES: [&str; 7] = [
     "token_bucket",
     "leaky_bucket",
     "total",
+    CONCURRENCY,
 ];
 const TOKEN_BUCKET: &str = "token_bucket";
-const LATER: [&str; 3] = ["warm_up", "concurrency", "priority_buckets"];
+pub(super) const CONCURRENCY: &str = "concurrency";
+const LATER: [&str; 2] = ["warm_up", "priority_buckets"];
 
 /// Each parameter and the algorithm that it belongs to.
 const PARAMETERS: [(&str, &str); 10] = [
@@ -58,7 +60,8 @@ impl Reader<'_> {
             let message = format!("a burst belongs to {TOKEN_BUCKET}, but this is {name}; {instead}");
             self.notes.fault(fields.pos_of_value("rate"), path.key("rate"), message);
         }
-        for (parameter, owner) in PARAMETERS.into_iter().chain([("delay_after", "leaky_bucket")]) {
+        let more = [("delay_after", "leaky_bucket"), ("ttl", CONCURRENCY)];
+        for (parameter, owner) in PARAMETERS.into_iter().chain(more) {
             if owner != name && fields.get(parameter).is_some() {
                 let message =
                     format!("belongs to {owner}, but this is {name}; write algorithm: {owner}, or remove it");

@@ -72,14 +72,23 @@ fn each_zone_is_a_leaky_bucket_with_the_burst_of_its_use() {
     value: everything
     rate_limit: {rate: 5/s, algorithm: leaky_bucket, form: meter, capacity: 1}
     response: {status: 503}
+  # line 8: key $binary_remote_addr
+  # line 17: 10 at the same time in location /
+  # nginx gives a place back when the request ends. Here its holder does (/v1/acquire, /v1/release),
+  # and renews it before the ttl ends; docs/concurrency.md.
+  - key: conn_zone
+    value: addr
+    descriptors:
+      - key: remote_address
+        rate_limit: {algorithm: concurrency, limit: 10, ttl: 1m}
 ";
-    assert_eq!((imported(CONF).rules.map(|it| it.number), rules_of(CONF).as_str()), (Ok(3), want));
+    assert_eq!((imported(CONF).rules.map(|it| it.number), rules_of(CONF).as_str()), (Ok(4), want));
 }
 
 #[test]
 fn what_is_written_loads_without_a_warning() {
     let quoted = "limit_req_zone $a \"zone=on:1m\";limit_req zone=on burst=1;";
-    for (text, number, rules) in [(CONF, 3, 3), (quoted, 1, 2), (RECIPE, 2, 3)] {
+    for (text, number, rules) in [(CONF, 4, 4), (CONNS, 2, 3), (quoted, 1, 2), (RECIPE, 2, 3)] {
         let imported = import(None, text.to_owned(), "a domain: \"with\" quotes").rules.expect("rules");
         let file = RuleFile { name: "nginx.yaml".into(), text: imported.text.clone() };
         let loaded = parse(&[file], &Options::default())
@@ -90,15 +99,41 @@ fn what_is_written_loads_without_a_warning() {
     }
 }
 
+/// Limits of what runs at the same time alone: inherited, with a number of its own, only counted.
+const CONNS: &str = "limit_conn_zone $binary_remote_addr zone=perip:10m;
+limit_conn_zone $http_x_key zone=perkey:1m;
+server {
+    limit_conn perip 5;
+    location /a { limit_conn_dry_run on; }
+    location /b { limit_conn perkey 3; limit_conn_dry_run on; }
+}";
+
+#[test]
+fn zones_of_limit_conn_become_rules_with_slots() {
+    let rules = rules_of(CONNS);
+    let want = "  # line 1: key $binary_remote_addr
+  # line 4: 5 at the same time in server
+  # line 5: 5 at the same time in location /a
+";
+    assert!(rules.starts_with(want), "{rules}");
+    for part in [
+        "  - key: conn_zone\n    value: perip\n    descriptors:\n      - key: remote_address\n        rate_limit: \
+         {algorithm: concurrency, limit: 5, ttl: 1m}\n",
+        "value_regex: ^$\n        action: allow",
+        "limit: 3, ttl: 1m}\n        shadow_mode: true\n",
+    ] {
+        assert!(rules.contains(part), "{part:?} in {rules}");
+    }
+    let dry = "-:5: limit_conn_dry_run: the rule of zone perip denies here too, as elsewhere";
+    assert_eq!(left_out(CONNS), [dry]);
+}
+
 #[test]
 fn what_is_not_taken_over_is_said_by_line() {
-    let conn = "rules cannot limit concurrent requests; keep it in nginx";
     let want = [
         "-:6: sync of limit_req_zone all zone=everything:32k rate=5r/s sync: nodes share counters with --store instead",
         "-:7: zone unused is not used by any limit_req",
-        &format!("-:8: limit_conn_zone $binary_remote_addr zone=addr:10m: {conn}"),
         "-:10: include conf.d/*.conf: stdin has no folder to look in; give the path of the configuration, or what `nginx -T` prints",
-        &format!("-:17: limit_conn addr 10: {conn}"),
         "-:19: zone perip has the burst of line 14 here too, since a rule has one: burst=20 nodelay",
         "-:19: limit_req_dry_run: the rule of zone perip denies here too, as elsewhere",
         "-:20: zone nowhere is not defined in this configuration",
@@ -107,7 +142,17 @@ fn what_is_not_taken_over_is_said_by_line() {
     ];
     assert_eq!(left_out(CONF), want);
     for (text, want) in [
-        ("limit_conn_status 429;", "-:1: limit_conn_status 429: rules cannot limit concurrent requests"),
+        (
+            "limit_conn_status 429;",
+            "-:1: limit_conn_status 429: a holder that gets no slot answers its client itself",
+        ),
+        ("limit_conn addr 0;", "-:1: limit_conn addr 0: 0 is not a whole number from 1 to 65535"),
+        ("limit_conn addr 5;", "-:1: zone addr is not defined in this configuration"),
+        ("limit_conn_zone $a zone=a:1m;", "-:1: zone a is not used by any limit_conn"),
+        (
+            "limit_conn_zone $host zone=a:1m; server { limit_conn a 5; }\nserver { limit_conn a 6; }",
+            "-:2: zone a has the number of line 1 here too, since a rule has one: 5",
+        ),
         ("limit_rate 100k;", "-:1: limit_rate 100k: rules cannot limit bandwidth; keep it in nginx"),
         ("limit_req_status 302;", "-:1: limit_req_status 302: expected a status from 400 to 599"),
         ("limit_req_zone $a zone=a:1m rate=5/s;", "rate=5/s is not a rate such as 10r/s or 10r/m"),

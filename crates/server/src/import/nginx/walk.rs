@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::conn::{ConnLimit, ConnUse};
 use super::directives::{Block, Directive, Unreadable, directives};
 use super::files::Files;
 use super::place::{LeftOut, Place, Places};
@@ -22,6 +23,8 @@ pub(super) struct Walk {
     pub(super) zones: Vec<Zone>,
     /// Uses of zones, in the order of the places.
     pub(super) uses: Vec<Use>,
+    pub(super) conn_zones: Vec<Zone>,
+    pub(super) conn_uses: Vec<ConnUse>,
     /// Variables that the configuration itself makes, by their names.
     pub(super) variables: BTreeMap<String, Made>,
     left_out: Vec<(Place, String)>,
@@ -44,6 +47,8 @@ struct Level {
     limits: Vec<Limit>,
     status: Option<u16>,
     is_dry_run: bool,
+    conns: Vec<ConnLimit>,
+    is_conn_dry_run: bool,
 }
 
 /// A directive and the file that it is in.
@@ -67,6 +72,8 @@ impl Walk {
             places: Places::default(),
             zones: Vec::new(),
             uses: Vec::new(),
+            conn_zones: Vec::new(),
+            conn_uses: Vec::new(),
             variables: BTreeMap::new(),
             left_out: Vec::new(),
         }
@@ -104,6 +111,7 @@ impl Walk {
         self.with_included(file, all, depth, &mut flat);
         let mut level = around.clone();
         let (mut own, mut changed) = (Vec::new(), None);
+        let (mut own_conns, mut conn_changed) = (Vec::new(), None);
         for it in &flat {
             let place = it.place();
             match &it.directive.words[..] {
@@ -127,6 +135,14 @@ impl Walk {
                     level.is_dry_run = on == "on";
                     changed = Some(place);
                 }
+                [name, arguments @ ..] if name == "limit_conn" => match ConnLimit::of(place, arguments) {
+                    Ok(limit) => own_conns.push(limit),
+                    Err(why) => self.leave_out(place, format!("{}: {why}", said(&it.directive))),
+                },
+                [name, on] if name == "limit_conn_dry_run" => {
+                    level.is_conn_dry_run = on == "on";
+                    conn_changed = Some(place);
+                }
                 [name, value, ..] if name == "server_name" => {
                     level.name = format!("server {}", tollgate_human_text::clip(value));
                 }
@@ -147,6 +163,16 @@ impl Walk {
                     status: level.status,
                     is_dry_run: level.is_dry_run,
                 });
+            }
+        }
+        let has_own = !own_conns.is_empty();
+        if has_own {
+            level.conns = own_conns;
+        }
+        if has_own || conn_changed.is_some() {
+            for limit in &level.conns {
+                let place = conn_changed.filter(|_| !has_own).unwrap_or(limit.place);
+                self.conn_uses.push(limit.used(place, &level.name, level.is_conn_dry_run));
             }
         }
         for it in flat {
@@ -203,19 +229,23 @@ impl Walk {
                 }
                 Err(why) => self.leave_out(place, format!("{what}: {why}")),
             },
-            "limit_req" | "limit_req_status" | "limit_req_dry_run" => {}
-            "limit_req_log_level" => {
+            "limit_conn_zone" => match Zone::of(place, arguments) {
+                Ok(zone) => self.conn_zones.push(zone),
+                Err(why) => self.leave_out(place, format!("{what}: {why}")),
+            },
+            "limit_conn_status" => {
+                let why = "a holder that gets no slot answers its client itself";
+                self.leave_out(place, format!("{what}: {why}"));
+            }
+            "limit_req" | "limit_req_status" | "limit_req_dry_run" | "limit_conn" | "limit_conn_dry_run" => {}
+            "limit_req_log_level" | "limit_conn_log_level" => {
                 let why = "the level is a setting of Tollgate, --denial-log-level";
                 self.leave_out(place, format!("{what}: {why}"));
             }
             "limit_rate" | "limit_rate_after" => {
                 self.leave_out(place, format!("{what}: rules cannot limit bandwidth; keep it in nginx"));
             }
-            name if name.starts_with("limit_conn") => {
-                let why = "rules cannot limit concurrent requests; keep it in nginx";
-                self.leave_out(place, format!("{what}: {why}"));
-            }
-            name if name.starts_with("limit_req") => {
+            name if name.starts_with("limit_req") || name.starts_with("limit_conn") => {
                 self.leave_out(place, format!("{what}: unknown directive"));
             }
             _ => {}

@@ -8,7 +8,7 @@ use super::place::{Place, Places};
 pub(super) const STATUS: u16 = 503;
 
 /// The most uses of a zone that its rule lists.
-const LISTED: usize = 20;
+pub(super) const LISTED: usize = 20;
 
 /// Variables that have a value in every request.
 const NEVER_EMPTY: &[&str] = &[
@@ -144,7 +144,20 @@ impl Zone {
                 plain(&self.size)
             );
         }
-        let _ = writeln!(out, "  - key: zone\n    value: {}", quoted(&self.name));
+        let indent = self.write_levels("zone", out);
+        let _ = writeln!(out, "{indent}rate_limit: {{rate: {}, algorithm: leaky_bucket, {form}}}", self.rate);
+        if let Some(status) = status {
+            let _ = writeln!(out, "{indent}response: {{status: {status}}}");
+        }
+        if uses.iter().all(|used| used.is_dry_run) {
+            let _ = writeln!(out, "{indent}shadow_mode: true");
+        }
+    }
+
+    /// Appends the descriptors of the rule of this zone, whose first entry has the key `first`; returns what
+    /// the lines of the rule itself begin with.
+    pub(super) fn write_levels(&self, first: &str, out: &mut String) -> String {
+        let _ = writeln!(out, "  - key: {first}\n    value: {}", quoted(&self.name));
         let mut indent = "    ".to_owned();
         for key in &self.keys {
             let entry = quoted(&key.entry);
@@ -157,13 +170,7 @@ impl Zone {
             let _ = writeln!(out, "{indent}  - key: {entry}");
             indent.push_str("    ");
         }
-        let _ = writeln!(out, "{indent}rate_limit: {{rate: {}, algorithm: leaky_bucket, {form}}}", self.rate);
-        if let Some(status) = status {
-            let _ = writeln!(out, "{indent}response: {{status: {status}}}");
-        }
-        if uses.iter().all(|used| used.is_dry_run) {
-            let _ = writeln!(out, "{indent}shadow_mode: true");
-        }
+        indent
     }
 
     /// The key is one variable, which some requests do not have.
@@ -277,6 +284,6 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A text in a comment: on one line.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     tollgate_human_text::clip(text)
 }

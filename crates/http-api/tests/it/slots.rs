@@ -1,0 +1,98 @@
+//! `/v1/acquire`, `/v1/release`.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
+
+use std::time::Duration;
+
+use crate::common::Server;
+use serde_json::{Value, json};
+
+fn of(id: Option<&Value>) -> String {
+    let mut body = json!({"domain": "shop", "descriptors": [[{"key": "export", "value": "orders"}]]});
+    if let Some(id) = id {
+        body["id"] = id.clone();
+    }
+    body.to_string()
+}
+
+#[tokio::test]
+async fn a_slot_is_acquired_renewed_and_released_once() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let first = client.post("/v1/acquire", &of(None)).await;
+    let id = first.json()["id"].clone();
+    assert_eq!(id.as_str().map(str::len), Some(32));
+    let want = json!({"outcome": "admit", "id": id, "limit": 2, "remaining": 1, "retry_after_ms": 0, "expires_in_ms": 30_000, "renewed": false, "rule": "export", "degraded": null});
+    assert_eq!((first.status, first.json()), (200, want));
+    server.clock.advance(Duration::from_secs(10));
+    let chosen = json!("0123456789ABCDEF0123456789abcdef");
+    let second = client.post("/v1/acquire", &of(Some(&chosen))).await.json();
+    assert_eq!((&second["outcome"], &second["remaining"]), (&json!("admit"), &json!(0)));
+    let again = client.post("/v1/acquire", &of(Some(&chosen))).await.json();
+    assert_eq!((&again["renewed"], &again["remaining"]), (&json!(true), &json!(0)));
+    let third = client.post("/v1/acquire", &of(None)).await;
+    let denied = json!({"outcome": "deny", "id": null, "limit": 2, "remaining": 0, "retry_after_ms": 20_000, "expires_in_ms": null, "renewed": false, "rule": "export", "degraded": null});
+    assert_eq!((third.status, third.json()), (200, denied));
+    for released in [true, false] {
+        let reply = client.post("/v1/release", &of(Some(&id))).await;
+        assert_eq!((reply.status, reply.json()), (200, json!({"released": released})));
+    }
+    assert_eq!(client.post("/v1/acquire", &of(None)).await.json()["outcome"], "admit", "free at once");
+}
+
+#[tokio::test]
+async fn what_is_no_request_for_a_slot_is_rejected_with_what_to_do() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let id = "00000000000000000000000000000001";
+    for (path, body, status, want) in [
+        ("/v1/acquire", "{}", 400, "missing field `domain`"),
+        (
+            "/v1/acquire",
+            r#"{"domain":"shop","descriptors":[[{"key":"export"}]],"id":"7"}"#,
+            400,
+            "32 hexadecimal digits",
+        ),
+        (
+            "/v1/acquire",
+            r#"{"domain":"shop","descriptors":[[{"key":"export"}]],"ttl_ms":7}"#,
+            400,
+            "unknown field `ttl_ms`",
+        ),
+        (
+            "/v1/acquire",
+            r#"{"domain":"shop","descriptors":[[{"key":"user"}]]}"#,
+            400,
+            "rule user counts permits",
+        ),
+        ("/v1/acquire", r#"{"domain":"shop","descriptors":[[{"key":"export"}]],"hits":2}"#, 400, "2 hits"),
+        ("/v1/release", r#"{"domain":"shop","descriptors":[[{"key":"export"}]]}"#, 400, "missing field `id`"),
+        (
+            "/v1/release",
+            &format!(r#"{{"domain":"x","descriptors":[[{{"key":"x"}}]],"id":"{id}"}}"#),
+            404,
+            "no rule with algorithm: concurrency",
+        ),
+        (
+            "/v1/check",
+            r#"{"domain":"shop","descriptors":[[{"key":"export"}]]}"#,
+            400,
+            "acquire a slot and release it",
+        ),
+        (
+            "/v1/check",
+            r#"{"domain":"shop","descriptors":[[{"key":"user"}]],"id":"7"}"#,
+            400,
+            "unknown field `id`",
+        ),
+        (
+            "/v1/reserve",
+            r#"{"domain":"shop","descriptors":[[{"key":"export"}]]}"#,
+            400,
+            "acquire a slot and release it",
+        ),
+    ] {
+        let reply = client.post(path, body).await;
+        assert_eq!(reply.status, status, "{path} {body}");
+        assert!(reply.text().contains(want), "{path} {body}: {}", reply.text());
+    }
+}

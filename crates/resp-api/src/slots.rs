@@ -1,0 +1,179 @@
+//! Slots of rules with `algorithm: concurrency`:
+//! `TOLLGATE.ACQUIRE domain key value [key value …] [ID id] [WITHDEGRADED]` and
+//! `TOLLGATE.RELEASE domain key value [key value …] ID id`.
+
+use std::str::from_utf8;
+
+use tollgate_limiter::{Descriptor, Entry, MAX_IN_FLIGHT, Request, Scratch, SlotAnswer, SlotId};
+use tollgate_store::Store;
+
+use crate::arguments::Arguments;
+use crate::command::SlotAction;
+use crate::degraded;
+use crate::parse::Span;
+use crate::reply::{Reply, saturate};
+use crate::time_unit::TimeUnit;
+use crate::turn::{Pushed, Turn};
+
+const ACQUIRE: &str =
+    "ERR syntax error, expected TOLLGATE.ACQUIRE domain key value [key value ...] [ID id] [WITHDEGRADED]";
+const RELEASE: &str = "ERR syntax error, expected TOLLGATE.RELEASE domain key value [key value ...] ID id";
+const NOT_UTF8: &str = "ERR domain, keys and values must be UTF-8";
+/// The limit of a reply, and what remains of it, where no slot was asked for.
+const NO_LIMIT: i64 = -1;
+
+/// Commands that wait to be carried out, in their order: a release may be about what was acquired just
+/// before.
+#[derive(Debug, Default)]
+pub(crate) struct SlotCommands {
+    /// The arguments of all commands.
+    spans: Vec<Span>,
+    /// Where those of each command end in `spans`, and what it does.
+    ends: Vec<(usize, SlotAction)>,
+}
+
+impl SlotCommands {
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Adds a command.
+    pub(crate) fn push(&mut self, action: SlotAction, arguments: Arguments<'_>) -> Pushed {
+        if self.ends.len() >= MAX_IN_FLIGHT {
+            return Pushed::Full;
+        }
+        self.spans.extend_from_slice(arguments.spans());
+        self.ends.push((self.spans.len(), action));
+        Pushed::Added
+    }
+
+    /// Forgets all commands.
+    pub(crate) fn clear(&mut self) {
+        self.spans.clear();
+        self.ends.clear();
+    }
+
+    /// Carries out all commands, which were read from `input`, and writes their replies.
+    pub(crate) async fn decide<S: Store>(
+        &mut self,
+        input: &[u8],
+        scratch: &mut Scratch,
+        turn: &mut Turn<'_, S>,
+    ) {
+        let mut start = 0;
+        for &(end, action) in &self.ends {
+            let arguments = Arguments::new(input, &self.spans[start..end]);
+            start = end;
+            let mut entries = Vec::new();
+            match SlotCommand::parse(action, arguments, &mut entries) {
+                Err(message) => turn.reply.error(message),
+                Ok(command) => command.carry_out(action, &entries, scratch, turn).await,
+            }
+        }
+        self.clear();
+    }
+}
+
+/// A parsed command; its entries are kept apart from it.
+#[derive(Clone, Copy, Debug)]
+struct SlotCommand<'a> {
+    domain: &'a str,
+    id: Option<SlotId>,
+    /// The reply ends with the element of `WITHDEGRADED`.
+    with_degraded: bool,
+}
+
+impl<'a> SlotCommand<'a> {
+    /// Parses a command and puts its entries into `entries`.
+    fn parse(
+        action: SlotAction,
+        arguments: Arguments<'a>,
+        entries: &mut Vec<Entry<'a>>,
+    ) -> Result<Self, String> {
+        let (input, is_acquire) = (arguments.input(), action == SlotAction::Acquire);
+        let usage = || if is_acquire { ACQUIRE.to_owned() } else { RELEASE.to_owned() };
+        let (arguments, with_degraded) = if is_acquire && arguments.len() % 2 == 1 {
+            degraded::split_option(arguments)
+        } else {
+            (arguments, false)
+        };
+        let [_, domain, words @ ..] = arguments.spans() else { return Err(usage()) };
+        let text = |span: &Span| from_utf8(span.of(input)).map_err(|_| NOT_UTF8.to_owned());
+        let (words, id) = match words {
+            // The last two arguments; a descriptor has at least two before them.
+            [words @ .., name, id] if words.len() >= 2 && name.of(input).eq_ignore_ascii_case(b"id") => {
+                let id = text(id)?.parse::<SlotId>().map_err(|error| format!("ERR {error}"))?;
+                (words, Some(id))
+            }
+            words if is_acquire => (words, None),
+            _ => return Err(usage()),
+        };
+        let (pairs, rest) = words.as_chunks::<2>();
+        if pairs.is_empty() || !rest.is_empty() {
+            return Err(usage());
+        }
+        for [key, value] in pairs {
+            entries.push(Entry { key: text(key)?, value: text(value)? });
+        }
+        Ok(Self { domain: text(domain)?, id, with_degraded })
+    }
+
+    /// Carries out the command and writes its reply.
+    async fn carry_out<S: Store>(
+        self,
+        action: SlotAction,
+        entries: &[Entry<'_>],
+        scratch: &mut Scratch,
+        turn: &mut Turn<'_, S>,
+    ) {
+        let limiter = turn.limiter();
+        let descriptors = [Descriptor::new(entries)];
+        let request = Request { domain: self.domain, descriptors: &descriptors, hits: 1 };
+        match (action, self.id) {
+            (SlotAction::Release, Some(id)) => match limiter.release(&request, id, turn.now).await {
+                Ok(released) => turn.reply.integer(i64::from(released)),
+                Err(error) => turn.reply.error(format_args!("ERR {error}")),
+            },
+            (SlotAction::Release, None) => turn.reply.error(RELEASE),
+            (SlotAction::Acquire, id) => {
+                let span = limiter.call_span("resp", self.domain, None);
+                match limiter.acquire(&request, id, turn.now, scratch).await {
+                    Ok(answer) => {
+                        turn.counts.count(answer.is_admitted());
+                        if let Some(span) = span {
+                            answer.record(&span);
+                        }
+                        self.write(&answer, &mut turn.reply);
+                    }
+                    Err(error) => turn.reply.error(format_args!("ERR {error}")),
+                }
+            }
+        }
+    }
+
+    fn write(self, answer: &SlotAnswer, reply: &mut Reply<'_>) {
+        let is_denied = !answer.is_admitted();
+        reply.array(7 + usize::from(self.with_degraded));
+        for number in [
+            i64::from(is_denied),
+            answer.limit.map_or(NO_LIMIT, saturate),
+            answer.remaining().map_or(NO_LIMIT, saturate),
+            if is_denied { TimeUnit::Seconds.retry_after(answer.retry_after()) } else { -1 },
+            answer.ttl.map_or(0, |ttl| TimeUnit::Seconds.duration(ttl)),
+        ] {
+            reply.integer(number);
+        }
+        match &answer.rule {
+            None => reply.null(),
+            Some(rule) => reply.bulk(rule.as_bytes()),
+        }
+        match answer.id {
+            None => reply.null(),
+            Some(id) => reply.bulk(id.to_string().as_bytes()),
+        }
+        if self.with_degraded {
+            degraded::write(answer.degraded, reply);
+        }
+    }
+}
