@@ -322,7 +322,6 @@ struct Denial {
 fn limited(error: AcquireError, by: LimitedBy, patience: Duration, was_sent: bool) -> Limited {
     let retry_after = match &error {
         AcquireError::TooLong { retry_after } => Some(retry_after.saturating_add(patience)),
-        AcquireError::CannotWait { retry_after, .. } => Some(*retry_after),
         _ => None,
     };
     Limited { by, retry_after, was_sent, status: None, reading: None }

@@ -117,7 +117,7 @@ impl<C: Clock + 'static> Shared<C> {
         let (limit, remaining) = (left.limit(), left.remaining());
         let reset_ns = nanos(left.reset_after());
         let decision = match error {
-            AcquireError::TooLong { retry_after } | AcquireError::CannotWait { retry_after, .. } => {
+            AcquireError::TooLong { retry_after } => {
                 Decision::deny(limit, remaining, nanos(retry_after).max(1), reset_ns)
             }
             AcquireError::Late => Decision::deny(limit, remaining, reset_ns.max(1), reset_ns),
