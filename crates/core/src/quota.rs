@@ -3,6 +3,7 @@
 //! A state belongs to the algorithm that wrote it. Reading it by a quota of another algorithm is safe, but
 //! what was counted means nothing there: name the algorithm in the key.
 
+mod inherit;
 mod new;
 mod share;
 

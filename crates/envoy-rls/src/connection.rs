@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tollgate_buffers::{BufferPool, Buffers, CallBuffers};
 use tollgate_core::Timestamp;
-use tollgate_net::{DrainWatch, Surface};
+use tollgate_net::{BudgetShare, DrainWatch, Surface};
 use tollgate_store::Store;
 
 use crate::body::Incoming;
@@ -40,6 +40,7 @@ use crate::reflection;
 use crate::service::{AnswerBuffers, Caller, RateLimitService};
 use crate::shared::{ConnectionCalls, Place, TooMany};
 use crate::status::{Code, Status};
+use crate::unsent::{HELD_BYTES, Unsent};
 
 /// Calls answered before the other connections have their turn.
 const TURN: usize = 256;
@@ -71,6 +72,9 @@ enum ConnectionError {
     /// A ping was not answered, or replies were not read, within their timeout.
     #[error("the peer did not respond in time")]
     Dead,
+    /// Clients do not take their replies, and this one holds more of them than an equal share.
+    #[error("too many replies that clients do not take")]
+    Unread,
 }
 
 /// Serves one connection until it ends; when `drain` turns true, asks the peer to go away and lets calls
@@ -111,6 +115,7 @@ where
         answered: 0,
         elsewhere: JoinSet::new(),
         late: 0,
+        unread: None,
     };
     poll_fn(|cx| {
         if asking.as_mut().is_some_and(|asking| asking.has_begun(cx)) {
@@ -129,7 +134,7 @@ where
 
 /// Calls accepted and not read yet. The allocation belongs to the thread, so that idle connections have none.
 #[derive(Default)]
-struct Arrived(Vec<(Request<RecvStream>, SendResponse<Bytes>)>);
+struct Arrived(Vec<(Request<RecvStream>, SendResponse<Unsent>)>);
 
 thread_local!(static ARRIVED: BufferPool<Arrived> = const { BufferPool::new() });
 
@@ -151,7 +156,7 @@ impl Buffers for Arrived {
 struct UnaryCall {
     incoming: Incoming,
     caller: Caller,
-    respond: SendResponse<Bytes>,
+    respond: SendResponse<Unsent>,
     /// The time that it may take.
     within: Duration,
     /// When it was accepted.
@@ -159,7 +164,7 @@ struct UnaryCall {
 }
 
 struct Connection<IO, S: Store> {
-    h2: h2::server::Connection<Lingering<IO>, Bytes>,
+    h2: h2::server::Connection<Lingering<IO>, Unsent>,
     service: Arc<RateLimitService<S>>,
     /// The places of its calls that wait.
     calls: Arc<ConnectionCalls>,
@@ -173,6 +178,8 @@ struct Connection<IO, S: Store> {
     elsewhere: JoinSet<Ended>,
     /// Calls whose message did not arrive in time.
     late: usize,
+    /// Of the replies that its peer does not take.
+    unread: Option<BudgetShare>,
     keep_alive: KeepAlive,
 }
 
@@ -214,6 +221,7 @@ where
             turn += arrived.0.len();
             self.answer_all(cx, &mut arrived);
         }
+        self.hold_unsent()?;
         while let Poll::Ready(Some(ended)) = self.elsewhere.poll_join_next(cx) {
             if matches!(ended, Ok(Ended::WithoutMessage)) {
                 self.late += 1;
@@ -226,6 +234,21 @@ where
             }
         }
         self.poll_keep_alive(cx)
+    }
+
+    /// Counts the replies that could not be sent against what all connections may hold.
+    fn hold_unsent(&mut self) -> Result<(), ConnectionError> {
+        let bytes = self.calls.unsent() * HELD_BYTES;
+        if bytes == 0 {
+            self.unread = None;
+            return Ok(());
+        }
+        let share = self.unread.get_or_insert_with(|| self.service.unread.share());
+        if share.resize(bytes).is_err() && self.calls.holds_too_much(bytes) {
+            self.calls.count_cut();
+            return Err(ConnectionError::Unread);
+        }
+        Ok(())
     }
 
     /// Answers all calls that have arrived, at one reading of the clock.
@@ -241,7 +264,7 @@ where
         &mut self,
         cx: &mut Context<'_>,
         request: Request<RecvStream>,
-        mut respond: SendResponse<Bytes>,
+        mut respond: SendResponse<Unsent>,
         now: Timestamp,
     ) {
         let (head, body) = request.into_parts();
@@ -264,9 +287,10 @@ where
             | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
                 let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
                 let within = within.min(limits.message_timeout);
+                let calls = Arc::clone(&self.calls);
                 self.elsewhere.spawn(async move {
                     let _place = place;
-                    match timeout(within, reflection::serve(incoming, Outgoing::new(respond))).await {
+                    match timeout(within, reflection::serve(incoming, Outgoing::new(respond, calls))).await {
                         Ok(()) => Ended::Done,
                         Err(_) => Ended::WithoutMessage,
                     }
@@ -281,9 +305,10 @@ where
         let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
         let signs = Signs { ready: self.service.ready.clone(), drain: self.drain.clone() };
         let message_within = within.min(limits.message_timeout);
+        let calls = Arc::clone(&self.calls);
         self.elsewhere.spawn(async move {
             let _place = place;
-            let outgoing = Outgoing::new(respond);
+            let outgoing = Outgoing::new(respond, calls);
             match timeout(message_within, incoming.only()).await {
                 Err(_) => {
                     outgoing.finish(Err(no_message()));
@@ -316,7 +341,7 @@ where
             Poll::Ready(Err(status)) => return outgoing::fail(&mut respond, &status),
             Poll::Pending => {
                 let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
-                let service = Arc::clone(&self.service);
+                let (service, calls) = (Arc::clone(&self.service), Arc::clone(&self.calls));
                 self.elsewhere.spawn(async move {
                     let _place = place;
                     let began = Instant::now();
@@ -336,19 +361,20 @@ where
                     let now = service.now();
                     // Boxed, so that a call that waits for its message holds no room for this.
                     let answer = Box::pin(decide(service, message, caller, now));
-                    reply_unless_reset(answer, respond, within.saturating_sub(began.elapsed())).await
+                    reply_unless_reset(answer, respond, calls, within.saturating_sub(began.elapsed())).await
                 });
                 return;
             }
         };
         let mut answer = Box::pin(decide(Arc::clone(&self.service), message, caller, now));
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
-            Ok(Poll::Ready(result)) => outgoing::reply(&mut respond, result),
+            Ok(Poll::Ready(result)) => outgoing::reply(&mut respond, &self.calls, result),
             Ok(Poll::Pending) => {
                 let Some(place) = self.place(&mut respond, "permits may have been taken") else { return };
+                let calls = Arc::clone(&self.calls);
                 self.elsewhere.spawn(async move {
                     let _place = place;
-                    reply_unless_reset(answer, respond, within).await
+                    reply_unless_reset(answer, respond, calls, within).await
                 });
             }
             Err(_) => {
@@ -360,7 +386,7 @@ where
 
     /// A place for a call that has to wait. Without one the call has failed, and `so_far` says what became of
     /// its permits.
-    fn place(&self, respond: &mut SendResponse<Bytes>, so_far: &'static str) -> Option<Place> {
+    fn place(&self, respond: &mut SendResponse<Unsent>, so_far: &'static str) -> Option<Place> {
         self.calls
             .place()
             .map_err(|TooMany| {
@@ -422,7 +448,8 @@ async fn decide<S: Store>(
 /// Sends what `answer` returns `within` its time. Ends without a reply when the client resets the call.
 async fn reply_unless_reset(
     answer: impl Future<Output = Result<Bytes, Status>>,
-    mut respond: SendResponse<Bytes>,
+    mut respond: SendResponse<Unsent>,
+    calls: Arc<ConnectionCalls>,
     within: Duration,
 ) -> Ended {
     let result = tokio::select! {
@@ -431,6 +458,6 @@ async fn reply_unless_reset(
         // Also when the connection is gone.
         _ = poll_fn(|cx| respond.poll_reset(cx)) => return Ended::Done,
     };
-    outgoing::reply(&mut respond, result);
+    outgoing::reply(&mut respond, &calls, result);
     Ended::Done
 }

@@ -19,6 +19,7 @@ mod reply;
 mod service;
 mod shared;
 mod status;
+mod unsent;
 mod wire;
 
 pub use limits::Limits;

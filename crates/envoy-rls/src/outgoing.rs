@@ -1,6 +1,7 @@
 //! The reply of a call: header, messages, trailer with the status. Not here: what is in it.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use h2::SendStream;
@@ -10,18 +11,25 @@ use http::{HeaderMap, Response, StatusCode};
 use prost::Message;
 
 use crate::body::framed;
+use crate::shared::ConnectionCalls;
 use crate::status::{Code, Status};
+use crate::unsent::Unsent;
 
 static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 static GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
 /// Sends the one reply of a unary call. Errors are ignored: the peer has gone away.
-pub(crate) fn reply(respond: &mut SendResponse<Bytes>, result: Result<Bytes, Status>) {
+pub(crate) fn reply(
+    respond: &mut SendResponse<Unsent>,
+    calls: &Arc<ConnectionCalls>,
+    result: Result<Bytes, Status>,
+) {
     match result {
         Err(status) => fail(respond, &status),
         Ok(message) => {
             if let Ok(mut stream) = respond.send_response(head(), false) {
+                let message = Unsent::new(message, calls);
                 let _ = stream.send_data(message, false).and_then(|()| stream.send_trailers(success()));
             }
         }
@@ -29,14 +37,14 @@ pub(crate) fn reply(respond: &mut SendResponse<Bytes>, result: Result<Bytes, Sta
 }
 
 /// Sends a status and nothing else.
-pub(crate) fn fail(respond: &mut SendResponse<Bytes>, status: &Status) {
+pub(crate) fn fail(respond: &mut SendResponse<Unsent>, status: &Status) {
     let mut response = head();
     put_status(response.headers_mut(), status);
     let _ = respond.send_response(response, true);
 }
 
 /// Rejects what is not gRPC at all.
-pub(crate) fn reject(respond: &mut SendResponse<Bytes>, code: StatusCode) {
+pub(crate) fn reject(respond: &mut SendResponse<Unsent>, code: StatusCode) {
     let mut response = Response::new(());
     *response.status_mut() = code;
     let _ = respond.send_response(response, true);
@@ -64,8 +72,9 @@ fn put_status(headers: &mut HeaderMap, status: &Status) {
 
 /// The answer of a call that streams: messages go out no faster than the peer takes them.
 pub(crate) struct Outgoing {
-    respond: SendResponse<Bytes>,
-    stream: Option<SendStream<Bytes>>,
+    respond: SendResponse<Unsent>,
+    stream: Option<SendStream<Unsent>>,
+    calls: Arc<ConnectionCalls>,
 }
 
 /// The peer has reset the call or gone away.
@@ -78,8 +87,8 @@ impl From<h2::Error> for Gone {
 }
 
 impl Outgoing {
-    pub(crate) fn new(respond: SendResponse<Bytes>) -> Self {
-        Self { respond, stream: None }
+    pub(crate) fn new(respond: SendResponse<Unsent>, calls: Arc<ConnectionCalls>) -> Self {
+        Self { respond, stream: None, calls }
     }
 
     /// Sends `message`; returns when the peer has room for all of it.
@@ -92,7 +101,7 @@ impl Outgoing {
         while !rest.is_empty() {
             stream.reserve_capacity(rest.len());
             let room = poll_fn(|cx| stream.poll_capacity(cx)).await.ok_or(Gone)??;
-            stream.send_data(rest.split_to(room.min(rest.len())), false)?;
+            stream.send_data(Unsent::new(rest.split_to(room.min(rest.len())), &self.calls), false)?;
         }
         Ok(())
     }

@@ -31,6 +31,8 @@ pub struct RateLimitService<S: Store> {
     pub(crate) draining: watch::Receiver<bool>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) budget: Arc<Budget>,
+    /// Of replies that peers do not take.
+    pub(crate) unread: Arc<Budget>,
     latency: Latency,
     latency_over_http: Latency,
 }
@@ -97,11 +99,23 @@ impl<S: Store> RateLimitService<S> {
         limits: Limits,
     ) -> Self {
         let shared = Arc::new(Shared::new(&limits));
-        let budget = shared.messages.for_worker();
+        let (budget, unread) = (shared.messages.for_worker(), shared.unread.for_worker());
         let [latency, latency_over_http] = [GRPC, HTTP].map(|surface| limiter.metrics().latency(surface));
         // Without a sender it never turns.
         let (clock, draining) = (clock.into(), watch::channel(false).1);
-        Self { limiter, clock, options, limits, ready, draining, shared, budget, latency, latency_over_http }
+        Self {
+            limiter,
+            clock,
+            options,
+            limits,
+            ready,
+            draining,
+            shared,
+            budget,
+            unread,
+            latency,
+            latency_over_http,
+        }
     }
 
     /// The same service with the places and the budget of `shared`, which the services of other workers use
@@ -109,6 +123,7 @@ impl<S: Store> RateLimitService<S> {
     #[must_use]
     pub fn sharing(mut self, shared: Arc<Shared>) -> Self {
         self.budget = shared.messages.for_worker();
+        self.unread = shared.unread.for_worker();
         self.shared = shared;
         self
     }

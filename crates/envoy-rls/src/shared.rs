@@ -36,8 +36,12 @@ pub struct Shared {
     waiting: AtomicUsize,
     connections: AtomicUsize,
     rejected: AtomicU64,
+    cut: AtomicU64,
+    max_unread_bytes: usize,
     /// Of half-arrived messages.
     pub(crate) messages: Budget,
+    /// Of replies that peers do not take.
+    pub(crate) unread: Budget,
 }
 
 /// A connection among those that share the places. Its own count is on no other connection's cache line.
@@ -45,6 +49,8 @@ pub struct Shared {
 pub(crate) struct ConnectionCalls {
     shared: Arc<Shared>,
     waiting: AtomicUsize,
+    /// Replies that HTTP/2 holds.
+    unsent: AtomicUsize,
 }
 
 /// The place of a call that waits; free again when dropped.
@@ -64,7 +70,10 @@ impl Shared {
             waiting: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             rejected: AtomicU64::new(0),
+            cut: AtomicU64::new(0),
+            max_unread_bytes: limits.max_buffered_bytes,
             messages: Budget::new(limits.max_buffered_bytes),
+            unread: Budget::new(limits.max_buffered_bytes),
         }
     }
 
@@ -72,6 +81,18 @@ impl Shared {
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.messages.held()
+    }
+
+    /// Bytes of replies that are held now because clients do not take them.
+    #[must_use]
+    pub fn unread_bytes(&self) -> usize {
+        self.unread.held()
+    }
+
+    /// Connections that were closed because their clients did not take their replies while too many were held.
+    #[must_use]
+    pub fn cut_connections(&self) -> u64 {
+        self.cut.load(Relaxed)
     }
 
     /// Calls that wait now.
@@ -89,7 +110,11 @@ impl Shared {
     /// One more connection.
     pub(crate) fn connection(self: &Arc<Self>) -> Arc<ConnectionCalls> {
         self.connections.fetch_add(1, Relaxed);
-        Arc::new(ConnectionCalls { shared: Arc::clone(self), waiting: AtomicUsize::new(0) })
+        Arc::new(ConnectionCalls {
+            shared: Arc::clone(self),
+            waiting: AtomicUsize::new(0),
+            unsent: AtomicUsize::new(0),
+        })
     }
 
     /// The places of each connection if all had the same.
@@ -103,6 +128,32 @@ impl ConnectionCalls {
     pub(crate) fn max_streams(&self, most: u32) -> u32 {
         let share = self.shared.share().max(FEWEST_STREAMS);
         u32::try_from(share).map_or(most, |share| share.min(most))
+    }
+
+    /// Replies that HTTP/2 holds.
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent.load(Relaxed)
+    }
+
+    pub(crate) fn add_unsent(&self) {
+        self.unsent.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn remove_unsent(&self) {
+        self.unsent.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether the connection is closed for the `bytes` of replies that it holds, while all together hold too many:
+    /// if it holds more than an equal share, so that a client that is slow for a moment does not pay for those that
+    /// read nothing. Shares shrink as connections come, so above twice the budget each is.
+    pub(crate) fn holds_too_much(&self, bytes: usize) -> bool {
+        let Shared { max_unread_bytes: max, connections, unread, .. } = &*self.shared;
+        bytes > max / connections.load(Relaxed).max(1) || unread.held() > max.saturating_mul(2)
+    }
+
+    /// The connection is closed for what it holds.
+    pub(crate) fn count_cut(&self) {
+        self.shared.cut.fetch_add(1, Relaxed);
     }
 
     /// A place for a call that has to wait.

@@ -21,6 +21,8 @@ mod log;
 mod monitoring;
 #[path = "process/reload.rs"]
 mod reload;
+#[path = "process/remote.rs"]
+mod remote;
 #[path = "process/store.rs"]
 mod store;
 #[path = "process/throttle.rs"]

@@ -52,3 +52,50 @@ fn what_cannot_be_expressed_is_skipped_with_the_reason() {
     let strange = vector(r#"{"id": "x", "algorithm": "vegas", "params": {}, "steps": []}"#);
     assert_eq!(run(&strange), Verdict::Skipped("no such algorithm in the core: vegas".to_owned()));
 }
+
+#[test]
+fn a_deadline_that_is_not_met_is_seen_and_one_that_is_met_too() {
+    let wait = |deadline_ns: u64, ok: bool| {
+        vector(&format!(
+            r#"{{"id": "x", "algorithm": "token_bucket", "params": {{"rate_per_s": 10, "burst": 1}}, "steps": [
+                {{"t_ns": 0, "op": "wait", "n": 1, "expect": {{"ok": true, "wait_ns": 0}}}},
+                {{"t_ns": 0, "op": "wait", "n": 1, "deadline_ns": {deadline_ns}, "expect": {{"ok": {ok}}}}}]}}"#
+        ))
+    };
+    assert_eq!(run(&wait(99_999_999, false)), Verdict::Passed);
+    assert_eq!(run(&wait(100_000_000, true)), Verdict::Passed);
+    assert!(matches!(run(&wait(99_999_999, true)), Verdict::Failed(_)));
+    assert!(matches!(run(&wait(100_000_000, false)), Verdict::Failed(_)));
+}
+
+#[test]
+fn a_shape_that_is_not_known_is_skipped_with_the_reason_and_never_a_panic() {
+    let step = r#"{"t_ns": 9, "op": "count_taken_before", "n": 1, "expect": {"count": 1}}"#;
+    let known = r#""rate": 1, "per_ns": 100"#;
+    for (algorithm, params, step, reason) in [
+        (
+            "leaky_bucket_queue",
+            format!(r#"{known}, "slack": 1"#),
+            step.to_owned(),
+            "callers that take from other than one limiter, or two in turn",
+        ),
+        ("leaky_bucket_queue", known.to_owned(), step.to_owned(), "a limiter without a quota"),
+        (
+            "token_bucket_multi",
+            r#""bandwidths": []"#.to_owned(),
+            step.to_owned(),
+            "a limiter without a quota",
+        ),
+        (
+            "gcra",
+            r#""period_per_token_ns": 100, "burst": 2"#.to_owned(),
+            r#"{"t_ns": 0, "op": "check", "n": 1, "tide": 3, "expect": {"ok": true}}"#.to_owned(),
+            "`tide` of `check`",
+        ),
+    ] {
+        let strange = vector(&format!(
+            r#"{{"id": "x", "algorithm": "{algorithm}", "params": {{{params}}}, "steps": [{step}]}}"#
+        ));
+        assert_eq!(run(&strange), Verdict::Skipped(reason.to_owned()), "{algorithm}");
+    }
+}

@@ -24,18 +24,12 @@ pub enum AcquireError {
         /// How many wait.
         waiting: usize,
     },
-    /// The algorithm has no permits ahead of time, so there is no line to stand in.
+    /// A penalty, a block, a new quota or a clock that was set back has made the wait longer than the caller
+    /// would wait.
     #[error(
-        "{algorithm} has no line to wait in, token_bucket and leaky_bucket have; retry in {retry_after:?}"
+        "the permits are no longer there in time: a penalty, a block, a new quota or a step back of the clock \
+         came first"
     )]
-    CannotWait {
-        /// Name of the algorithm.
-        algorithm: &'static str,
-        /// When a check would pass, if nothing else is taken meanwhile.
-        retry_after: Duration,
-    },
-    /// A penalty, a block or a new quota has made the wait longer than the caller would wait.
-    #[error("the permits are no longer there in time: a penalty, a block or a new quota came first")]
     Late,
     /// The quota was replaced by one of another algorithm.
     #[error("the quota was replaced by one of another algorithm; call again")]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_clock::MonotonicClock;
-use tollgate_core::{Clock, Decision, QuotaError, Timestamp};
+use tollgate_core::{Clock, Decision, Inherit, QuotaError, Timestamp};
 use tollgate_store_memory::StateCell;
 
 use crate::acquire_error::AcquireError;
+use crate::bounds::Bounds;
 use crate::denied::{Admitted, Denied};
 use crate::engine::Engine;
 use crate::key::KeyBytes;
@@ -88,6 +89,12 @@ impl<C: Clock + 'static> RateLimiter<C> {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.engine.now()
+    }
+
+    /// What the quota in force allows.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds::of(&self.engine.in_force().quota)
     }
 
     /// Takes one permit if there is one.
@@ -192,7 +199,27 @@ impl<C: Clock + 'static> RateLimiter<C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reconfigure(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.engine.reconfigure(&quota)
+        self.reconfigure_as(quota, Inherit::Taken)
+    }
+
+    /// Counts by `quota` from here on, for all clones, and keeps what `inherit` says. Callers that wait keep
+    /// their places as long as the algorithm stays the same; otherwise they get
+    /// [`AcquireError::Reconfigured`].
+    ///
+    /// # Errors
+    /// As [`RateLimiter::direct`]; the quota before stays in force.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate::{Inherit, Quota, RateLimiter};
+    /// let limiter = RateLimiter::direct(Quota::per_hour(10))?;
+    /// limiter.check_n(7)?;
+    /// limiter.reconfigure_as(Quota::per_hour(100), Inherit::Proportional)?;
+    /// assert_eq!(limiter.take_at_most(1_000), 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reconfigure_as(&self, quota: Quota, inherit: Inherit) -> Result<(), QuotaError> {
+        self.engine.reconfigure(&quota, inherit)
     }
 
     /// `n` permits of this limiter, for [`check_all`](crate::check_all).

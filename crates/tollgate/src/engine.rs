@@ -1,21 +1,23 @@
 //! What limiters with and without keys do alike: one quota in force, states, a clock, blocked keys.
 //!
 //! The fast path of a check reads one flag, the quota that the limiter was made with, and the state. Once the
-//! quota was changed or a key blocked, checks take a path that looks for both.
+//! quota was changed, a key blocked or a window waited for, checks take a path that looks for all of them.
 
 use std::convert::Infallible;
-use std::mem::discriminant;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tollgate_core::{Clock, Cost, Decision, Expiry, Quota, QuotaError, State, Timestamp, Word, nanos};
+use tollgate_core::{
+    Clock, Cost, Decision, Expiry, Inherit, Period, Quota, QuotaError, State, Timestamp, Word, nanos,
+};
 
 use crate::denied::{Admitted, Denied};
+use crate::in_force::{InForce, owes_ahead};
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::states::{States, Table};
-use crate::waiting::shared::Waiting;
+use crate::waiting::shared::{Locked, Waiting};
 
 /// Room for blocked keys: about 500,000 of them.
 const BLOCKS_BYTES: u64 = 16 << 20;
@@ -32,21 +34,13 @@ pub(crate) struct Engine<S, C> {
     clock: C,
 }
 
-/// A quota, and the states that it has written.
-#[derive(Debug)]
-pub(crate) struct InForce<S> {
-    pub(crate) quota: Quota,
-    pub(crate) states: Arc<S>,
-}
-
 impl<S: States, C: Clock> Engine<S, C> {
     pub(crate) fn new(quota: Quota, states: S, clock: C) -> Self {
         let states = Arc::new(states);
-        let latest = InForce { quota: quota.clone(), states: Arc::clone(&states) };
         Self {
             is_special: AtomicBool::new(false),
-            first: InForce { quota, states },
-            latest: ArcSwap::from_pointee(latest),
+            latest: ArcSwap::from_pointee(InForce::new(quota.clone(), Arc::clone(&states))),
+            first: InForce::new(quota, states),
             changing: Mutex::new(()),
             blocks: OnceLock::new(),
             waiting: Waiting::new(),
@@ -63,6 +57,13 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.latest.load()
     }
 
+    /// What counts `key` now, with all that is known of it.
+    pub(crate) fn in_force_of(&self, key: &[u8], now: Timestamp) -> arc_swap::Guard<Arc<InForce<S>>> {
+        let in_force = self.in_force();
+        in_force.carry(key, now);
+        in_force
+    }
+
     #[inline(always)]
     pub(crate) fn check(&self, key: &[u8], n: u64) -> Result<Admitted, Denied> {
         let now = self.clock.now();
@@ -75,17 +76,19 @@ impl<S: States, C: Clock> Engine<S, C> {
     #[cold]
     #[inline(never)]
     fn check_special(&self, key: &[u8], n: u64, now: Timestamp) -> Result<Admitted, Denied> {
-        let InForce { quota, states } = &**self.in_force();
-        Denied::unless_admitted(match self.blocked(key, quota, now) {
+        let in_force = self.in_force_of(key, now);
+        let InForce { quota, states, .. } = &**in_force;
+        Denied::unless_admitted(match self.held_up(key, n, &in_force, now) {
             Some(denial) => denial,
             None => states.take(key, quota, Cost(n), now),
         })
     }
 
     pub(crate) fn take_at_most(&self, key: &[u8], n: u64) -> u64 {
-        let (now, in_force) = (self.clock.now(), self.in_force());
-        let InForce { quota, states } = &**in_force;
-        if self.blocked(key, quota, now).is_some() {
+        let now = self.clock.now();
+        let in_force = self.in_force_of(key, now);
+        let InForce { quota, states, .. } = &**in_force;
+        if self.held_up(key, n, &in_force, now).is_some() {
             return 0;
         }
         let taken = states.update(key, quota, now, |state| quota.take_at_most(state, Cost(n), now).0);
@@ -94,9 +97,10 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     /// What a check would answer; nothing is taken.
     pub(crate) fn peek(&self, key: &[u8], n: u64) -> Decision {
-        let (now, in_force) = (self.clock.now(), self.in_force());
-        let InForce { quota, states } = &**in_force;
-        if let Some(denial) = self.blocked(key, quota, now) {
+        let now = self.clock.now();
+        let in_force = self.in_force_of(key, now);
+        let InForce { quota, states, .. } = &**in_force;
+        if let Some(denial) = self.held_up(key, n, &in_force, now) {
             return denial;
         }
         quota.take(&mut states.get(key, quota), Cost(n), now)
@@ -104,9 +108,10 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     /// Takes `n` permits if they fit; otherwise nothing changes, also where a check would count a denial.
     pub(crate) fn take_or_leave(&self, key: &[u8], n: u64) -> Decision {
-        let (now, in_force) = (self.clock.now(), self.in_force());
-        let InForce { quota, states } = &**in_force;
-        if let Some(denial) = self.blocked(key, quota, now) {
+        let now = self.clock.now();
+        let in_force = self.in_force_of(key, now);
+        let InForce { quota, states, .. } = &**in_force;
+        if let Some(denial) = self.held_up(key, n, &in_force, now) {
             return denial;
         }
         states.update(key, quota, now, |state| {
@@ -136,7 +141,8 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 
     pub(crate) fn snapshot(&self, key: &[u8]) -> Snapshot {
-        let (now, in_force) = (self.clock.now(), self.in_force());
+        let now = self.clock.now();
+        let in_force = self.in_force_of(key, now);
         Snapshot::of(&in_force.quota, in_force.states.get(key, &in_force.quota), now)
     }
 
@@ -145,17 +151,20 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 
     fn change<T>(&self, key: &[u8], mut step: impl FnMut(&Quota, &mut State, Timestamp) -> T) -> T {
-        let (now, in_force) = (self.clock.now(), self.in_force());
-        let InForce { quota, states } = &**in_force;
+        self.serve_before_change(&self.in_force().quota);
+        let now = self.clock.now();
+        let in_force = self.in_force_of(key, now);
+        let InForce { quota, states, .. } = &**in_force;
         states.update(key, quota, now, |state| step(quota, state, now))
     }
 
     /// Puts a state in place of that of `key`. What waiters have reserved is still owed.
     fn replace<E>(&self, key: &[u8], new: impl Fn(&Quota) -> Result<State, E>) -> Result<(), E> {
         let mut queue = self.waiting.lock();
-        let (now, in_force) = (self.clock.now(), self.in_force());
-        let InForce { quota, states } = &**in_force;
-        let reserved = Cost(queue.permits_of(key));
+        let now = self.look(&mut queue);
+        let in_force = self.in_force_of(key, now);
+        let InForce { quota, states, .. } = &**in_force;
+        let reserved = if owes_ahead(quota) { Cost(queue.permits_of(key)) } else { Cost::PEEK };
         states.update(key, quota, now, |state| {
             *state = new(quota)?;
             if !reserved.is_peek() {
@@ -178,6 +187,16 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.after_loss(key);
     }
 
+    /// Makes checks look for lines from here on, where permits of those who wait are not owed yet.
+    pub(crate) fn watch_lines(&self) {
+        self.is_special.store(true, Ordering::Release);
+    }
+
+    /// The denial of a caller that may not even ask: its key is blocked, or others wait for it.
+    fn held_up(&self, key: &[u8], n: u64, in_force: &InForce<S>, now: Timestamp) -> Option<Decision> {
+        self.blocked(key, &in_force.quota, now).or_else(|| self.behind_a_line(in_force, key, n))
+    }
+
     /// The denial of a key that is blocked.
     fn blocked(&self, key: &[u8], quota: &Quota, now: Timestamp) -> Option<Decision> {
         let until = self.blocked_until(key).filter(|until| *until > now)?;
@@ -193,23 +212,83 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// Counts by `quota` from here on. What was taken stays taken, in permits, as long as the algorithm stays
-    /// the same; another algorithm begins with nothing taken.
-    pub(crate) fn reconfigure(&self, quota: &crate::Quota) -> Result<(), QuotaError> {
+    /// Counts by `quota` from here on; `how` says what keys keep. Calls that are decided at this instant may
+    /// be counted by either.
+    pub(crate) fn reconfigure(&self, quota: &crate::Quota, how: Inherit) -> Result<(), QuotaError> {
         let quota = quota.checked()?;
         let _one_at_a_time = self.changing.lock();
-        let old = self.latest.load();
-        let is_of_its_kind = discriminant(old.quota.algorithm()) == discriminant(quota.algorithm())
-            && old.quota.shape() == quota.shape();
-        let (quota, states) = if is_of_its_kind {
-            (quota.migrated_from(&old.quota, self.clock.now()), Arc::clone(&old.states))
-        } else {
-            (quota, Arc::new(old.states.another()))
-        };
         let mut queue = self.waiting.lock();
-        self.latest.store(Arc::new(InForce { quota, states }));
+        let now = self.look(&mut queue);
+        let old = self.latest.load_full();
+        let counts_alike = old.quota.counts_as(&quota);
+        let quota = if counts_alike { quota.migrated_from(&old.quota, now) } else { quota };
+        // What a slower bucket owes would outlive its state in the table.
+        let stays = how == Inherit::Taken && !(owes_ahead(&quota) && is_slower(&quota, &old.quota));
+        let is_in_place = counts_alike && (!S::HAS_KEYS || (stays && !old.has_past()));
+        let states = if is_in_place { Arc::clone(&old.states) } else { Arc::new(old.states.another()) };
+        let mut new = InForce::new(quota, states);
+        if !is_in_place {
+            for key in self.keys_to_carry(&queue) {
+                old.carry(&key, now);
+                let reserved = queue.permits_of(&key);
+                let mut state = old.states.get(&key, &old.quota);
+                self.inherit(&new.quota, &mut state, (&old.quota, how), reserved, now);
+                new.put(&key, &state, now);
+                old.put(&key, &old.quota.fresh(), now);
+            }
+            let keeps_some = how != Inherit::Reset && (counts_alike || how != Inherit::Taken);
+            if S::HAS_KEYS && keeps_some {
+                new = new.following(Arc::clone(&old), how, now);
+            }
+        }
+        let new = Arc::new(new);
+        self.latest.store(Arc::clone(&new));
         self.is_special.store(true, Ordering::Release);
-        self.after_reconfiguration(&mut queue, is_of_its_kind);
+        if is_in_place && !S::HAS_KEYS {
+            let reserved = queue.permits_of(b"");
+            new.states.update(b"", &new.quota, now, |state| {
+                self.inherit(&new.quota, state, (&old.quota, how), reserved, now);
+            });
+        }
+        self.after_reconfiguration(&mut queue, counts_alike);
         Ok(())
+    }
+
+    /// The keys whose states must be carried over at once: all where there is one, otherwise those that
+    /// callers wait for.
+    fn keys_to_carry(&self, queue: &Locked<'_>) -> Vec<Arc<[u8]>> {
+        if S::HAS_KEYS { queue.keys() } else { vec![Arc::default()] }
+    }
+
+    /// Makes a state of the quota before into one of `new`. What waiters have reserved is kept as it is, or
+    /// is gone with them.
+    fn inherit(
+        &self,
+        new: &Quota,
+        state: &mut State,
+        (old, how): (&Quota, Inherit),
+        reserved: u64,
+        now: Timestamp,
+    ) {
+        let counts_alike = old.counts_as(new);
+        let reads = if counts_alike { new } else { old };
+        let reserved = if owes_ahead(reads) { Cost(reserved) } else { Cost::PEEK };
+        if !reserved.is_peek() {
+            let _left = reads.give_back(state, reserved, now);
+        }
+        *state = new.inherit(std::mem::replace(state, new.fresh()), old, how, now);
+        if counts_alike && !reserved.is_peek() {
+            let _left = new.charge(state, reserved, now);
+        }
+    }
+}
+
+/// Whether permits come back more slowly than before.
+fn is_slower(new: &Quota, old: &Quota) -> bool {
+    match (new.period(), old.period()) {
+        (Period::Span(new_period), Period::Span(old_period)) => {
+            u128::from(new.limit()) * old_period.as_nanos() < u128::from(old.limit()) * new_period.as_nanos()
+        }
+        _ => true,
     }
 }

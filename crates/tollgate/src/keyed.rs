@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_clock::MonotonicClock;
-use tollgate_core::{Clock, Decision, QuotaError, Timestamp};
+use tollgate_core::{Clock, Decision, Inherit, QuotaError, Timestamp};
 use tollgate_store_memory::{MemoryConfig, MemoryStats};
 
 use crate::acquire_error::AcquireError;
+use crate::bounds::Bounds;
 use crate::denied::{Admitted, Denied};
 use crate::engine::Engine;
 use crate::key::LimitKey;
@@ -82,6 +83,12 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.engine.now()
+    }
+
+    /// What the quota in force allows.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds::of(&self.engine.in_force().quota)
     }
 
     /// How many keys are tracked, the memory that they take, and how many had to give way.
@@ -180,7 +187,29 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// # Errors
     /// As [`KeyedRateLimiter::with_clock`]; the quota before stays in force.
     pub fn reconfigure(&self, quota: Quota) -> Result<(), QuotaError> {
-        self.engine.reconfigure(&quota)
+        self.reconfigure_as(quota, Inherit::Taken)
+    }
+
+    /// Counts all keys by `quota` from here on; each keeps what `inherit` says, as of now, also where it is
+    /// asked for much later. A key that has nothing taken counts as never seen: it is full. So does one that
+    /// is not asked for while the quota changes four times.
+    ///
+    /// Until then the states before are kept beside the new ones, in room of the same size each.
+    ///
+    /// # Errors
+    /// As [`KeyedRateLimiter::with_clock`]; the quota before stays in force.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate::{Inherit, Quota, RateLimiter};
+    /// let limiter = RateLimiter::keyed(Quota::per_hour(10))?;
+    /// limiter.check_n("ann", 7)?;
+    /// limiter.reconfigure_as(Quota::per_hour(20), Inherit::AsIs)?;
+    /// assert_eq!((limiter.take_at_most("ann", 50), limiter.take_at_most("bob", 50)), (3, 20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reconfigure_as(&self, quota: Quota, inherit: Inherit) -> Result<(), QuotaError> {
+        self.engine.reconfigure(&quota, inherit)
     }
 
     /// `n` permits of `key`, for [`check_all`](crate::check_all).

@@ -69,6 +69,15 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
+//! The crate `tollgate-tower` wraps a client in `ClientLayer`, which waits as the server's `Retry-After` and
+//! RateLimit fields say, and keeps a limit of its own besides.
+//!
+//! # Limit a route
+//!
+//! The crate `tollgate-tower` limits services of axum, hyper and tonic by address, header, path or anything
+//! else: `Router::new().route("/search", get(search)).layer(RateLimitLayer::per_peer(quota)?)`. The attribute
+//! `rate_limit` (feature `macros`) limits one handler, or any function, by its name.
+//!
 //! # Per user
 //!
 //! A [`KeyedRateLimiter`] has permits of its own for each key. Keys are texts, numbers, addresses, or
@@ -93,7 +102,8 @@
 //!
 //! [`acquire`](RateLimiter::acquire) waits for its turn: first in, first out, for each key. One timer serves
 //! all waiters of a limiter. A waiter that is dropped gives its permits back, and a deadline that cannot be
-//! met is an error at once.
+//! met is an error at once. This holds for every algorithm, also for windows: no check overtakes those who
+//! wait for the next one.
 //!
 //! ```
 //! # #[cfg(feature = "tokio")]
@@ -178,15 +188,17 @@
 //!
 //! # Change a quota at run time
 //!
-//! What was taken stays taken:
+//! What was taken stays taken, or what else [`Inherit`] says:
 //!
 //! ```
-//! use tollgate::{Quota, RateLimiter};
+//! use tollgate::{Inherit, Quota, RateLimiter};
 //!
 //! let limiter = RateLimiter::keyed(Quota::per_hour(10))?;
 //! assert!(limiter.check_n("ann", 10).is_ok());
 //! limiter.reconfigure(Quota::per_hour(15))?;
 //! assert_eq!(limiter.peek("ann").remaining(), 5);
+//! limiter.reconfigure_as(Quota::per_hour(30), Inherit::Proportional)?;
+//! assert_eq!(limiter.peek("ann").remaining(), 10);
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
@@ -208,17 +220,40 @@
 //!
 //! Code that waits is tested with `TokioClock` and tokio's paused time, so that an hour takes no time.
 //!
-//! Not here: rule files, and counters that a fleet shares. The server `tollgate` has both.
+//! # Share with a fleet
+//!
+//! Rules say which limits a request has, in the files that the server reads or in code (feature `rules`). One
+//! line decides who counts together: this process, or all that use one Redis or Valkey (feature `redis`). The
+//! calls stay the same:
+//!
+//! ```
+//! # #[cfg(feature = "redis")]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tollgate::RateLimiter;
+//!
+//! let limiter = RateLimiter::from_rules("rules/shop.yaml")?;
+//! let limiter = limiter.shared("redis://127.0.0.1:6379")?; // the line that a fleet needs
+//! limiter.check("shop", &[("user", "ann")]).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: the server, for programs in other languages and for proxies.
 
 mod acquire_error;
+mod bounds;
 mod concurrency;
 mod denied;
 mod direct;
 mod engine;
+mod in_force;
 mod key;
 mod keyed;
 mod quota;
+pub mod registry;
 mod reservation;
+#[cfg(feature = "rules")]
+mod rules;
 mod snapshot;
 mod states;
 mod together;
@@ -227,6 +262,7 @@ mod tokio_clock;
 mod waiting;
 
 pub use acquire_error::AcquireError;
+pub use bounds::Bounds;
 pub use concurrency::error::{EnterError, NoSlot};
 pub use concurrency::guard::ConcurrencyGuard;
 pub use concurrency::{ConcurrencyLimiter, KeyedConcurrencyLimiter};
@@ -236,13 +272,82 @@ pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use quota::{ParseQuotaError, Quota};
 pub use reservation::Reservation;
+#[cfg(feature = "rules")]
+pub use rules::{ReloadError, RuleAdmitted, RuleError, RuleLimiter};
 pub use snapshot::{RestoreError, Snapshot};
 pub use together::{Request, check_all};
 #[cfg(feature = "tokio")]
 pub use tokio_clock::TokioClock;
 pub use tollgate_clock::{MonotonicClock, SystemClock};
 pub use tollgate_core::{
-    Algorithm, Align, CivilUnit, Clock, Decision, LeakyForm, ManualClock, Outcome, Period, QuotaError,
-    Refill, RetryAfter, Timestamp,
+    Algorithm, Align, CivilUnit, Clock, Decision, Inherit, LeakyForm, ManualClock, Outcome, Period,
+    QuotaError, Refill, RetryAfter, Timestamp,
 };
+/// Limits the calls of a function, synchronous or asynchronous, or of a handler of axum.
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `app`, `name` | the rule that counts the calls: functions with the same ones share its permits |
+/// | `need_permits` | permits that one call takes; 1 if nothing is set |
+/// | `desc` | what the rule is for, shown in errors and in [`registry::all`] |
+/// | `quota` | such as `"100/s burst 200"`; without one everything is admitted until [`registry::set_quota`] |
+/// | `key` | an argument of the function, such as `"id"` or `"user.id"`: each value has permits of its own |
+/// | `fallback` | a function that gets the [`registry::RuleDenied`], and returns what a denied call returns |
+/// | `template` | the body of a denied HTTP handler, such as `"retry in {{retry_after}} s"` |
+///
+/// Without `fallback`, a denied call returns what [`registry::FromDenied`] makes of its return type: `Err`,
+/// `None`, or, with the feature `http`, a response with status 429.
+///
+/// # Example
+/// ```
+/// use tollgate::registry::{self, RuleDenied};
+/// use tollgate::{Quota, rate_limit};
+///
+/// #[rate_limit(app = "HOTEL_SIP", name = "TEST", need_permits = 1, desc = "rooms of a hotel")]
+/// fn rooms(hotel: u32) -> Result<String, RuleDenied> {
+///     Ok(format!("rooms of {hotel}"))
+/// }
+///
+/// // The quota may come from anywhere, at any time.
+/// registry::set_quota("HOTEL_SIP", "TEST", Quota::per_hour(1))?;
+/// assert!(rooms(1).is_ok());
+/// let denied = rooms(1).unwrap_err();
+/// assert!(denied.to_string().starts_with("HOTEL_SIP/TEST (rooms of a hotel): rate limit exceeded"));
+/// # Ok::<(), registry::SetQuotaError>(())
+/// ```
+///
+/// Mistakes are errors of the compiler:
+///
+/// ```compile_fail
+/// #[tollgate::rate_limit(app = "HOTEL_SIP", name = "TEST", quota = "10r/s")] // write 10/s
+/// fn rooms() -> Option<u32> {
+///     Some(1)
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[tollgate::rate_limit(app = "HOTEL_SIP", name = "TEST")] // a denied call cannot return u32
+/// fn rooms() -> u32 {
+///     1
+/// }
+/// ```
+#[cfg(feature = "macros")]
+pub use tollgate_macros::rate_limit;
 pub use tollgate_store_memory::MemoryStats;
+
+/// Rules in code, what their answers say, and where their counters are kept.
+#[cfg(feature = "rules")]
+pub mod rule {
+    pub use tollgate_limiter::{Degraded, RequestError};
+    pub use tollgate_policy::{
+        BuildErrors, DescriptorSpec, DomainSpec, Limit, LimitError, OnStoreFailure, Policy, PolicyBuilder,
+        RuleSpec, Sharing, Unit, ValueSpec,
+    };
+    pub use tollgate_rule_files::LoadError;
+    #[cfg(feature = "redis")]
+    pub use tollgate_store_redis::{ConfigError, RedisConfig};
+}
+/// Compiles the page.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../../docs/coming-from-libraries.md")]
+struct ComingFromLibraries;

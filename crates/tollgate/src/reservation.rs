@@ -9,8 +9,8 @@ use tollgate_core::{Clock, Timestamp};
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::states::States;
-use crate::waiting::acquire::{Entry, Place, Taken};
-use crate::waiting::queue::Kind;
+use crate::waiting::acquire::{Entry, Place};
+use crate::waiting::queue::{Kind, Taken};
 
 /// Permits that are reserved: they may be used from [`act_at`](Reservation::act_at) on.
 ///

@@ -6,6 +6,9 @@ use tollgate_store_memory::{MemoryConfig, MemoryStats, MemoryStore, StateCell};
 
 /// States by key. A limiter without keys has one state and passes an empty key.
 pub(crate) trait States: Send + Sync {
+    /// Whether there is more than one state.
+    const HAS_KEYS: bool;
+
     fn take(&self, key: &[u8], quota: &Quota, cost: Cost, now: Timestamp) -> Decision;
 
     /// Runs `step` on the state of `key` and keeps what it made of it. `step` may be called again.
@@ -19,6 +22,8 @@ pub(crate) trait States: Send + Sync {
 }
 
 impl States for StateCell {
+    const HAS_KEYS: bool = false;
+
     #[inline(always)]
     fn take(&self, _: &[u8], quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         self.take(quota, cost, now)
@@ -56,6 +61,8 @@ impl Table {
 }
 
 impl States for Table {
+    const HAS_KEYS: bool = true;
+
     #[inline(always)]
     fn take(&self, key: &[u8], quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         self.store.take_one(Counter::new(Key(key), quota), cost, now)

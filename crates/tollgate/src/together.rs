@@ -1,11 +1,13 @@
 //! Permits of several limiters and keys, all or nothing.
 //!
 //! First every request is decided without taking anything; only if all fit are they taken, one after another.
-//! A check in between may have been faster: then what was taken already is given back.
+//! A check in between may have been faster: then what was taken already is given back. Fixed windows come
+//! last: they count what they deny, so a permit that is given back to them may have been denied to a caller
+//! for the rest of the window.
 
 use std::fmt;
 
-use tollgate_core::{Clock, Decision};
+use tollgate_core::{Algorithm, Clock, Decision};
 
 use crate::denied::{Denied, DeniedBy};
 use crate::engine::Engine;
@@ -15,6 +17,8 @@ use crate::states::States;
 /// What one request asks of an engine.
 trait Limit: Send + Sync {
     fn peek(&self, key: &[u8], n: u64) -> Decision;
+    /// Whether an attempt counts that is denied.
+    fn counts_denials(&self) -> bool;
     fn take_or_leave(&self, key: &[u8], n: u64) -> Decision;
     fn give_back(&self, key: &[u8], n: u64);
 }
@@ -22,6 +26,10 @@ trait Limit: Send + Sync {
 impl<S: States, C: Clock> Limit for Engine<S, C> {
     fn peek(&self, key: &[u8], n: u64) -> Decision {
         self.peek(key, n)
+    }
+
+    fn counts_denials(&self) -> bool {
+        matches!(self.in_force().quota.algorithm(), Algorithm::FixedWindow { .. })
     }
 
     fn take_or_leave(&self, key: &[u8], n: u64) -> Decision {
@@ -58,6 +66,9 @@ impl fmt::Debug for Request<'_> {
 /// [`DeniedBy`] says which request was denied, and when it may pass. Nothing was taken of any, also where
 /// a check would have counted the attempt.
 ///
+/// Of several fixed windows, one may lose a permit for the rest of its window: where this call has taken it,
+/// a check is denied and counted meanwhile, and another of the windows then turns out to be full.
+///
 /// # Example
 /// ```
 /// use tollgate::{Quota, RateLimiter, check_all};
@@ -77,13 +88,75 @@ pub fn check_all(requests: &[Request<'_>]) -> Result<(), DeniedBy> {
     for (index, Request { limit, key, n }) in requests.iter().enumerate() {
         Denied::unless_admitted(limit.peek(key, *n)).map_err(by(index))?;
     }
-    for (index, Request { limit, key, n }) in requests.iter().enumerate() {
+    let in_order = || {
+        let of_kind = |counts: bool| {
+            requests.iter().enumerate().filter(move |(_, it)| it.limit.counts_denials() == counts)
+        };
+        of_kind(false).chain(of_kind(true))
+    };
+    for (taken, (index, Request { limit, key, n })) in in_order().enumerate() {
         if let Err(denied) = Denied::unless_admitted(limit.take_or_leave(key, *n)) {
-            for Request { limit, key, n } in requests[..index].iter().rev() {
+            for (_, Request { limit, key, n }) in in_order().take(taken) {
                 limit.give_back(key, *n);
             }
             return Err(by(index)(denied));
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+
+    /// Shows permits to whoever looks; whether it has any is another matter.
+    struct Shows {
+        counts_denials: bool,
+        has_any: bool,
+        taken: AtomicI64,
+        given_back: AtomicI64,
+    }
+
+    impl Shows {
+        fn new(counts_denials: bool, has_any: bool) -> Self {
+            Self { counts_denials, has_any, taken: AtomicI64::new(0), given_back: AtomicI64::new(0) }
+        }
+    }
+
+    impl Limit for Shows {
+        fn peek(&self, _: &[u8], _: u64) -> Decision {
+            Decision::admit(1, 0, 0)
+        }
+
+        fn counts_denials(&self) -> bool {
+            self.counts_denials
+        }
+
+        fn take_or_leave(&self, _: &[u8], _: u64) -> Decision {
+            if !self.has_any {
+                return Decision::deny(1, 0, 1, 1);
+            }
+            self.taken.fetch_add(1, Ordering::Relaxed);
+            Decision::admit(1, 0, 0)
+        }
+
+        fn give_back(&self, _: &[u8], _: u64) {
+            self.given_back.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_fixed_window_gives_nothing_back_for_a_bucket_that_is_faster_taken() {
+        let (window, bucket) = (Shows::new(true, true), Shows::new(false, true));
+        let taken_by_another = Shows::new(false, false);
+        let request = |limit| Request { limit, key: KeyBytes::borrowed(b""), n: 1 };
+        let denied = check_all(&[request(&window), request(&bucket), request(&taken_by_another)]);
+        assert_eq!(denied.map_err(|denied| denied.index), Err(2));
+        let seen =
+            |limit: &Shows| (limit.taken.load(Ordering::Relaxed), limit.given_back.load(Ordering::Relaxed));
+        assert_eq!((seen(&window), seen(&bucket)), ((0, 0), (1, 1)));
+        assert_eq!(check_all(&[request(&window), request(&bucket)]), Ok(()));
+    }
 }

@@ -4,10 +4,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use proptest::prelude::*;
 use tollgate::{
-    Algorithm, KeyedRateLimiter, ManualClock, ParseQuotaError, Period, Quota, QuotaError, RateLimiter,
-    Refill, RestoreError, Timestamp, check_all,
+    Algorithm, Inherit, KeyedRateLimiter, ManualClock, ParseQuotaError, Period, Quota, QuotaError,
+    RateLimiter, Refill, RestoreError, Timestamp, check_all,
 };
+
+#[path = "limiter/rules.rs"]
+mod rules;
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const SECOND: Duration = Duration::from_secs(1);
@@ -192,6 +196,142 @@ fn a_new_quota_keeps_what_was_taken_and_a_new_algorithm_does_not() {
     let error = limiter.reconfigure(Quota::per_second(1).burst(0)).expect_err("a burst of nothing");
     assert_eq!(error, QuotaError::Empty("burst"));
     assert_eq!(limiter.peek().limit(), 3, "the quota before stays");
+}
+
+#[test]
+fn a_key_keeps_of_a_changed_quota_what_the_caller_chooses() {
+    // Seven of ten are taken.
+    for (how, of_twenty, of_two) in [
+        (Inherit::Taken, 13, 0),
+        (Inherit::Reset, 20, 2),
+        (Inherit::AsIs, 3, 2),
+        (Inherit::Additive, 13, 2),
+        (Inherit::Proportional, 6, 0),
+    ] {
+        for (limit, want) in [(20, of_twenty), (2, of_two)] {
+            for quota in quotas() {
+                let (limiter, _) = direct(quota.clone());
+                let (by_key, _) = keyed(quota.clone());
+                assert!(limiter.check_n(7).is_ok() && by_key.check_n("a", 7).is_ok());
+                let new = resized(&quota, limit);
+                limiter.reconfigure_as(new.clone(), how).expect("a quota");
+                by_key.reconfigure_as(new, how).expect("a quota");
+                let left = (limiter.peek().remaining(), by_key.peek("a").remaining());
+                assert_eq!(left, (want, want), "{how:?} of {quota:?}, now {limit}");
+                assert_eq!(by_key.peek("b").remaining(), limit, "never seen");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_keeps_its_share_when_the_algorithm_changes_and_only_if_it_is_to() {
+    for (old, new) in quotas().iter().flat_map(|old| quotas().into_iter().map(move |new| (old.clone(), new)))
+    {
+        let (limiter, _) = direct(old.clone());
+        let (by_key, _) = keyed(old.clone());
+        assert!(limiter.check_n(7).is_ok() && by_key.check_n("a", 7).is_ok());
+        let new = resized(&new, 20);
+        limiter.reconfigure_as(new.clone(), Inherit::AsIs).expect("a quota");
+        by_key.reconfigure_as(new.clone(), Inherit::AsIs).expect("a quota");
+        let left = (limiter.peek().remaining(), by_key.peek("a").remaining());
+        assert_eq!(left, (3, 3), "{old:?} to {new:?}");
+    }
+}
+
+#[test]
+fn keys_that_nobody_asks_for_are_carried_over_up_to_four_changes() {
+    let (by_key, clock) = keyed(Quota::per_hour(10));
+    for key in ["a", "b"] {
+        assert!(by_key.check_n(key, 10).is_ok());
+    }
+    for limit in [20, 40, 80, 160] {
+        by_key.reconfigure_as(Quota::per_hour(limit), Inherit::Proportional).expect("a quota");
+    }
+    assert_eq!(by_key.peek("a").remaining(), 0, "all of it is still taken");
+    clock.advance(Duration::from_secs(1_800));
+    assert_eq!(by_key.peek("a").remaining(), 80);
+    by_key.reconfigure_as(Quota::per_hour(10), Inherit::Proportional).expect("a quota");
+    assert_eq!((by_key.peek("a").remaining(), by_key.peek("b").remaining()), (5, 10), "b is forgotten");
+}
+
+#[test]
+fn what_a_slower_bucket_owes_is_owed_also_by_keys_that_nobody_asks_for() {
+    let (by_key, clock) = keyed(Quota::per_second(10));
+    let (limiter, direct_clock) = direct(Quota::per_second(10));
+    assert!(by_key.check_n("a", 10).is_ok() && limiter.check_n(10).is_ok());
+    by_key.reconfigure(Quota::per_hour(10)).expect("a quota");
+    limiter.reconfigure(Quota::per_hour(10)).expect("a quota");
+    for clock in [clock, direct_clock] {
+        clock.advance(Duration::from_secs(1_800));
+    }
+    assert_eq!((by_key.peek("a").remaining(), limiter.peek().remaining()), (5, 5));
+}
+
+/// The same kind of quota with another limit in the same minute.
+fn resized(quota: &Quota, limit: u64) -> Quota {
+    let at = quotas().iter().position(|it| it == quota).expect("one of them");
+    let minute = Duration::from_secs(60);
+    let new = |algorithm| Quota::new(limit, Period::Span(minute), algorithm);
+    match at {
+        0 => Quota::per_minute(limit),
+        1 => Quota::fixed_window(limit, minute),
+        2 => Quota::sliding_window(limit, minute),
+        3 => new(Algorithm::SlidingWindowCounter),
+        4 => new(Algorithm::SlidingWindowLog { log_denied: false }),
+        5 => {
+            new(Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill: Refill::Interval })
+        }
+        6 => Quota::leaky_queue(limit, minute),
+        _ => Quota::total(limit),
+    }
+}
+
+proptest! {
+    /// Of a bucket, with the parts of permits that have come back; with and without keys alike, however
+    /// late the key is asked for.
+    #[test]
+    fn what_is_left_after_a_change_is_never_more_and_never_a_permit_less(
+        (old_limit, limit) in (1_u64..1_000, 1_u64..1_000),
+        (taken, owed) in (0_u64..1_000, 0_u64..100),
+        passes_ms in 0_u64..2_000,
+        later_ms in 0_u64..2_000,
+        how in prop::sample::select(vec![
+            Inherit::Taken, Inherit::AsIs, Inherit::Additive, Inherit::Proportional
+        ]),
+    ) {
+        let quota = |limit| Quota::token_bucket(limit, ms(1_000));
+        let ((limiter, clock), (by_key, key_clock)) = (direct(quota(old_limit)), keyed(quota(old_limit)));
+        let taken = limiter.take_at_most(taken.max(1));
+        prop_assert_eq!(by_key.take_at_most("a", taken), taken);
+        limiter.penalise(owed);
+        by_key.penalise("a", owed);
+        let advance = |span_ms| { clock.advance(ms(span_ms)); key_clock.advance(ms(span_ms)); };
+        advance(passes_ms);
+
+        // In thousandths of a permit, below zero where something is owed.
+        let full = |limit: u64| i128::from(limit) * 1_000;
+        let missing = i128::from(taken + owed) * 1_000 - i128::from(old_limit * passes_ms);
+        let left = full(old_limit) - missing.max(0);
+        let grows = full(limit) - full(old_limit);
+        let want = match how {
+            Inherit::Taken => left + grows,
+            Inherit::AsIs => left.min(full(limit)),
+            Inherit::Additive => (left + grows.max(0)).min(full(limit)),
+            _ => (left * i128::from(limit)).div_euclid(i128::from(old_limit)),
+        };
+        limiter.reconfigure_as(quota(limit), how).expect("a quota");
+        by_key.reconfigure_as(quota(limit), how).expect("a quota");
+        advance(later_ms);
+        let later = (want + i128::from(limit * later_ms)).min(full(limit)).max(0);
+        let is_full = missing <= 0; // a key that is full is as one never seen
+        let seen = limiter.peek().remaining();
+        // A unit of time is rounded up, which may hide a permit that is there to the nanosecond.
+        let least = (later - 1).max(0) / 1_000;
+        prop_assert!((least..=later / 1_000).contains(&i128::from(seen)), "{seen} of {later}/1000");
+        let by_key = by_key.peek("a").remaining();
+        prop_assert_eq!(by_key, if is_full { limit } else { seen });
+    }
 }
 
 #[test]

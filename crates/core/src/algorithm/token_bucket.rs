@@ -23,6 +23,7 @@ use self::history::{GENERATION_BITS, History, MAX_BEHIND_SECONDS};
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::error::QuotaError;
+use crate::inherit::Inherit;
 use crate::promise::Promise;
 use crate::rational::{MAX_UNITS, Units};
 use crate::state::{Expiry, FastStep, Word, WordStep};
@@ -402,6 +403,21 @@ impl TokenBucket {
         } else {
             old.history.followed_by(old.units, at)
         };
+    }
+
+    /// The word of a key at `now` when this bucket replaces `old`, of which it is the successor.
+    pub(crate) fn inherit(&self, word: Word, old: &Self, how: Inherit, now: Timestamp) -> WordStep {
+        let is_owing = word.expires.seconds() * NANOS_PER_SECOND > now.as_nanos();
+        let debt = if is_owing {
+            self.debt(word, now).units
+        } else {
+            let debt = old.debt(word, now).units;
+            (debt * u128::from(self.units.interval())).div_ceil(u128::from(old.units.interval()))
+        };
+        let debt = debt.min(u128::from(MAX_DEBT));
+        let old_full = u128::from(old.units.permits_in(old.full)) * u128::from(self.units.interval());
+        let owed = how.missing(debt, old_full, u128::from(self.full));
+        self.owing(u64::try_from(owed).unwrap_or(MAX_DEBT).min(MAX_DEBT), now)
     }
 
     /// The same rates before, the same generation now, and words of the same form.

@@ -297,3 +297,63 @@ async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
         tokio::task::yield_now().await;
     }
 }
+
+/// A connection that gives its replies no window, and that many calls of it, or as many as the server allows.
+async fn without_window(server: &Server, calls: usize) -> impl Sized + use<> {
+    let stream = TcpStream::connect(server.address).await.expect("connected");
+    let mut client = h2::client::Builder::new();
+    let (send, connection) =
+        client.initial_window_size(0).handshake::<_, Bytes>(stream).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let mut held = Vec::new();
+    for _ in 0..calls {
+        let Ok(mut ready) = send.clone().ready().await else { break };
+        let Ok((response, mut out)) = ready.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false)
+        else {
+            break;
+        };
+        if out.send_data(framed(&request(vec![descriptor("free", "x")])), true).is_err() {
+            break;
+        }
+        held.push(response);
+    }
+    (send, held)
+}
+
+/// Polls until `is_so`; a hang ends with the test's own timeout.
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn replies_that_nobody_takes_are_counted_and_given_back() {
+    let server = Server::plain().await;
+    let stuck = without_window(&server, 50).await;
+    until(|| server.shared.unread_bytes() == 50 * 1_024).await;
+    others_are_served(&server).await;
+    assert_eq!(server.shared.unread_bytes(), 50 * 1_024, "of those who read nothing is held");
+    drop(stuck);
+    until(|| server.stats.open() == 0).await;
+    assert_eq!((server.shared.unread_bytes(), server.shared.cut_connections()), (0, 0));
+}
+
+#[tokio::test]
+async fn of_the_clients_that_take_no_replies_those_above_an_equal_share_are_closed() {
+    let server = Server::with(Limits { max_buffered_bytes: 100 * 1_024, ..Limits::default() }).await;
+    let few = without_window(&server, 10).await;
+    until(|| server.shared.unread_bytes() == 10 * 1_024).await;
+    let many = without_window(&server, 85).await;
+    until(|| server.shared.unread_bytes() == 95 * 1_024).await;
+    assert_eq!(server.shared.cut_connections(), 0, "both fit");
+    // Above the budget. Its own share is 33, and so is that of the one with 10, which is left alone.
+    let greedy = without_window(&server, 60).await;
+    until(|| server.shared.cut_connections() > 0).await;
+    others_are_served(&server).await;
+    until(|| server.shared.unread_bytes() < 100 * 1_024).await;
+    assert_eq!(server.shared.cut_connections(), 1);
+    drop((few, many, greedy));
+    until(|| server.stats.open() == 0).await;
+    assert_eq!(server.shared.unread_bytes(), 0);
+}

@@ -139,6 +139,11 @@ impl Collector for Metrics {
         let help = "gRPC calls that failed because too many were waiting";
         Family::counter("tollgate_grpc_calls_rejected", help).write(to, self.0.rejected_calls())?;
         let help = "Bytes of partially received messages over gRPC";
-        Family::gauge("tollgate_grpc_buffered_bytes", help).write(to, self.0.buffered_bytes() as u64)
+        Family::gauge("tollgate_grpc_buffered_bytes", help).write(to, self.0.buffered_bytes() as u64)?;
+        let help = "Bytes of replies over gRPC that clients do not take";
+        Family::gauge("tollgate_grpc_unread_bytes", help).write(to, self.0.unread_bytes() as u64)?;
+        let help = "gRPC connections closed because the client did not take its replies, by reason";
+        let closed = [("over_budget", self.0.cut_connections())];
+        Family::counter("tollgate_grpc_closed", help).write_by(to, "reason", closed)
     }
 }

@@ -27,7 +27,12 @@ fn bodies_that_do_not_arrive_have_one_bound_over_all_workers() {
     assert_eq!((held.len(), rejected), (2, 10), "64 KiB hold two of 30,000 bytes");
     drop(held);
     while metric(&server, "tollgate_http_buffered_bytes") > 0 {}
-    for name in ["tollgate_grpc_buffered_bytes", "tollgate_http_unread_bytes", "tollgate_resp_unread_bytes"] {
+    for name in [
+        "tollgate_grpc_buffered_bytes",
+        "tollgate_grpc_unread_bytes",
+        "tollgate_http_unread_bytes",
+        "tollgate_resp_unread_bytes",
+    ] {
         assert_eq!(metric(&server, name), 0, "{name}");
     }
 }

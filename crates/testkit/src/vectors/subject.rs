@@ -4,11 +4,34 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tollgate_core::{Cost, Decision, Quota, RetryAfter, Shape, State, Step, Timestamp};
+use tollgate_core::{Cost, Decision, Inherit, Quota, RetryAfter, Shape, State, Step, Timestamp};
 
 use super::case::{Seen, Stop, Vector, text};
 use super::quotas::{self, lacks, number, skip};
 use crate::table::MIDNIGHT;
+
+/// What a step may say. One that says more means something that we would not look at.
+const KNOWN: [&str; 19] = [
+    "t_ns",
+    "op",
+    "n",
+    "key",
+    "expect",
+    "count",
+    "counts",
+    "every_ns",
+    "until_ns",
+    "handle",
+    "max_wait_ns",
+    "deadline_ns",
+    "cancelled_before",
+    "cancel_at_ns",
+    "inheritance",
+    "bandwidths",
+    "rate_per_s",
+    "burst",
+    "fresh_run",
+];
 
 pub(super) struct Subject {
     quotas: Vec<Quota>,
@@ -23,8 +46,12 @@ pub(super) struct Subject {
 impl Subject {
     pub(super) fn new(vector: &Vector) -> Result<Self, Stop> {
         let created_ns = vector.params.get("created_at_ns").and_then(Value::as_u64).unwrap_or(0);
+        let quotas = quotas::of(vector)?;
+        if quotas.is_empty() {
+            return skip("a limiter without a quota");
+        }
         let mut subject = Self {
-            quotas: quotas::of(vector)?,
+            quotas,
             keys: HashMap::new(),
             reserved: HashMap::new(),
             params: vector.params.clone(),
@@ -45,6 +72,9 @@ impl Subject {
 
     /// Does one step; what it answered.
     pub(super) fn step(&mut self, step: &Map<String, Value>) -> Result<Seen, Stop> {
+        if let Some(name) = step.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            return Err(Stop::Skip(format!("`{name}` of `{}`", text(step, "op"))));
+        }
         let now = MIDNIGHT + Duration::from_nanos(number(step, "t_ns")?);
         let permits = step.get("n").and_then(Value::as_u64).unwrap_or(u64::MAX);
         let cost = Cost(permits);
@@ -227,8 +257,20 @@ impl Subject {
             }
             return Ok(seen);
         }
-        let max_wait =
-            step.get("max_wait_ns").and_then(Value::as_u64).map_or(Duration::MAX, Duration::from_nanos);
+        let longest = step.get("max_wait_ns").and_then(Value::as_u64);
+        // A deadline is an instant, as that of a cancellation is.
+        let deadline = step.get("deadline_ns").map(|_| number(step, "deadline_ns")).transpose()?;
+        let until_deadline = deadline.map(|at| (MIDNIGHT + Duration::from_nanos(at)).since(now));
+        let longest = longest.map(Duration::from_nanos).into_iter().chain(until_deadline).min();
+        let is_over = deadline.is_some_and(|at| MIDNIGHT + Duration::from_nanos(at) < now);
+        if is_over {
+            return Ok(Seen::from([
+                ("ok", false.into()),
+                ("wait_ns", 0.into()),
+                ("reason", "deadline".into()),
+            ]));
+        }
+        let max_wait = longest.unwrap_or(Duration::MAX);
         let mut answers = Vec::new();
         for (quota, state) in self.quotas.clone().iter().zip(self.states("").iter_mut()) {
             let (Step::Word(algorithm), State::Word(word)) = (quota.step(), state) else {
@@ -263,30 +305,34 @@ impl Subject {
         if granted {
             seen.extend([("act_at_ns", act_at_ns.into()), ("at_ns", act_at_ns.into())]);
         } else {
-            seen.insert("reason", "exceeds_burst".into());
+            let reason = if act_at == Timestamp::NEVER { "exceeds_burst" } else { "deadline" };
+            seen.insert("reason", reason.into());
         }
         Ok(seen)
     }
 
     fn change(&mut self, step: &Map<String, Value>, now: Timestamp) -> Result<Seen, Stop> {
-        match step.get("inheritance").and_then(Value::as_str) {
-            None | Some("ADDITIVE") => {}
-            Some("RESET") => {
-                self.quotas = vec![quotas::changed(&self.quotas[0], step)?];
-                self.keys.clear();
-                return Ok(Seen::new());
-            }
+        let how = match step.get("inheritance").and_then(Value::as_str) {
+            None => Inherit::Taken,
+            Some("ADDITIVE") => Inherit::Additive,
+            Some("AS_IS") => Inherit::AsIs,
+            Some("PROPORTIONALLY") => Inherit::Proportional,
+            Some("RESET") => Inherit::Reset,
             Some(other) => {
                 return Err(Stop::Skip(format!("counts that a change of the quota inherits {other}")));
             }
-        }
+        };
         let _ = self.states(""); // begins the key at its creation
-        let old = self.quotas[0].clone();
-        let new = quotas::changed(&old, step)?;
-        if new.shape() != old.shape() {
+        let [old] = self.quotas.as_slice() else { return skip("a change of several quotas at once") };
+        let new = quotas::changed(old, step)?;
+        if how == Inherit::Taken && new.shape() != old.shape() {
             return skip("counts that go from one kind of refill to another");
         }
-        self.quotas = vec![new.migrated_from(&old, now)];
+        let new = if new.counts_as(old) { new.migrated_from(old, now) } else { new };
+        for state in self.keys.values_mut().flatten() {
+            *state = new.inherit(state.clone(), old, how, now);
+        }
+        self.quotas = vec![new];
         Ok(Seen::new())
     }
 
@@ -322,6 +368,9 @@ impl Subject {
             }
             return Ok(Seen::from([("count", count.into())]));
         }
+        if self.quotas.len() != 2 {
+            return skip("callers that take from other than one limiter, or two in turn");
+        }
         // One caller takes slow, then fast; from 2 s on two more take only fast. (when, takes slow, is at
         // fast)
         let mut callers = [(0, true, false), (2_000_000_000, false, true), (2_000_000_000, false, true)];
@@ -342,6 +391,9 @@ impl Subject {
         now: Timestamp,
     ) -> Result<Seen, Stop> {
         let counts = step.get("counts").and_then(Value::as_array).ok_or_else(|| lacks("counts"))?;
+        if counts.len() != self.quotas.len() {
+            return Err(lacks("counts"));
+        }
         self.keys.clear();
         for (turn, count) in counts.iter().filter_map(Value::as_u64).enumerate() {
             let quota = self.quotas[turn].clone();

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Clock, Cost, Decision, Quota, RetryAfter, State, Step, Timestamp, nanos};
+use tollgate_core::{Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
 
-use super::queue::{Kind, Status, Ticket, Waiter};
+use super::plan::{Newcomer, Planned};
+use super::queue::{Kind, Stands, Status, Taken, Ticket, Waiter};
 use super::shared::Locked;
 use super::this_thread;
 use crate::acquire_error::AcquireError;
-use crate::engine::{Engine, InForce};
+use crate::engine::Engine;
+use crate::in_force::{InForce, owes_ahead};
 use crate::states::States;
 
 /// What a caller gets that is ready to wait.
@@ -20,14 +22,6 @@ pub(crate) enum Entry<S: States, C: Clock> {
     Now(Taken),
     /// A place in the line.
     Later(Place<S, C>),
-}
-
-/// Permits that were taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) at: Timestamp,
-    /// Until the bucket would be full again, in ns.
-    pub(crate) reset_ns: u64,
 }
 
 /// A place in a line. Dropped, it is given up, with the permits.
@@ -57,15 +51,15 @@ impl<S: States, C: Clock> Engine<S, C> {
     ) -> Result<Entry<S, C>, AcquireError> {
         let now = self.now();
         if self.waiting.count() == 0 && self.blocked_until(key).is_none_or(|until| until <= now) {
-            let in_force = self.in_force();
+            let in_force = self.in_force_of(key, now);
             let decision = reserve(&in_force, key, n, Duration::ZERO, now);
             if decision.is_admitted() {
                 return Ok(Entry::Now(Taken { at: now, reset_ns: nanos(decision.reset_after()) }));
             }
         }
         let mut queue = self.waiting.lock();
-        self.serve_due(&mut queue, now);
-        let in_force = self.in_force();
+        let now = self.look(&mut queue);
+        let in_force = self.in_force_of(key, now);
         let blocked = self.blocked_until(key).map_or(Duration::ZERO, |until| until.since(now));
         if blocked > max_wait {
             return Err(AcquireError::TooLong { retry_after: blocked - max_wait });
@@ -75,25 +69,45 @@ impl<S: States, C: Clock> Engine<S, C> {
             return Err(AcquireError::QueueFull { waiting: queue.waiting() });
         }
         queue.announce();
+        if !owes_ahead(&in_force.quota) {
+            let newcomer = Newcomer { key, n, blocked, max_wait };
+            return Ok(match self.plan(&mut queue, &in_force, newcomer, now)? {
+                Planned::Now(taken) => Entry::Now(taken),
+                Planned::Later(turn_at, plan) => {
+                    self.watch_lines(); // before anybody finds the line
+                    let place = self.join(&mut queue, newcomer, kind, now, turn_at);
+                    queue.set_plan(key, plan);
+                    Entry::Later(place)
+                }
+            });
+        }
         let longest = if has_room { max_wait } else { Duration::ZERO };
         let decision = reserve(&in_force, key, n, longest, now);
         if !decision.is_admitted() {
-            return Err(denied(
-                &in_force.quota,
-                n,
-                &decision,
-                max_wait,
-                (!has_room).then(|| queue.waiting()),
-            ));
+            let full = (!has_room).then(|| queue.waiting());
+            return Err(denied(&in_force.quota, n, &decision, full));
         }
         let wait = decision.delay().max(blocked);
         if wait.is_zero() {
             return Ok(Entry::Now(Taken { at: now, reset_ns: nanos(decision.reset_after()) }));
         }
-        let turn_at = now + wait;
+        let newcomer = Newcomer { key, n, blocked, max_wait };
+        Ok(Entry::Later(self.join(&mut queue, newcomer, kind, now, now + wait)))
+    }
+
+    /// A place at the end of the line of a key.
+    fn join(
+        self: &Arc<Self>,
+        queue: &mut Locked<'_>,
+        Newcomer { key, n, max_wait, .. }: Newcomer<'_>,
+        kind: Kind,
+        now: Timestamp,
+        turn_at: Timestamp,
+    ) -> Place<S, C> {
         let waiter = Waiter {
             cost: n,
-            deadline: if kind == Kind::Held { Timestamp::NEVER } else { now + max_wait },
+            deadline: kind.deadline(now + max_wait),
+            gives_up: kind.deadline(self.waiting.real_time() + max_wait),
             kind,
             looks_at: turn_at,
             waker: None,
@@ -101,7 +115,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         };
         let ticket = Some(queue.join(key, waiter, turn_at));
         let engine = Arc::clone(self);
-        Ok(Entry::Later(Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n }))
+        Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n }
     }
 
     /// Waits on this thread for `n` permits of `key`, for at most `max_wait`; how long it was.
@@ -117,13 +131,31 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
+    /// The time. Serves all whose turn has come, and sends off those who would wait too long because the
+    /// clock was set back.
+    pub(crate) fn look(&self, queue: &mut Locked<'_>) -> Timestamp {
+        let now = self.now();
+        if queue.is_set_back(self.waiting.real_time(), now) {
+            for key in queue.keys() {
+                self.settle(queue, &key);
+            }
+        }
+        self.serve_due(queue, now);
+        now
+    }
+
     /// Serves all whose turn has come.
-    pub(crate) fn serve_due(&self, queue: &mut Locked<'_>, now: Timestamp) {
+    fn serve_due(&self, queue: &mut Locked<'_>, now: Timestamp) {
         if queue.next_turn().is_none_or(|at| at > now) {
             return;
         }
         let in_force = self.in_force();
+        let owes_ahead = owes_ahead(&in_force.quota);
         while let Some(first) = queue.next().filter(|first| first.turn_at <= now) {
+            if !owes_ahead {
+                self.serve_planned(queue, &in_force, &first, now);
+                continue;
+            }
             let state = in_force.states.get(&first.key, &in_force.quota);
             let at = self.turn_of(&in_force.quota, &state, &first.key, [first.cost, first.behind], now);
             if at > now {
@@ -140,10 +172,18 @@ impl<S: States, C: Clock> Engine<S, C> {
     /// Works out anew when the turn of the first in the line of `key` comes.
     fn work_out_turn(&self, queue: &mut Locked<'_>, in_force: &InForce<S>, key: &[u8], now: Timestamp) {
         let Some(first) = queue.first_of(key) else { return };
+        if !owes_ahead(&in_force.quota) {
+            self.set_turn(queue, first.line, now); // when it is served, it turns out
+            return;
+        }
         let state = in_force.states.get(key, &in_force.quota);
         let at = self.turn_of(&in_force.quota, &state, &first.key, [first.cost, first.behind], now);
-        queue.set_turn(first.line, at);
-        let late = queue.late_thread(first.line);
+        self.set_turn(queue, first.line, at);
+    }
+
+    pub(crate) fn set_turn(&self, queue: &mut Locked<'_>, line: u32, at: Timestamp) {
+        queue.set_turn(line, at);
+        let late = queue.late_thread(line);
         queue.wake(late);
     }
 
@@ -182,18 +222,29 @@ impl<S: States, C: Clock> Engine<S, C> {
     /// After turns of `key` may have become earlier or later.
     pub(crate) fn settle(&self, queue: &mut Locked<'_>, key: &[u8]) {
         let (now, in_force) = (self.now(), self.in_force());
-        let mut behind = queue.permits_of(key);
-        for (ticket, cost, deadline) in queue.line_in_order(key) {
-            behind -= cost;
-            let state = in_force.states.get(key, &in_force.quota);
-            if self.turn_of(&in_force.quota, &state, key, [cost, behind], now) > deadline {
-                let waker = queue.fail(ticket, Status::Late);
-                queue.wake(waker);
-                give_back(&in_force, key, cost, now);
-            }
+        if owes_ahead(&in_force.quota) {
+            self.settle_owed(queue, &in_force, key, now);
+        } else {
+            self.settle_planned(queue, &in_force, key, now);
         }
         self.work_out_turn(queue, &in_force, key, now);
         self.serve_due(queue, now);
+    }
+
+    fn settle_owed(&self, queue: &mut Locked<'_>, in_force: &InForce<S>, key: &[u8], now: Timestamp) {
+        let real = self.waiting.real_time();
+        let mut behind = queue.permits_of(key);
+        for stands in queue.line_in_order(key) {
+            let Stands { ticket, cost, .. } = stands;
+            behind -= cost;
+            let state = in_force.states.get(key, &in_force.quota);
+            let turn_at = self.turn_of(&in_force.quota, &state, key, [cost, behind], now);
+            if turn_at > stands.latest(real, now) {
+                let waker = queue.fail(ticket, Status::Late);
+                queue.wake(waker);
+                give_back(in_force, key, cost, now);
+            }
+        }
     }
 
     /// The quota was replaced: by one that counts otherwise, so that all leave, or by another rate.
@@ -203,7 +254,7 @@ impl<S: States, C: Clock> Engine<S, C> {
                 self.settle(queue, &key);
                 continue;
             }
-            for (ticket, ..) in queue.line_in_order(&key) {
+            for Stands { ticket, .. } in queue.line_in_order(&key) {
                 let waker = queue.fail(ticket, Status::Reconfigured);
                 queue.wake(waker);
             }
@@ -217,7 +268,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         for (ticket, key, cost) in queue.tasks() {
             let waker = queue.fail(ticket, why);
             queue.wake(waker);
-            give_back(&in_force, &key, cost, now);
+            unreserve(&in_force, &key, cost, now);
             self.work_out_turn(queue, &in_force, &key, now);
         }
     }
@@ -267,7 +318,7 @@ impl<S: States, C: Clock> Place<S, C> {
     /// Serves all whose turn has come, and says when a thread that waits must look again.
     fn looks_at(&mut self, now: Timestamp) -> Timestamp {
         let mut queue = self.engine.waiting.lock();
-        self.engine.serve_due(&mut queue, now);
+        self.engine.look(&mut queue);
         let first = queue.first_of(&self.key);
         let Some(waiter) = self.ticket.and_then(|ticket| queue.waiter(ticket)) else { return now };
         if waiter.status != Status::Waiting {
@@ -288,7 +339,7 @@ impl<S: States, C: Clock> Place<S, C> {
         if queue.commit(ticket, used) {
             if used < self.cost {
                 let (now, in_force) = (self.engine.now(), self.engine.in_force());
-                give_back(&in_force, &self.key, self.cost - used, now);
+                unreserve(&in_force, &self.key, self.cost - used, now);
                 self.engine.work_out_turn(&mut queue, &in_force, &self.key, now);
                 self.engine.serve_due(&mut queue, now);
             }
@@ -325,7 +376,7 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
         let (now, in_force) = (self.engine.now(), self.engine.in_force());
         match waiter.status {
             Status::Waiting => {
-                give_back(&in_force, &self.key, self.cost, now);
+                unreserve(&in_force, &self.key, self.cost, now);
                 self.engine.work_out_turn(&mut queue, &in_force, &self.key, now);
                 self.engine.serve_due(&mut queue, now);
                 drop(queue);
@@ -368,12 +419,19 @@ fn reserve<S: States>(
     max_wait: Duration,
     now: Timestamp,
 ) -> Decision {
-    let InForce { quota, states } = in_force;
+    let InForce { quota, states, .. } = in_force;
     states.update(key, quota, now, |state| quota.reserve(state, Cost(n), max_wait, now))
 }
 
-fn give_back<S: States>(InForce { quota, states }: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {
+fn give_back<S: States>(InForce { quota, states, .. }: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {
     let _left = states.update(key, quota, now, |state| quota.give_back(state, Cost(n), now));
+}
+
+/// Gives back what a waiter owes whose turn has not come.
+fn unreserve<S: States>(in_force: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {
+    if owes_ahead(&in_force.quota) {
+        give_back(in_force, key, n, now);
+    }
 }
 
 /// Until the bucket would be full again, had those behind not come.
@@ -385,30 +443,15 @@ fn reset_ns(quota: &Quota, mut state: State, behind: u64, now: Timestamp) -> u64
 }
 
 /// Why there is neither a permit nor a place; `full` is how many wait where no more may.
-fn denied(
-    quota: &Quota,
-    n: u64,
-    decision: &Decision,
-    max_wait: Duration,
-    full: Option<usize>,
-) -> AcquireError {
-    let reserves = match quota.step() {
-        Step::Word(_) => !matches!(quota.algorithm(), Algorithm::FixedWindow { .. } | Algorithm::Total),
-        Step::Wide(_) => false,
-    };
+fn denied(quota: &Quota, n: u64, decision: &Decision, full: Option<usize>) -> AcquireError {
     match (decision.retry_after(), full) {
         // A bucket that owes as much as can be counted has no place either.
-        (RetryAfter::Never, _) if reserves && quota.limit() > 0 && n <= quota.burst() => {
+        (RetryAfter::Never, _) if quota.limit() > 0 && n <= quota.burst() => {
             AcquireError::QueueFull { waiting: full.unwrap_or_default() }
         }
         (RetryAfter::Never, _) => AcquireError::NeverFits { burst: quota.burst() },
-        (RetryAfter::After(wait), _) if !reserves && wait <= max_wait => {
-            AcquireError::CannotWait { algorithm: quota.algorithm().name(), retry_after: wait }
-        }
-        (_, Some(waiting)) if reserves => AcquireError::QueueFull { waiting },
-        (RetryAfter::After(wait), _) => {
-            AcquireError::TooLong { retry_after: if reserves { wait } else { wait.saturating_sub(max_wait) } }
-        }
+        (_, Some(waiting)) => AcquireError::QueueFull { waiting },
+        (RetryAfter::After(wait), _) => AcquireError::TooLong { retry_after: wait },
         (RetryAfter::Now, _) => AcquireError::TooLong { retry_after: Duration::ZERO },
     }
 }

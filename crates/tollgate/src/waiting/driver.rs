@@ -108,9 +108,8 @@ struct Driver<S: States, C: Clock> {
 impl<S: States, C: Clock> Driver<S, C> {
     /// Serves all whose turn has come; how long until the next, or `None` if no task waits.
     fn look(&mut self) -> Option<Duration> {
-        let now = self.engine.now();
         let mut queue = self.engine.waiting.lock();
-        self.engine.serve_due(&mut queue, now);
+        let now = self.engine.look(&mut queue);
         let next = queue.next_turn().filter(|_| queue.has_tasks());
         queue.driven_at = next;
         self.is_done = next.is_none();

@@ -6,8 +6,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
-use tollgate_core::Timestamp;
+use tollgate_core::{State, Timestamp};
+
+/// A clock that falls behind real time by more than this was set back: more than a timer is late.
+const LAG: Duration = Duration::from_millis(10);
 
 /// No place.
 const NIL: u32 = u32::MAX;
@@ -26,6 +30,8 @@ pub(crate) struct Queue {
     waiting: usize,
     /// While the task with the timer lives: when it looks next.
     pub(crate) driven_at: Option<Timestamp>,
+    /// Real time and the limiter's, when one last ran ahead of the other.
+    began: Option<(Timestamp, Timestamp)>,
 }
 
 /// Where a waiter waits. A place is used again, then with another turn.
@@ -49,6 +55,8 @@ pub(crate) struct Waiter {
     pub(crate) cost: u64,
     /// It leaves the line when its turn comes later than this.
     pub(crate) deadline: Timestamp,
+    /// The same in real time.
+    pub(crate) gives_up: Timestamp,
     pub(crate) kind: Kind,
     /// When a thread looks by itself.
     pub(crate) looks_at: Timestamp,
@@ -78,6 +86,14 @@ pub(crate) enum Status {
     NoTimer,
 }
 
+/// Permits that were taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) at: Timestamp,
+    /// Until the bucket would be full again, in ns.
+    pub(crate) reset_ns: u64,
+}
+
 /// How a waiter finds out that its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -101,17 +117,51 @@ struct Line {
     /// Permits of all its waiters.
     permits: u64,
     turn_at: Timestamp,
+    /// Where permits are taken only when a turn comes.
+    plan: Option<Box<Plan>>,
+}
+
+/// A line that owes nothing until the turns of its waiters come: the state when all of them have had theirs.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) state: State,
+    /// When the turn of the last one comes, at the latest.
+    pub(crate) at: Timestamp,
+    /// False where somebody has left since: turns may come earlier than planned, never later.
+    pub(crate) is_exact: bool,
+}
+
+/// What a waiter would wait for, and how long at the most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stands {
+    pub(crate) ticket: Ticket,
+    pub(crate) cost: u64,
+    pub(crate) deadline: Timestamp,
+    /// The same in real time.
+    pub(crate) gives_up: Timestamp,
 }
 
 /// What stands first in a line.
 #[derive(Clone, Debug)]
 pub(crate) struct First {
     pub(crate) line: u32,
+    pub(crate) ticket: Ticket,
     pub(crate) key: Arc<[u8]>,
     pub(crate) cost: u64,
     /// Permits of those behind it.
     pub(crate) behind: u64,
     pub(crate) turn_at: Timestamp,
+    pub(crate) deadline: Timestamp,
+}
+
+impl Stands {
+    /// The latest turn by the limiter's clock that is in time, when that shows `now` and real time is `real`.
+    pub(crate) fn latest(&self, real: Timestamp, now: Timestamp) -> Timestamp {
+        if self.gives_up == Timestamp::NEVER {
+            return self.deadline;
+        }
+        self.deadline.min(now + self.gives_up.since(real) + LAG)
+    }
 }
 
 impl Queue {
@@ -164,7 +214,7 @@ impl Queue {
 
     fn open(&mut self, key: &[u8], turn_at: Timestamp) -> u32 {
         let key: Arc<[u8]> = key.into();
-        let line = Line { key: Arc::clone(&key), first: NIL, last: NIL, permits: 0, turn_at };
+        let line = Line { key: Arc::clone(&key), first: NIL, last: NIL, permits: 0, turn_at, plan: None };
         let number = match self.free_lines.pop() {
             Some(number) => {
                 self.lines[number as usize] = line;
@@ -180,6 +230,30 @@ impl Queue {
         number
     }
 
+    /// True where the limiter's clock has fallen behind real time since it was asked last.
+    pub(crate) fn is_set_back(&mut self, real: Timestamp, now: Timestamp) -> bool {
+        let (real_then, then) = *self.began.get_or_insert((real, now));
+        let expected = then + real.since(real_then);
+        let is_set_back = expected.since(now) > LAG;
+        if is_set_back || now > expected {
+            self.began = Some((real, now));
+        }
+        is_set_back
+    }
+
+    /// Takes out the plan of the line of `key`.
+    pub(crate) fn take_plan(&mut self, key: &[u8]) -> Option<Box<Plan>> {
+        let line = self.line_of(key)?;
+        self.lines[line as usize].plan.take()
+    }
+
+    /// Puts a plan in, where there is a line.
+    pub(crate) fn set_plan(&mut self, key: &[u8], plan: Box<Plan>) {
+        if let Some(line) = self.line_of(key) {
+            self.lines[line as usize].plan = Some(plan);
+        }
+    }
+
     /// The waiter with this ticket; `None` once it was [collected](Self::collect).
     pub(crate) fn waiter(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
         let place = self.places.get_mut(ticket.place as usize)?;
@@ -189,14 +263,14 @@ impl Queue {
     /// Takes a waiter out, wherever it stands, and frees its place.
     pub(crate) fn collect(&mut self, ticket: Ticket) -> Option<Waiter> {
         let _is_there = self.waiter(ticket)?;
-        self.unlink(ticket.place);
+        self.leave(ticket.place);
         self.vacate(ticket.place)
     }
 
     /// Takes a waiter out of its line without its permits; its place stays, for it to find out.
     pub(crate) fn fail(&mut self, ticket: Ticket, why: Status) -> Option<Waker> {
         let _is_there = self.waiter(ticket)?;
-        self.unlink(ticket.place);
+        self.leave(ticket.place);
         self.settle(ticket.place, why)
     }
 
@@ -229,8 +303,9 @@ impl Queue {
         let less = waiter.cost - cost.min(waiter.cost);
         waiter.cost -= less;
         waiter.kind = Kind::Committed;
-        let line = self.places[ticket.place as usize].line;
-        self.lines[line as usize].permits -= less;
+        let line = &mut self.lines[self.places[ticket.place as usize].line as usize];
+        line.permits -= less;
+        line.is_shorter_than_planned();
         true
     }
 
@@ -239,6 +314,14 @@ impl Queue {
         entry.turn = entry.turn.wrapping_add(1);
         self.free.push(place);
         entry.waiter.take()
+    }
+
+    /// Takes a waiter out of its line whose turn has not come.
+    fn leave(&mut self, place: u32) {
+        if let Some(line) = self.lines.get_mut(self.places[place as usize].line as usize) {
+            line.is_shorter_than_planned();
+        }
+        self.unlink(place);
     }
 
     fn unlink(&mut self, place: u32) {
@@ -261,7 +344,7 @@ impl Queue {
         if line.first == NIL {
             self.turns.remove(&(line.turn_at, number));
             self.by_key.remove(&line.key);
-            line.key = Arc::default();
+            (line.key, line.plan) = (Arc::default(), None);
             self.free_lines.push(number);
         }
         let entry = &mut self.places[place as usize];
@@ -280,9 +363,13 @@ impl Queue {
 
     fn first(&self, number: u32) -> First {
         let line = &self.lines[number as usize];
-        let cost = self.places[line.first as usize].waiter.as_ref().map_or(0, |waiter| waiter.cost);
+        let Place { turn, ref waiter, .. } = self.places[line.first as usize];
+        let waiter = waiter.as_ref();
+        let cost = waiter.map_or(0, |waiter| waiter.cost);
         First {
             line: number,
+            ticket: Ticket { place: line.first, turn },
+            deadline: waiter.map_or(Timestamp::NEVER, |waiter| waiter.deadline),
             key: Arc::clone(&line.key),
             cost,
             behind: line.permits.saturating_sub(cost),
@@ -312,12 +399,13 @@ impl Queue {
         waiter.waker.clone()
     }
 
-    /// Everybody in the line of `key`, from the first on: ticket, cost, deadline.
-    pub(crate) fn line_in_order(&self, key: &[u8]) -> Vec<(Ticket, u64, Timestamp)> {
+    /// Everybody in the line of `key`, from the first on.
+    pub(crate) fn line_in_order(&self, key: &[u8]) -> Vec<Stands> {
         let mut all = Vec::new();
         let mut place = self.line_of(key).map_or(NIL, |line| self.lines[line as usize].first);
         while let Some(Place { turn, behind, waiter: Some(waiter), .. }) = self.places.get(place as usize) {
-            all.push((Ticket { place, turn: *turn }, waiter.cost, waiter.deadline));
+            let Waiter { cost, deadline, gives_up, .. } = *waiter;
+            all.push(Stands { ticket: Ticket { place, turn: *turn }, cost, deadline, gives_up });
             place = *behind;
         }
         all
@@ -349,6 +437,14 @@ impl Queue {
     }
 }
 
+impl Line {
+    fn is_shorter_than_planned(&mut self) {
+        if let Some(plan) = &mut self.plan {
+            plan.is_exact = false;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,6 +455,7 @@ mod tests {
         Waiter {
             cost,
             deadline: Timestamp::NEVER,
+            gives_up: Timestamp::NEVER,
             kind: Kind::Task,
             looks_at: Timestamp::NEVER,
             waker: None,
@@ -389,7 +486,7 @@ mod tests {
             assert_eq!(queue.collect(tickets[gone]).map(|waiter| waiter.cost), Some(gone as u64));
             assert!(queue.collect(tickets[gone]).is_none(), "once");
         }
-        let order: Vec<u64> = queue.line_in_order(b"a").into_iter().map(|(_, cost, _)| cost).collect();
+        let order: Vec<u64> = queue.line_in_order(b"a").into_iter().map(|stands| stands.cost).collect();
         assert_eq!(order, [2, 6]);
         let first = queue.first_of(b"a").map(|first| (first.cost, first.behind));
         assert_eq!(first, Some((2, 6)));

@@ -7,7 +7,13 @@ use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use tollgate_core::{Clock, Timestamp};
+
 use super::queue::Queue;
+#[cfg(feature = "tokio")]
+use crate::tokio_clock::TokioClock as RealTime;
+#[cfg(not(feature = "tokio"))]
+use tollgate_clock::MonotonicClock as RealTime;
 
 /// The most waiters of a limiter, of all its keys together, unless it is set otherwise.
 const MOST_WAITING: usize = 100_000;
@@ -19,6 +25,7 @@ pub(crate) struct Waiting {
     count: AtomicUsize,
     most: AtomicUsize,
     queue: Mutex<Queue>,
+    real: RealTime,
     #[cfg(feature = "tokio")]
     pub(crate) changed: tokio::sync::Notify,
 }
@@ -29,6 +36,7 @@ impl Waiting {
             count: AtomicUsize::new(0),
             most: AtomicUsize::new(MOST_WAITING),
             queue: Mutex::default(),
+            real: RealTime::new(),
             #[cfg(feature = "tokio")]
             changed: tokio::sync::Notify::new(),
         }
@@ -37,6 +45,11 @@ impl Waiting {
     pub(crate) fn count(&self) -> usize {
         fence(Ordering::SeqCst); // after what the caller has changed
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// The time that passes for callers, whatever the limiter's clock says.
+    pub(crate) fn real_time(&self) -> Timestamp {
+        self.real.now()
     }
 
     /// The most that may wait.

@@ -12,10 +12,13 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::yield_now;
 use tokio::time::sleep;
-use tollgate::{AcquireError, KeyedRateLimiter, Quota, RateLimiter, TokioClock, check_all};
+use tollgate::{
+    AcquireError, Clock, Inherit, KeyedRateLimiter, Quota, RateLimiter, Timestamp, TokioClock, check_all,
+};
 
 mod concurrency;
 mod model;
+mod windows;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -309,6 +312,28 @@ async fn permits_that_come_back_a_reset_and_a_faster_quota_end_waits_earlier() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_waiters_have_reserved_is_not_scaled_with_the_quota() {
+    let (limiter, by_key) = (direct(Quota::per_second(10)), keyed(Quota::per_second(10)));
+    limiter.check_n(10).expect("a full bucket");
+    by_key.check_n("a", 10).expect("a full bucket");
+    let waiters = {
+        let (limiter, by_key) = (limiter.clone(), by_key.clone());
+        [
+            tokio::spawn(async move { limiter.acquire(5).await }),
+            tokio::spawn(async move { by_key.acquire("a", 5).await }),
+        ]
+    };
+    settle().await;
+    limiter.reconfigure_as(Quota::per_second(20), Inherit::Proportional).expect("a quota");
+    by_key.reconfigure_as(Quota::per_second(20), Inherit::Proportional).expect("a quota");
+    for waiter in waiters {
+        // Empty then as before, and five come in a quarter of a second.
+        assert_eq!(waiter.await.expect("no panic"), Ok(ms(250)));
+    }
+    assert_eq!((limiter.peek().remaining(), by_key.peek("a").remaining()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_quota_of_another_algorithm_ends_all_waits() {
     let limiter = direct(Quota::per_second(10));
     limiter.check_n(10).expect("a full bucket");
@@ -323,12 +348,7 @@ async fn a_quota_of_another_algorithm_ends_all_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_no_line_says_so_and_what_has_no_limit_needs_none() {
-    let window = direct(Quota::sliding_window(2, SECOND));
-    assert_eq!(window.acquire(2).await, Ok(ms(0)));
-    let error = window.acquire(1).await.expect_err("no permits ahead of time");
-    assert!(matches!(error, AcquireError::CannotWait { algorithm: "sliding_window", .. }), "{error}");
-    assert!(matches!(window.try_acquire(1, ms(1)).await, Err(AcquireError::TooLong { .. })));
+async fn what_never_comes_back_says_so_and_what_has_no_limit_needs_no_line() {
     let total = direct(Quota::total(1));
     assert_eq!(total.acquire(1).await, Ok(ms(0)));
     assert_eq!(total.acquire(1).await, Err(AcquireError::NeverFits { burst: 1 }));

@@ -7,19 +7,19 @@ use super::*;
 /// A permit comes every this many milliseconds.
 const EVERY_MS: u64 = 10;
 const BURST: u64 = 5;
-const KEYS: [&str; 2] = ["ann", "bob"];
-const END_MS: u64 = 1_000;
+pub(super) const KEYS: [&str; 2] = ["ann", "bob"];
+pub(super) const END_MS: u64 = 1_000;
 
 /// What became of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     Admitted { at_ms: u64 },
     Denied,
     Left,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+pub(super) enum Event {
     Wait {
         key: usize,
         n: u64,
@@ -102,23 +102,25 @@ fn expected(events: &[(u64, Event)]) -> Vec<Outcome> {
     outcomes.into_iter().map(|outcome| outcome.expect("all are served by the end")).collect()
 }
 
-async fn observed(events: &[(u64, Event)]) -> Vec<Outcome> {
-    let quota = Quota::token_bucket(1, ms(EVERY_MS)).burst(BURST);
-    let limiter = keyed(quota);
+/// What becomes of them at `limiter`.
+pub(super) async fn observed(
+    events: &[(u64, Event)],
+    limiter: KeyedRateLimiter<str, impl Clock + 'static>,
+) -> Vec<Outcome> {
     let began = limiter.now();
-    let since = move |limiter: &KeyedRateLimiter<str, TokioClock>| limiter.now().since(began);
     let mut callers = Vec::new();
-    for at_ms in 0..=END_MS {
-        if at_ms > 0 {
-            sleep(ms(1)).await;
-            settle().await;
-        }
+    let mut instants: Vec<u64> = events.iter().map(|(at, _)| *at).chain([END_MS]).collect();
+    instants.dedup();
+    for at_ms in instants {
+        let passed = limiter.now().since(began);
+        sleep(ms(at_ms).saturating_sub(passed)).await;
+        settle().await;
         for (_, event) in events.iter().filter(|(at, _)| *at == at_ms) {
             match *event {
                 Event::Wait { key, n, timeout_ms } => {
                     let limiter = limiter.clone();
                     callers.push(tokio::spawn(async move {
-                        let came = since(&limiter);
+                        let came = limiter.now().since(began);
                         match limiter.try_acquire(KEYS[key], n, ms(timeout_ms)).await {
                             Ok(waited) => Outcome::Admitted { at_ms: (came + waited).as_millis() as u64 },
                             Err(_) => Outcome::Denied,
@@ -146,7 +148,7 @@ async fn observed(events: &[(u64, Event)]) -> Vec<Outcome> {
     outcomes
 }
 
-fn any_event() -> impl Strategy<Value = (u64, Event)> {
+pub(super) fn any_event() -> impl Strategy<Value = (u64, Event)> {
     let wait = (0..2_usize, 1..=BURST + 1, prop_oneof![Just(5_000), 0_u64..200]);
     let event = prop_oneof![
         4 => wait.prop_map(|(key, n, timeout_ms)| Event::Wait { key, n, timeout_ms }),
@@ -166,7 +168,9 @@ proptest! {
     ) {
         events.sort_by_key(|(at, _)| *at);
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-        let observed = runtime.expect("a runtime").block_on(observed(&events));
+        let observed = runtime.expect("a runtime").block_on(async {
+            observed(&events, keyed(Quota::token_bucket(1, ms(EVERY_MS)).burst(BURST))).await
+        });
         prop_assert_eq!(observed, expected(&events));
     }
 }

@@ -1,0 +1,235 @@
+//! The task that asks the service: one request at a time, which carries all questions that have come
+//! meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::Authority;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use crate::answer::{Answer, Decision};
+use crate::error::RemoteError;
+
+/// The most questions in one request: as many as the service takes.
+const MAX_BATCH: usize = 1_000;
+/// A service reads 64 KiB unless its settings say otherwise.
+const MAX_REQUEST: usize = 60 << 10;
+/// No reply to a batch is longer.
+const MAX_REPLY: usize = 4 << 20;
+/// No new connection is tried for so long after one that failed.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A question on its way.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    /// The request, as JSON.
+    pub(crate) json: Vec<u8>,
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) ends: Instant,
+    pub(crate) answer: oneshot::Sender<Result<Answer, RemoteError>>,
+}
+
+/// Whether a question is sent or given up: exactly one of both happens first.
+#[derive(Debug, Default)]
+pub(crate) struct Claim(AtomicU8);
+
+const SENT: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+impl Claim {
+    /// True if it was not sent, and now never will be.
+    pub(crate) fn give_up(&self) -> bool {
+        self.settle(GIVEN_UP)
+    }
+
+    fn send(&self) -> bool {
+        self.settle(SENT)
+    }
+
+    fn settle(&self, state: u8) -> bool {
+        let settled = self.0.compare_exchange(0, state, Ordering::AcqRel, Ordering::Acquire);
+        settled.is_ok() || settled == Err(state)
+    }
+}
+
+type Sender = SendRequest<Full<Bytes>>;
+
+#[derive(Deserialize)]
+struct Reply {
+    decisions: Vec<Decision>,
+}
+
+/// Answers questions until nobody can ask any more.
+pub(crate) async fn drive(mut asks: mpsc::Receiver<Ask>, authority: Authority) {
+    let mut line = Line { authority, sender: None, down: None };
+    let mut batch = Vec::new();
+    while asks.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        while !batch.is_empty() {
+            let rest = batch.split_off(fitting(&batch));
+            line.answer(&mut batch).await;
+            batch = rest;
+        }
+    }
+}
+
+/// How many of these questions fit into one request, at least one.
+fn fitting(batch: &[Ask]) -> usize {
+    let mut bytes = 0;
+    let fits = |ask: &&Ask| {
+        bytes += ask.json.len() + 1;
+        bytes <= MAX_REQUEST
+    };
+    batch.iter().take_while(fits).count().max(1)
+}
+
+/// The connection.
+struct Line {
+    authority: Authority,
+    sender: Option<Sender>,
+    /// Why there is none, and until when no other is tried.
+    down: Option<(Instant, String)>,
+}
+
+impl Line {
+    /// Answers all of the batch, and empties it.
+    async fn answer(&mut self, batch: &mut Vec<Ask>) {
+        let Some(ends) = batch.iter().map(|ask| ask.ends).max() else { return };
+        let connected = match timeout_at(ends, self.connect()).await {
+            Ok(connected) => connected,
+            Err(_) => Err("connecting took too long".to_owned()),
+        };
+        if let Err(cause) = connected {
+            self.down = Some((Instant::now() + PAUSE, cause.clone()));
+            return fail(batch.drain(..), &RemoteError::Unreachable { cause });
+        }
+        // From here on permits may be taken.
+        batch.retain(|ask| ask.claim.send());
+        if batch.is_empty() {
+            return;
+        }
+        match self.exchange(batch, ends).await {
+            Ok(answers) => {
+                for (ask, answer) in batch.drain(..).zip(answers) {
+                    drop(ask.answer.send(Ok(answer)));
+                }
+            }
+            // The service decides all of a request or nothing: one that is wrong must not fail the others.
+            Err(RemoteError::Rejected { .. }) if batch.len() > 1 => {
+                for ask in batch.drain(..) {
+                    let one = self.exchange(std::slice::from_ref(&ask), ends).await;
+                    let one = one.and_then(|answers| answers.into_iter().next().ok_or_else(too_few));
+                    drop(ask.answer.send(one));
+                }
+            }
+            Err(error) => fail(batch.drain(..), &error),
+        }
+    }
+
+    /// Makes sure that there is a connection.
+    async fn connect(&mut self) -> Result<(), String> {
+        if let Some(sender) = &mut self.sender
+            && sender.ready().await.is_ok()
+        {
+            return Ok(());
+        }
+        self.sender = None;
+        if let Some((until, cause)) = &self.down
+            && Instant::now() < *until
+        {
+            return Err(cause.clone());
+        }
+        let port = self.authority.port_u16().unwrap_or(80);
+        let host = self.authority.host().trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        tokio::spawn(connection);
+        self.sender = Some(sender);
+        self.down = None;
+        Ok(())
+    }
+
+    async fn exchange(&mut self, batch: &[Ask], ends: Instant) -> Result<Vec<Answer>, RemoteError> {
+        let Some(mut sender) = self.sender.take() else {
+            return Err(RemoteError::Unreachable { cause: "the connection was lost".to_owned() });
+        };
+        let request = request(&self.authority, batch)
+            .map_err(|error| RemoteError::Rejected { status: 400, detail: error.to_string() })?;
+        let exchanged = async {
+            let response = sender.send_request(request).await.map_err(|error| {
+                let cause = error.to_string();
+                // Never written, since the service had closed the connection.
+                if error.is_canceled() {
+                    RemoteError::Unreachable { cause }
+                } else {
+                    RemoteError::Lost { cause }
+                }
+            })?;
+            let status = response.status();
+            let lost = |error: Box<dyn std::error::Error + Send + Sync>| RemoteError::Lost {
+                cause: error.to_string(),
+            };
+            let body =
+                Limited::new(response.into_body(), MAX_REPLY).collect().await.map_err(lost)?.to_bytes();
+            Ok((status, body))
+        };
+        // The callers' deadlines have passed by then; without an answer the connection is of no use.
+        let (status, body) = timeout_at(ends, exchanged)
+            .await
+            .map_err(|_| RemoteError::Lost { cause: "the deadline passed".to_owned() })??;
+        self.sender = Some(sender);
+        read(status, &body, batch.len())
+    }
+}
+
+fn request(authority: &Authority, batch: &[Ask]) -> Result<Request<Full<Bytes>>, http::Error> {
+    let mut body = Vec::with_capacity(32 + batch.iter().map(|ask| ask.json.len() + 1).sum::<usize>());
+    body.extend_from_slice(b"{\"requests\":[");
+    for (index, ask) in batch.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(&ask.json);
+    }
+    body.extend_from_slice(b"]}");
+    Request::post("/v1/check")
+        .header(header::HOST, authority.as_str())
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::from(body))
+}
+
+fn read(status: StatusCode, body: &[u8], asked: usize) -> Result<Vec<Answer>, RemoteError> {
+    let text = || String::from_utf8_lossy(&body[..body.len().min(500)]).into_owned();
+    if status.is_client_error() {
+        return Err(RemoteError::Rejected { status: status.as_u16(), detail: text() });
+    }
+    if status != StatusCode::OK {
+        return Err(RemoteError::Lost { cause: format!("status {}: {}", status.as_u16(), text()) });
+    }
+    let reply: Reply =
+        serde_json::from_slice(body).map_err(|error| RemoteError::Lost { cause: error.to_string() })?;
+    if reply.decisions.len() != asked {
+        return Err(too_few());
+    }
+    Ok(reply.decisions.into_iter().map(Answer::from).collect())
+}
+
+fn too_few() -> RemoteError {
+    RemoteError::Lost { cause: "the reply has another number of decisions than were asked for".to_owned() }
+}
+
+fn fail(asks: impl Iterator<Item = Ask>, error: &RemoteError) {
+    for ask in asks {
+        drop(ask.answer.send(Err(error.clone())));
+    }
+}

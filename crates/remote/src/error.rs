@@ -1,0 +1,79 @@
+//! Why the service has not answered, and what became of the permits.
+
+use std::time::Duration;
+
+/// What became of the permits of a call that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permits {
+    /// None was taken: a retry is safe.
+    Untaken,
+    /// They may have been taken: a retry may take them twice.
+    Unknown,
+}
+
+/// Why the service has not answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// There is no connection to it, or there was none a moment ago.
+    #[error("the service is unreachable; no permits were taken: {cause}")]
+    Unreachable {
+        /// What the connection failed with.
+        cause: String,
+    },
+    /// The deadline passed before the question was sent.
+    #[error("the question was not sent within {waited:?}; no permits were taken")]
+    NotSent {
+        /// The deadline.
+        waited: Duration,
+    },
+    /// The deadline passed after the question was sent.
+    #[error("no answer within {waited:?}; permits may have been taken")]
+    NoAnswer {
+        /// The deadline.
+        waited: Duration,
+    },
+    /// The connection broke after the question was sent, or the answer makes no sense.
+    #[error("the answer was lost; permits may have been taken: {cause}")]
+    Lost {
+        /// What broke.
+        cause: String,
+    },
+    /// The service rejected the question: a domain or key that is too long, for example.
+    #[error("the service rejected the question with status {status}; no permits were taken: {detail}")]
+    Rejected {
+        /// The status.
+        status: u16,
+        /// What the service said.
+        detail: String,
+    },
+    /// As many calls wait already as may.
+    #[error("{waiting} calls wait for the service already; no permits were taken")]
+    Busy {
+        /// How many wait.
+        waiting: usize,
+    },
+}
+
+impl RemoteError {
+    /// What became of the permits.
+    #[must_use]
+    pub const fn permits(&self) -> Permits {
+        match self {
+            Self::NoAnswer { .. } | Self::Lost { .. } => Permits::Unknown,
+            _ => Permits::Untaken,
+        }
+    }
+}
+
+/// Why there is no service at an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// Not the address of an HTTP service.
+    #[error("invalid address {0:?}: expected something like http://127.0.0.1:8080")]
+    Invalid(String),
+    /// The calls need a runtime.
+    #[error("no tokio runtime here: call it from async code")]
+    NoRuntime,
+}

@@ -1,0 +1,164 @@
+//! One key of one domain, with the calls of the library.
+
+use std::time::Duration;
+
+use tollgate::{KeyedRateLimiter, Quota, QuotaError, RateLimiter};
+
+use crate::answer::{Answer, DecidedBy};
+use crate::error::RemoteError;
+use crate::service::Service;
+
+/// What decides while the service does not answer.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// The caller, who gets the error.
+    #[default]
+    Error,
+    /// Everything is admitted.
+    Allow,
+    /// Everything is denied, for a second.
+    Deny,
+    /// This program's own counters, by this quota for each value.
+    Local(Quota),
+}
+
+#[derive(Clone, Debug)]
+enum Failing {
+    Error,
+    Allow,
+    Deny,
+    Local(KeyedRateLimiter<str>),
+}
+
+/// How long a denial says to wait while the service does not answer.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The limits of a service on one key, such as `api_key`; each of its values has counters of its own, which
+/// all clients of the service share. Clones are cheap.
+#[derive(Clone, Debug)]
+pub struct RemoteRateLimiter {
+    service: Service,
+    domain: Box<str>,
+    key: Box<str>,
+    failing: Failing,
+}
+
+/// Why there were no permits to wait for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// They are not there in time; this is known before the wait, and nothing was taken.
+    #[error("the permits are not there in time; retry in {retry_after:?}")]
+    TooLong {
+        /// When a retry may pass.
+        retry_after: Duration,
+    },
+    /// The rule can never give that many permits.
+    #[error("no wait helps: the rule never gives that many permits")]
+    NeverFits,
+    /// The service did not answer.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+}
+
+impl Service {
+    /// The limits of one domain on one key, such as `api_key`.
+    #[must_use]
+    pub fn limiter(&self, domain: &str, key: &str) -> RemoteRateLimiter {
+        RemoteRateLimiter {
+            service: self.clone(),
+            domain: domain.into(),
+            key: key.into(),
+            failing: Failing::Error,
+        }
+    }
+}
+
+impl RemoteRateLimiter {
+    /// What decides while the service does not answer; [`OnFailure::Error`] if nothing is set. A question
+    /// that the service rejects is always an error.
+    ///
+    /// # Errors
+    /// [`QuotaError`]: a number of the local quota is out of its bounds.
+    pub fn on_failure(mut self, decides: OnFailure) -> Result<Self, QuotaError> {
+        self.failing = match decides {
+            OnFailure::Error => Failing::Error,
+            OnFailure::Allow => Failing::Allow,
+            OnFailure::Deny => Failing::Deny,
+            OnFailure::Local(quota) => Failing::Local(RateLimiter::keyed(quota)?),
+        };
+        Ok(self)
+    }
+
+    /// Takes one permit of `value` if it has one.
+    ///
+    /// # Errors
+    /// [`RemoteError`] says what became of the permit; a denial is not an error.
+    pub async fn check(&self, value: &str) -> Result<Answer, RemoteError> {
+        self.check_n(value, 1).await
+    }
+
+    /// Takes `n` permits of `value` if it has all of them. 0 takes nothing, and shows what is left.
+    ///
+    /// # Errors
+    /// As [`RemoteRateLimiter::check`].
+    pub async fn check_n(&self, value: &str, n: u64) -> Result<Answer, RemoteError> {
+        match self.service.ask(&self.domain, &[(&self.key, value)], n).await {
+            Err(error) if !matches!(error, RemoteError::Rejected { .. }) => {
+                self.without_service(value, n, error)
+            }
+            answer => answer,
+        }
+    }
+
+    /// What `value` has left; takes nothing.
+    ///
+    /// # Errors
+    /// As [`RemoteRateLimiter::check`].
+    pub async fn peek(&self, value: &str) -> Result<Answer, RemoteError> {
+        self.check_n(value, 0).await
+    }
+
+    /// Waits for up to `timeout` until `n` permits of `value` are taken; how long it waited. Others may be
+    /// faster: the service keeps no line.
+    ///
+    /// # Errors
+    /// [`AcquireError`]; nothing was taken, unless the service's error says otherwise.
+    pub async fn acquire(&self, value: &str, n: u64, timeout: Duration) -> Result<Duration, AcquireError> {
+        let began = tokio::time::Instant::now();
+        loop {
+            let answer = self.check_n(value, n).await?;
+            if answer.is_admitted {
+                tokio::time::sleep(answer.delay).await;
+                return Ok(began.elapsed());
+            }
+            let wait = answer.retry_after.ok_or(AcquireError::NeverFits)?;
+            if began.elapsed() + wait > timeout {
+                return Err(AcquireError::TooLong { retry_after: wait });
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn without_service(&self, value: &str, n: u64, error: RemoteError) -> Result<Answer, RemoteError> {
+        let answer = |is_admitted, retry_after| Answer {
+            is_admitted,
+            limit: None,
+            remaining: None,
+            delay: Duration::ZERO,
+            retry_after,
+            rule: None,
+            decided_by: DecidedBy::OnFailure,
+        };
+        match &self.failing {
+            Failing::Error => Err(error),
+            Failing::Allow => Ok(answer(true, Some(Duration::ZERO))),
+            Failing::Deny => Ok(answer(false, Some(RETRY))),
+            Failing::Local(limiter) => Ok(match limiter.check_n(value, n) {
+                Ok(admitted) => Answer { delay: admitted.delay(), ..answer(true, Some(Duration::ZERO)) },
+                Err(denied) => answer(false, denied.retry_after()),
+            }),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The quota in force and its states, and what of the states before has not been carried over yet.
+//!
+//! A table keeps no keys, so a change of all of them at once is not possible: each is carried over when it is
+//! asked for next, as of the instant of the change. Then the states before no longer hold it.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use tollgate_core::{Algorithm, Cost, Inherit, Quota, State, Step, Timestamp};
+
+use crate::states::States;
+
+/// Keys that were not asked for during this many changes count as never seen.
+const MOST_CHANGES: usize = 4;
+
+/// A quota, and the states that it has written.
+#[derive(Debug)]
+pub(crate) struct InForce<S> {
+    pub(crate) quota: Quota,
+    pub(crate) states: Arc<S>,
+    /// The same without what a denial counts, where that is several numbers: callers that wait in a line have
+    /// not been denied.
+    patient: Option<Quota>,
+    before: ArcSwapOption<Before<S>>,
+}
+
+#[derive(Debug)]
+struct Before<S> {
+    old: Arc<InForce<S>>,
+    how: Inherit,
+    at: Timestamp,
+    carrying: Mutex<()>,
+}
+
+impl<S: States> InForce<S> {
+    pub(crate) fn new(quota: Quota, states: Arc<S>) -> Self {
+        let patient = match quota.algorithm() {
+            Algorithm::SlidingWindowLog { log_denied: true } => {
+                let algorithm = Algorithm::SlidingWindowLog { log_denied: false };
+                Quota::new(quota.limit(), quota.period().clone(), algorithm).ok()
+            }
+            _ => None,
+        };
+        Self { quota, states, patient, before: ArcSwapOption::empty() }
+    }
+
+    /// What counts for those who wait in a line.
+    pub(crate) fn for_lines(&self) -> &Quota {
+        self.patient.as_ref().unwrap_or(&self.quota)
+    }
+
+    /// The same, of which what `old` has counted until `at` is still to be carried over.
+    pub(crate) fn following(self, old: Arc<Self>, how: Inherit, at: Timestamp) -> Self {
+        let mut link = Arc::clone(&old);
+        for _ in 1..MOST_CHANGES {
+            let Some(before) = link.before.load_full() else { break };
+            link = Arc::clone(&before.old);
+        }
+        link.before.store(None);
+        self.before.store(Some(Arc::new(Before { old, how, at, carrying: Mutex::new(()) })));
+        self
+    }
+
+    /// Whether states before may still have to be carried over.
+    pub(crate) fn has_past(&self) -> bool {
+        self.before.load().is_some()
+    }
+
+    /// Carries over what is known of `key` from before.
+    #[inline]
+    pub(crate) fn carry(&self, key: &[u8], now: Timestamp) {
+        if let Some(before) = &*self.before.load() {
+            self.carry_from(before, key, now);
+        }
+    }
+
+    #[cold]
+    fn carry_from(&self, Before { old, how, at, carrying }: &Before<S>, key: &[u8], now: Timestamp) {
+        old.carry(key, now);
+        let kept = || Some(old.states.get(key, &old.quota)).filter(|state| !is_fresh(state));
+        if kept().is_none() {
+            return;
+        }
+        let _one_at_a_time = carrying.lock();
+        let Some(state) = kept() else { return };
+        // A key that is full again is as one never seen.
+        let left = old.quota.take(&mut state.clone(), Cost::PEEK, *at);
+        if old.quota.starts_partial() || !left.reset_after().is_zero() {
+            self.put(key, &self.quota.inherit(state, &old.quota, *how, *at), now);
+        }
+        old.put(key, &old.quota.fresh(), now);
+    }
+
+    pub(crate) fn put(&self, key: &[u8], state: &State, now: Timestamp) {
+        self.states.update(key, &self.quota, now, |it| it.clone_from(state));
+    }
+}
+
+/// Whether permits are owed in the state from the moment when a waiter joins.
+pub(crate) fn owes_ahead(quota: &Quota) -> bool {
+    match quota.step() {
+        Step::Word(_) => !matches!(quota.algorithm(), Algorithm::FixedWindow { .. } | Algorithm::Total),
+        Step::Wide(_) => false,
+    }
+}
+
+fn is_fresh(state: &State) -> bool {
+    match state {
+        State::Word(word) => word.is_fresh(),
+        State::Wide(wide) => wide.cells.is_empty(),
+    }
+}

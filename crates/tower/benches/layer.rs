@@ -1,0 +1,78 @@
+//! What a `RateLimitLayer` adds to a request; what varies is the key and the fields.
+//!
+//! `cargo bench -p tollgate-tower` takes a few seconds. Both sides alternate within each repeat, and the
+//! median of the repeats is shown.
+#![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use http::{HeaderName, Request, Response};
+use tollgate_tower::{Key, Limit, Quota, RateLimitLayer, Replies, Style};
+use tower::{Layer, Service, service_fn};
+
+const REQUESTS: u32 = 200_000;
+const REPEATS: usize = 15;
+
+/// So much that a run never uses it up.
+const PLENTY: u64 = 1_000_000_000;
+
+fn main() {
+    let header = Key::header(HeaderName::from_static("x-api-key"));
+    println!("{:36} {:>10} {:>10} {:>8}", "ns per request", "without", "with", "added");
+    for (name, keys, style) in [
+        ("no key, no fields", vec![], Style::OFF),
+        ("peer address, no fields", vec![Key::peer_ip()], Style::OFF),
+        ("header, no fields", vec![header.clone()], Style::OFF),
+        ("peer address and path, no fields", vec![Key::peer_ip(), Key::path()], Style::OFF),
+        ("peer address, legacy fields", vec![Key::peer_ip()], Style::default()),
+    ] {
+        let limit = Limit::new(Quota::per_second(PLENTY)).expect("a quota");
+        let limit = keys.into_iter().fold(limit, Limit::by);
+        let layer = RateLimitLayer::new(limit).replies(Replies::default().headers(style));
+        let inner = || service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(())));
+        let (mut bare, mut limited) = (inner(), layer.layer(inner()));
+        let (mut without, mut with) = (Vec::new(), Vec::new());
+        for _ in 0..REPEATS {
+            without.push(timed(&mut bare));
+            with.push(timed(&mut limited));
+        }
+        let (without, with) = (median(without), median(with));
+        println!("{name:36} {without:10.1} {with:10.1} {:8.1}", with - without);
+    }
+}
+
+fn timed<S: Service<Request<()>>>(service: &mut S) -> f64 {
+    let mut context = Context::from_waker(Waker::noop());
+    let mut requests: Vec<Request<()>> = (0..256_u32)
+        .map(|number| {
+            let mut request = Request::get("/search").header("x-api-key", format!("client-{number}"));
+            let address = IpAddr::V4(Ipv4Addr::from(number << 8));
+            request = request.extension(address);
+            request.body(()).expect("a request")
+        })
+        .collect();
+    let mut nanos = 0;
+    for _ in 0..REQUESTS / 256 {
+        let prepared = requests.clone();
+        let began = Instant::now();
+        for request in prepared {
+            let _ready = service.poll_ready(&mut context);
+            match pin!(service.call(black_box(request))).poll(&mut context) {
+                Poll::Ready(response) => drop(black_box(response)),
+                Poll::Pending => unreachable!("nothing waits here"),
+            }
+        }
+        nanos += began.elapsed().as_nanos();
+    }
+    requests.clear();
+    nanos as f64 / f64::from(REQUESTS / 256 * 256)
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}

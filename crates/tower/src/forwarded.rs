@@ -1,0 +1,70 @@
+//! The client's address in the fields that proxies write.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::{HeaderMap, HeaderName};
+
+/// The `hops`-th address from the end of `field`, over all its lines. `None` if there are fewer, or if that
+/// one is not an address.
+pub(crate) fn client(fields: &HeaderMap, field: &HeaderName, hops: usize) -> Option<IpAddr> {
+    let lines = fields.get_all(field).iter();
+    // The last line was written last.
+    let mut entries = lines.rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+    let entry = std::str::from_utf8(entries.nth(hops.checked_sub(1)?)?).ok()?;
+    if field == http::header::FORWARDED { address(parameter(entry)?) } else { address(entry.trim()) }
+}
+
+/// `for` of `for=192.0.2.1;proto=https`.
+fn parameter(entry: &str) -> Option<&str> {
+    entry.split(';').find_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("for").then(|| value.trim().trim_matches('"'))
+    })
+}
+
+/// An address, with or without a port or brackets.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|it| it.ip())).or_else(bare)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(field: &'static str, lines: &[&str], hops: usize) -> Option<String> {
+        let field = HeaderName::from_static(field);
+        let mut fields = HeaderMap::new();
+        for line in lines {
+            fields.append(&field, line.parse().expect("a value"));
+        }
+        client(&fields, &field, hops).map(|address| address.to_string())
+    }
+
+    #[test]
+    fn the_address_that_the_outermost_trusted_proxy_saw_is_the_clients() {
+        let x = "x-forwarded-for";
+        for (lines, hops, want) in [
+            (&["203.0.113.7"][..], 1, Some("203.0.113.7")),
+            (&["6.6.6.6, 203.0.113.7"], 1, Some("203.0.113.7")), // what the client claims counts for nothing
+            (&["6.6.6.6, 203.0.113.7, 10.0.0.1"], 2, Some("203.0.113.7")),
+            (&["6.6.6.6", "203.0.113.7", "10.0.0.1"], 2, Some("203.0.113.7")),
+            (&["203.0.113.7"], 2, None), // it did not pass both proxies
+            (&["203.0.113.7:5000"], 1, Some("203.0.113.7")),
+            (&["[2001:db8::1]:5000"], 1, Some("2001:db8::1")),
+            (&["[2001:db8::1]"], 1, Some("2001:db8::1")),
+            (&["2001:db8::1"], 1, Some("2001:db8::1")),
+            (&["203.0.113.7, unknown"], 1, None),
+            (&[""], 1, None),
+            (&[], 1, None),
+            (&["203.0.113.7,"], 1, None),
+            (&["203.0.113.7"], 0, None),
+        ] {
+            assert_eq!(found(x, lines, hops).as_deref(), want, "{lines:?}, {hops}");
+        }
+        let standard = [r#"for=6.6.6.6, for="[2001:db8::17]:4711";proto=https;by=10.0.0.2, For=10.0.0.1"#];
+        assert_eq!(found("forwarded", &standard, 2).as_deref(), Some("2001:db8::17"));
+        assert_eq!(found("forwarded", &["for=_hidden"], 1), None);
+        assert_eq!(found("forwarded", &["proto=https"], 1), None);
+    }
+}

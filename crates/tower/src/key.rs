@@ -1,0 +1,283 @@
+//! What requests are counted by: one property of a request, or several together.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri};
+use smallvec::SmallVec;
+use tollgate::LimitKey;
+
+use crate::forwarded;
+
+/// The head of a request, as keys see it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Head<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Its target.
+    pub uri: &'a Uri,
+    /// Its header fields.
+    pub headers: &'a HeaderMap,
+    /// What layers and the framework have attached to it.
+    pub extensions: &'a Extensions,
+}
+
+impl<'a> Head<'a> {
+    pub(crate) fn of<B>(request: &'a Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+}
+
+/// A property of requests to count by. A limit may have several: each combination of their values then has
+/// permits of its own.
+///
+/// # Example
+/// ```
+/// use std::net::SocketAddr;
+/// use tollgate_tower::Key;
+///
+/// # struct ConnectInfo(SocketAddr);
+/// // With axum, whose `ConnectInfo<SocketAddr>` is an extension of each request:
+/// let peer = Key::address(|head| Some(head.extensions.get::<ConnectInfo>()?.0.ip()));
+/// // Behind two proxies, with all of an IPv6 customer's /56 as one:
+/// let client = Key::forwarded_ip(2).ipv6_prefix(56);
+/// // By a part of the path:
+/// let tenant = Key::from_fn(|head| head.uri.path().split('/').nth(1).map(str::to_owned));
+/// ```
+#[derive(Clone)]
+pub struct Key(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Address { of: Arc<AddressOf>, ipv6_prefix: u8 },
+    Header(HeaderName),
+    Path,
+    Method,
+    Custom(Arc<Custom>),
+}
+
+type AddressOf = dyn Fn(&Head<'_>) -> Option<IpAddr> + Send + Sync;
+type Custom = dyn Fn(&Head<'_>, &mut KeyBytes) -> Option<()> + Send + Sync;
+
+/// Longer keys are on the heap.
+pub(crate) type KeyBytes = SmallVec<[u8; 48]>;
+
+/// How much of an IPv6 address counts: what one customer of a provider has at least.
+const IPV6_PREFIX: u8 = 64;
+
+impl Key {
+    /// The address that the connection came from: a [`SocketAddr`] or [`IpAddr`] among the request's
+    /// extensions. Frameworks have types of their own for it: see [`Key::address`].
+    #[must_use]
+    pub fn peer_ip() -> Self {
+        Self::address(peer)
+    }
+
+    /// The address of the client behind `hops` proxies that you trust, from `X-Forwarded-For`: the
+    /// `hops`-th address from the end, since each proxy appends the address that it was called from.
+    /// Whatever a client puts in front of that counts for nothing.
+    ///
+    /// A field with fewer addresses, or with something else in that place, is a missing key. With 0 hops
+    /// this is [`Key::peer_ip`].
+    #[must_use]
+    pub fn forwarded_ip(hops: usize) -> Self {
+        Self::forwarded_ip_in(HeaderName::from_static("x-forwarded-for"), hops)
+    }
+
+    /// The same from another field, such as `Forwarded` (RFC 7239), whose `for` parameters are read.
+    #[must_use]
+    pub fn forwarded_ip_in(field: HeaderName, hops: usize) -> Self {
+        match hops {
+            0 => Self::peer_ip(),
+            _ => Self::address(move |head| forwarded::client(head.headers, &field, hops)),
+        }
+    }
+
+    /// The address that `of` finds. IPv4 addresses that are written as IPv6 are IPv4 addresses, and IPv6
+    /// addresses are counted by their first 64 bits unless [`Key::ipv6_prefix`] says otherwise.
+    #[must_use]
+    pub fn address(of: impl Fn(&Head<'_>) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        Self(Kind::Address { of: Arc::new(of), ipv6_prefix: IPV6_PREFIX })
+    }
+
+    /// How many bits of an IPv6 address count, 1 to 128; more reads as 128 and 0 as 1. Without effect on
+    /// other keys.
+    #[must_use]
+    pub fn ipv6_prefix(mut self, bits: u8) -> Self {
+        if let Kind::Address { ipv6_prefix, .. } = &mut self.0 {
+            *ipv6_prefix = bits.clamp(1, 128);
+        }
+        self
+    }
+
+    /// The value of a header field: its first line. An empty value is a missing key.
+    #[must_use]
+    pub const fn header(name: HeaderName) -> Self {
+        Self(Kind::Header(name))
+    }
+
+    /// The path of the target, without its query.
+    #[must_use]
+    pub const fn path() -> Self {
+        Self(Kind::Path)
+    }
+
+    /// The method.
+    #[must_use]
+    pub const fn method() -> Self {
+        Self(Kind::Method)
+    }
+
+    /// An extension of the request that a layer before has set, such as the user who is logged in.
+    #[must_use]
+    pub fn extension<K: LimitKey + Send + Sync + 'static>() -> Self {
+        Self(Kind::Custom(Arc::new(|head, out| {
+            out.extend_from_slice(&head.extensions.get::<K>()?.key_bytes());
+            Some(())
+        })))
+    }
+
+    /// Whatever `key` makes of a request; `None` is a missing key, and so is an empty one.
+    #[must_use]
+    pub fn from_fn<K: LimitKey>(key: impl Fn(&Head<'_>) -> Option<K> + Send + Sync + 'static) -> Self {
+        Self(Kind::Custom(Arc::new(move |head, out| {
+            out.extend_from_slice(&key(head)?.key_bytes());
+            Some(())
+        })))
+    }
+
+    /// Appends the value of a request; `None` if it has none.
+    fn write(&self, head: &Head<'_>, out: &mut KeyBytes) -> Option<()> {
+        let before = out.len();
+        match &self.0 {
+            Kind::Address { of, ipv6_prefix } => match of(head)?.to_canonical() {
+                IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
+                IpAddr::V6(address) => out.extend_from_slice(&first_bits(address, *ipv6_prefix)),
+            },
+            Kind::Header(name) => out.extend_from_slice(head.headers.get(name)?.as_bytes()),
+            Kind::Path => out.extend_from_slice(head.uri.path().as_bytes()),
+            Kind::Method => out.extend_from_slice(head.method.as_str().as_bytes()),
+            Kind::Custom(write) => write(head, out)?,
+        }
+        (out.len() > before).then_some(())
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Address { ipv6_prefix, .. } => write!(f, "Key::address/{ipv6_prefix}"),
+            Kind::Header(name) => write!(f, "Key::header({name})"),
+            Kind::Path => f.write_str("Key::path"),
+            Kind::Method => f.write_str("Key::method"),
+            Kind::Custom(_) => f.write_str("Key::from_fn"),
+        }
+    }
+}
+
+/// The values of a request as one key, and whether all of them are there. Without any `keys`, all requests
+/// have the same.
+pub(crate) fn key_of(keys: &[Key], head: &Head<'_>) -> (KeyBytes, bool) {
+    let mut bytes = KeyBytes::new();
+    let mut is_whole = true;
+    match keys {
+        [] => {}
+        [only] => {
+            if only.write(head, &mut bytes).is_none() {
+                bytes.clear();
+                is_whole = false;
+            }
+        }
+        several => {
+            for key in several {
+                let at = bytes.len();
+                bytes.extend_from_slice(&MISSING.to_be_bytes());
+                match key.write(head, &mut bytes) {
+                    // Its length in front, so that no value can run into the next one.
+                    Some(()) => {
+                        let length = (bytes.len() - at - MISSING.to_be_bytes().len()) as u32;
+                        bytes[at..at + 4].copy_from_slice(&length.to_be_bytes());
+                    }
+                    None => {
+                        bytes.truncate(at + 4);
+                        is_whole = false;
+                    }
+                }
+            }
+        }
+    }
+    (bytes, is_whole)
+}
+
+/// In the place of a length.
+const MISSING: u32 = u32::MAX;
+
+fn first_bits(address: Ipv6Addr, bits: u8) -> [u8; 16] {
+    let mask = u128::MAX << (128 - u32::from(bits));
+    (u128::from(address) & mask).to_be_bytes()
+}
+
+fn peer(head: &Head<'_>) -> Option<IpAddr> {
+    let socket = || head.extensions.get::<SocketAddr>().map(SocketAddr::ip);
+    socket().or_else(|| head.extensions.get::<IpAddr>().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(keys: &[Key], request: &Request<()>) -> (Vec<u8>, bool) {
+        let (bytes, is_whole) = key_of(keys, &Head::of(request));
+        (bytes.to_vec(), is_whole)
+    }
+
+    fn from(address: &str) -> Request<()> {
+        let mut request = Request::new(());
+        request.extensions_mut().insert(address.parse::<IpAddr>().expect("an address"));
+        request
+    }
+
+    #[test]
+    fn ipv6_addresses_of_one_prefix_are_one_key_and_ipv4_ones_are_themselves() {
+        let of = |key_of: Key, address: &str| key(&[key_of], &from(address));
+        let half = |address: &str| of(Key::peer_ip(), address);
+        assert_eq!(half("2001:db8::1"), half("2001:db8::ffff:0:1"));
+        assert_ne!(half("2001:db8::1"), half("2001:db8:0:1::1"));
+        assert_eq!(half("::ffff:192.0.2.1"), half("192.0.2.1"));
+        assert_ne!(half("192.0.2.2"), half("192.0.2.1"));
+        let whole = |address: &str| of(Key::peer_ip().ipv6_prefix(128), address);
+        assert_ne!(whole("2001:db8::1"), whole("2001:db8::2"));
+        assert_eq!(of(Key::peer_ip().ipv6_prefix(0), "8000::1"), of(Key::peer_ip().ipv6_prefix(1), "ffff::"));
+    }
+
+    #[test]
+    fn no_value_of_several_runs_into_the_next() {
+        let name = |text| HeaderName::from_static(text);
+        let keys = [Key::header(name("a")), Key::header(name("b"))];
+        let with = |a: &str, b: &str| {
+            let mut request = Request::builder();
+            for (name, value) in [("a", a), ("b", b)] {
+                if value != "-" {
+                    request = request.header(name, value);
+                }
+            }
+            request.body(()).expect("a request")
+        };
+        let all = [("x", "yz"), ("xy", "z"), ("xyz", "-"), ("-", "xyz"), ("-", "-")];
+        for (at, (a, b)) in all.iter().enumerate() {
+            for (other, (c, d)) in all.iter().enumerate() {
+                let same = key(&keys, &with(a, b)).0 == key(&keys, &with(c, d)).0;
+                assert_eq!(same, at == other, "{a},{b} and {c},{d}");
+            }
+        }
+        assert!(key(&keys, &with("x", "y")).1);
+        assert!(!key(&keys, &with("x", "-")).1 && !key(&keys, &with("x", "")).1);
+    }
+}

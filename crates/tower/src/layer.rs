@@ -1,0 +1,323 @@
+//! Limits the requests that reach a service: at once, yes or no.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use smallvec::SmallVec;
+use tokio::time::Sleep;
+use tollgate::{Clock, Decision, MonotonicClock, Quota, QuotaError, check_all};
+use tollgate_headers::LimitState;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::body::Body;
+use crate::grpc;
+use crate::key::{Head, Key, KeyBytes};
+use crate::limit::{Limit, Paid, Place};
+use crate::replies::{Replies, rejection};
+
+pub(crate) const NO_KEY: &str = "the request lacks what it is counted by";
+
+/// Limits the requests that reach a service; denied ones get a reply at once, and the service does not see
+/// them. Clones, and all services that they wrap, count together.
+///
+/// # Example
+/// ```
+/// use http::{HeaderName, Request, Response, StatusCode};
+/// use tollgate_tower::{Key, Limit, Quota, RateLimitLayer};
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let per_key = Limit::new(Quota::per_minute(2))?.by(Key::header(HeaderName::from_static("x-api-key")));
+/// let service = ServiceBuilder::new()
+///     .layer(RateLimitLayer::new(per_key))
+///     .service(service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(String::new()))));
+///
+/// let ask = async |key: &str| {
+///     let request = Request::builder().header("x-api-key", key).body(())?;
+///     Ok::<_, Box<dyn std::error::Error>>(service.clone().oneshot(request).await?)
+/// };
+/// assert_eq!(ask("ann").await?.headers()["x-ratelimit-remaining"], "1");
+/// assert_eq!(ask("ann").await?.headers()["x-ratelimit-remaining"], "0");
+/// let denied = ask("ann").await?;
+/// assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+/// assert_eq!(denied.headers()["retry-after"], "30");
+/// assert_eq!(ask("bob").await?.status(), StatusCode::OK);
+/// # Ok(())
+/// # }
+/// ```
+pub struct RateLimitLayer<C = MonotonicClock> {
+    shared: Arc<Shared<C>>,
+}
+
+struct Shared<C> {
+    limits: Vec<Limit<C>>,
+    replies: Replies,
+}
+
+impl RateLimitLayer {
+    /// `quota` for each address that connects: see [`Key::peer_ip`].
+    ///
+    /// # Errors
+    /// [`QuotaError`] says which number of the quota is out of its bounds, and the bound.
+    pub fn per_peer(quota: Quota) -> Result<Self, QuotaError> {
+        Ok(Self::new(Limit::new(quota)?.by(Key::peer_ip())))
+    }
+}
+
+impl<C> RateLimitLayer<C> {
+    /// A layer with one limit.
+    #[must_use]
+    pub fn new(limit: Limit<C>) -> Self {
+        Self { shared: Arc::new(Shared { limits: vec![limit], replies: Replies::default() }) }
+    }
+
+    /// One limit more: a request takes from all of them, or from none.
+    ///
+    /// A quota that paces ([`Quota::leaky_queue`]) holds requests only where it is a layer's only limit; here
+    /// it admits at once what it would admit with a delay.
+    #[must_use]
+    pub fn and(mut self, limit: Limit<C>) -> Self {
+        Arc::make_mut(&mut self.shared).limits.push(limit);
+        self
+    }
+
+    /// What clients get.
+    #[must_use]
+    pub fn replies(mut self, replies: Replies) -> Self {
+        Arc::make_mut(&mut self.shared).replies = replies;
+        self
+    }
+}
+
+impl<C> Clone for RateLimitLayer<C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<C> Clone for Shared<C> {
+    fn clone(&self) -> Self {
+        Self { limits: self.limits.clone(), replies: self.replies.clone() }
+    }
+}
+
+impl<C> std::fmt::Debug for RateLimitLayer<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RateLimitLayer")
+            .field("limits", &self.shared.limits)
+            .field("replies", &self.shared.replies)
+            .finish()
+    }
+}
+
+impl<S, C> Layer<S> for RateLimitLayer<C> {
+    type Service = RateLimit<S, C>;
+
+    fn layer(&self, inner: S) -> RateLimit<S, C> {
+        RateLimit { inner, shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// A service behind a [`RateLimitLayer`].
+#[derive(Debug)]
+pub struct RateLimit<S, C = MonotonicClock> {
+    inner: S,
+    shared: Arc<Shared<C>>,
+}
+
+impl<C> std::fmt::Debug for Shared<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl<S: Clone, C> Clone for RateLimit<S, C> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// What each limit that counted a request has decided, by its place among the limits.
+type Counted = SmallVec<[(usize, Decision); 1]>;
+
+enum Verdict<C: Clock + 'static> {
+    Pass(Counted),
+    /// Admitted, to be acted on later.
+    Later(Counted, Duration, Paid<C>),
+    Reply(Response<Bytes>),
+}
+
+impl<C: Clock + 'static> Shared<C> {
+    #[inline]
+    fn decide(&self, head: &Head<'_>) -> Verdict<C> {
+        let [limit] = self.limits.as_slice() else { return self.decide_together(head) };
+        match limit.place(head) {
+            Place::Counted(key) => match limit.limiter().check_n(&key, limit.permits()) {
+                Ok(admitted) => {
+                    let counted = Counted::from_buf([(0, admitted.decision())]);
+                    if admitted.delay().is_zero() {
+                        return Verdict::Pass(counted);
+                    }
+                    let paid = limit.paid(key);
+                    Verdict::Later(counted, admitted.delay(), paid)
+                }
+                Err(denied) => {
+                    let state = limit.state(&denied.decision());
+                    Verdict::Reply(self.replies.denial(&[state], grpc::is_call(head.headers)))
+                }
+            },
+            Place::Uncounted => Verdict::Pass(Counted::new()),
+            Place::Rejected(status) => Verdict::Reply(rejection(status, NO_KEY, grpc::is_call(head.headers))),
+        }
+    }
+
+    fn decide_together(&self, head: &Head<'_>) -> Verdict<C> {
+        let mut places: SmallVec<[(usize, KeyBytes); 4]> = SmallVec::new();
+        for (index, limit) in self.limits.iter().enumerate() {
+            match limit.place(head) {
+                Place::Counted(key) => places.push((index, key)),
+                Place::Uncounted => {}
+                Place::Rejected(status) => {
+                    return Verdict::Reply(rejection(status, NO_KEY, grpc::is_call(head.headers)));
+                }
+            }
+        }
+        let requests: SmallVec<[_; 4]> = places
+            .iter()
+            .map(|(index, key)| {
+                let limit = &self.limits[*index];
+                limit.limiter().request(key.as_slice(), limit.permits())
+            })
+            .collect();
+        let answer = check_all(&requests);
+        let counted = places.iter().enumerate().map(|(place, (index, key))| match &answer {
+            Err(by) if by.index == place => (*index, by.denied.decision()),
+            _ => (*index, self.limits[*index].limiter().peek(key)),
+        });
+        let counted: Counted = counted.collect();
+        match answer {
+            Ok(()) => Verdict::Pass(counted),
+            Err(_) => {
+                Verdict::Reply(self.replies.denial(&self.states(&counted), grpc::is_call(head.headers)))
+            }
+        }
+    }
+
+    fn states(&self, counted: &Counted) -> SmallVec<[LimitState<'_>; 1]> {
+        counted.iter().map(|(index, decision)| self.limits[*index].state(decision)).collect()
+    }
+}
+
+impl<S, B, R, C> Service<Request<B>> for RateLimit<S, C>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    C: Clock + 'static,
+{
+    type Response = Response<Body<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, Request<B>, C>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    #[inline]
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (state, counted) = match self.shared.decide(&Head::of(&request)) {
+            Verdict::Pass(counted) => (State::Called { future: self.inner.call(request) }, counted),
+            Verdict::Later(counted, delay, paid) => {
+                let sleep = Box::pin(tokio::time::sleep(delay));
+                let held = Some(Box::new((self.take_ready(), request)));
+                (State::Held { sleep, held, paid: Some(paid) }, counted)
+            }
+            Verdict::Reply(response) => {
+                drop(self.take_ready());
+                (State::Replied { response: Some(response) }, Counted::new())
+            }
+        };
+        ResponseFuture { state, shared: Arc::clone(&self.shared), counted }
+    }
+}
+
+impl<S: Clone, C> RateLimit<S, C> {
+    /// The service that is ready, so that what it has reserved in order to be ready does not stay reserved
+    /// when it is not called. In its place is one that has to become ready.
+    fn take_ready(&mut self) -> S {
+        let fresh = self.inner.clone();
+        std::mem::replace(&mut self.inner, fresh)
+    }
+}
+
+pin_project! {
+    /// The response of a [`RateLimit`]. Dropped while a pacing quota holds its request, it gives the permits
+    /// back.
+    pub struct ResponseFuture<S, Q, C>
+    where
+        S: Service<Q>,
+        C: Clock,
+        C: 'static,
+    {
+        #[pin]
+        state: State<S, Q, C>,
+        shared: Arc<Shared<C>>,
+        counted: Counted,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S, Q, C>
+    where
+        S: Service<Q>,
+        C: Clock,
+        C: 'static,
+    {
+        Called { #[pin] future: S::Future },
+        Held { sleep: Pin<Box<Sleep>>, held: Option<Box<(S, Q)>>, paid: Option<Paid<C>> },
+        Replied { response: Option<Response<Bytes>> },
+    }
+}
+
+impl<S, Q, R, C> Future for ResponseFuture<S, Q, C>
+where
+    S: Service<Q, Response = Response<R>>,
+    C: Clock + 'static,
+{
+    type Output = Result<Response<Body<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            match this.state.as_mut().project() {
+                StateProjection::Called { future } => {
+                    let mut response = ready!(future.poll(context))?;
+                    if this.shared.replies.has_fields() && !this.counted.is_empty() {
+                        let states = this.shared.states(this.counted);
+                        let status = response.status();
+                        this.shared.replies.mark(&states, status, response.headers_mut());
+                    }
+                    return Poll::Ready(Ok(response.map(Body::inner)));
+                }
+                StateProjection::Held { sleep, held, paid } => {
+                    ready!(sleep.as_mut().poll(context));
+                    let Some(held) = held.take() else { return Poll::Pending };
+                    let (mut service, request) = *held;
+                    let future = service.call(request);
+                    paid.take().into_iter().for_each(Paid::used);
+                    this.state.set(State::Called { future });
+                }
+                StateProjection::Replied { response } => {
+                    let Some(response) = response.take() else { return Poll::Pending };
+                    return Poll::Ready(Ok(response.map(Body::here)));
+                }
+            }
+        }
+    }
+}

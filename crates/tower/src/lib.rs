@@ -1,0 +1,65 @@
+//! Rate limiting as [tower](https://docs.rs/tower) layers, on the library [`tollgate`].
+//!
+//! | to limit | use | example |
+//! |---|---|---|
+//! | the requests that a server gets: axum, hyper | [`RateLimitLayer`] | `axum_routes` |
+//! | the calls that a gRPC service gets: tonic | [`RateLimitLayer`] | `tonic_service` |
+//! | the same, but let them wait for their turn | [`QueueLayer`] | |
+//! | the requests that a client sends | [`client::ClientLayer`] | `outgoing_client` |
+//!
+//! `cargo run -p tollgate-tower --example NAME` runs an example.
+//!
+//! A [`Limit`] is a [`Quota`] and what to count by: a [`Key`], or several. [`Replies`] says what clients get.
+//!
+//! # A route
+//!
+//! ```
+//! use http::{Request, Response, StatusCode};
+//! use tollgate_tower::{Key, Limit, Quota, RateLimitLayer, Replies};
+//! use tower::{ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Ten a second for each client address behind one proxy, and a thousand for all together.
+//! let per_client = Limit::new(Quota::per_second(10))?.named("client").by(Key::forwarded_ip(1));
+//! let layer = RateLimitLayer::new(per_client)
+//!     .and(Limit::new(Quota::per_second(1_000))?.named("all"))
+//!     .replies(Replies::default().headers("draft-11".parse()?));
+//!
+//! // With axum: `Router::new().route("/search", get(search)).layer(layer)`.
+//! let service = ServiceBuilder::new()
+//!     .layer(layer)
+//!     .service(service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(String::new()))));
+//! let request = Request::get("/search").header("x-forwarded-for", "203.0.113.7").body(())?;
+//! let response = service.oneshot(request).await?;
+//! assert_eq!(response.status(), StatusCode::OK);
+//! assert_eq!(response.headers()["ratelimit"], r#""client";r=9;t=1, "all";r=999;t=1"#);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Requests without the key
+//!
+//! A request that lacks what it is counted by shares the permits of one key with all others of its kind, so
+//! that leaving out a header gains nothing; [`MissingKey`] has the other choices.
+//!
+//! Not here: rules in files, and counters that a fleet shares. The server `tollgate` has both.
+
+mod body;
+pub mod client;
+mod forwarded;
+mod grpc;
+mod key;
+mod layer;
+mod limit;
+mod queue;
+mod replies;
+
+pub use body::Body;
+pub use key::{Head, Key};
+pub use layer::{RateLimit, RateLimitLayer, ResponseFuture};
+pub use limit::{Limit, MissingKey};
+pub use queue::{Queue, QueueLayer};
+pub use replies::{BodyError, Replies};
+pub use tollgate::{Quota, QuotaError};
+pub use tollgate_headers::{Generation, Ietf, Reading, Style, TemplateError, UnknownStyle};

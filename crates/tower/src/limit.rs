@@ -1,0 +1,189 @@
+//! One limit on requests: a quota, what it counts by, and what becomes of requests without that.
+
+use std::fmt;
+
+use http::StatusCode;
+use tollgate::{Clock, Decision, KeyedRateLimiter, MonotonicClock, Quota, QuotaError};
+use tollgate_headers::LimitState;
+
+use crate::key::{Head, Key, KeyBytes, key_of};
+
+/// What becomes of a request that lacks the key of a limit, or has one that is not valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissingKey {
+    /// All such requests share the permits of one key, so that leaving the key out gains nothing.
+    #[default]
+    Share,
+    /// The limit does not count it.
+    Admit,
+    /// It is rejected with this status, and takes no permits.
+    Reject(StatusCode),
+}
+
+/// One limit on requests. Clones count together.
+///
+/// # Example
+/// ```
+/// use http::{HeaderName, StatusCode};
+/// use tollgate_tower::{Key, Limit, MissingKey, Quota};
+///
+/// // Ten requests per second and API key; a request without one is rejected.
+/// let limit = Limit::new(Quota::per_second(10))?
+///     .named("per key")
+///     .by(Key::header(HeaderName::from_static("x-api-key")))
+///     .on_missing_key(MissingKey::Reject(StatusCode::UNAUTHORIZED));
+///
+/// // Its limiter serves other code as well, and changes at run time.
+/// limit.limiter().reconfigure(Quota::per_second(20))?;
+/// # Ok::<(), tollgate::QuotaError>(())
+/// ```
+pub struct Limit<C = MonotonicClock> {
+    name: Box<str>,
+    limiter: KeyedRateLimiter<[u8], C>,
+    keys: Vec<Key>,
+    missing: MissingKey,
+    cost: u64,
+}
+
+impl Limit {
+    /// A limit that all requests share, until [`by`](Limit::by) says what to count by.
+    ///
+    /// # Errors
+    /// [`QuotaError`] says which number of the quota is out of its bounds, and the bound.
+    pub fn new(quota: Quota) -> Result<Self, QuotaError> {
+        Self::with_clock(quota, MonotonicClock::new())
+    }
+}
+
+impl<C: Clock + 'static> Limit<C> {
+    /// As [`Limit::new`], on the time of `clock`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_clock(quota: Quota, clock: C) -> Result<Self, QuotaError> {
+        Ok(Self {
+            name: "default".into(),
+            limiter: KeyedRateLimiter::with_clock(quota, clock)?,
+            keys: Vec::new(),
+            missing: MissingKey::default(),
+            cost: 1,
+        })
+    }
+
+    /// The name that clients see in the fields and bodies of replies; `default` if nothing is set.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Counts by `key`. Called again, by each combination of the keys.
+    #[must_use]
+    pub fn by(mut self, key: Key) -> Self {
+        self.keys.push(key);
+        self
+    }
+
+    /// What becomes of requests without the key; [`MissingKey::Share`] if nothing is set.
+    #[must_use]
+    pub const fn on_missing_key(mut self, missing: MissingKey) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    /// Permits that one request takes; 1 if nothing is set.
+    #[must_use]
+    pub const fn cost(mut self, permits: u64) -> Self {
+        self.cost = permits;
+        self
+    }
+
+    /// What counts the requests, for other code: it penalises, blocks, shows what is left, or changes the
+    /// quota. A limit without [keys](Limit::by) counts under the empty key; address keys are the octets.
+    #[must_use]
+    pub const fn limiter(&self) -> &KeyedRateLimiter<[u8], C> {
+        &self.limiter
+    }
+
+    pub(crate) const fn permits(&self) -> u64 {
+        self.cost
+    }
+
+    /// Which counter a request takes from.
+    pub(crate) fn place(&self, head: &Head<'_>) -> Place {
+        let (key, is_whole) = key_of(&self.keys, head);
+        match self.missing {
+            _ if is_whole => Place::Counted(key),
+            MissingKey::Share => Place::Counted(key),
+            MissingKey::Admit => Place::Uncounted,
+            MissingKey::Reject(status) => Place::Rejected(status),
+        }
+    }
+
+    /// The permits of a request that has taken them from `key`.
+    pub(crate) fn paid(&self, key: KeyBytes) -> Paid<C> {
+        Paid { limiter: self.limiter.clone(), key, permits: self.cost }
+    }
+
+    /// What the fields of a reply say of `decision`.
+    pub(crate) fn state(&self, decision: &Decision) -> LimitState<'_> {
+        let bounds = self.limiter.bounds();
+        LimitState {
+            burst: bounds.burst.max(decision.remaining()),
+            ..LimitState::new(&self.name, bounds.window.unwrap_or_default(), decision)
+        }
+    }
+}
+
+/// Where a request is counted.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Counted(KeyBytes),
+    Uncounted,
+    Rejected(StatusCode),
+}
+
+/// Permits that a request has taken; given back if it is dropped before it is passed on.
+pub(crate) struct Paid<C: Clock + 'static> {
+    limiter: KeyedRateLimiter<[u8], C>,
+    key: KeyBytes,
+    permits: u64,
+}
+
+impl<C: Clock + 'static> Paid<C> {
+    pub(crate) fn used(mut self) {
+        self.permits = 0;
+    }
+}
+
+impl<C: Clock + 'static> Drop for Paid<C> {
+    fn drop(&mut self) {
+        if self.permits > 0 {
+            self.limiter.give_back(&self.key, self.permits);
+        }
+    }
+}
+
+impl<C> Clone for Limit<C> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            limiter: self.limiter.clone(),
+            keys: self.keys.clone(),
+            missing: self.missing,
+            cost: self.cost,
+        }
+    }
+}
+
+impl<C> fmt::Debug for Limit<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limit")
+            .field("name", &self.name)
+            .field("keys", &self.keys)
+            .field("missing", &self.missing)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}
