@@ -49,9 +49,9 @@ impl Shared {
         let mut queue = self.waiting.lock();
         self.limit.store(limit, SeqCst);
         for key in queue.keys() {
-            for (ticket, cost, _) in queue.line_in_order(&key) {
-                if cost > limit {
-                    let waker = queue.fail(ticket, Status::NeverFits);
+            for stands in queue.line_in_order(&key) {
+                if stands.cost > limit {
+                    let waker = queue.fail(stands.ticket, Status::NeverFits);
                     queue.wake(waker);
                 }
             }
@@ -117,6 +117,7 @@ impl Room {
         let waiter = Waiter {
             cost: n,
             deadline: Timestamp::NEVER,
+            gives_up: Timestamp::NEVER,
             kind: Kind::Slots,
             looks_at: Timestamp::NEVER,
             waker: None,

@@ -217,7 +217,7 @@ impl Kind {
     pub(crate) const fn deadline(self, deadline: Timestamp) -> Timestamp {
         match self {
             Self::Task | Self::Thread => deadline,
-            Self::Held | Self::Committed => Timestamp::NEVER,
+            Self::Held | Self::Committed | Self::Slots => Timestamp::NEVER,
         }
     }
 }
