@@ -254,7 +254,7 @@ impl RuleSpec {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// # use tollgate_core::{QuotaError, Slots};
+    /// # use tollgate_core::Slots;
     /// # use tollgate_policy::*;
     /// let rule = RuleSpec::concurrency(Slots::new(2, Duration::from_secs(30))?);
     /// let export = DescriptorSpec::new("export").rule(rule);

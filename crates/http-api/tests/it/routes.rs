@@ -220,7 +220,7 @@ async fn usage_is_a_row_for_each_rule_since_the_start() {
     let span = "2023-11-14T22:13:20.000Z,2023-11-14T22:14:20.000Z";
     assert_eq!(rows[1], format!("{span},shop,user,per_user,2,1,0,0"));
     assert_eq!(rows[10], format!("{span},shop,\"quo\"\"te\",,0,0,0,0"));
-    assert_eq!(rows[10], format!("{span},,(throttle),,1,0,0,0"));
+    assert_eq!(rows[11], format!("{span},,(throttle),,1,0,0,0"));
 }
 
 #[tokio::test]

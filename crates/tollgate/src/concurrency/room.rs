@@ -49,9 +49,9 @@ impl Shared {
         let mut queue = self.waiting.lock();
         self.limit.store(limit, SeqCst);
         for key in queue.keys() {
-            for waiter in queue.line_in_order(&key) {
-                if waiter.cost > limit {
-                    let waker = queue.fail(waiter.ticket, Status::NeverFits);
+            for stands in queue.line_in_order(&key) {
+                if stands.cost > limit {
+                    let waker = queue.fail(stands.ticket, Status::NeverFits);
                     queue.wake(waker);
                 }
             }
