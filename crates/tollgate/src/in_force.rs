@@ -21,7 +21,7 @@ pub(crate) struct InForce<S> {
     pub(crate) states: Arc<S>,
     /// The same without what a denial counts, where that is several numbers: callers that wait in a line have
     /// not been denied.
-    patient: Option<Quota>,
+    patient: Option<Box<Quota>>, // apart: what each check reads stays close together
     before: ArcSwapOption<Before<S>>,
 }
 
@@ -38,7 +38,7 @@ impl<S: States> InForce<S> {
         let patient = match quota.algorithm() {
             Algorithm::SlidingWindowLog { log_denied: true } => {
                 let algorithm = Algorithm::SlidingWindowLog { log_denied: false };
-                Quota::new(quota.limit(), quota.period().clone(), algorithm).ok()
+                Quota::new(quota.limit(), quota.period().clone(), algorithm).ok().map(Box::new)
             }
             _ => None,
         };
@@ -47,7 +47,7 @@ impl<S: States> InForce<S> {
 
     /// What counts for those who wait in a line.
     pub(crate) fn for_lines(&self) -> &Quota {
-        self.patient.as_ref().unwrap_or(&self.quota)
+        self.patient.as_deref().unwrap_or(&self.quota)
     }
 
     /// The same, of which what `old` has counted until `at` is still to be carried over.
