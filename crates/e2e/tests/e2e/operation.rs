@@ -201,7 +201,8 @@ async fn the_workers_and_the_backlog_are_as_many_as_the_settings_say() {
     workers_are(&server, 3).await;
     let server = Start::new(folder.path()).args(["--workers", "1", "--backlog", "16"]).go();
     workers_are(&server, 1).await;
-    server.freeze();
+    server.signal("STOP");
+    until("all threads to stop", async || server.is_stopped().then_some(())).await;
     let mut waiting = Vec::new();
     // The system does not answer a connection above the backlog within this second.
     while let Ok(Ok(stream)) = timeout(Duration::from_secs(1), TcpStream::connect(server.resp)).await {
