@@ -24,8 +24,8 @@ pub struct Limits {
     /// Bytes of one request message. A larger one ends with `RESOURCE_EXHAUSTED` before it is read.
     pub max_message_bytes: usize,
     /// Bytes of half-arrived messages over all connections of the service, and of those that share its
-    /// budget; above it calls end with `RESOURCE_EXHAUSTED`. As many bytes may be held of replies that clients
-    /// do not take; above it connections that hold more than an equal share are closed.
+    /// budget; above it calls end with `RESOURCE_EXHAUSTED`. As many bytes may be held of replies that
+    /// clients do not take; above it connections that hold more than an equal share are closed.
     pub max_buffered_bytes: usize,
     /// Descriptors of one request.
     pub max_descriptors: usize,

@@ -89,7 +89,8 @@ impl Shared {
         self.unread.held()
     }
 
-    /// Connections that were closed because their clients did not take their replies while too many were held.
+    /// Connections that were closed because their clients did not take their replies while too many were
+    /// held.
     #[must_use]
     pub fn cut_connections(&self) -> u64 {
         self.cut.load(Relaxed)
@@ -143,9 +144,9 @@ impl ConnectionCalls {
         self.unsent.fetch_sub(1, Relaxed);
     }
 
-    /// Whether the connection is closed for the `bytes` of replies that it holds, while all together hold too many:
-    /// if it holds more than an equal share, so that a client that is slow for a moment does not pay for those that
-    /// read nothing. Shares shrink as connections come, so above twice the budget each is.
+    /// Whether the connection is closed for the `bytes` of replies that it holds, while all together hold too
+    /// many: if it holds more than an equal share, so that a client that is slow for a moment does not pay
+    /// for those that read nothing. Shares shrink as connections come, so above twice the budget each is.
     pub(crate) fn holds_too_much(&self, bytes: usize) -> bool {
         let Shared { max_unread_bytes: max, connections, unread, .. } = &*self.shared;
         bytes > max / connections.load(Relaxed).max(1) || unread.held() > max.saturating_mul(2)
