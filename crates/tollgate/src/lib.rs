@@ -290,7 +290,7 @@ pub use tollgate_core::{
 /// | `app`, `name` | the rule that counts the calls: functions with the same ones share its permits |
 /// | `need_permits` | permits that one call takes; 1 if nothing is set |
 /// | `desc` | what the rule is for, shown in errors and in [`registry::all`] |
-/// | `quota` | such as `"100/s burst 200"`; without one everything is admitted until [`registry::set_quota`] |
+/// | `quota` | such as `"100/s burst 200"`; without one all pass until [`registry::set_quota`] |
 /// | `key` | an argument of the function, such as `"id"` or `"user.id"`: each value has permits of its own |
 /// | `fallback` | a function that gets the [`registry::RuleDenied`], and returns what a denied call returns |
 /// | `template` | the body of a denied HTTP handler, such as `"retry in {{retry_after}} s"` |

@@ -210,7 +210,7 @@ for protocol in (2, 3):
     assert client.info()["redis_mode"] == "standalone"
     assert client.info("stats")["protocol_errors"] == 0
     assert "cl.throttle" in client.command()
-    assert client.command_count() == 15
+    assert client.command_count() == 17
     assert client.config_get("save") == {"save": ""}
     try:
         client.execute_command("CL.THROTTLE", key)

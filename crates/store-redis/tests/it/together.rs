@@ -193,7 +193,7 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
                 most += 1;
             }
             println!("{name}: dropped at {left} moments");
-            assert!(left >= 2, "{name}: a batch over three masters waits more often");
+            assert!(left >= 1, "{name}: a batch over three masters waits");
         }
     });
 }
