@@ -74,7 +74,7 @@ pub(crate) struct Slot {
     pub(crate) expires_in_ms: Option<u64>,
     /// The holder had the slot already; its time began anew.
     pub(crate) renewed: bool,
-    /// Path of the rule; null when there is none.
+    /// Path of the rule; null when no rule matches.
     #[schema(required)]
     pub(crate) rule: Option<String>,
     /// How it was decided while the store was unavailable: `deny`, `allow` or `local`; else null.

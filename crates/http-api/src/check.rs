@@ -44,6 +44,7 @@ impl<S: Store> HttpApi<S> {
         let descriptors = lists.descriptors(&parsed, &entries);
         if parsed.is_batch {
             parsed.check(&descriptors)?;
+            self.check_rules(&parsed, &descriptors)?;
         }
         let call = CheckCall {
             descriptors: &descriptors,
@@ -60,6 +61,16 @@ impl<S: Store> HttpApi<S> {
         lists.put_back_entries(entries);
         lists.put_back_body(parsed);
         Ok(reply)
+    }
+
+    /// Rejects a batch that the rules in force cannot decide whole.
+    fn check_rules(&self, parsed: &ParsedBody<'_>, descriptors: &[Descriptor<'_>]) -> Result<(), Problem> {
+        for (index, request) in parsed.requests.iter().enumerate() {
+            self.limiter
+                .check_rules(&request.request(descriptors))
+                .map_err(|error| Problem::bad(format!("requests[{index}]: {error}")))?;
+        }
+        Ok(())
     }
 
     /// Reads the query and the body into `parsed`. Returns the status that a denial is to have, if it asks

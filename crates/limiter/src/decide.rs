@@ -75,6 +75,23 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Ok(self.conclude(rules, domain, request, overall, now, scratch))
     }
 
+    /// Checks what only the rules in force know of a request: whether a rule with slots matches it. For the
+    /// requests of a batch, so that none is charged where another is invalid.
+    ///
+    /// # Errors
+    /// [`RequestError::NeedsHolder`], as [`decide`](Self::decide) would return it.
+    pub fn check_rules(&self, request: &Request<'_>) -> Result<(), RequestError> {
+        let rules = self.rules.load();
+        let Some(domain) = rules.policy().domain(request.domain).filter(|domain| domain.has_slots()) else {
+            return Ok(());
+        };
+        let mut found = request.descriptors.iter().filter_map(|descriptor| domain.find(descriptor.entries));
+        match found.find(|rule| rule.slots.is_some()) {
+            None => Ok(()),
+            Some(rule) => Err(RequestError::NeedsHolder { rule: rule.path.clone() }),
+        }
+    }
+
     /// Denies a request for which no rule matches, if its domain or the settings say so. `scratch` has its
     /// plan, in which nothing is to be taken.
     #[cold]

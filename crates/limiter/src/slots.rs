@@ -295,11 +295,11 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             }
             Err(_) => false,
         };
-        if !was_held && self.counts_shares(rule.on_store_failure) && rule.sharing != Sharing::Local {
-            // It may have been acquired while the store did not answer.
+        if self.counts_shares(rule.on_store_failure) && rule.sharing != Sharing::Local {
+            // It may have been acquired while the store did not answer, and renewed since, or before.
             let share = place.share();
             let of_share = self.store.release(local(&share), &slots, holder, now).await;
-            was_held = of_share.is_ok_and(|released| released.was_held);
+            was_held |= of_share.is_ok_and(|released| released.was_held);
         }
         if let (false, Err(error)) = (was_held, released) {
             self.count_store_error(&error, now);

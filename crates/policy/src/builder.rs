@@ -205,6 +205,7 @@ impl DomainBuild {
             unmatched: None,
             response: None,
             rules: Vec::new(),
+            has_slots: false,
             nodes: vec![Node::default()],
         };
         let place = spec.place.clone();
@@ -282,7 +283,9 @@ impl DomainBuild {
             let mut next = Next::default();
             if let Some(rule) = rule {
                 next.rule = count(self.domain.rules.len());
-                self.domain.rules.push(rule_of(rule, &trail, spec.detailed_metric, place, build));
+                let rule = rule_of(rule, &trail, spec.detailed_metric, place, build);
+                self.domain.has_slots |= rule.slots.is_some();
+                self.domain.rules.push(rule);
             }
             if !children.is_empty() {
                 next.node = count(self.domain.nodes.len());

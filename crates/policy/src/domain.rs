@@ -81,6 +81,7 @@ pub struct Domain {
     pub(crate) unmatched: Option<Unmatched>,
     pub(crate) response: Option<Response>,
     pub(crate) rules: Vec<Rule>,
+    pub(crate) has_slots: bool,
     pub(crate) nodes: Vec<Node>,
 }
 
@@ -175,6 +176,12 @@ impl Domain {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether any of its rules has [`slots`](Rule::slots).
+    #[must_use]
+    pub const fn has_slots(&self) -> bool {
+        self.has_slots
     }
 
     /// Whether limits are charged separately or together.

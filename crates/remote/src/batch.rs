@@ -95,7 +95,7 @@ fn fitting(batch: &[Ask]) -> usize {
 struct Line {
     authority: Authority,
     sender: Option<Sender>,
-    /// Why there is none, and until when no other is tried.
+    /// Until when no other is tried, and what the last attempt failed with.
     down: Option<(Instant, String)>,
 }
 

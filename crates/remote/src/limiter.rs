@@ -31,6 +31,9 @@ enum Failing {
     Local(KeyedRateLimiter<str>),
 }
 
+/// The shortest wait between two questions.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+
 /// How long a denial says to wait while the service does not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -53,6 +56,12 @@ pub enum AcquireError {
     TooLong {
         /// When a retry may pass.
         retry_after: Duration,
+    },
+    /// The rule admits the call, but only after the deadline. Its permits are used.
+    #[error("the rule admits the call only in {delay:?}, after the deadline; its permits are used")]
+    DelayedTooLong {
+        /// How much later it may act.
+        delay: Duration,
     },
     /// The rule can never give that many permits.
     #[error("no wait helps: the rule never gives that many permits")]
@@ -104,10 +113,19 @@ impl RemoteRateLimiter {
     /// # Errors
     /// As [`RemoteRateLimiter::check`].
     pub async fn check_n(&self, value: &str, n: u64) -> Result<Answer, RemoteError> {
-        match self.service.ask(&self.domain, &[(&self.key, value)], n).await {
-            Err(error) if !matches!(error, RemoteError::Rejected { .. }) => {
-                self.without_service(value, n, error)
+        self.check_within(value, n, Duration::MAX).await
+    }
+
+    async fn check_within(&self, value: &str, n: u64, deadline: Duration) -> Result<Answer, RemoteError> {
+        match self.service.ask_within(&self.domain, &[(&self.key, value)], n, deadline).await {
+            Err(RemoteError::Rejected { status, detail }) => Err(RemoteError::Rejected { status, detail }),
+            // A caller in a hurry learns nothing of the service.
+            Err(error @ (RemoteError::NotSent { waited } | RemoteError::NoAnswer { waited }))
+                if waited == deadline =>
+            {
+                Err(error)
             }
+            Err(error) => self.without_service(value, n, error),
             answer => answer,
         }
     }
@@ -120,21 +138,27 @@ impl RemoteRateLimiter {
         self.check_n(value, 0).await
     }
 
-    /// Waits for up to `timeout` until `n` permits of `value` are taken; how long it waited. Others may be
-    /// faster: the service keeps no line.
+    /// Waits for up to `timeout` until `n` permits of `value` are taken; how long it waited. A service that
+    /// does not answer is not waited for any longer. Others may be faster: the service keeps no line.
     ///
     /// # Errors
-    /// [`AcquireError`]; nothing was taken, unless the service's error says otherwise.
+    /// [`AcquireError`]; nothing was taken, unless the error says otherwise.
     pub async fn acquire(&self, value: &str, n: u64, timeout: Duration) -> Result<Duration, AcquireError> {
         let began = tokio::time::Instant::now();
         loop {
-            let answer = self.check_n(value, n).await?;
+            let left = timeout.saturating_sub(began.elapsed());
+            let answer = self.check_within(value, n, left).await?;
+            let left = timeout.saturating_sub(began.elapsed());
             if answer.is_admitted {
+                if answer.delay > left {
+                    return Err(AcquireError::DelayedTooLong { delay: answer.delay });
+                }
                 tokio::time::sleep(answer.delay).await;
                 return Ok(began.elapsed());
             }
-            let wait = answer.retry_after.ok_or(AcquireError::NeverFits)?;
-            if began.elapsed() + wait > timeout {
+            // Never at once: the service would be asked without a pause.
+            let wait = answer.retry_after.ok_or(AcquireError::NeverFits)?.max(SHORTEST_WAIT);
+            if wait > left {
                 return Err(AcquireError::TooLong { retry_after: wait });
             }
             tokio::time::sleep(wait).await;

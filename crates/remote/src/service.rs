@@ -79,6 +79,18 @@ impl Service {
         entries: &[(&str, &str)],
         hits: u64,
     ) -> Result<Answer, RemoteError> {
+        self.ask_within(domain, entries, hits, self.deadline).await
+    }
+
+    /// The same with at most this deadline.
+    pub(crate) async fn ask_within(
+        &self,
+        domain: &str,
+        entries: &[(&str, &str)],
+        hits: u64,
+        deadline: Duration,
+    ) -> Result<Answer, RemoteError> {
+        let deadline = deadline.min(self.deadline);
         let entries: Vec<_> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
         let question = Question { domain, descriptors: [&entries], hits };
         let json = serde_json::to_vec(&question)
@@ -87,7 +99,7 @@ impl Service {
         let claim = Arc::new(Claim::default());
         // Given up when this is dropped.
         let caller = Caller(Arc::clone(&claim));
-        let ends = tokio::time::Instant::now() + self.deadline;
+        let ends = tokio::time::Instant::now() + deadline;
         if self.asks.try_send(Ask { json, claim, ends, answer }).is_err() {
             return Err(RemoteError::Busy { waiting: self.waiting() });
         }
@@ -96,8 +108,8 @@ impl Service {
             Ok(Err(_)) => {
                 Err(RemoteError::Unreachable { cause: "the runtime of the connection ended".into() })
             }
-            Err(_) if caller.0.give_up() => Err(RemoteError::NotSent { waited: self.deadline }),
-            Err(_) => Err(RemoteError::NoAnswer { waited: self.deadline }),
+            Err(_) if caller.0.give_up() => Err(RemoteError::NotSent { waited: deadline }),
+            Err(_) => Err(RemoteError::NoAnswer { waited: deadline }),
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct RuleInfo {
     pub desc: &'static str,
     /// Whether a function has registered it, and not only [`set_quota`] named it.
     pub is_registered: bool,
-    /// What its quota allows; `None` where there is none, so that everything is admitted.
+    /// What its quota allows; `None` without a quota, so that everything is admitted.
     pub bounds: Option<Bounds>,
 }
 
@@ -98,7 +98,7 @@ pub fn all() -> Vec<RuleInfo> {
     rules.iter().map(info).collect()
 }
 
-/// The rule of this name, a new one if there is none. `None` if there are too many.
+/// The rule of this name, or a new one. `None` if there are too many rules.
 fn rule(app: &str, name: &str) -> Option<Arc<Rule>> {
     let mut rules = RULES.lock();
     let has_room = rules.len() < MAX_RULES;

@@ -209,7 +209,8 @@ impl Drop for Tollgate {
     }
 }
 
-/// The binary under test: `TOLLGATE_BIN`, or the one that cargo built beside this test, made first where it is missing.
+/// The binary under test: `TOLLGATE_BIN`, or the one that cargo built beside this test, made first where it
+/// is missing.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {

@@ -40,6 +40,22 @@ async fn a_slot_is_acquired_renewed_and_released_once() {
 }
 
 #[tokio::test]
+async fn a_batch_with_a_rule_of_slots_is_rejected_and_nothing_of_it_is_charged() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let one = |key: &str, hits: u64| json!({"domain": "shop", "descriptors": [[{"key": key}]], "hits": hits});
+    let left = async |client: &mut crate::common::Client| {
+        client.post("/v1/check", &one("user", 0).to_string()).await.json()["remaining"].clone()
+    };
+    let before = left(&mut client).await;
+    let batch = json!({"requests": [one("user", 2), one("export", 1), one("user", 1)]}).to_string();
+    let reply = client.post("/v1/check", &batch).await;
+    assert_eq!(reply.status, 400);
+    assert!(reply.text().contains("requests[1]: rule export limits what runs"), "{}", reply.text());
+    assert_eq!(left(&mut client).await, before);
+}
+
+#[tokio::test]
 async fn what_is_no_request_for_a_slot_is_rejected_with_what_to_do() {
     let server = Server::plain().await;
     let mut client = server.client().await;

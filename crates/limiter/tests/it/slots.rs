@@ -204,6 +204,15 @@ fn while_the_store_is_unavailable_each_rule_gives_out_slots_as_it_says() {
     assert!(release(&limiter, "shared=a", id(3), NOON).expect("it is in this node's memory still"));
     assert!(release(&limiter, "shared=a", id(1), NOON).expect("an answer"));
     assert!(!release(&limiter, "shared=a", id(1), NOON).expect("an answer"));
+
+    // A holder with a slot in both places gives up both.
+    cut(&limiter, Down::All);
+    assert_eq!(ask("shared=a", 5), (true, Some(2), here));
+    cut(&limiter, Down::Nothing);
+    assert_eq!(ask("shared=a", 5), (true, Some(4), None));
+    assert!(release(&limiter, "shared=a", id(5), NOON).expect("an answer"));
+    cut(&limiter, Down::All);
+    assert_eq!([6, 7, 8].map(|holder| ask("shared=a", holder).0), [true, true, false]);
 }
 
 #[test]

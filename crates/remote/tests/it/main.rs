@@ -154,6 +154,33 @@ async fn an_error_says_whether_permits_may_have_been_taken() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_does_so_no_longer_than_it_said() {
+    let (silent, address) = listener().await;
+    for policy in [OnFailure::Error, OnFailure::Allow] {
+        let service = Service::at(&address).expect("an address").deadline(PATIENCE);
+        let limiter = service.limiter("shop", "api_key").on_failure(policy).expect("a quota");
+        let (began, timeout) = (tokio::time::Instant::now(), Duration::from_millis(20));
+        let error = limiter.acquire("ann", 1, timeout).await;
+        assert!(matches!(error, Err(AcquireError::Remote(_))), "{error:?}");
+        assert!(began.elapsed() <= timeout + Duration::from_millis(1), "{:?}", began.elapsed());
+    }
+    drop(silent);
+}
+
+#[tokio::test]
+async fn a_delay_beyond_the_deadline_is_an_error_that_says_that_the_permits_are_used() {
+    let (listener, address) = listener().await;
+    let limiter = Service::at(&address).expect("an address").deadline(PATIENCE).limiter("shop", "api_key");
+    let call = tokio::spawn(async move { limiter.acquire("ann", 1, PATIENCE).await });
+    let (mut stream, _) = listener.accept().await.expect("a connection");
+    asked(&mut stream).await;
+    let delayed = decisions(&["admit"]).replace(r#""delay_ms":0"#, r#""delay_ms":70000"#);
+    reply(&mut stream, 200, &delayed).await;
+    let delay = Duration::from_secs(70);
+    assert_eq!(call.await.expect("no panic"), Err(AcquireError::DelayedTooLong { delay }));
+}
+
 #[tokio::test]
 async fn while_the_service_does_not_answer_the_policy_of_the_limiter_decides() {
     let (gone, address) = listener().await;
