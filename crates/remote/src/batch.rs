@@ -108,7 +108,10 @@ impl Line {
             Err(_) => Err("connecting took too long".to_owned()),
         };
         if let Err(cause) = connected {
-            self.down = Some((Instant::now() + PAUSE, cause.clone()));
+            // Calls within the pause do not prolong it.
+            if self.down.as_ref().is_none_or(|(until, _)| *until <= Instant::now()) {
+                self.down = Some((Instant::now() + PAUSE, cause.clone()));
+            }
             return fail(batch.drain(..), &RemoteError::Unreachable { cause });
         }
         // From here on permits may be taken.

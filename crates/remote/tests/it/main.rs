@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tollgate_remote::{
     AcquireError, AddressError, DecidedBy, OnFailure, Permits, Quota, RemoteError, Service,
 };
@@ -179,6 +179,35 @@ async fn a_delay_beyond_the_deadline_is_an_error_that_says_that_the_permits_are_
     reply(&mut stream, 200, &delayed).await;
     let delay = Duration::from_secs(70);
     assert_eq!(call.await.expect("no panic"), Err(AcquireError::DelayedTooLong { delay }));
+}
+
+#[tokio::test]
+async fn a_service_that_comes_back_is_found_by_callers_that_never_pause() {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let address = format!("http://{}", socket.local_addr().expect("an address"));
+    let limiter = Service::at(&address).expect("an address").deadline(PATIENCE).limiter("shop", "api_key");
+    let error = limiter.check("ann").await.expect_err("nobody listens yet");
+    assert!(matches!(error, RemoteError::Unreachable { .. }), "{error}");
+
+    let listener = socket.listen(8).expect("it listens");
+    let serve = async {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        asked(&mut stream).await;
+        reply(&mut stream, 200, &decisions(&["admit"])).await;
+        stream
+    };
+    let ask = async {
+        let began = tokio::time::Instant::now();
+        loop {
+            match limiter.check("ann").await {
+                Ok(answer) => break answer.is_admitted,
+                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+            }
+        }
+    };
+    let (is_admitted, _) = tokio::join!(ask, serve);
+    assert!(is_admitted);
 }
 
 #[tokio::test]
