@@ -24,6 +24,7 @@ pub use self::replay::{NoReplay, Replay, ReplayClone};
 use crate::body::Body;
 use crate::grpc;
 use crate::key::{Head, Key, KeyBytes, key_of};
+use crate::limit::Paid;
 
 /// Keeps an outgoing client within the limits of the servers that it calls.
 ///
@@ -264,25 +265,25 @@ impl<S: std::fmt::Debug, P, C> std::fmt::Debug for Client<S, P, C> {
 
 impl<C: Clock + 'static> Shared<C> {
     /// Waits until a request may be sent, for as long as `patience` lasts, of which it takes what it waited.
-    async fn wait(&self, scope: &KeyBytes, patience: &mut Duration, was_sent: bool) -> Result<(), Limited> {
+    /// Returns the permit of the client's own limit.
+    async fn wait(
+        &self,
+        scope: &KeyBytes,
+        patience: &mut Duration,
+        was_sent: bool,
+    ) -> Result<Option<Paid<C>>, Limited> {
+        let mut paid = None;
         if let Some(own) = &self.own {
             let waited = own.try_acquire(scope.as_slice(), 1, *patience).await;
             let waited = waited.map_err(|error| limited(error, LimitedBy::Client, *patience, was_sent))?;
+            paid = Some(Paid::new(own, scope.clone(), 1));
             *patience = patience.saturating_sub(waited);
         }
         // Last, since a server may have answered meanwhile.
-        match self.held.try_acquire(scope.as_slice(), 1, *patience).await {
-            Ok(waited) => {
-                *patience = patience.saturating_sub(waited);
-                Ok(())
-            }
-            Err(error) => {
-                if let Some(own) = &self.own {
-                    own.give_back(scope, 1);
-                }
-                Err(limited(error, LimitedBy::Server, *patience, was_sent))
-            }
-        }
+        let waited = self.held.try_acquire(scope.as_slice(), 1, *patience).await;
+        let waited = waited.map_err(|error| limited(error, LimitedBy::Server, *patience, was_sent))?;
+        *patience = patience.saturating_sub(waited);
+        Ok(paid)
     }
 
     /// Heeds what a server says, and returns what it said of a denied request.
@@ -378,10 +379,12 @@ where
     let mut patience = shared.max_wait;
     let mut attempt = 0;
     loop {
-        shared.wait(&scope, &mut patience, attempt > 0).await?;
+        let paid = shared.wait(&scope, &mut patience, attempt > 0).await?;
         let again = if attempt < shared.retries { replay::copy(&replay, &request) } else { None };
         std::future::poll_fn(|context| inner.poll_ready(context)).await.map_err(ClientError::Service)?;
-        let response = inner.call(request).await.map_err(ClientError::Service)?;
+        let response = inner.call(request);
+        paid.into_iter().for_each(Paid::used);
+        let response = response.await.map_err(ClientError::Service)?;
         let Some(denial) = shared.heed(&scope, &response, attempt) else {
             let now = shared.held.now();
             return Ok(match cached {

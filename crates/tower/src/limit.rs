@@ -123,7 +123,7 @@ impl<C: Clock + 'static> Limit<C> {
 
     /// The permits of a request that has taken them from `key`.
     pub(crate) fn paid(&self, key: KeyBytes) -> Paid<C> {
-        Paid { limiter: self.limiter.clone(), key, permits: self.cost }
+        Paid::new(&self.limiter, key, self.cost)
     }
 
     /// What the fields of a reply say of `decision`.
@@ -152,6 +152,10 @@ pub(crate) struct Paid<C: Clock + 'static> {
 }
 
 impl<C: Clock + 'static> Paid<C> {
+    pub(crate) fn new(limiter: &KeyedRateLimiter<[u8], C>, key: KeyBytes, permits: u64) -> Self {
+        Self { limiter: limiter.clone(), key, permits }
+    }
+
     pub(crate) fn used(mut self) {
         self.permits = 0;
     }

@@ -188,6 +188,44 @@ async fn a_limit_of_the_client_is_advice_and_the_servers_answer_holds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_was_never_sent_gives_its_permit_back() {
+    // The server wants no requests for a minute; the client has two permits an hour of its own.
+    let server = Server::new(vec![status(429).header("retry-after", "60"), status(200)]);
+    let layer = server.layer().own_limit(Quota::per_hour(2), server.clock).expect("a quota");
+    let client = server.behind(layer.wait_up_to(120 * SECOND));
+    let ask = async || client.clone().oneshot(get("http://a.example/")).await;
+    assert_eq!(limited(ask().await).by, LimitedBy::Server);
+    let given_up = tokio::time::timeout(SECOND, ask()).await;
+    assert!(given_up.is_err(), "it waits for the server");
+    assert!(ask().await.is_ok(), "the second permit is there again");
+
+    // Nor does one whose service fails before it is called use a permit.
+    let server = Server::new(vec![status(200)]);
+    let layer = server.layer().own_limit(Quota::per_hour(1), server.clock).expect("a quota");
+    let failed = layer.clone().layer(NeverReady).oneshot(get("http://a.example/")).await;
+    assert!(matches!(failed, Err(ClientError::Service(_))));
+    assert!(server.behind(layer).oneshot(get("http://a.example/")).await.is_ok());
+}
+
+/// A service that fails before it takes a request.
+#[derive(Clone)]
+struct NeverReady;
+
+impl tower::Service<Request<String>> for NeverReady {
+    type Response = Response<Full<Bytes>>;
+    type Error = std::io::Error;
+    type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Err(std::io::Error::other("it is gone")))
+    }
+
+    fn call(&mut self, _: Request<String>) -> Self::Future {
+        std::future::ready(Err(std::io::Error::other("called before it was ready")))
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_of_grpc_heeds_the_status_and_its_retry_info() {
     use tollgate_tower::{Limit, RateLimitLayer, Style};
     let clock = TokioClock::new();
