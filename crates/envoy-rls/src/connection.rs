@@ -37,7 +37,7 @@ use crate::keep_alive::{Activity, Dead, Due, KeepAlive};
 use crate::lingering::Lingering;
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
-use crate::service::{AnswerBuffers, Caller, RateLimitService};
+use crate::service::{AnswerBuffers, Caller, RateLimitService, slots};
 use crate::shared::{ConnectionCalls, Place, TooMany};
 use crate::status::{Code, Status};
 use crate::unsent::{HELD_BYTES, Unsent};
@@ -152,8 +152,28 @@ impl Buffers for Arrived {
     }
 }
 
-/// A `ShouldRateLimit` call whose header has been read.
+/// What a call that the limiter answers asks for.
+#[derive(Clone, Copy)]
+enum Question {
+    /// `ShouldRateLimit`.
+    Check,
+    Slot(slots::Method),
+}
+
+impl Question {
+    fn of(path: &str) -> Option<Self> {
+        match path {
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Some(Self::Check),
+            "/tollgate.slots.v1.SlotService/Acquire" => Some(Self::Slot(slots::Method::Acquire)),
+            "/tollgate.slots.v1.SlotService/Release" => Some(Self::Slot(slots::Method::Release)),
+            _ => None,
+        }
+    }
+}
+
+/// A call that the limiter answers, whose header has been read.
 struct UnaryCall {
+    question: Question,
     incoming: Incoming,
     caller: Caller,
     respond: SendResponse<Unsent>,
@@ -275,11 +295,11 @@ where
         };
         let limits = &self.service.limits;
         let mut incoming = Incoming::new(body, limits.max_message_bytes, self.service.budget.share());
+        if let Some(question) = Question::of(head.uri.path()) {
+            let caller = self.service.caller(&head.headers);
+            return self.ask(cx, UnaryCall { question, incoming, caller, respond, within, now });
+        }
         let method = match head.uri.path() {
-            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => {
-                let caller = self.service.caller(&head.headers);
-                return self.should_rate_limit(cx, UnaryCall { incoming, caller, respond, within, now });
-            }
             "/grpc.health.v1.Health/Check" => health::Method::Check,
             "/grpc.health.v1.Health/List" => health::Method::List,
             "/grpc.health.v1.Health/Watch" => health::Method::Watch,
@@ -327,10 +347,10 @@ where
         });
     }
 
-    fn should_rate_limit(
+    fn ask(
         &mut self,
         cx: &mut Context<'_>,
-        UnaryCall { mut incoming, caller, mut respond, within, now }: UnaryCall,
+        UnaryCall { question, mut incoming, caller, mut respond, within, now }: UnaryCall,
     ) {
         let arrived = {
             let only = pin!(incoming.only());
@@ -360,13 +380,13 @@ where
                     drop(incoming);
                     let now = service.now();
                     // Boxed, so that a call that waits for its message holds no room for this.
-                    let answer = Box::pin(decide(service, message, caller, now));
+                    let answer = Box::pin(decide(service, question, message, caller, now));
                     reply_unless_reset(answer, respond, calls, within.saturating_sub(began.elapsed())).await
                 });
                 return;
             }
         };
-        let mut answer = Box::pin(decide(Arc::clone(&self.service), message, caller, now));
+        let mut answer = Box::pin(decide(Arc::clone(&self.service), question, message, caller, now));
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
             Ok(Poll::Ready(result)) => outgoing::reply(&mut respond, &self.calls, result),
             Ok(Poll::Pending) => {
@@ -437,12 +457,19 @@ fn no_message() -> Status {
 /// Answers a call whose message has arrived.
 async fn decide<S: Store>(
     service: Arc<RateLimitService<S>>,
+    question: Question,
     message: Bytes,
     caller: Caller,
     now: Timestamp,
 ) -> Result<Bytes, Status> {
-    let mut buffers = CallBuffers::<AnswerBuffers>::take();
-    service.answer(&message, &caller, now, &mut buffers).await
+    match question {
+        Question::Check => {
+            let mut buffers = CallBuffers::<AnswerBuffers>::take();
+            service.answer(&message, &caller, now, &mut buffers).await
+        }
+        // Boxed, so that a check holds no room for this.
+        Question::Slot(method) => Box::pin(service.answer_slot_call(method, message, &caller, now)).await,
+    }
 }
 
 /// Sends what `answer` returns `within` its time. Ends without a reply when the client resets the call.

@@ -12,8 +12,9 @@ use crate::proto::health::{
 };
 use crate::status::{Code, Status};
 
-/// Known names: the server as a whole, the name that envoyproxy/ratelimit uses, and the service's own.
-const NAMES: [&str; 3] = ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"];
+/// Known names: the server as a whole, the name that envoyproxy/ratelimit uses, and those of the services.
+const NAMES: [&str; 4] =
+    ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService", "tollgate.slots.v1.SlotService"];
 
 /// Methods of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

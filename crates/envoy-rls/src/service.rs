@@ -1,5 +1,7 @@
-//! One `ShouldRateLimit` call, from the bytes of its message to the bytes of its reply. Not here: how bytes
-//! come and go.
+//! One `ShouldRateLimit` call, from the bytes of its message to the bytes of its reply; `slots` for those of
+//! holders. Not here: how bytes come and go.
+
+pub(crate) mod slots;
 
 use std::sync::Arc;
 use std::thread::LocalKey;
@@ -51,6 +53,10 @@ pub(crate) struct Caller {
 impl Caller {
     /// Over HTTP, without a trace.
     pub(crate) const HTTP: Self = Self { surface: HTTP, traceparent: None };
+
+    fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_ref().and_then(|it| it.to_str().ok())
+    }
 }
 
 /// The buffers of one call, used again by the next on the same thread.
@@ -176,8 +182,7 @@ impl<S: Store> RateLimitService<S> {
         let parsed = Parsed::read(message, &mut buffers.lists, caps)?;
         let descriptors = parsed.descriptors(&mut buffers.lists)?;
         let request = parsed.request(&descriptors);
-        let traceparent = caller.traceparent.as_ref().and_then(|it| it.to_str().ok());
-        let span = self.limiter.call_span(caller.surface, request.domain, traceparent);
+        let span = self.limiter.call_span(caller.surface, request.domain, caller.traceparent());
         let answer = self.limiter.decide(&request, now, &mut buffers.scratch).await?;
         if let Some(span) = span {
             answer.record(&span);

@@ -38,6 +38,7 @@ mod outage;
 mod outage_net;
 mod reload;
 mod rls_cases;
+mod slots;
 mod start;
 mod tls;
 mod together;
