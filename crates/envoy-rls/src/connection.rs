@@ -45,6 +45,10 @@ use crate::unsent::{HELD_BYTES, Unsent};
 /// Calls answered before the other connections have their turn.
 const TURN: usize = 256;
 
+/// Calls answered before their replies are sent. HTTP/2 keeps three frames for each until then, and the room
+/// for the most that it ever kept. Measured: 20 connections of 1,000 calls each cost 17 MiB, and 45 at 256.
+const BATCH: usize = 32;
+
 /// Calls whose message does not arrive in time, after which a connection is asked to go away: what HTTP/2
 /// keeps for many open calls is given back with the connection only.
 const MAX_LATE: usize = 16;
@@ -221,8 +225,8 @@ where
         let mut arrived = self.arrived.take().unwrap_or_else(CallBuffers::take);
         let mut turn = 0;
         loop {
-            // Takes what has come, and lets out what was answered.
-            loop {
+            // Lets out what was answered, and takes what has come.
+            while arrived.0.len() < BATCH {
                 match self.h2.poll_accept(cx) {
                     Poll::Ready(Some(Ok(call))) => arrived.0.push(call),
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error.into())),
