@@ -277,7 +277,7 @@ where
         let mut incoming = Incoming::new(body, limits.max_message_bytes, self.service.budget.share());
         let method = match head.uri.path() {
             "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => {
-                let caller = self.service.caller(&head.headers);
+                let caller = self.service.caller(&head.headers, within);
                 return self.should_rate_limit(cx, UnaryCall { incoming, caller, respond, within, now });
             }
             "/grpc.health.v1.Health/Check" => health::Method::Check,
@@ -330,7 +330,7 @@ where
     fn should_rate_limit(
         &mut self,
         cx: &mut Context<'_>,
-        UnaryCall { mut incoming, caller, mut respond, within, now }: UnaryCall,
+        UnaryCall { mut incoming, mut caller, mut respond, within, now }: UnaryCall,
     ) {
         let arrived = {
             let only = pin!(incoming.only());
@@ -359,9 +359,11 @@ where
                     };
                     drop(incoming);
                     let now = service.now();
+                    let time_left = within.saturating_sub(began.elapsed());
+                    caller.time_left = time_left;
                     // Boxed, so that a call that waits for its message holds no room for this.
                     let answer = Box::pin(decide(service, message, caller, now));
-                    reply_unless_reset(answer, respond, calls, within.saturating_sub(began.elapsed())).await
+                    reply_unless_reset(answer, respond, calls, time_left).await
                 });
                 return;
             }

@@ -36,7 +36,7 @@ pub use place::Place;
 pub use policy::Policy;
 pub use removed::{Removed, RemovedRule};
 pub use response::{Response, ResponseErrors, ResponsePart, ResponseSpec};
-pub use rule::{OnStoreFailure, Rule};
+pub use rule::{LONGEST_WAIT, OnStoreFailure, Rule, SHORTEST_WAIT};
 pub use source::{RuleSource, RuleUpdate};
 pub use spec::{DescriptorSpec, DomainSpec, Part, RuleSpec, ValueSpec};
 pub use tollgate_core::Timestamp;

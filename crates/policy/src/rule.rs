@@ -1,6 +1,7 @@
 //! A rule: the limits of one descriptor, checked and ready for decisions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_core::Slots;
 use tollgate_store::Sharing;
@@ -41,6 +42,8 @@ pub struct Rule {
     pub on_store_failure: OnStoreFailure,
     /// Where the counters are kept if several nodes run.
     pub sharing: Sharing,
+    /// How long a request that is over a limit waits for its turn, at most; `None`: it is denied at once.
+    pub max_wait: Option<Duration>,
     /// How an HTTP surface answers a denied request; if `None`, the domain's response applies.
     pub response: Option<Response>,
     /// Where the rule was written; `None` for a rule that was built without a text.
@@ -94,6 +97,12 @@ pub(crate) enum Counted {
     /// The address in its canonical spelling; of an IPv6 address only this number of bits.
     Address(Option<u8>),
 }
+
+/// The longest that a request may wait for its turn ([`RuleSpec::queue`](crate::RuleSpec::queue)).
+pub const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// The shortest: timers are no finer.
+pub const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 /// What to do with a request while the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
