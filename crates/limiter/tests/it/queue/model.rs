@@ -174,15 +174,14 @@ impl Model<'_> {
                 self.line.remove(0);
                 continue;
             }
-            let (fates, line) = (&mut self.fates, &mut self.line);
-            line.retain(|it| {
-                let is_over = it.deadline <= now || it.leaves <= now;
-                if is_over {
-                    // The timer of its deadline is before the event of its leaving.
-                    fates[it.index] = if it.deadline <= now { Fate::TimedOut(now) } else { Fate::Left };
-                }
-                !is_over
-            });
+            // One at a time, since the next may have its turn then: those whose time is up before those who
+            // leave.
+            let over = self.line.iter().position(|it| it.deadline <= now);
+            let over = over.or_else(|| self.line.iter().position(|it| it.leaves <= now));
+            if let Some(over) = over {
+                let it = self.line.remove(over);
+                self.fates[it.index] = if it.deadline <= now { Fate::TimedOut(now) } else { Fate::Left };
+            }
         }
     }
 
