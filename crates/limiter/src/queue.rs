@@ -19,10 +19,10 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Outcome, RetryAfter, Timestamp};
+use tollgate_core::{Algorithm, Cost, Decision, Outcome, RetryAfter, Timestamp};
 use tollgate_observe::{Kind, LimitRef, Observer, Status};
 use tollgate_policy::{Charge, Domain};
-use tollgate_store::Store;
+use tollgate_store::{Store, Take, Verdicts};
 
 use self::events::End;
 use self::lines::{Claim, Place, Ticket};
@@ -31,7 +31,7 @@ use crate::answer::Answer;
 use crate::limiter::Limiter;
 use crate::plan::{make_together, plan};
 use crate::request::{Request, RequestError};
-use crate::scratch::Scratch;
+use crate::scratch::{Item, Scratch};
 use crate::settle;
 
 /// What a caller that may wait for its turn brings: the time, a timer, and how long it waits at most.
@@ -102,13 +102,20 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 return Ok(self.answer_of_no_domain(rules, request, scratch));
             };
             plan(domain, request, &self.settings, domain.charge() == Charge::Together, scratch)?;
-            let Claims { list, descriptors, max_wait } = claims(domain, scratch);
+            let Claims { mut list, descriptors, max_wait } = claims(domain, scratch);
             let charge = if list.is_empty() { domain.charge() } else { Charge::Together };
             if charge != domain.charge() {
                 make_together(scratch);
             }
-            // Until its first turn it may have to wait for others.
-            let others = if waiting.is_none() { self.lines.behind(&list, now) } else { None };
+            if scratch.items.is_empty() {
+                list.clear(); // a rule denies everything
+            }
+            // Until its first turn it may have to wait for others; not if something else denies it.
+            let mut others = if waiting.is_none() { self.lines.behind(&list, now) } else { None };
+            if others.is_some() && given_up.is_none() && self.is_denied_elsewhere(domain, now, scratch).await
+            {
+                others = None;
+            }
             let is_asked = others.is_none() && given_up.is_none();
             let (mut overall, mut due) = (Outcome::Deny, None);
             if is_asked {
@@ -187,6 +194,31 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Some(due)
     }
 
+    /// Whether a limit of a rule without a queue has too few permits for the request of `scratch`. Takes
+    /// nothing.
+    async fn is_denied_elsewhere(&self, domain: &Domain, now: Timestamp, scratch: &Scratch) -> bool {
+        let Scratch { items, keys, overrides, statuses, .. } = scratch;
+        let denies = |item: &&Item| {
+            let has_overdraft = matches!(
+                item.quota(domain, overrides).algorithm(),
+                Algorithm::TokenBucket { overdraft: 1.., .. } // admits what is not there
+            );
+            !item.soft && !has_overdraft && max_wait(domain, item, statuses).is_none()
+        };
+        let others: Vec<&Item> = items.iter().filter(denies).collect();
+        if others.is_empty() {
+            return false;
+        }
+        let looks = others.iter().map(|item| Take { cost: Cost::PEEK, ..item.take(domain, overrides, keys) });
+        let (looks, mut verdicts) = (looks.collect::<Vec<_>>(), Verdicts::new());
+        self.store.take(&looks, tollgate_store::Charge::Each, now, &mut verdicts).await;
+        self.observer.store_called(looks.len());
+        let lacks = |(item, verdict): (&&Item, &Result<Decision, _>)| {
+            verdict.as_ref().is_ok_and(|decision| decision.remaining() < item.cost.permits())
+        };
+        others.iter().zip(&verdicts).any(lacks)
+    }
+
     /// Denies `descriptors` until `turn`, since others come before the request or its time is up. Takes
     /// nothing, and shows what is left. Where the store does not answer, their rules decide.
     async fn deny_in_line(
@@ -257,12 +289,8 @@ impl<'l, T: Future<Output = ()> + Send> Waiting<'l, T> {
 fn claims(domain: &Domain, scratch: &Scratch) -> Claims {
     let mut claims = Claims { list: Vec::new(), descriptors: Vec::new(), max_wait: Duration::MAX };
     for item in &scratch.items {
-        let Some(status) = scratch.statuses.get(item.descriptor as usize) else { continue };
-        let (LimitRef::Rule(_), false, false) = (item.limit, status.is_shadow_rule, item.cost.is_peek())
+        let Some(max_wait) = max_wait(domain, item, &scratch.statuses).filter(|_| !item.cost.is_peek())
         else {
-            continue;
-        };
-        let Some(max_wait) = domain.rules().get(item.rule as usize).and_then(|rule| rule.max_wait) else {
             continue;
         };
         claims.max_wait = claims.max_wait.min(max_wait);
@@ -279,4 +307,13 @@ fn claims(domain: &Domain, scratch: &Scratch) -> Claims {
         is_same
     });
     claims
+}
+
+/// How long a request waits for the counter of `item`, if its rule may deny it and queues.
+fn max_wait(domain: &Domain, item: &Item, statuses: &[Status]) -> Option<Duration> {
+    let status = statuses.get(item.descriptor as usize)?;
+    match item.limit {
+        LimitRef::Rule(_) if !status.is_shadow_rule => domain.rules().get(item.rule as usize)?.max_wait,
+        _ => None,
+    }
 }

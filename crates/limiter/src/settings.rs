@@ -25,7 +25,7 @@ pub struct LimiterSettings {
     /// start.
     pub longest_reservation: Duration,
     /// Most requests that wait for their turn at a time, of rules that queue; further ones are denied at
-    /// once.
+    /// once. One that waits for several counters counts as several.
     pub max_queued: usize,
     /// What is observed, where the limiter has the usual observer.
     pub observe: ObserveSettings,

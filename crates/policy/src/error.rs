@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tollgate_headers::{Placeholder, TemplateError};
-use tollgate_human_text::{clip, did_you_mean, show_duration};
+use tollgate_human_text::{clip, did_you_mean};
 
 use crate::place::Place;
 use crate::rule::{LONGEST_WAIT, SHORTEST_WAIT};
@@ -134,10 +134,7 @@ pub enum RuleError {
     },
     /// A wait that is too short or too long.
     #[error(
-        "{} is out of range; write a duration from {} to {}",
-        show_duration(*.0),
-        show_duration(SHORTEST_WAIT),
-        show_duration(LONGEST_WAIT)
+        "{0:?} is out of range; write a duration from {SHORTEST_WAIT:?} to {LONGEST_WAIT:?}"
     )]
     WaitRange(Duration),
     /// A rule whose requests cannot wait for their turn.

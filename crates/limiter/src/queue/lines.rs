@@ -41,6 +41,8 @@ pub(crate) struct Lines {
 struct State {
     lines: HashMap<Box<[u8]>, Line>,
     waiters: HashMap<u64, Waiter>,
+    /// Of all of them.
+    claims: usize,
     /// Numbers are given in the order of arrival.
     next: u64,
     is_ended: bool,
@@ -90,7 +92,7 @@ pub(crate) struct Ticket<'l> {
 }
 
 impl Lines {
-    /// At most `most` may wait at a time.
+    /// Requests may wait at a time for at most `most` counters, each of each request counted.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, waiting: AtomicUsize::new(0), state: Mutex::default(), events: Events::default() }
     }
@@ -127,7 +129,7 @@ impl Lines {
         let why = match turn {
             _ if state.is_ended => Some(NoWait::Ended),
             Some(turn) if turn > deadline => Some(NoWait::TooLong),
-            _ if state.waiters.len() >= self.most => Some(NoWait::Full),
+            _ if state.claims.saturating_add(claims.len()) > self.most => Some(NoWait::Full),
             _ => None,
         };
         if let Some(why) = why {
@@ -136,6 +138,7 @@ impl Lines {
         }
         let id = state.next;
         state.next += 1;
+        state.claims += claims.len();
         let mut waiter = Waiter { claims, behind: 0, waker: None, is_woken: false };
         for claim in &waiter.claims {
             let line = state.lines.entry(claim.key.clone()).or_default();
@@ -200,6 +203,7 @@ impl State {
     fn leave(&mut self, id: u64, has_passed: bool) -> Vec<Waker> {
         let Some(waiter) = self.waiters.remove(&id) else { return Vec::new() };
         let (mut woken, is_only) = (Vec::new(), waiter.claims.len() == 1);
+        self.claims = self.claims.saturating_sub(waiter.claims.len());
         for claim in waiter.claims {
             let Entry::Occupied(mut line) = self.lines.entry(claim.key) else { continue };
             let Line { order, permits, base, .. } = line.get_mut();

@@ -76,6 +76,13 @@ fn a_request_that_another_rule_denies_does_not_wait_and_takes_nothing() {
         1,
         "of a request that a rule with a queue matches all or nothing is charged"
     );
+    // Nor does it wait behind others.
+    hall.ask("slow=a");
+    hall.ask("slow=a");
+    hall.ask_for(&[("slow=a", 1), ("strict=a", 1)], LONG);
+    assert_eq!(hall.seen()[2..], [Passed(0), Waits, Denied(0)]);
+    hall.pass_ms(2_000);
+    assert_eq!(hall.seen()[3], Passed(1_000));
     // It is the first in line when the other rule denies it: it goes, and the next comes up.
     hall.ask_for(&[("strict=b", 1)], LONG);
     hall.ask("slow=a");
@@ -190,6 +197,9 @@ fn as_many_wait_as_may_and_not_one_more() {
     assert_eq!((hall.waiting(), hall.metric("tollgate_queued_requests_limit")), (2, 2));
     assert_eq!(hall.event("full"), 1);
     hall.leave(1);
+    // One that waits for two counters takes two places.
+    let two = hall.ask_for(&[("slow=c", 1), ("slow=a", 1)], LONG);
+    assert_eq!((hall.seen()[two], hall.event("full")), (Denied(0), 2));
     let next = hall.ask("slow=c");
     hall.pass_ms(1_000);
     assert_eq!((hall.seen()[3], hall.seen()[next]), (Passed(1_000), Passed(1_000)));
