@@ -4,7 +4,7 @@
 //! permit: the first of a line asks the store again at the instant at which its permits are there, and the
 //! others wait for it. So a request that goes away has nothing to give back, a line costs the store one call
 //! for each request and not more, and rules, outages and reloads mean what they mean for any other request.
-//! A request that would wait too long is denied at once, as far as the line tells.
+//! A request that would wait too long is denied at once, as far as the line shows.
 //!
 //! All limits of a request that a rule with a queue matches are charged together or none is, whatever its
 //! domain says. Not here: the lines themselves (`lines`), when permits come back (`pace`), timers (the

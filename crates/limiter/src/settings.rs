@@ -33,7 +33,8 @@ pub struct LimiterSettings {
 
 impl Default for LimiterSettings {
     /// No mode; requests that no rule matches pass; quotas that came with the request pass while the store
-    /// does not answer; 100,000 reservations of up to five minutes; 10,000 requests that wait; [`ObserveSettings::default`].
+    /// does not answer; 100,000 reservations of up to five minutes; 10,000 requests that wait;
+    /// [`ObserveSettings::default`].
     fn default() -> Self {
         Self {
             shadow_mode: false,

@@ -8,7 +8,7 @@ use tollgate_headers::{Placeholder, TemplateError};
 use tollgate_human_text::{clip, did_you_mean};
 
 use crate::place::Place;
-use crate::rule::{LONGEST_WAIT, SHORTEST_WAIT};
+use crate::wait::{LONGEST_WAIT, SHORTEST_WAIT};
 
 /// The longest regular expression, in bytes.
 pub(crate) const LONGEST_REGEX: usize = 1_000;
@@ -133,9 +133,7 @@ pub enum RuleError {
         reason: &'static str,
     },
     /// A wait that is too short or too long.
-    #[error(
-        "{0:?} is out of range; write a duration from {SHORTEST_WAIT:?} to {LONGEST_WAIT:?}"
-    )]
+    #[error("{0:?} is out of range; write a duration from {SHORTEST_WAIT:?} to {LONGEST_WAIT:?}")]
     WaitRange(Duration),
     /// A rule whose requests cannot wait for their turn.
     #[error("queue does not work here: {reason}")]

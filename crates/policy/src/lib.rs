@@ -25,6 +25,7 @@ mod rule;
 mod source;
 mod spec;
 mod stat_path;
+mod wait;
 
 pub use builder::PolicyBuilder;
 pub use countable::Countable;
@@ -36,8 +37,9 @@ pub use place::Place;
 pub use policy::Policy;
 pub use removed::{Removed, RemovedRule};
 pub use response::{Response, ResponseErrors, ResponsePart, ResponseSpec};
-pub use rule::{LONGEST_WAIT, OnStoreFailure, Rule, SHORTEST_WAIT};
+pub use rule::{OnStoreFailure, Rule};
 pub use source::{RuleSource, RuleUpdate};
 pub use spec::{DescriptorSpec, DomainSpec, Part, RuleSpec, ValueSpec};
 pub use tollgate_core::Timestamp;
 pub use tollgate_store::Sharing;
+pub use wait::{LONGEST_WAIT, SHORTEST_WAIT};

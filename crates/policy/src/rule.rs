@@ -98,12 +98,6 @@ pub(crate) enum Counted {
     Address(Option<u8>),
 }
 
-/// The longest that a request may wait for its turn ([`RuleSpec::queue`](crate::RuleSpec::queue)).
-pub const LONGEST_WAIT: Duration = Duration::from_secs(30);
-
-/// The shortest: timers are no finer.
-pub const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-
 /// What to do with a request while the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreFailure {

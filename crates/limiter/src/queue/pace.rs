@@ -1,4 +1,4 @@
-//! How permits come back, as far as it can be told without the state of their counter.
+//! How permits come back, as far as it is known without the state of their counter.
 
 use tollgate_core::{Algorithm, LeakyForm, Period, Quota, Refill, nanos};
 

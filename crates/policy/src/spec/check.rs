@@ -11,7 +11,7 @@ use super::{DescriptorSpec, Limits, Part, RuleSpec, ValueSpec};
 use crate::countable::{Countable, is_leasable};
 use crate::error::RuleError;
 use crate::limit::Limit;
-use crate::rule::{LONGEST_WAIT, SHORTEST_WAIT};
+use crate::wait::{LONGEST_WAIT, SHORTEST_WAIT};
 
 impl DescriptorSpec {
     /// Everything that is wrong with this descriptor itself and its rule; not with those below it or beside

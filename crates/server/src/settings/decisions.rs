@@ -55,7 +55,7 @@ rows! {
         .help(Counters, "Maximum time that a reservation may be held");
     MAX_QUEUED: Row<usize> = Row::new("max-queued", "N", "10000", |text| parse::number(text, 0, 1_000_000))
         .help(Counters, "Maximum requests that wait for their turn at once, of rules with `on_limit: queue`; further ones \
-                         are denied");
+                         are denied. One that waits for several counters counts as several");
     THROTTLE_ON_STORE_FAILURE: Row<OnStoreFailure> =
         Row::new("throttle-on-store-failure", "ANSWER", "allow", parse::on_store_failure)
             .one_of(&["allow", "deny", "local"])
