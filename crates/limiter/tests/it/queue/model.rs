@@ -239,7 +239,7 @@ fn check(rule: &str, is_exact: bool, callers: &[Caller]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn callers_fare_as_in_a_line_that_is_looked_at_at_every_event(
