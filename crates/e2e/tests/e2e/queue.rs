@@ -11,6 +11,8 @@ use crate::tollgate::Start;
 
 const CHECK: &str = r#"{"domain":"fleet","descriptors":[[{"key":"queue","value":"x"}]]}"#;
 
+const EVENTS: &str = "tollgate_queue_events_total";
+
 fn rule(limit: &str) -> String {
     format!(
         "{{domain: fleet, descriptors: [{{key: queue, on_limit: queue, max_wait: 30s, rate_limit: {{rate: {limit}}}}}]}}"
@@ -19,9 +21,16 @@ fn rule(limit: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_at_two_nodes_wait_for_the_permits_of_one_bucket() {
-    const REQUESTS: usize = 24;
     let Some(store) = Redis::start(&Options::new()) else { return };
-    let fleet = Fleet::start(2, &rule("20/s burst 1"), &store.url(), &[]);
+    for sharing in ["exact", "leased"] {
+        all_pass_as_fast_as_the_bucket_allows(&store, sharing).await;
+    }
+}
+
+async fn all_pass_as_fast_as_the_bucket_allows(store: &Redis, sharing: &str) {
+    const REQUESTS: usize = 24;
+    let rule = rule(&format!("20/s burst 1, algorithm: token_bucket, sharing: {sharing}"));
+    let fleet = Fleet::start(2, &rule, &store.url(), &[]);
     fleet.wait_for_store("up").await;
     let mut asking = JoinSet::new();
     for index in 0..REQUESTS {
@@ -39,11 +48,11 @@ async fn requests_at_two_nodes_wait_for_the_permits_of_one_bucket() {
     seen.sort_by_key(|seen| seen.heard);
     assert!(seen.iter().all(Seen::counted), "there is time for all of them: {seen:?}");
     assert_within_bucket(seen.iter(), 1.0, 20.0);
-    assert_eq!(fleet.metric("tollgate_queued_requests", "").await, 0.0);
-    assert!(fleet.metric("tollgate_queue_events_total", r#"event="passed""#).await >= 1.0);
+    let joined = fleet.metric(EVENTS, r#"event="joined""#).await;
+    assert!(joined >= 1.0 && joined == fleet.metric(EVENTS, r#"event="passed""#).await, "{joined} waited");
     // Both nodes ask for each permit at most, once it is there, and each request asks when it comes.
     let asks = fleet.metric("tollgate_store_batch_takes_count", "").await;
-    assert!(asks <= 4.0 * REQUESTS as f64, "{asks} calls to the store");
+    assert!(asks <= 4.0 * REQUESTS as f64, "{sharing}: {asks} calls to the store");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +62,7 @@ async fn a_server_that_stops_denies_the_requests_that_wait() {
     let node = server.http;
     assert!(http::post(node, "/v1/check", CHECK).await.expect("an answer").body.contains("admit"));
     let waits = tokio::spawn(async move { http::post(node, "/v1/check", CHECK).await });
-    until("it to wait", async || (server.metric("tollgate_queued_requests", "").await? == 1.0).then_some(()))
+    until("it to wait", async || (server.metric(EVENTS, r#"event="joined""#).await? == 1.0).then_some(()))
         .await;
     server.signal("TERM");
     let answer = waits.await.expect("no panic").expect("an answer");
