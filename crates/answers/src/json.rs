@@ -32,7 +32,9 @@ pub fn write_json(answer: &Answer<'_>, request: &Request<'_>, out: &mut Vec<u8>)
     let shown = shown(answer).and_then(|index| answer.descriptor(index));
     let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
     let is_shadowed = answer.is_shadowed() || answer.descriptors().any(|it| it.is_shadowed);
-    let mut whole = Members::of(shown.as_ref(), answer.overall(), is_shadowed && answer.is_admitted(), delay);
+    let delays = (delay, answer.waited());
+    let mut whole =
+        Members::of(shown.as_ref(), answer.overall(), is_shadowed && answer.is_admitted(), delays);
     // Also where the store's failure admitted a descriptor, so that it shows no limit.
     whole.degraded = answer.degraded().map(|degraded| degraded.name());
     whole.in_excess = answer.is_in_excess();
@@ -86,6 +88,8 @@ struct Members<'a> {
     limit: Option<u64>,
     remaining: Option<u64>,
     delay_ms: u64,
+    /// The part of the delay that is over.
+    waited_ms: u64,
     /// `None`: never.
     retry_ms: Option<u64>,
     reset_ms: Option<u64>,
@@ -101,14 +105,15 @@ impl<'a> Members<'a> {
     fn of_descriptor(answer: &Answer<'_>, descriptor: &DescriptorAnswer<'a>) -> Self {
         let is_let_pass = answer.is_shadowed() && !descriptor.is_admitted();
         let outcome = if is_let_pass { Outcome::Admit } else { descriptor.outcome };
-        Self::of(Some(descriptor), outcome, descriptor.is_shadowed || is_let_pass, descriptor.delay())
+        let is_shadowed = descriptor.is_shadowed || is_let_pass;
+        Self::of(Some(descriptor), outcome, is_shadowed, (descriptor.delay(), descriptor.waited))
     }
 
     fn of(
         descriptor: Option<&DescriptorAnswer<'a>>,
         outcome: Outcome,
         is_shadowed: bool,
-        delay: Duration,
+        (delay, waited): (Duration, Duration),
     ) -> Self {
         let retry =
             descriptor.filter(|_| outcome == Outcome::Deny).map_or(RetryAfter::Now, |it| it.retry_after());
@@ -120,6 +125,7 @@ impl<'a> Members<'a> {
             limit: limited.and_then(|it| it.limit).map(|limit| limit.burst()),
             remaining: limited.map(|it| it.remaining()),
             delay_ms: millis(delay),
+            waited_ms: millis(waited),
             retry_ms: retry_millis(retry),
             reset_ms: reset_millis(reset),
             rule: descriptor.and_then(|it| it.rule).map(|rule| rule.path.as_str()),
@@ -138,6 +144,10 @@ impl<'a> Members<'a> {
         number(self.remaining, out);
         out.extend_from_slice(b",\"delay_ms\":");
         number(Some(self.delay_ms), out);
+        if self.waited_ms > 0 {
+            out.extend_from_slice(b",\"waited_ms\":");
+            number(Some(self.waited_ms), out);
+        }
         out.extend_from_slice(b",\"retry_after_ms\":");
         number(self.retry_ms, out);
         out.extend_from_slice(b",\"reset_after_ms\":");

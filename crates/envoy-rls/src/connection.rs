@@ -300,7 +300,7 @@ where
         let limits = &self.service.limits;
         let mut incoming = Incoming::new(body, limits.max_message_bytes, self.service.budget.share());
         if let Some(question) = Question::of(head.uri.path()) {
-            let caller = self.service.caller(&head.headers);
+            let caller = self.service.caller(&head.headers, within);
             return self.ask(cx, UnaryCall { question, incoming, caller, respond, within, now });
         }
         let method = match head.uri.path() {
@@ -354,7 +354,7 @@ where
     fn ask(
         &mut self,
         cx: &mut Context<'_>,
-        UnaryCall { question, mut incoming, caller, mut respond, within, now }: UnaryCall,
+        UnaryCall { question, mut incoming, mut caller, mut respond, within, now }: UnaryCall,
     ) {
         let arrived = {
             let only = pin!(incoming.only());
@@ -383,9 +383,11 @@ where
                     };
                     drop(incoming);
                     let now = service.now();
+                    let time_left = within.saturating_sub(began.elapsed());
+                    caller.time_left = time_left;
                     // Boxed, so that a call that waits for its message holds no room for this.
                     let answer = Box::pin(decide(service, question, message, caller, now));
-                    reply_unless_reset(answer, respond, calls, within.saturating_sub(began.elapsed())).await
+                    reply_unless_reset(answer, respond, calls, time_left).await
                 });
                 return;
             }

@@ -5,13 +5,14 @@ pub(crate) mod slots;
 
 use std::sync::Arc;
 use std::thread::LocalKey;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::watch;
 use tollgate_buffers::{BufferPool, Buffers};
 use tollgate_core::{Clock, Timestamp};
-use tollgate_limiter::{Answer, Latency, Limiter, RequestError, Scratch};
+use tollgate_limiter::{Answer, Latency, Limiter, Patience, RequestError, Scratch};
 use tollgate_net::{Budget, SharedClock};
 use tollgate_store::Store;
 
@@ -43,16 +44,21 @@ pub struct RateLimitService<S: Store> {
 const GRPC: &str = "grpc";
 const HTTP: &str = "http";
 
-/// Where a call came from, for its trace.
+/// Of the time that a caller gives, what is left for the reply when its wait for its turn is over.
+const REPLY_TIME: Duration = Duration::from_millis(10);
+
+/// Where a call came from, for its trace, and how much time it has.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     surface: &'static str,
     traceparent: Option<HeaderValue>,
+    /// How long it may wait for its turn, if a rule has it wait.
+    pub(crate) time_left: Duration,
 }
 
 impl Caller {
     /// Over HTTP, without a trace.
-    pub(crate) const HTTP: Self = Self { surface: HTTP, traceparent: None };
+    pub(crate) const HTTP: Self = Self { surface: HTTP, traceparent: None, time_left: Duration::MAX };
 
     fn traceparent(&self) -> Option<&str> {
         self.traceparent.as_ref().and_then(|it| it.to_str().ok())
@@ -143,10 +149,11 @@ impl<S: Store> RateLimitService<S> {
         self
     }
 
-    /// The caller of a gRPC call with these headers, which are only read while traces are sampled.
-    pub(crate) fn caller(&self, headers: &HeaderMap) -> Caller {
+    /// The caller of a gRPC call with these headers, which are only read while traces are sampled. It has so
+    /// much time.
+    pub(crate) fn caller(&self, headers: &HeaderMap, time_left: Duration) -> Caller {
         let parent = if self.limiter.is_sampling() { headers.get("traceparent") } else { None };
-        Caller { surface: GRPC, traceparent: parent.cloned() }
+        Caller { surface: GRPC, traceparent: parent.cloned(), time_left }
     }
 
     /// The time. One reading serves all calls that arrived together.
@@ -183,12 +190,15 @@ impl<S: Store> RateLimitService<S> {
         let descriptors = parsed.descriptors(&mut buffers.lists)?;
         let request = parsed.request(&descriptors);
         let span = self.limiter.call_span(caller.surface, request.domain, caller.traceparent());
-        let answer = self.limiter.decide(&request, now, &mut buffers.scratch).await?;
+        let clock = || self.now();
+        let longest = caller.time_left.saturating_sub(REPLY_TIME);
+        let patience = Patience { now: &clock, sleep: tokio::time::sleep, longest };
+        let answer = self.limiter.decide_patiently(&request, now, &patience, &mut buffers.scratch).await?;
         if let Some(span) = span {
             answer.record(&span);
         }
         let latency = if caller.surface == GRPC { &self.latency } else { &self.latency_over_http };
-        latency.observe(self.now().since(now));
+        latency.observe(self.now().since(now).saturating_sub(answer.waited()));
         if answer.domain().is_none() && answer.policy().domains().is_empty() {
             return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
         }

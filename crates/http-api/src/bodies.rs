@@ -318,6 +318,9 @@ pub(crate) struct ExplainedRule {
     pub(crate) sharing: &'static str,
     /// How it decides while the store is unavailable: `deny`, `allow` or `local`.
     pub(crate) on_store_failure: &'static str,
+    /// How long a request that is over a limit waits for its turn, at most (`on_limit: queue`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_wait_ms: Option<u64>,
     /// The limits that would be charged.
     pub(crate) limits: Vec<ChargedLimit>,
 }

@@ -1,5 +1,7 @@
 //! `/v1/check`: may this request pass? One request or a batch, from a body or a query.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::Full;
@@ -10,7 +12,7 @@ use tollgate_buffers::CallBuffers;
 use tollgate_core::Timestamp;
 use tollgate_http_kit::reply::JSON;
 use tollgate_http_kit::{Problem, Reply, Request};
-use tollgate_limiter::{Answer, Degraded, Descriptor, MAX_IN_FLIGHT, Scratch};
+use tollgate_limiter::{Answer, Degraded, Descriptor, MAX_IN_FLIGHT, Patience, Scratch};
 use tollgate_store::Store;
 
 use crate::api::HttpApi;
@@ -25,6 +27,8 @@ struct CheckCall<'c> {
     /// The status of a denial, where it is not to be 200.
     denial_status: Option<DenialStatus>,
     traceparent: Option<&'c str>,
+    /// How long each may wait for its turn, if its rule allows more.
+    longest_wait: Duration,
     now: Timestamp,
 }
 
@@ -50,13 +54,15 @@ impl<S: Store> HttpApi<S> {
             descriptors: &descriptors,
             denial_status,
             traceparent: self.traceparent(request.headers()),
+            // Of a batch no request waits for its turn, since the others would wait with it.
+            longest_wait: if parsed.is_batch { Duration::ZERO } else { Duration::MAX },
             now: self.clock.now(),
         };
-        let reply = match &parsed.requests[..] {
+        let (reply, waited) = match &parsed.requests[..] {
             [request] if !parsed.is_batch => self.decide_one(&call, request, scratch, out).await?,
-            requests => self.decide_batch(&call, requests, scratch, out).await?,
+            requests => (self.decide_batch(&call, requests, scratch, out).await?, Duration::ZERO),
         };
-        self.latency.observe(self.clock.now().since(call.now));
+        self.latency.observe(self.clock.now().since(call.now).saturating_sub(waited));
         lists.put_back_descriptors(descriptors);
         lists.put_back_entries(entries);
         lists.put_back_body(parsed);
@@ -108,14 +114,14 @@ impl<S: Store> HttpApi<S> {
     }
 
     /// Decides the one request of a call. Its reply has the header fields of the limits, and the status of a
-    /// denial.
+    /// denial. Also returns how long it waited for its turn.
     async fn decide_one(
         &self,
         call: &CheckCall<'_>,
         request: &ParsedRequest<'_>,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
-    ) -> Result<Reply, Problem> {
+    ) -> Result<(Reply, Duration), Problem> {
         let answer = self.decide(call, request, scratch).await?;
         let mut reply = Response::new(Full::default());
         let fields = reply.headers_mut();
@@ -136,7 +142,7 @@ impl<S: Store> HttpApi<S> {
                 *reply.status_mut() = status;
             }
         }
-        Ok(reply)
+        Ok((reply, answer.waited()))
     }
 
     /// Decides the requests of a batch, in their order and at one instant.
@@ -222,7 +228,9 @@ impl<S: Store> HttpApi<S> {
         let request = request.request(call.descriptors);
         let span = self.limiter.call_span("http", request.domain, call.traceparent);
         // Only a single request can be invalid here: those of a batch were checked before.
-        let answer = self.limiter.decide(&request, call.now, scratch).await;
+        let now = || self.clock.now();
+        let patience = Patience { now: &now, sleep: tokio::time::sleep, longest: call.longest_wait };
+        let answer = self.limiter.decide_patiently(&request, call.now, &patience, scratch).await;
         let answer = answer.map_err(|error| Problem::bad(error.to_string()))?;
         needs_rules(&answer)?;
         if let Some(span) = span {

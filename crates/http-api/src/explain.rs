@@ -92,6 +92,7 @@ fn rule_of(rule: Applied) -> ExplainedRule {
         },
         sharing: rule.sharing.name(),
         on_store_failure: rule.on_store_failure.name(),
+        max_wait_ms: rule.max_wait.map(|wait| wait.as_millis() as u64),
         limits: limits.collect(),
     }
 }

@@ -16,6 +16,7 @@ pub struct Answer<'s, O: Observer = Metrics> {
     pub(crate) domain: Option<usize>,
     pub(crate) overall: Outcome,
     pub(crate) is_shadowed: bool,
+    pub(crate) waited: Duration,
     pub(crate) statuses: &'s [Status],
     pub(crate) overrides: &'s [Override],
 }
@@ -47,6 +48,9 @@ pub struct DescriptorAnswer<'a> {
     pub in_excess: bool,
     /// Set if the store did not answer: how the rule then decided.
     pub degraded: Option<Degraded>,
+    /// How long the request has waited for its turn, if its rule queues: a part of
+    /// [`delay`](Self::delay).
+    pub waited: Duration,
     remaining: u64,
 }
 
@@ -75,10 +79,11 @@ impl DescriptorAnswer<'_> {
         retry_after(self.decision.as_ref(), self.outcome, self.degraded)
     }
 
-    /// How much later an admitted request should act; zero except with pacing rules.
+    /// How much later than it came an admitted request should act; zero except with pacing rules, and with
+    /// rules that queue: there the request has [`waited`](Self::waited) for so long already.
     #[must_use]
     pub fn delay(&self) -> Duration {
-        self.decision.as_ref().map_or(Duration::ZERO, Decision::delay)
+        self.waited + self.decision.as_ref().map_or(Duration::ZERO, Decision::delay)
     }
 }
 
@@ -110,6 +115,12 @@ impl<O: Observer> Answer<'_, O> {
             Outcome::Admit => RetryAfter::Now,
             Outcome::Deny => denying.map(|it| it.retry_after()).max().unwrap_or(RetryAfter::Now),
         }
+    }
+
+    /// How long it has waited for its turn, since a rule queues.
+    #[must_use]
+    pub const fn waited(&self) -> Duration {
+        self.waited
     }
 
     /// How it was decided without the store; `None` if the store answered everything. Of several descriptors,
@@ -159,6 +170,10 @@ impl<O: Observer> Answer<'_, O> {
                 is_charged: status.is_charged,
                 in_excess: status.in_excess,
                 degraded: status.degraded,
+                waited: match rule {
+                    Some(rule) if rule.max_wait.is_some() && status.kind == Kind::Limited => self.waited,
+                    _ => Duration::ZERO,
+                },
                 remaining: status.remaining,
             }
         })

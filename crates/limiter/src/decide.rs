@@ -1,6 +1,8 @@
 //! One decision, step by step: plan what to take, take it, settle what it means.
 
+use std::future::{Future, Ready};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::Guard;
 use tollgate_buffers::recycle;
@@ -14,6 +16,7 @@ use crate::charge::Batch;
 use crate::limiter::Limiter;
 use crate::outage::Operation;
 use crate::plan::plan;
+use crate::queue::Patience;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::rules::Rules;
 use crate::scratch::{Item, Scratch};
@@ -55,6 +58,45 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         now: Timestamp,
         scratch: &'s mut Scratch,
     ) -> Result<Answer<'s, O>, RequestError> {
+        self.decide_with(request, now, None::<&Patience<'_, fn(Duration) -> Ready<()>>>, scratch).await
+    }
+
+    /// As [`decide`](Self::decide), except that a request which a rule with a queue
+    /// ([`Rule::max_wait`](tollgate_policy::Rule::max_wait)) denies waits for its turn, for as long as the
+    /// rule and `patience` allow. Without a queue it is the same, and as fast.
+    ///
+    /// When the future is dropped while the request waits, no permit was taken and the request has left its
+    /// place.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub async fn decide_patiently<'s, F, T>(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+        patience: &Patience<'_, F>,
+        scratch: &'s mut Scratch,
+    ) -> Result<Answer<'s, O>, RequestError>
+    where
+        F: Fn(Duration) -> T + Sync,
+        T: Future<Output = ()> + Send,
+    {
+        self.decide_with(request, now, Some(patience), scratch).await
+    }
+
+    #[inline(always)]
+    async fn decide_with<'s, F, T>(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+        patience: Option<&Patience<'_, F>>,
+        scratch: &'s mut Scratch,
+    ) -> Result<Answer<'s, O>, RequestError>
+    where
+        F: Fn(Duration) -> T + Sync,
+        T: Future<Output = ()> + Send,
+    {
         if let Err(error) = request.check() {
             self.observer.request_rejected();
             return Err(error);
@@ -65,10 +107,15 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             return Ok(self.answer_of_no_domain(rules, request, scratch));
         };
         plan(domain, request, &self.settings, domain.charge() == Charge::Together, scratch)?;
+        if scratch.queues {
+            drop(rules);
+            // Boxed, so that the future of a decision stays small.
+            return Box::pin(self.queue(request, now, patience, scratch)).await;
+        }
         if scratch.items.is_empty() {
             self.decide_unmatched(domain, request, scratch);
         } else {
-            self.charge(domain, now, scratch).await;
+            self.charge(domain, domain.charge(), now, scratch).await;
         }
         let overall = settle::overall(&mut scratch.statuses);
         let domain = domain.index();
@@ -133,6 +180,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             domain: None,
             overall,
             is_shadowed,
+            waited: Duration::ZERO,
             statuses: &scratch.statuses,
             overrides: &scratch.overrides,
         }
@@ -156,16 +204,24 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let Scratch { statuses, overrides, .. } = scratch;
         let decided = Decided { domain: &rules.policy().domains()[domain], statuses, is_shadowed, now };
         self.observer.decided(&rules.observed, decided, |index| request.descriptors[index].entries);
-        Answer { rules, domain: Some(domain), overall, is_shadowed, statuses, overrides }
+        let waited = Duration::ZERO;
+        Answer { rules, domain: Some(domain), overall, is_shadowed, waited, statuses, overrides }
     }
 
     /// Charges every item of `scratch`, and lets the results bind their descriptors.
-    async fn charge(&self, domain: &Domain, now: Timestamp, scratch: &mut Scratch) {
+    #[inline]
+    pub(crate) async fn charge(
+        &self,
+        domain: &Domain,
+        charge: Charge,
+        now: Timestamp,
+        scratch: &mut Scratch,
+    ) {
         let Scratch { items, keys, overrides, verdicts, statuses, takes: kept, .. } = scratch;
         let mut takes = recycle(std::mem::take(kept));
         takes.extend(items.iter().map(|item| item.take(domain, overrides, keys)));
         let batch = Batch { domain, items, takes: &mut takes, statuses, verdicts, now };
-        let charged = match domain.charge() {
+        let charged = match charge {
             Charge::Each => self.charge_each(batch).await,
             Charge::Together => self.charge_together(batch, Operation::Take).await,
         };

@@ -4,6 +4,7 @@
 //! Not here: how an API or a page shows it.
 
 use std::fmt;
+use std::time::Duration;
 
 use tollgate_policy::{
     Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule, Unmatched,
@@ -86,6 +87,8 @@ pub struct Applied {
     pub sharing: Sharing,
     /// What it does when the store does not answer.
     pub on_store_failure: OnStoreFailure,
+    /// How long a request that is over a limit waits for its turn, at most; `None`: it is denied at once.
+    pub max_wait: Option<Duration>,
     /// It has slots: a holder acquires one and releases it, and a check is an error.
     pub has_slots: bool,
     /// Each of its limits would be charged.
@@ -188,6 +191,7 @@ fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
         charge: domain.charge(),
         sharing: rule.sharing,
         on_store_failure: rule.on_store_failure,
+        max_wait: rule.max_wait,
         has_slots: rule.slots.is_some(),
         limits: rule.limits.iter().enumerate().map(charged).chain(slots).collect(),
     }
@@ -350,6 +354,12 @@ impl fmt::Display for Applied {
                 }
             };
             writeln!(f, "outage   {without}")?;
+        }
+        if let Some(wait) = self.max_wait {
+            writeln!(
+                f,
+                "over     queue: a request waits for its turn, for at most {wait:?}, before it is denied"
+            )?;
         }
         if self.is_shadow {
             writeln!(f, "mode     shadow: counted, never denied")?;

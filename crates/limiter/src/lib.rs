@@ -15,6 +15,7 @@ mod keys;
 mod limiter;
 mod outage;
 mod plan;
+mod queue;
 mod request;
 mod reserve;
 mod rules;
@@ -28,6 +29,7 @@ mod trace;
 pub use admin::{KeyError, KeyReport};
 pub use answer::{Answer, DescriptorAnswer};
 pub use limiter::{Limiter, MAX_IN_FLIGHT};
+pub use queue::Patience;
 pub use request::{Descriptor, LimitOverride, Request, RequestError};
 pub use reserve::{
     BadReservationId, Ending, ReservationId, ReservationShare, ReserveError, ReserveTerms, Reserved,

@@ -9,6 +9,7 @@ use tollgate_observe::{Metrics, Observer, Report, RulesLoaded};
 use tollgate_policy::Policy;
 use tollgate_store::Store;
 
+use crate::queue::lines::Lines;
 use crate::reserve::table::Table;
 use crate::rules::Rules;
 use crate::settings::LimiterSettings;
@@ -33,6 +34,8 @@ pub struct Limiter<S: Store, O: Observer = Metrics> {
     pub(crate) store_fails: AtomicBool,
     pub(crate) reservations: Arc<Table>,
     pub(crate) slots: Arc<SlotEvents>,
+    /// Requests that wait for their turn.
+    pub(crate) lines: Arc<Lines>,
 }
 
 impl<S: Store> Limiter<S> {
@@ -69,6 +72,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let slots = Arc::new(SlotEvents::default());
         let events = Arc::clone(&slots);
         observer.watch_slots(move || events.stats());
+        let lines = Arc::new(Lines::new(settings.max_queued));
+        let waiting = Arc::clone(&lines);
+        observer.watch_queue(move || waiting.stats());
         Self {
             rules: ArcSwap::from_pointee(rules),
             store,
@@ -76,6 +82,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             store_fails: AtomicBool::new(false),
             reservations,
             slots,
+            lines,
             settings,
         }
     }
@@ -88,6 +95,12 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let rules = Rules { observed: self.observer.prepare(&policy), policy, generation };
         self.observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, now);
         self.rules.store(Arc::new(rules));
+        self.lines.refresh();
+    }
+
+    /// Denies the requests that wait for their turn, and has none wait from now on: the process ends.
+    pub fn end_queue(&self) {
+        self.lines.end();
     }
 
     /// Reports that new rules were faulty; those in force stay.

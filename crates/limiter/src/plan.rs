@@ -20,7 +20,7 @@ pub(crate) fn plan(
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
     let first = domain.rules().first().map_or(0, |rule| rule.index);
-    let (mut any_replaces, mut any_denied) = (false, false);
+    let (mut any_replaces, mut any_denied, mut queues) = (false, false, false);
     for (index, descriptor) in request.descriptors.iter().enumerate() {
         let rule = domain.find(descriptor.entries);
         let status = status(rule, first, descriptor, request.hits, settings);
@@ -37,6 +37,7 @@ pub(crate) fn plan(
             (Kind::Overridden, _) => override_limit(&next, domain, rule, descriptor, scratch)?,
             (Kind::Limited | Kind::Unlimited, Some(rule)) => {
                 any_replaces |= !rule.replaces.is_empty();
+                queues |= rule.max_wait.is_some();
                 for limit in 0..rule.limits.len() {
                     next.push(LimitRef::Rule(limit as u32), rule.limits[limit].excess, scratch, |keys| {
                         rule.write_key(limit, domain.name(), descriptor.entries, keys);
@@ -51,6 +52,7 @@ pub(crate) fn plan(
         any_denied |= status.outcome == Outcome::Deny;
         scratch.statuses.push(status);
     }
+    scratch.queues = queues;
     if any_replaces {
         replace(domain, settings, scratch);
     }
@@ -61,6 +63,13 @@ pub(crate) fn plan(
         put_soft_last(scratch);
     }
     Ok(())
+}
+
+/// As [`plan`] does for limits that are all charged together.
+#[cold]
+pub(crate) fn make_together(scratch: &mut Scratch) {
+    charge_nothing_if_denied(scratch);
+    put_soft_last(scratch);
 }
 
 /// Drops all items where a rule denies the request whatever they say: of limits that are charged together

@@ -22,6 +22,8 @@ pub struct Scratch {
     /// Limits that came with the request.
     pub(crate) overrides: Vec<Override>,
     pub(crate) verdicts: Verdicts,
+    /// A rule with a queue matches.
+    pub(crate) queues: bool,
     /// Where each key ends, of quotas that came with the request.
     pub(crate) ends: Vec<usize>,
     /// Empty between decisions; only its room is kept.
@@ -72,6 +74,7 @@ impl Scratch {
             keys: Vec::new(),
             overrides: Vec::new(),
             verdicts: Vec::new(),
+            queues: false,
             ends: Vec::new(),
             takes: Vec::new(),
         }

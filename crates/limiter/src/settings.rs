@@ -24,13 +24,17 @@ pub struct LimiterSettings {
     /// Longest time that a reservation may be held from its start on, and longest that one may wait for its
     /// start.
     pub longest_reservation: Duration,
+    /// Most requests that wait for their turn at a time, of rules that queue; further ones are denied at
+    /// once. One that waits for several counters counts as several.
+    pub max_queued: usize,
     /// What is observed, where the limiter has the usual observer.
     pub observe: ObserveSettings,
 }
 
 impl Default for LimiterSettings {
     /// No mode; requests that no rule matches pass; quotas that came with the request pass while the store
-    /// does not answer; 100,000 reservations of up to five minutes; [`ObserveSettings::default`].
+    /// does not answer; 100,000 reservations of up to five minutes; 10,000 requests that wait;
+    /// [`ObserveSettings::default`].
     fn default() -> Self {
         Self {
             shadow_mode: false,
@@ -39,6 +43,7 @@ impl Default for LimiterSettings {
             throttle_on_store_failure: OnStoreFailure::default(),
             max_reservations: 100_000,
             longest_reservation: Duration::from_secs(300),
+            max_queued: 10_000,
             observe: ObserveSettings::default(),
         }
     }

@@ -10,6 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use crate::latency::{LATENCY_NS, Latency};
+use crate::observer::QUEUE_WAITS;
 use crate::rule_meters::{
     OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED, stat_keys,
 };
@@ -37,6 +38,7 @@ impl Collector for Exposition {
         self.stores(&mut to)?;
         self.reservations(&mut to)?;
         self.slots(&mut to)?;
+        self.queue(&mut to)?;
         self.top_keys(&mut to)?;
         self.loads(&mut to)?;
         self.peer(&mut to)
@@ -163,6 +165,39 @@ impl Exposition {
             count(&mut family.encode_family(&[("event", event)])?, number)?;
         }
         Ok(())
+    }
+
+    /// Requests that wait for their turn, of rules with a queue.
+    fn queue(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let watched = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
+        drop(watched);
+        for (name, help, value) in [
+            ("tollgate_queued_requests", "Requests that wait for their turn", stats.waiting),
+            ("tollgate_queued_requests_limit", "Requests that may wait for their turn", stats.max),
+        ] {
+            to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
+        }
+        let help = "Requests of rules with on_limit: queue by what became of their wait";
+        let mut family = to.encode_descriptor("tollgate_queue_events", help, None, MetricType::Counter)?;
+        for (event, number) in [
+            ("joined", stats.joined),
+            ("passed", stats.passed),
+            ("denied", stats.denied),
+            ("timed_out", stats.timed_out),
+            ("left", stats.left),
+            ("ended", stats.ended),
+            ("full", stats.full),
+            ("too_long", stats.too_long),
+        ] {
+            count(&mut family.encode_family(&[("event", event)])?, number)?;
+        }
+        let bounds = QUEUE_WAITS.map(|bound| bound.as_secs_f64());
+        let buckets = buckets(&bounds, |index| stats.waits.get(index).copied().unwrap_or_default());
+        let (name, help) =
+            ("tollgate_queue_wait_seconds", "Waits of requests that were admitted at their turn");
+        let mut series = to.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        histogram(&mut series, stats.wait_ns as f64 / 1e9, &buckets)
     }
 
     fn top_keys(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {

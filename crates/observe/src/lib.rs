@@ -26,7 +26,7 @@ mod value_series;
 pub use denial_log::DENIED;
 pub use latency::Latency;
 pub use metrics::Metrics;
-pub use observer::{Decided, Observer, ReservationStats, RulesLoaded, SlotStats};
+pub use observer::{Decided, Observer, QUEUE_WAITS, QueueStats, ReservationStats, RulesLoaded, SlotStats};
 pub use report::{DomainReport, Report, RuleReport, Totals};
 pub use rule_meters::RuleMeters;
 pub use sampling::CALL;

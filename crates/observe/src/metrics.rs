@@ -17,7 +17,7 @@ use tracing::Span;
 use crate::exposition::Exposition;
 use crate::latency::Latency;
 use crate::log_limit::LogLimit;
-use crate::observer::{Decided, Observer, ReservationStats, RulesLoaded, SlotStats};
+use crate::observer::{Decided, Observer, QueueStats, ReservationStats, RulesLoaded, SlotStats};
 use crate::report::{self, Report, Totals};
 use crate::rule_meters::{RuleMeters, RuleMetric};
 use crate::sampling::Sampling;
@@ -194,6 +194,11 @@ impl Observer for Metrics {
         if loads.last_good == Timestamp::ZERO && loads.is_last_good {
             (loads.last, loads.last_good) = (now, now);
         }
+    }
+
+    fn watch_queue(&self, stats: impl Fn() -> QueueStats + Send + Sync + 'static) {
+        let mut watched = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        *watched = Some(Box::new(stats));
     }
 
     fn watch_slots(&self, stats: impl Fn() -> SlotStats + Send + Sync + 'static) {

@@ -1,6 +1,7 @@
 //! The interface between a limiter and what observes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_core::{Outcome, Timestamp};
 use tollgate_policy::{Domain, Entry, Policy};
@@ -33,6 +34,9 @@ pub trait Observer: Send + Sync + 'static {
 
     /// Slots can be asked for their numbers from now on.
     fn watch_slots(&self, stats: impl Fn() -> SlotStats + Send + Sync + 'static);
+
+    /// Queues can be asked for their numbers from now on.
+    fn watch_queue(&self, stats: impl Fn() -> QueueStats + Send + Sync + 'static);
 
     /// A request was rejected.
     fn request_rejected(&self);
@@ -156,6 +160,54 @@ impl SlotStats {
     }
 }
 
+/// Upper bounds of the buckets of waits; one more is without bound.
+pub const QUEUE_WAITS: [Duration; 12] = {
+    let ms = Duration::from_millis;
+    [
+        ms(1),
+        ms(5),
+        ms(10),
+        ms(50),
+        ms(100),
+        ms(250),
+        ms(500),
+        ms(1_000),
+        ms(2_500),
+        ms(5_000),
+        ms(10_000),
+        ms(30_000),
+    ]
+};
+
+/// What became of requests that a rule with a queue has wait for their turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// They wait now.
+    pub waiting: u64,
+    /// How many may.
+    pub max: u64,
+    /// They began to wait.
+    pub joined: u64,
+    /// They were admitted at their turn.
+    pub passed: u64,
+    /// At their turn something else denied them.
+    pub denied: u64,
+    /// Their time was up before.
+    pub timed_out: u64,
+    /// Their callers went away before.
+    pub left: u64,
+    /// They were denied because the process ends.
+    pub ended: u64,
+    /// They were denied at once, since as many waited as may.
+    pub full: u64,
+    /// They were denied at once, since they would have waited for too long.
+    pub too_long: u64,
+    /// Waits of those that passed, by [`QUEUE_WAITS`] and one more, each alone.
+    pub waits: [u64; QUEUE_WAITS.len() + 1],
+    /// The sum of these waits, in nanoseconds.
+    pub wait_ns: u64,
+}
+
 impl Observer for () {
     type Rules = ();
 
@@ -168,6 +220,8 @@ impl Observer for () {
     fn watch_reservations(&self, _: impl Fn() -> ReservationStats + Send + Sync + 'static) {}
 
     fn watch_slots(&self, _: impl Fn() -> SlotStats + Send + Sync + 'static) {}
+
+    fn watch_queue(&self, _: impl Fn() -> QueueStats + Send + Sync + 'static) {}
 
     #[inline(always)]
     fn request_rejected(&self) {}

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use tollgate_core::Timestamp;
 
 use crate::latency::Latency;
-use crate::observer::{ReservationStats, SlotStats};
+use crate::observer::{QueueStats, ReservationStats, SlotStats};
 use crate::rule_meters::{RuleCounters, RuleMeters};
 use crate::settings::ObserveSettings;
 use crate::sharded_counters::ShardedCounters;
@@ -60,6 +60,9 @@ pub(crate) type WatchedSlots = Box<dyn Fn() -> SlotStats + Send + Sync>;
 /// Asked at every scrape.
 pub(crate) type WatchedReservations = Box<dyn Fn() -> ReservationStats + Send + Sync>;
 
+/// Asked at every scrape.
+pub(crate) type WatchedQueue = Box<dyn Fn() -> QueueStats + Send + Sync>;
+
 /// What came of the last attempts to load rules.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loads {
@@ -82,6 +85,7 @@ pub(crate) struct Shared {
     pub(crate) stores: Mutex<Vec<(String, WatchedStore)>>,
     pub(crate) reservations: Mutex<Option<WatchedReservations>>,
     pub(crate) slots: Mutex<Option<WatchedSlots>>,
+    pub(crate) queue: Mutex<Option<WatchedQueue>>,
     pub(crate) max_rule_series: usize,
     pub(crate) details: ValueSeries,
     pub(crate) throttle: RuleCounters,
@@ -100,6 +104,7 @@ impl Shared {
             stores: Mutex::default(),
             reservations: Mutex::default(),
             slots: Mutex::default(),
+            queue: Mutex::default(),
             max_rule_series: settings.max_rule_series,
             details: ValueSeries::new(settings.max_value_series),
             throttle: ShardedCounters::default(),

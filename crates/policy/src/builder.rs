@@ -337,6 +337,7 @@ fn rule_of(
         metadata: spec.metadata.map(serde_json::Value::Object),
         on_store_failure: spec.on_store_failure,
         sharing: spec.sharing,
+        max_wait: spec.max_wait,
         response: spec.response,
         place,
         counts_values: trail.levels.iter().all(|level| level.counted == Counted::Value),

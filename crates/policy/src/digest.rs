@@ -194,9 +194,16 @@ impl Writer {
             metadata,
             on_store_failure,
             sharing,
+            max_wait,
             response,
         } = rule;
         self.text(name);
+        // No kind of limits has this name. Rules that do not queue keep the digest that they had.
+        if let Some(max_wait) = max_wait {
+            self.choice("queue");
+            self.number(max_wait.as_secs());
+            self.number(u64::from(max_wait.subsec_nanos()));
+        }
         match limits {
             Limits::Unlimited => self.choice("unlimited"),
             Limits::Denied => self.choice("denied"),

@@ -1,12 +1,14 @@
 //! What can be wrong with a set of rules, wherever it came from. Each message says what to write instead.
 
 use std::fmt;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use tollgate_headers::{Placeholder, TemplateError};
 use tollgate_human_text::{clip, did_you_mean};
 
 use crate::place::Place;
+use crate::wait::{LONGEST_WAIT, SHORTEST_WAIT};
 
 /// The longest regular expression, in bytes.
 pub(crate) const LONGEST_REGEX: usize = 1_000;
@@ -127,6 +129,15 @@ pub enum RuleError {
     NotCountable {
         /// Its algorithm.
         algorithm: &'static str,
+        /// Why, and what to write instead.
+        reason: &'static str,
+    },
+    /// A wait that is too short or too long.
+    #[error("{0:?} is out of range; write a duration from {SHORTEST_WAIT:?} to {LONGEST_WAIT:?}")]
+    WaitRange(Duration),
+    /// A rule whose requests cannot wait for their turn.
+    #[error("queue does not work here: {reason}")]
+    NoQueue {
         /// Why, and what to write instead.
         reason: &'static str,
     },

@@ -25,6 +25,7 @@ mod rule;
 mod source;
 mod spec;
 mod stat_path;
+mod wait;
 
 pub use builder::PolicyBuilder;
 pub use countable::Countable;
@@ -41,3 +42,4 @@ pub use source::{RuleSource, RuleUpdate};
 pub use spec::{DescriptorSpec, DomainSpec, Part, RuleSpec, ValueSpec};
 pub use tollgate_core::Timestamp;
 pub use tollgate_store::Sharing;
+pub use wait::{LONGEST_WAIT, SHORTEST_WAIT};

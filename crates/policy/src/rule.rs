@@ -1,6 +1,7 @@
 //! A rule: the limits of one descriptor, checked and ready for decisions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_core::Slots;
 use tollgate_store::Sharing;
@@ -41,6 +42,8 @@ pub struct Rule {
     pub on_store_failure: OnStoreFailure,
     /// Where the counters are kept if several nodes run.
     pub sharing: Sharing,
+    /// How long a request that is over a limit waits for its turn, at most; `None`: it is denied at once.
+    pub max_wait: Option<Duration>,
     /// How an HTTP surface answers a denied request; if `None`, the domain's response applies.
     pub response: Option<Response>,
     /// Where the rule was written; `None` for a rule that was built without a text.

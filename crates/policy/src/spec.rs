@@ -7,6 +7,7 @@ mod check;
 mod value;
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tollgate_core::Slots;
@@ -219,6 +220,7 @@ pub struct RuleSpec {
     pub(crate) metadata: Option<Map<String, Value>>,
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) sharing: Sharing,
+    pub(crate) max_wait: Option<Duration>,
     pub(crate) response: Option<Response>,
 }
 
@@ -233,6 +235,7 @@ impl RuleSpec {
             metadata: None,
             on_store_failure: OnStoreFailure::default(),
             sharing: Sharing::default(),
+            max_wait: None,
             response: None,
         }
     }
@@ -329,6 +332,26 @@ impl RuleSpec {
         self
     }
 
+    /// Requests that are over a limit wait for their turn instead of being denied, for at most `max_wait`:
+    /// from [`SHORTEST_WAIT`](crate::SHORTEST_WAIT) to [`LONGEST_WAIT`](crate::LONGEST_WAIT). They wait at
+    /// the service, first come, first served.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate_policy::*;
+    /// let rule = RuleSpec::new(Limit::per(5, Unit::Second)?).queue(Duration::from_secs(2));
+    /// let domain = DomainSpec::new("shop").descriptor(DescriptorSpec::new("user").rule(rule));
+    /// let policy = PolicyBuilder::new().domain(domain).build()?;
+    /// assert_eq!(policy.rules().next().and_then(|rule| rule.max_wait), Some(Duration::from_secs(2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn queue(mut self, max_wait: Duration) -> Self {
+        self.max_wait = Some(max_wait);
+        self
+    }
+
     /// How an HTTP surface answers a denied request.
     #[must_use]
     pub fn response(mut self, response: Response) -> Self {
@@ -359,6 +382,10 @@ pub enum Part {
     NameOfLimit(usize),
     /// A name in the list of the rules that this one replaces.
     Replaces(usize),
+    /// What becomes of a request that is over a limit.
+    OnLimit,
+    /// How long it may wait.
+    MaxWait,
 }
 
 impl fmt::Display for Part {
@@ -373,6 +400,8 @@ impl fmt::Display for Part {
             Self::LimitOfList(index) => write!(f, "limits[{index}]"),
             Self::NameOfLimit(index) => write!(f, "limits[{index}].name"),
             Self::Replaces(index) => write!(f, "replaces[{index}]"),
+            Self::OnLimit => f.write_str("on_limit"),
+            Self::MaxWait => f.write_str("max_wait"),
         }
     }
 }

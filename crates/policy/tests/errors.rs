@@ -3,10 +3,12 @@
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
+use std::time::Duration;
+
 use tollgate_core::{Algorithm, Period, QuotaError};
 use tollgate_policy::{
-    Countable, DescriptorSpec, DomainSpec, Limit, LimitError, PolicyBuilder, ResponsePart, ResponseSpec,
-    RuleError, RuleSpec, Sharing, Unit, ValueSpec,
+    Countable, DescriptorSpec, DomainSpec, LONGEST_WAIT, Limit, LimitError, PolicyBuilder, ResponsePart,
+    ResponseSpec, RuleError, RuleSpec, SHORTEST_WAIT, Sharing, Unit, ValueSpec,
 };
 
 fn limit() -> Limit {
@@ -94,12 +96,37 @@ fn every_error_of_a_descriptor_has_its_path_and_its_type() {
             RuleError::NotCountable { algorithm: "total", reason: "write fixed_window" },
         ),
         (
+            any("a").rule(RuleSpec::new(limit()).queue(Duration::ZERO)),
+            "descriptors[0].max_wait",
+            RuleError::WaitRange(Duration::ZERO),
+        ),
+        (
+            any("a").rule(RuleSpec::new(limit()).queue(LONGEST_WAIT + Duration::from_nanos(1))),
+            "descriptors[0].max_wait",
+            RuleError::WaitRange(LONGEST_WAIT + Duration::from_nanos(1)),
+        ),
+        (
+            any("a").rule(RuleSpec::denied().queue(LONGEST_WAIT)),
+            "descriptors[0].on_limit",
+            RuleError::NoQueue { reason: "a rule that denies everything has nothing to wait for; remove it" },
+        ),
+        (
+            any("a").rule(RuleSpec::new(total()).sharing(Sharing::Local).queue(SHORTEST_WAIT)),
+            "descriptors[0].on_limit",
+            RuleError::NoQueue {
+                reason: "a total has no permits again, however long a request waits; remove it",
+            },
+        ),
+        (
             any("a").child(any("b")).child(any("c")).child(any("b")),
             "descriptors[0].descriptors[2]",
             RuleError::DuplicateDescriptor { descriptor: "b".to_owned() },
         ),
     ] {
         assert_eq!(errors(descriptor), [(path.to_owned(), error)]);
+    }
+    for max_wait in [SHORTEST_WAIT, LONGEST_WAIT] {
+        assert_eq!(errors(any("a").rule(RuleSpec::new(limit()).queue(max_wait))), []);
     }
     let local = any("a").rule(RuleSpec::new(total()).sharing(Sharing::Local));
     assert_eq!(errors(local), [], "this node's memory counts everything");

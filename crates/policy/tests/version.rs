@@ -73,6 +73,8 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
         rule()?.quota_mode(true),
         rule()?.sharing(Sharing::Local),
         rule()?.on_store_failure(OnStoreFailure::Local),
+        rule()?.queue(std::time::Duration::from_secs(1)),
+        rule()?.queue(std::time::Duration::from_secs(2)),
         rule()?.metadata(metadata(json!({}))),
         rule()?.metadata(metadata(json!({"a": 1}))),
         rule()?.metadata(metadata(json!({"a": "1"}))),

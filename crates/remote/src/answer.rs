@@ -43,6 +43,9 @@ pub(crate) struct Decision {
     limit: Option<u64>,
     remaining: Option<u64>,
     delay_ms: u64,
+    /// The part of it that the request has waited at the service.
+    #[serde(default)]
+    waited_ms: u64,
     retry_after_ms: Option<u64>,
     rule: Option<String>,
     degraded: Option<String>,
@@ -55,7 +58,7 @@ impl From<Decision> for Answer {
             is_admitted: decision.outcome == "admit",
             limit: decision.limit,
             remaining: decision.remaining,
-            delay: ms(decision.delay_ms),
+            delay: ms(decision.delay_ms.saturating_sub(decision.waited_ms)),
             retry_after: decision.retry_after_ms.map(ms),
             rule: decision.rule,
             decided_by: match decision.degraded {

@@ -2,10 +2,11 @@
 //! its domain.
 
 use std::str::from_utf8;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tollgate_buffers::recycle;
-use tollgate_limiter::{Answer, Descriptor, Entry, MAX_IN_FLIGHT, Request, Scratch};
+use tollgate_limiter::{Answer, Descriptor, Entry, MAX_IN_FLIGHT, Patience, Request, Scratch};
 use tollgate_store::Store;
 
 use crate::arguments::{Arguments, integer};
@@ -105,11 +106,12 @@ impl Checks {
                     Err(message) => turn.reply.error(message),
                     Ok(check) => check.decide(&entries, &mut Scratch::new(), &mut turn).await,
                 }
-                let counts = turn.counts;
-                (out, counts)
+                let (counts, now) = (turn.counts, turn.now);
+                (out, counts, now)
             }
         });
-        for (out, counts) in join_all(decisions).await {
+        for (out, counts, now) in join_all(decisions).await {
+            turn.now = turn.now.max(now);
             turn.reply.out.extend_from_slice(&out);
             turn.counts += counts;
         }
@@ -160,13 +162,18 @@ impl<'a> Check<'a> {
         let request = Request { domain: self.domain, descriptors: &descriptors, hits: self.cost };
         // The protocol cannot carry a caller's trace.
         let span = limiter.call_span("resp", self.domain, None);
-        match limiter.decide(&request, turn.now, scratch).await {
+        let context = turn.context;
+        let now = || context.now();
+        let patience = Patience { now: &now, sleep: tokio::time::sleep, longest: Duration::MAX };
+        match limiter.decide_patiently(&request, turn.now, &patience, scratch).await {
             Err(error) => turn.reply.error(format_args!("ERR {error}")),
             Ok(answer) if answer.policy().domains().is_empty() => {
                 turn.reply.error("ERR no rules are loaded; nothing was counted");
             }
             Ok(answer) => {
                 turn.counts.count(answer.is_admitted());
+                // Those behind it are decided later than they came; the wait is not their latency.
+                turn.now = turn.now + answer.waited();
                 if let Some(span) = span {
                     answer.record(&span);
                 }

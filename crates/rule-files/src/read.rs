@@ -12,6 +12,7 @@ mod lists;
 mod notes;
 mod order;
 mod path;
+mod queue;
 mod reader;
 mod response;
 mod scalar;

@@ -170,6 +170,8 @@ impl Server {
             let timeout = settings.serving.drain_timeout;
             tracing::info!(?timeout, "waiting for in-flight requests");
             close.send_replace(true);
+            // Nobody waits for a turn that may come too late.
+            node.limiter.end_queue();
             let finished = tokio::time::timeout(timeout, async {
                 for _ in 0..number_of_workers {
                     ended.recv().await;

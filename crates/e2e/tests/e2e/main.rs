@@ -36,6 +36,7 @@ mod nginx;
 mod operation;
 mod outage;
 mod outage_net;
+mod queue;
 mod reload;
 mod rls_cases;
 mod slots;

@@ -6,5 +6,6 @@ mod descriptors;
 mod encrypted;
 mod going_away;
 mod open_calls;
+mod queue;
 mod rude;
 mod stores;

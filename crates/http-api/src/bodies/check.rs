@@ -84,6 +84,11 @@ pub(crate) enum Outcome {
     Deny,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Makes a type of a decision: the members that a request and each of its descriptors have, and more.
 macro_rules! decision {
     ($(#[$about:meta])* $name:ident { $($more:tt)* }) => {
@@ -99,8 +104,12 @@ macro_rules! decision {
             /// Permits left; null when nothing limits it.
             #[schema(required)]
             remaining: Option<u64>,
-            /// Act this much later (pacing rules).
+            /// Act this much later than the request came (pacing rules), less `waited_ms`.
             delay_ms: u64,
+            /// The part of `delay_ms` that the request has already waited at the service, of a rule with
+            /// `on_limit: queue`.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            waited_ms: u64,
             /// Until it would be admitted: 0 when it is, null when no wait helps.
             #[schema(required)]
             retry_after_ms: Option<u64>,

@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 mod denials;
+mod queue;
 mod rejected;
 
 use std::time::Duration;

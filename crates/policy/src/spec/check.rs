@@ -1,7 +1,9 @@
 //! What can be wrong with one descriptor, looked at alone.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use tollgate_core::{Algorithm, LeakyForm, Quota};
 use tollgate_store::Sharing;
 
 use super::value::Kind;
@@ -9,6 +11,7 @@ use super::{DescriptorSpec, Limits, Part, RuleSpec, ValueSpec};
 use crate::countable::{Countable, is_leasable};
 use crate::error::RuleError;
 use crate::limit::Limit;
+use crate::wait::{LONGEST_WAIT, SHORTEST_WAIT};
 
 impl DescriptorSpec {
     /// Everything that is wrong with this descriptor itself and its rule; not with those below it or beside
@@ -55,6 +58,20 @@ impl DescriptorSpec {
     }
 }
 
+/// Why requests cannot wait for permits of `quota`; `None` if they can.
+fn no_queue(quota: &Quota) -> Option<&'static str> {
+    match quota.algorithm() {
+        Algorithm::Total => Some("a total has no permits again, however long a request waits; remove it"),
+        Algorithm::LeakyBucket { form: LeakyForm::Queue { .. }, .. } => Some(
+            "form: queue already admits with a delay, which the caller waits; remove it, or write form: meter",
+        ),
+        Algorithm::SlidingWindowLog { log_denied: true } => Some(
+            "log_denied counts each attempt, so waiting requests would keep each other out; remove one of them",
+        ),
+        _ => None,
+    }
+}
+
 fn check_ipv6_prefix(bits: u8, value: &ValueSpec, is_pattern_key: bool) -> Result<(), RuleError> {
     match &value.0 {
         _ if !(1..=128).contains(&bits) => Err(RuleError::Ipv6PrefixRange(bits)),
@@ -70,6 +87,9 @@ fn check_ipv6_prefix(bits: u8, value: &ValueSpec, is_pattern_key: bool) -> Resul
 
 impl RuleSpec {
     fn check(&self, countable: Countable, errors: &mut Vec<(Part, RuleError)>) {
+        if let Some(max_wait) = self.max_wait {
+            self.check_queue(max_wait, errors);
+        }
         match &self.limits {
             Limits::Unlimited | Limits::Denied => self.check_replaces(errors),
             Limits::Slots(_) => {
@@ -107,6 +127,23 @@ impl RuleSpec {
                     }
                 }
             }
+        }
+    }
+
+    /// Whether waiting helps with every limit, and for a sensible time.
+    fn check_queue(&self, max_wait: Duration, errors: &mut Vec<(Part, RuleError)>) {
+        if !(SHORTEST_WAIT..=LONGEST_WAIT).contains(&max_wait) {
+            errors.push((Part::MaxWait, RuleError::WaitRange(max_wait)));
+        }
+        let reason = match &self.limits {
+            Limits::Unlimited => Some("a rule without a limit never denies; remove it"),
+            Limits::Denied => Some("a rule that denies everything has nothing to wait for; remove it"),
+            Limits::Slots(_) => Some("slots are free when holders release them, not after a time; remove it"),
+            Limits::One(limit) => no_queue(&limit.quota),
+            Limits::Named(limits) => limits.iter().find_map(|limit| no_queue(&limit.quota)),
+        };
+        if let Some(reason) = reason {
+            errors.push((Part::OnLimit, RuleError::NoQueue { reason }));
         }
     }
 

@@ -10,6 +10,7 @@ use super::known_keys::Section;
 use super::limit::{LimitPlace, ReadLimits};
 use super::order::{self, Level, Unreached};
 use super::path::Path;
+use super::queue::{OnLimit, Queue};
 use super::reader::{Fields, Reader};
 use crate::yaml_tree::{Kind, Node, Pos};
 
@@ -20,6 +21,8 @@ struct ReadRule<'a> {
     limits: Vec<LimitPlace<'a>>,
     /// Places of the names of replaced rules, in the order of the spec's.
     replaces: Vec<(Pos, String)>,
+    /// Where it says that requests wait.
+    queue: Option<Queue>,
     /// Whether the limits are read without a fault.
     is_sound: bool,
 }
@@ -75,7 +78,9 @@ impl Reader<'_> {
             let is_reported = match part {
                 Part::Key => key.is_none(),
                 Part::Value | Part::Ipv6Prefix | Part::ShareThreshold => value.is_none(),
-                Part::Limit | Part::LimitOfList(_) => rule.as_ref().is_none_or(|rule| !rule.is_sound),
+                Part::Limit | Part::LimitOfList(_) | Part::OnLimit => {
+                    rule.as_ref().is_none_or(|rule| !rule.is_sound)
+                }
                 _ => false,
             };
             if !is_reported {
@@ -113,6 +118,7 @@ impl Reader<'_> {
         mut error: RuleError,
     ) {
         let limits = rule.map_or(&[][..], |rule| &rule.limits);
+        let queue = rule.and_then(|rule| rule.queue.as_ref());
         if let RuleError::DuplicateLimitName { first, .. } = &mut error
             && let Some(limit) = limits.get(*first)
         {
@@ -135,6 +141,8 @@ impl Reader<'_> {
             Part::LimitOfList(index) => limits.get(index).map_or(whole, |limit| limit.of_error(&error)),
             Part::NameOfLimit(index) => limits.get(index).map_or(whole, |limit| limit.of_name()),
             Part::Replaces(index) => rule.and_then(|rule| rule.replaces.get(index).cloned()).unwrap_or(whole),
+            Part::OnLimit => queue.map_or(whole, |queue| queue.on_limit_at.clone()),
+            Part::MaxWait => queue.map_or(whole, |queue| queue.max_wait_at.clone()),
             _ => whole,
         };
         self.notes.fault(pos, path, error.to_string());
@@ -245,6 +253,7 @@ impl Reader<'_> {
         let metadata = fields.get("metadata").and_then(|node| self.metadata(node, &path.key("metadata")));
         let on_store_failure = self.on_store_failure(fields, path);
         let sharing = self.sharing(fields, path);
+        let on_limit = self.on_limit(fields, path);
         let response = fields.get("response").and_then(|node| self.response(node, &path.key("response")));
         let before = self.notes.faults.len();
         let action = fields.get("action").map(|node| {
@@ -258,6 +267,7 @@ impl Reader<'_> {
                 replaces: Vec::new(),
                 on_store_failure: None,
                 sharing: None,
+                on_limit: None,
             },
             _ if action.is_some() => {
                 let message = "counts nothing, so it cannot be combined with a limit; remove one of the two";
@@ -281,20 +291,33 @@ impl Reader<'_> {
             (None, Some(node)) => self.limits(node, &path.key("limits"))?,
         };
         let is_sound = self.notes.faults.len() == before;
-        let ReadLimits { spec, limits, replaces, on_store_failure: own_choice, sharing: own_sharing } =
-            limits;
+        let ReadLimits {
+            spec,
+            limits,
+            replaces,
+            on_store_failure: own_choice,
+            sharing: own_sharing,
+            on_limit: own_on_limit,
+        } = limits;
         let mut spec = spec
             .shadow_mode(shadow_mode)
             .quota_mode(quota_mode)
             .on_store_failure(own_choice.or(on_store_failure).unwrap_or_default())
             .sharing(own_sharing.or(sharing).unwrap_or_default());
+        let queue = match own_on_limit.or(on_limit) {
+            Some(OnLimit::Queue(queue)) => Some(queue),
+            Some(OnLimit::Reject) | None => None,
+        };
+        if let Some(queue) = &queue {
+            spec = spec.queue(queue.max_wait);
+        }
         if let Some(metadata) = metadata {
             spec = spec.metadata(metadata);
         }
         if let Some(response) = response {
             spec = spec.response(response);
         }
-        Some(ReadRule { spec, limits, replaces, is_sound })
+        Some(ReadRule { spec, limits, replaces, queue, is_sound })
     }
 
     pub(super) fn on_store_failure(

@@ -39,6 +39,8 @@ const DESCRIPTOR: &[&str] = &[
     "ipv6_prefix",
     "sharing",
     "on_store_failure",
+    "on_limit",
+    "max_wait",
     "response",
 ];
 const LIMITS_ENTRY: &[&str] = &[
@@ -66,7 +68,7 @@ const LIMITS_ENTRY: &[&str] = &[
     "ttl",
 ];
 /// What `rate_limit` has besides [`LIMITS_ENTRY`].
-const RATE_LIMIT_ONLY: &[&str] = &["unlimited", "sharing", "on_store_failure"];
+const RATE_LIMIT_ONLY: &[&str] = &["unlimited", "sharing", "on_store_failure", "on_limit", "max_wait"];
 const RESPONSE: &[&str] = &["status", "content_type", "body", "headers"];
 /// Keys of envoyproxy/ratelimit: ignored where they have no meaning, as there, but with a warning.
 const PEER: &[&str] = &[

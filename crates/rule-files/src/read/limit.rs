@@ -11,6 +11,7 @@ use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Sh
 
 use super::known_keys::Section;
 use super::path::Path;
+use super::queue::OnLimit;
 use super::reader::{Fields, Reader};
 use super::scalar::quoted;
 use crate::yaml_tree::{Kind, Node, Pos};
@@ -24,6 +25,7 @@ pub(super) struct ReadLimits<'a> {
     pub(super) replaces: Vec<(Pos, String)>,
     pub(super) on_store_failure: Option<OnStoreFailure>,
     pub(super) sharing: Option<Sharing>,
+    pub(super) on_limit: Option<OnLimit>,
 }
 
 /// Where one limit is.
@@ -73,6 +75,7 @@ impl Reader<'_> {
         let fields = self.fields(node, path, Section::RateLimit)?;
         let on_store_failure = self.on_store_failure(&fields, path);
         let sharing = self.sharing(&fields, path);
+        let on_limit = self.on_limit(&fields, path);
         let before = self.notes.faults.len();
         // A faulty flag is fault enough: the keys that it would have ruled out are not reported too.
         let is_unlimited = self.flag(&fields, path, "unlimited") || self.notes.faults.len() > before;
@@ -99,6 +102,7 @@ impl Reader<'_> {
             replaces: read.replaces.into_iter().map(|replaced| (replaced.pos, replaced.path)).collect(),
             on_store_failure,
             sharing,
+            on_limit,
         })
     }
 
@@ -111,6 +115,7 @@ impl Reader<'_> {
             replaces: Vec::new(),
             on_store_failure: None,
             sharing: None,
+            on_limit: None,
         }
     }
 
@@ -141,6 +146,7 @@ impl Reader<'_> {
             replaces: replaced.into_iter().map(|replaced| (replaced.pos, replaced.path)).collect(),
             on_store_failure: None,
             sharing: None,
+            on_limit: None,
         })
     }
 

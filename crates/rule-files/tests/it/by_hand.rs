@@ -68,6 +68,7 @@ fn shop() -> Result<DomainSpec, Box<dyn std::error::Error>> {
         Period::Civil { unit: CivilUnit::Day, time_zone: tokyo },
         Algorithm::FixedWindow { align: Align::Calendar },
     )?;
+    let waits = RuleSpec::new(Limit::per(3, Unit::Second)?).queue(Duration::from_millis(1_500));
     let queue = Algorithm::LeakyBucket { capacity: Some(4), form: LeakyForm::Queue { delay_after: 1 } };
     Ok(DomainSpec::new("shop")
         .charge(Charge::Together)
@@ -94,6 +95,7 @@ fn shop() -> Result<DomainSpec, Box<dyn std::error::Error>> {
             Unit::Second,
             Algorithm::Total,
         )?)))
+        .descriptor(DescriptorSpec::new("waits").rule(waits))
         .descriptor(DescriptorSpec::new("slow").rule(RuleSpec::new(Limit::new(2, Unit::Second, queue)?))))
 }
 
@@ -133,6 +135,7 @@ descriptors:
         rate_limit: {unit: day, time_zone: asia/tokyo, requests_per_unit: 7}
   - {key: wk*, rate_limit: {period: 10000ms, requests_per_unit: 3, algorithm: sliding_window_counter}}
   - {key: all, rate_limit: {algorithm: total, limit: 8}}
+  - {key: waits, rate_limit: {unit: second, requests_per_unit: 3, on_limit: queue, max_wait: 1500ms}}
   - key: slow
     rate_limit: {unit: second, requests_per_unit: 2, algorithm: leaky_bucket, form: queue, capacity: 4, delay_after: 1}
 "#;
@@ -162,6 +165,7 @@ fn a_policy_built_by_hand_is_the_policy_of_the_same_text() {
             (&read.name, &read.replaces, &read.metadata, &read.response)
         );
         assert_eq!((built.sharing, built.on_store_failure), (read.sharing, read.on_store_failure));
+        assert_eq!(built.max_wait, read.max_wait);
         assert_eq!((built.shadow_mode, built.quota_mode), (read.shadow_mode, read.quota_mode));
         let quotas = built.limits.iter().zip(&read.limits);
         assert!(quotas.into_iter().all(|(built, read)| built.quota.is_equivalent_to(&read.quota)));

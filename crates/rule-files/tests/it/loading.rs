@@ -166,6 +166,13 @@ descriptors:
     rate_limit: {name: n, unit: week, requests_per_unit: 3, replaces: [{name: m}]}
   - key: b
     rate_limit: {unit: week, requests_per_unit: 3, sharing: local, on_store_failure: local}
+  - key: c
+    on_limit: queue
+    max_wait: 2s
+    rate_limit: {unit: week, requests_per_unit: 3}
+    descriptors:
+      - {key: d, on_limit: queue, max_wait: 2s, rate_limit: {rate: 3/s, on_limit: reject}}
+      - {key: e, on_limit: reject, rate_limit: {rate: 3/s, on_limit: queue, max_wait: 1ms}}
 "#,
     );
     let domain = policy.domain("shop").expect("there");
@@ -173,7 +180,9 @@ descriptors:
         (domain.charge(), domain.response().and_then(|response| response.status)),
         (Charge::Together, Some(503))
     );
-    let [a, b] = domain.rules() else { panic!("two rules") };
+    let [a, b, c, d, e] = domain.rules() else { panic!("five rules") };
+    assert_eq!([a, b, d].map(|rule| rule.max_wait), [None; 3]);
+    assert_eq!([c, e].map(|rule| rule.max_wait.map(|wait| wait.as_millis())), [Some(2_000), Some(1)]);
     assert!(a.shadow_mode && a.quota_mode && !a.unlimited && !b.shadow_mode && !b.quota_mode);
     assert_eq!((a.sharing, a.on_store_failure), (Sharing::Leased, OnStoreFailure::Deny));
     assert_eq!((b.sharing, b.on_store_failure), (Sharing::Local, OnStoreFailure::Local));

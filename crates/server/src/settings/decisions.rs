@@ -53,6 +53,9 @@ rows! {
                              half of them, one domain four fifths");
     LONGEST_RESERVATION: Row<Duration> = Row::new("longest-reservation", "DURATION", "5m", parse::duration)
         .help(Counters, "Maximum time that a reservation may be held");
+    MAX_QUEUED: Row<usize> = Row::new("max-queued", "N", "10000", |text| parse::number(text, 0, 1_000_000))
+        .help(Counters, "Maximum requests that wait for their turn at once, of rules with `on_limit: queue`; further ones \
+                         are denied. One that waits for several counters counts as several");
     THROTTLE_ON_STORE_FAILURE: Row<OnStoreFailure> =
         Row::new("throttle-on-store-failure", "ANSWER", "allow", parse::on_store_failure)
             .one_of(&["allow", "deny", "local"])
@@ -93,6 +96,7 @@ impl Decisions {
             throttle_on_store_failure: layers.one(&THROTTLE_ON_STORE_FAILURE),
             max_reservations: layers.one(&MAX_RESERVATIONS),
             longest_reservation: layers.one(&LONGEST_RESERVATION),
+            max_queued: layers.one(&MAX_QUEUED),
             observe: ObserveSettings {
                 near_limit_ratio: layers.one(&NEAR_LIMIT_RATIO),
                 top_keys: layers.one(&TOP_KEYS),

@@ -101,7 +101,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("admin-token" | "resp-password", _) => "s3cret",
             ("admin-token-file" | "resp-password-file", _) => file.as_str(),
             ("headers", _) => "legacy,draft-11",
-            ("backlog" | "grpc-max-waiting" | "max-reservations", _) => "77",
+            ("backlog" | "grpc-max-waiting" | "max-reservations" | "max-queued", _) => "77",
             ("denial-log-rate" | "top-keys", _) => "77",
             ("denial-log-level", _) => "off",
             ("compat", _) => "ratelimit",

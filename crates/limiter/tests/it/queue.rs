@@ -1,0 +1,120 @@
+//! Rules with `on_limit: queue`, on a time that only tests move.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
+
+mod endings;
+mod many;
+mod model;
+mod sim;
+mod waiting;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::Timestamp;
+use tollgate_limiter::{Descriptor, Entry, Limiter, Patience, Request, Scratch};
+use tollgate_store::{Store, block_on};
+
+use self::sim::{Tasks, World};
+use crate::common::NOON;
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// What became of one request: whether it passed, and after how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Waits,
+    Passed(u64),
+    Denied(u64),
+}
+
+/// A limiter whose callers wait in a world of their own.
+struct Hall<'l, S: Store> {
+    limiter: &'l Limiter<S>,
+    world: Arc<World>,
+    tasks: Tasks<'l>,
+    seen: Rc<RefCell<Vec<Seen>>>,
+}
+
+impl<'l, S: Store> Hall<'l, S> {
+    fn new(limiter: &'l Limiter<S>) -> Self {
+        let world = World::at(NOON);
+        Self { limiter, tasks: Tasks::new(&world), world, seen: Rc::default() }
+    }
+
+    /// A request with these descriptors, each `key=value` and hits, that waits for at most `longest`. Returns
+    /// its number.
+    fn ask_for(&mut self, descriptors: &[(&'l str, u64)], longest: Duration) -> usize {
+        let (limiter, world, seen) = (self.limiter, Arc::clone(&self.world), Rc::clone(&self.seen));
+        let descriptors = descriptors.to_vec();
+        let index = seen.borrow().len();
+        seen.borrow_mut().push(Seen::Waits);
+        let started = self.tasks.start(async move {
+            let began = world.now();
+            let entries: Vec<_> = descriptors
+                .iter()
+                .map(|(text, _)| text.split_once('=').unwrap_or((text, "")))
+                .map(|(key, value)| [Entry { key, value }])
+                .collect();
+            let descriptors: Vec<_> = entries
+                .iter()
+                .zip(&descriptors)
+                .map(|(entries, (_, hits))| Descriptor { hits: Some(*hits), ..Descriptor::new(entries) })
+                .collect();
+            let request = Request { domain: "d", descriptors: &descriptors, hits: 1 };
+            let now = || world.clock();
+            let patience = Patience { now: &now, sleep: |span| world.sleep(span), longest };
+            let mut scratch = Scratch::new();
+            let answer = limiter.decide_patiently(&request, world.clock(), &patience, &mut scratch).await;
+            let ms = world.now().since(began).as_millis() as u64;
+            let is_admitted = answer.expect("a valid request").is_admitted();
+            seen.borrow_mut()[index] = if is_admitted { Seen::Passed(ms) } else { Seen::Denied(ms) };
+        });
+        assert_eq!(started, index);
+        index
+    }
+
+    fn ask(&mut self, descriptor: &'l str) -> usize {
+        self.ask_for(&[(descriptor, 1)], LONG)
+    }
+
+    fn leave(&mut self, index: usize) {
+        self.tasks.drop_task(index);
+    }
+
+    fn pass_ms(&mut self, ms: u64) {
+        let end = self.world.now() + Duration::from_millis(ms);
+        self.tasks.run_until(end);
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        self.seen.borrow().clone()
+    }
+
+    /// What is left of the counter of `descriptor`.
+    fn left(&self, descriptor: &str) -> u64 {
+        let (key, value) = descriptor.split_once('=').unwrap_or((descriptor, ""));
+        let reports = block_on(self.limiter.inspect("d", &[Entry { key, value }], self.world.now()));
+        reports.expect("a counter")[0].decision.remaining()
+    }
+
+    /// The value of a metric.
+    fn metric(&self, name: &str) -> u64 {
+        let text = self.limiter.metrics().render();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
+    }
+
+    fn event(&self, event: &str) -> u64 {
+        self.metric(&format!(r#"tollgate_queue_events_total{{event="{event}"}}"#))
+    }
+
+    fn waiting(&self) -> u64 {
+        self.metric("tollgate_queued_requests")
+    }
+
+    fn now(&self) -> Timestamp {
+        self.world.now()
+    }
+}

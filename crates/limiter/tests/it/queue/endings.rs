@@ -1,0 +1,145 @@
+//! How waits end that do not end with a permit: callers that leave, rules that change, stores that fail, a
+//! process that ends, a clock that jumps.
+
+use std::time::Duration;
+
+use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_store::ModelStore;
+use tollgate_store::suite::{Down, OutageStore};
+
+use super::Seen::{Denied, Passed, Waits};
+use super::{Hall, LONG};
+use crate::common::{beside_memory, cut, limiter, policy};
+
+const RULES: &str =
+    "{domain: d, descriptors: [{key: slow, rate_limit: {rate: 1/s burst 4, on_limit: queue, max_wait: 5s}}]}";
+
+#[test]
+fn one_that_leaves_takes_nothing_and_those_behind_it_come_up_at_once() {
+    let limiter = limiter(RULES);
+    let mut hall = Hall::new(&limiter);
+    hall.ask_for(&[("slow=a", 4)], LONG);
+    let large = hall.ask_for(&[("slow=a", 3)], LONG);
+    let (first, second) = (hall.ask("slow=a"), hall.ask("slow=a"));
+    hall.pass_ms(1_500);
+    hall.leave(large);
+    assert_eq!(hall.seen()[first..], [Passed(1_500), Waits], "a permit is there, and half of another");
+    hall.pass_ms(499);
+    assert_eq!(hall.seen()[second], Waits);
+    hall.pass_ms(1);
+    assert_eq!(hall.seen()[second], Passed(2_000));
+    // From the middle of the line.
+    let all: Vec<_> = (0..3).map(|_| hall.ask("slow=a")).collect();
+    hall.leave(all[1]);
+    hall.pass_ms(2_000);
+    assert_eq!((hall.seen()[all[0]], hall.seen()[all[2]]), (Passed(1_000), Passed(2_000)));
+    assert_eq!((hall.event("left"), hall.waiting()), (2, 0));
+}
+
+#[test]
+fn rules_that_change_hold_for_those_that_wait() {
+    for (rule, first, second) in [
+        ("{unlimited: true}", Passed(100), Passed(100)),
+        ("{rate: 1/s burst 4}", Denied(100), Denied(100)), // no queue any more
+        ("{rate: 10/s burst 4, on_limit: queue, max_wait: 5s}", Passed(190), Passed(290)),
+    ] {
+        let limiter = limiter(RULES);
+        let mut hall = Hall::new(&limiter);
+        hall.ask_for(&[("slow=a", 4)], LONG);
+        let (one, two) = (hall.ask("slow=a"), hall.ask("slow=a"));
+        hall.pass_ms(100);
+        let text = format!("{{domain: d, descriptors: [{{key: slow, rate_limit: {rule}}}]}}");
+        limiter.replace(policy(&text), hall.now());
+        hall.pass_ms(2_000);
+        assert_eq!((hall.seen()[one], hall.seen()[two]), (first, second), "{rule}");
+    }
+}
+
+#[test]
+fn rules_that_go_let_everybody_pass() {
+    let limiter = limiter(RULES);
+    let mut hall = Hall::new(&limiter);
+    hall.ask_for(&[("slow=a", 4)], LONG);
+    hall.ask("slow=a");
+    limiter.replace(policy("{domain: other, descriptors: []}"), hall.now());
+    hall.pass_ms(0);
+    assert_eq!(hall.seen(), [Passed(0), Passed(0)]);
+}
+
+#[test]
+fn a_process_that_ends_denies_those_that_wait_and_has_nobody_wait_any_more() {
+    let limiter = limiter(RULES);
+    let mut hall = Hall::new(&limiter);
+    hall.ask_for(&[("slow=a", 4)], LONG);
+    hall.ask("slow=a");
+    hall.ask("slow=a");
+    hall.pass_ms(300);
+    limiter.end_queue();
+    hall.pass_ms(0);
+    hall.ask("slow=a");
+    assert_eq!(hall.seen(), [Passed(0), Denied(300), Denied(300), Denied(0)]);
+    assert_eq!((hall.waiting(), hall.event("ended")), (0, 3));
+    hall.pass_ms(1_000);
+    assert_eq!(hall.left("slow=a"), 1, "they took nothing");
+}
+
+#[test]
+fn while_the_store_fails_the_rule_says_what_becomes_of_those_that_wait() {
+    for (way, first, second) in [
+        ("deny", Denied(1_000), Denied(1_000)),
+        ("allow", Passed(1_000), Passed(1_000)),
+        ("local", Passed(1_000), Passed(1_000)),
+    ] {
+        let rule = format!("{{rate: 1/s burst 4, on_limit: queue, max_wait: 5s, on_store_failure: {way}}}");
+        let text = format!("{{domain: d, descriptors: [{{key: slow, rate_limit: {rule}}}]}}");
+        let store = beside_memory(OutageStore::new(ModelStore::default()));
+        let limiter = Limiter::new(policy(&text), store, LimiterSettings::default());
+        let mut hall = Hall::new(&limiter);
+        hall.ask_for(&[("slow=a", 4)], LONG);
+        let (one, two) = (hall.ask("slow=a"), hall.ask("slow=a"));
+        cut(&limiter, Down::All);
+        hall.pass_ms(2_000);
+        let seen = (hall.seen()[one], hall.seen()[two]);
+        match way {
+            // The first goes without its permit, so the second asks when the permit after it is there.
+            "deny" | "allow" => assert_eq!(seen.0, first, "{way}"),
+            _ => assert_eq!(seen.0, first),
+        }
+        let later = |seen| matches!(seen, Passed(ms) | Denied(ms) if ms <= 2_000);
+        assert!(
+            later(seen.1) && (matches!(seen.1, Passed(_)) == matches!(second, Passed(_))),
+            "{way}: {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_keeps_nobody_waiting_beyond_its_deadline() {
+    for skew_s in [-100_000, -3, 3, 100_000] {
+        let limiter = limiter(RULES);
+        let mut hall = Hall::new(&limiter);
+        hall.ask_for(&[("slow=a", 4)], LONG);
+        let waiters: Vec<_> = (0..5).map(|_| hall.ask("slow=a")).collect();
+        hall.pass_ms(1_500);
+        hall.world.skew(skew_s);
+        hall.pass_ms(3_500);
+        for index in waiters {
+            let seen = hall.seen()[index];
+            assert!(matches!(seen, Passed(ms) | Denied(ms) if ms <= 5_000), "{skew_s} s: {seen:?}");
+        }
+        assert_eq!(hall.waiting(), 0);
+    }
+}
+
+#[test]
+fn a_call_that_the_store_does_not_finish_leaves_with_its_caller() {
+    let store = beside_memory(OutageStore::new(ModelStore::default()).with_waits(3));
+    let limiter = Limiter::new(policy(RULES), store, LimiterSettings::default());
+    let mut hall = Hall::new(&limiter);
+    hall.ask_for(&[("slow=a", 4)], LONG);
+    let (one, two) = (hall.ask("slow=a"), hall.ask("slow=a"));
+    hall.pass_ms(999);
+    hall.leave(one);
+    hall.pass_ms(Duration::from_secs(3).as_millis() as u64);
+    assert_eq!(hall.seen()[two], Passed(1_000), "the permit of the one that left");
+}
