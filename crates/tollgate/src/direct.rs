@@ -77,8 +77,8 @@ impl RateLimiter {
 }
 
 impl<C: Clock + 'static> RateLimiter<C> {
-    /// As [`RateLimiter::direct`], on the time of `clock`; see [`ManualClock`](crate::ManualClock). A quota that
-    /// does not start full begins to fill now.
+    /// As [`RateLimiter::direct`], on the time of `clock`; see [`ManualClock`](crate::ManualClock). A quota
+    /// that does not start full begins to fill now.
     ///
     /// # Errors
     /// As [`RateLimiter::direct`].

@@ -77,10 +77,10 @@ impl Quota {
         Self::new(limit, Period::Span(period), algorithm)
     }
 
-    /// `limit` permits per `period`, reached after a warm-up: a limiter that was not used for a while is cold,
-    /// and passes permits three times slower at first ([`cold_factor`](Quota::cold_factor) says otherwise). A
-    /// steady load makes it warm within `warm_up`, and no load cold again. Permits pass one by one; a take of
-    /// many passes as soon as one would, and the next one waits for it, as in Guava.
+    /// `limit` permits per `period`, reached after a warm-up: a limiter that was not used for a while is
+    /// cold, and passes permits three times slower at first ([`cold_factor`](Quota::cold_factor) says
+    /// otherwise). A steady load makes it warm within `warm_up`, and no load cold again. Permits pass one by
+    /// one; a take of many passes as soon as one would, and the next one waits for it, as in Guava.
     ///
     /// # Example
     /// ```

@@ -15,8 +15,8 @@
 //! take. So the prices of any split add up to that of one take, nothing drifts, and permits are given back
 //! for exactly their price.
 //!
-//! A key that is free lacks at most a whole store. While it is not, what it took beyond what was stored counts
-//! as lacking too: with that, giving back knows what was stored and what was not.
+//! A key that is free lacks at most a whole store. While it is not, what it took beyond what was stored
+//! counts as lacking too: with that, giving back knows what was stored and what was not.
 //!
 //! The cells: a tag, units in a nanosecond, units of a whole store, the instant from which on the key is free
 //! as nanoseconds and units, what its store lacks in units.
@@ -110,7 +110,8 @@ impl WarmUp {
             .ok_or(cannot_count)
     }
 
-    /// A rate that keeps up to `burst` permits while it is unused, or a second's worth; `limit` is at least 1.
+    /// A rate that keeps up to `burst` permits while it is unused, or a second's worth; `limit` is at least
+    /// 1.
     pub(crate) fn bursty(limit: u64, period: Duration, burst: Option<u64>) -> Result<Self, QuotaError> {
         let period_ns = u128::from(nanos(period));
         let exact = denominator(period_ns, limit.into());
@@ -282,7 +283,8 @@ impl WarmUp {
 
     /// What all permits above the threshold cost more than others, rounded down.
     ///
-    /// With z units above it, that is (c - 1)(5 + c)²z² / 16(1 + c)W; a whole store has 4W / (5 + c) above it.
+    /// With z units above it, that is (c - 1)(5 + c)²z² / 16(1 + c)W. A whole store has 4W / (5 + c) above
+    /// it.
     fn coldness(&self, missing: u128) -> u128 {
         let Stored::Warming { cold_factor } = self.stored else { return 0 };
         let (full, cold) = (u128::from(self.full), u128::from(cold_factor));

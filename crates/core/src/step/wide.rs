@@ -115,7 +115,8 @@ impl WideAlgorithm {
         }
     }
 
-    /// What the state of a key becomes at `at` whose quota this one replaces; `None` where permits say it all.
+    /// What the state of a key becomes at `at` whose quota this one replaces; `None` where permits say it
+    /// all.
     pub(crate) fn inherit(&self, state: &Wide, old: &Self, how: Inherit, at: Timestamp) -> Option<Wide> {
         match (&self.0, &old.0) {
             (WideKind::WarmUp(new), WideKind::WarmUp(old)) if new.tag() == old.tag() => {
