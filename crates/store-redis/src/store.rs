@@ -60,10 +60,10 @@ pub struct RedisStore {
 pub fn supports(quota: &Quota, sharing: Sharing) -> Result<(), &'static str> {
     match (quota.algorithm(), sharing) {
         (_, Sharing::Local) => Ok(()),
-        (Algorithm::WarmUp { .. }, _) => Err("a script of redis cannot work out what cold permits cost; \
-             use sharing: local, by which each node warms up to its part, or leaky_bucket to pace"),
+        (Algorithm::WarmUp { .. }, _) => Err("only the memory of a node counts it; \
+             use sharing: local, or leaky_bucket, which paces without a warm-up"),
         (Algorithm::SmoothBursty { .. }, _) => {
-            Err("a script of redis cannot count it; use sharing: local, or token_bucket with initial: 0")
+            Err("only the memory of a node counts it; use sharing: local, or token_bucket with initial: 0")
         }
         _ => Ok(()),
     }
