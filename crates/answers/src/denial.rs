@@ -157,16 +157,18 @@ pub fn preview(
 /// window, which may end sooner, the longest wait: the whole window.
 fn waits(limit: &Limit) -> (RetryAfter, Duration) {
     let (quota, now) = (&limit.quota, Timestamp::from_unix_seconds(1_700_000_000));
-    let (is_window, ahead) = match quota.algorithm() {
-        Algorithm::TokenBucket { overdraft, .. } => (false, *overdraft),
-        Algorithm::LeakyBucket { .. } | Algorithm::Total => (false, 0),
-        _ => (true, 0),
+    let (is_window, all) = match quota.algorithm() {
+        Algorithm::TokenBucket { overdraft, .. } => (false, quota.burst().saturating_add(*overdraft)),
+        Algorithm::LeakyBucket { .. } | Algorithm::Total => (false, quota.burst()),
+        Algorithm::WarmUp { .. } => (false, 1), // one by one
+        Algorithm::SmoothBursty { .. } => (false, quota.burst().saturating_add(1)), // the next pays for one
+        _ => (true, quota.burst()),
     };
     let mut state = quota.fresh();
     if quota.starts_partial() {
         let _ = quota.give_back(&mut state, Cost(quota.burst()), now);
     }
-    let _ = quota.charge(&mut state, Cost(quota.burst().saturating_add(ahead)), now);
+    let _ = quota.charge(&mut state, Cost(all), now);
     let denied = quota.take(&mut state, Cost::ONE, now);
     match denied.retry_after() {
         retry_after if !is_window => (retry_after, denied.reset_after()),

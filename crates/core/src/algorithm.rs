@@ -9,6 +9,9 @@ pub(crate) mod sliding_window_counter;
 pub(crate) mod sliding_window_log;
 pub(crate) mod token_bucket;
 pub(crate) mod total;
+pub(crate) mod warm_up;
+
+use core::time::Duration;
 
 /// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at
 /// most stand in the module of the same name.
@@ -50,6 +53,20 @@ pub enum Algorithm {
         /// What happens to what is in the bucket.
         form: LeakyForm,
     },
+    /// A rate that warms up: takes of a cold key, one that was not used for a while, cost more time. A take
+    /// passes as soon as those before it are paid for, whatever it asks for.
+    WarmUp {
+        /// How long a steady load takes from the coldest to the limit's rate, and no load back.
+        warm_up: Duration,
+        /// How many times slower than the limit's rate the coldest key is; 3 where a file does not say.
+        cold_factor: u32,
+    },
+    /// A rate that keeps permits while it is unused. A take passes as soon as those before it are paid for,
+    /// whatever it asks for.
+    SmoothBursty {
+        /// Most that are kept; a second's worth where `None`.
+        burst: Option<u64>,
+    },
     /// A quota that never refills by itself.
     Total,
     /// No limit: everything passes, nothing is counted.
@@ -67,6 +84,8 @@ impl Algorithm {
             Self::SlidingWindowLog { .. } => "sliding_window_log",
             Self::TokenBucket { .. } => "token_bucket",
             Self::LeakyBucket { .. } => "leaky_bucket",
+            Self::WarmUp { .. } => "warm_up",
+            Self::SmoothBursty { .. } => "smooth_bursty",
             Self::Total => "total",
             Self::Unlimited => "unlimited",
         }

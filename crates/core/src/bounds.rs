@@ -14,6 +14,12 @@ pub(crate) const MAX_CELLS: u32 = 3600;
 /// The largest limit of a log: it may have to keep as many entries of 16 bytes for one key.
 pub(crate) const LARGEST_LOG: u64 = 1 << 20;
 
+/// The longest warm-up: a year.
+pub(crate) const LONGEST_WARM_UP: Duration = Duration::from_secs(365 * 86_400);
+
+/// The largest cold factor.
+pub(crate) const LARGEST_COLD_FACTOR: u32 = 1_000;
+
 /// The most slots that a key may have.
 pub(crate) const MAX_SLOTS: u64 = 1 << 16;
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::bounds::{LARGEST_LIMIT, LARGEST_LOG, MAX_CELLS, MAX_SLOTS};
+use crate::bounds::{LARGEST_COLD_FACTOR, LARGEST_LIMIT, LARGEST_LOG, MAX_CELLS, MAX_SLOTS};
 
 /// Why a quota cannot be made. Nothing was counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +61,25 @@ pub enum QuotaError {
         window: Duration,
         /// The cells asked for.
         cells: u32,
+    },
+    /// A warm-up of zero or of more than a year.
+    #[error("a warm-up of {0:?} is out of bounds; it is longer than zero and at most a year")]
+    WarmUp(Duration),
+    /// A cold factor out of its bounds.
+    #[error("a cold factor of {0} is out of bounds; it is from 1 to {max}", max = LARGEST_COLD_FACTOR)]
+    ColdFactor(u32),
+    /// A warm-up whose prices cannot be counted to 1 ppm.
+    #[error(
+        "{limit} permits per {period:?} with a warm-up of {warm_up:?} cannot be counted to 1 ppm; \
+         make the warm-up shorter or the cold factor smaller, or the rate a round number"
+    )]
+    UncountableWarmUp {
+        /// Permits per period.
+        limit: u64,
+        /// The period.
+        period: Duration,
+        /// The warm-up.
+        warm_up: Duration,
     },
     /// The algorithm has no meaning with this period.
     #[error("{algorithm} does not work with {what}")]

@@ -48,13 +48,16 @@ impl Quota {
     }
 
     /// The most permits that can be available at once: the burst or the capacity of a bucket, otherwise the
-    /// limit. What remains is never more.
+    /// limit. What remains is never more. Of `warm_up` and `smooth_bursty`, what a key stores, at least 1.
     #[must_use]
     pub const fn burst(&self) -> u64 {
         match self.algorithm {
             Algorithm::TokenBucket { burst: Some(burst), .. } => burst,
             Algorithm::LeakyBucket { capacity: Some(capacity), .. } => capacity,
-            _ => self.limit,
+            _ => match &self.step {
+                Step::Wide(step) => step.stores(self.limit),
+                Step::Word(_) => self.limit,
+            },
         }
     }
 
@@ -156,10 +159,14 @@ impl Quota {
         }
     }
 
-    /// True for a bucket whose rule says what an unseen key starts with.
+    /// True where an unseen key does not start full: a bucket whose rule says what it starts with, and
+    /// `smooth_bursty`.
     #[must_use]
     pub const fn starts_partial(&self) -> bool {
-        matches!(self.algorithm, Algorithm::TokenBucket { initial: Some(_), .. })
+        matches!(
+            self.algorithm,
+            Algorithm::TokenBucket { initial: Some(_), .. } | Algorithm::SmoothBursty { .. }
+        )
     }
 }
 
@@ -212,8 +219,8 @@ impl Quota {
     /// is at most `max_wait` away: the [`delay`](Decision::delay) says how far. Otherwise denies, with the
     /// wait until the same reservation would be granted.
     ///
-    /// What [`Quota::take`] would admit without a delay is reserved without one. Only buckets and queues
-    /// promise permits that are not there yet.
+    /// What [`Quota::take`] would admit without a delay is reserved without one. Only buckets, queues,
+    /// `warm_up` and `smooth_bursty` promise permits that are not there yet.
     ///
     /// # Example
     /// ```
@@ -232,7 +239,7 @@ impl Quota {
         self.step_on(
             state,
             |it, word| it.reserve(word, cost, max_wait, now),
-            |it, wide| it.reserve(wide, cost, now),
+            |it, wide| it.reserve(wide, cost, max_wait, now),
         )
     }
 
@@ -267,7 +274,10 @@ impl Quota {
     ) -> Option<Duration> {
         match &self.step {
             Step::Word(step) => step.wait_of_promised(state.word(), cost, behind, now),
-            Step::Wide(_) => None,
+            Step::Wide(step) => match state {
+                State::Wide(wide) => step.wait_of_reserved(wide, cost, behind, now),
+                State::Word(_) => step.wait_of_reserved(&Wide::default(), cost, behind, now),
+            },
         }
     }
 

@@ -37,7 +37,7 @@ impl Units {
     /// below [`MAX_UNITS`]. Exact where that fits; else the interval is rounded up by less than 1 ppm, so
     /// that the rate is never above what was asked for. `None` when neither can be had.
     pub(crate) fn new(limit: u64, period_ns: u64, capacity: u64) -> Option<Self> {
-        let divisor = gcd(limit, period_ns);
+        let divisor = gcd(limit as u128, period_ns as u128) as u64;
         let (scale, interval) = (limit / divisor, period_ns / divisor);
         let capacity = u128::from(capacity.max(1));
         if u128::from(interval) * capacity <= u128::from(MAX_UNITS) && scale <= MAX_SCALE {
@@ -148,7 +148,7 @@ impl Divisor {
     }
 }
 
-const fn gcd(mut a: u64, mut b: u64) -> u64 {
+pub(crate) const fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -41,11 +41,19 @@ impl Quota {
         let permits = match self.algorithm() {
             Algorithm::Total | Algorithm::Unlimited => u128::MAX,
             _ if limit == 0 => u128::MAX, // nothing flows back by itself
-            Algorithm::TokenBucket { refill: Refill::Continuous, .. } | Algorithm::LeakyBucket { .. } => {
+            Algorithm::TokenBucket { refill: Refill::Continuous, .. }
+            | Algorithm::LeakyBucket { .. }
+            | Algorithm::SmoothBursty { .. } => {
                 // It may have another rate by now; the faster of both may have flowed since.
                 let (then, elapsed_ns) = (u128::from(said.limit), nanos(now.since(taken_at)));
                 let flowed = u128::from(elapsed_ns) * then.max(limit);
                 (u128::from(said.reset_ns) * then).saturating_sub(flowed) / span_ns
+            }
+            // What is still to be paid for; a cold permit's price is more than is counted here.
+            Algorithm::WarmUp { .. } if left_ns == 0 => 0,
+            Algorithm::WarmUp { .. } => {
+                let flowed = u128::from(nanos(now.since(taken_at))) * u128::from(said.limit).max(limit);
+                u128::from(unused.permits()).saturating_sub(flowed.div_ceil(span_ns))
             }
             // The last period's worth comes at its end, and may be a single permit.
             Algorithm::TokenBucket { refill: Refill::Interval, .. } => {

@@ -44,6 +44,8 @@ pub enum StepParams<'a> {
     Counter(CounterParams<'a>),
     /// Every instant of a window.
     Log(LogParams<'a>),
+    /// Takes that pay for those before: `warm_up` and `smooth_bursty`. No store repeats them elsewhere.
+    WarmUp,
 }
 
 impl Quota {
@@ -77,6 +79,7 @@ impl Quota {
                 WideKind::SlidingWindow(window) => StepParams::Cells(CellParams(window)),
                 WideKind::SlidingWindowCounter(counter) => StepParams::Counter(CounterParams(counter)),
                 WideKind::SlidingWindowLog(log) => StepParams::Log(LogParams(log)),
+                WideKind::WarmUp(_) => StepParams::WarmUp,
             },
         }
     }

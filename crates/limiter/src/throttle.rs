@@ -149,6 +149,8 @@ const fn kind(algorithm: &Algorithm) -> u8 {
         Algorithm::LeakyBucket { form: LeakyForm::Meter, .. } => 8,
         Algorithm::LeakyBucket { form: LeakyForm::Queue { .. }, .. } => 9,
         Algorithm::Total => 11,
+        Algorithm::WarmUp { .. } => 13,
+        Algorithm::SmoothBursty { .. } => 14,
         _ => 12,
     }
 }

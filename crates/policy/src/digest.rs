@@ -268,6 +268,12 @@ impl Writer {
                     LeakyForm::Queue { delay_after } => self.option(Some(*delay_after), Self::number),
                 }
             }
+            Algorithm::WarmUp { warm_up, cold_factor } => {
+                self.number(warm_up.as_secs());
+                self.number(u64::from(warm_up.subsec_nanos()));
+                self.number(u64::from(*cold_factor));
+            }
+            Algorithm::SmoothBursty { burst } => self.option(*burst, Self::number),
             Algorithm::SlidingWindowCounter | Algorithm::Total | Algorithm::Unlimited => {}
             // Better a version that changes too often than one that misses a change.
             unknown => self.text(&format!("{unknown:?}")),

@@ -87,14 +87,23 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
         Algorithm::SlidingWindow { cells } => format!("sliding_window:{period}/{cells}"),
         Algorithm::TokenBucket { refill: Refill::Interval, .. } => "token_bucket:interval".to_owned(),
         Algorithm::LeakyBucket { form: LeakyForm::Queue { .. }, .. } => "leaky_bucket:queue".to_owned(),
-        // A bucket's state does not depend on its rate: the new quota reads it in permits.
-        Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Total => {
-            algorithm.name().to_owned()
-        }
+        // These states do not depend on the rate: the new quota reads a bucket in permits, and a warm-up as a
+        // share of what is stored.
+        Algorithm::TokenBucket { .. }
+        | Algorithm::LeakyBucket { .. }
+        | Algorithm::WarmUp { .. }
+        | Algorithm::SmoothBursty { .. }
+        | Algorithm::Total => algorithm.name().to_owned(),
         other => format!("{}:{period}", other.name()),
     };
     // A bucket that never refills has another kind of state.
-    let is_bucket = matches!(algorithm, Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. });
+    let is_bucket = matches!(
+        algorithm,
+        Algorithm::TokenBucket { .. }
+            | Algorithm::LeakyBucket { .. }
+            | Algorithm::WarmUp { .. }
+            | Algorithm::SmoothBursty { .. }
+    );
     if is_bucket && is_zero { kind + ":0" } else { kind }
 }
 

@@ -118,7 +118,14 @@ impl Limit {
     /// ```
     pub fn with_excess(mut self, excess: u32) -> Result<Self, LimitError> {
         let algorithm = self.quota.algorithm();
-        if matches!(algorithm, Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. }) {
+        let has_no_window = matches!(
+            algorithm,
+            Algorithm::TokenBucket { .. }
+                | Algorithm::LeakyBucket { .. }
+                | Algorithm::WarmUp { .. }
+                | Algorithm::SmoothBursty { .. }
+        );
+        if has_no_window {
             return Err(LimitError::ExcessOfBucket(algorithm.name()));
         }
         if excess > self.requests_per_unit {

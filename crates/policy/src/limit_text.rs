@@ -64,6 +64,11 @@ fn parameters(algorithm: &Algorithm) -> Vec<String> {
                 shown.extend((*delay_after > 0).then(|| format!("delay_after {delay_after}")));
             }
         }
+        Algorithm::WarmUp { warm_up, cold_factor } => {
+            shown.push(format!("warm_up {}", show_duration(*warm_up)));
+            shown.extend((*cold_factor != 3).then(|| format!("cold_factor {cold_factor}")));
+        }
+        Algorithm::SmoothBursty { burst } => shown.extend(burst.map(|burst| format!("burst {burst}"))),
         _ => {}
     }
     shown

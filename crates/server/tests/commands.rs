@@ -82,11 +82,19 @@ fn check_knows_what_a_store_cannot_count() {
     let leased = "{unit: day, requests_per_unit: 1, sharing: leased}";
     let cannot_count = ".algorithm: token_bucket: memcached runs no scripts, so it counts only fixed_window";
     let cannot_lease = ": fixed_window: memcached runs no scripts, so it cannot lease permits";
-    for (limit, want) in [(bucket, cannot_count), (leased, cannot_lease)] {
+    let warm_up = "{unit: day, requests_per_unit: 1, algorithm: warm_up, warm_up: 1s}";
+    let only_here = ".algorithm: warm_up: only the memory of a node counts it; use sharing: local";
+    let (memcached, redis) = ("memcache://cache:11211", "redis://cache:6379");
+    for (limit, store, want) in [
+        (bucket, memcached, cannot_count),
+        (leased, memcached, cannot_lease),
+        (warm_up, memcached, only_here),
+        (warm_up, redis, only_here),
+    ] {
         let text = format!("domain: d\ndescriptors: [{{key: k, rate_limit: {limit}}}]\n");
         let files = [("d.yaml", text.as_str())];
         assert_eq!(run(&files, &["check", "RULES"]).0, Ending::Yes);
-        let (ending, out, _) = run(&files, &["check", "--store", "memcache://cache:11211", "RULES"]);
+        let (ending, out, _) = run(&files, &["check", "--store", store, "RULES"]);
         assert_eq!(ending, Ending::No);
         assert!(out.contains("descriptors[0].rate_limit") && out.contains(want), "{out}");
     }

@@ -138,7 +138,7 @@ impl States {
             quota,
             now,
             |it, word| it.reserve(word, cost, max_wait, now),
-            |it, wide| it.reserve(wide, cost, now),
+            |it, wide| it.reserve(wide, cost, max_wait, now),
         )
     }
 

@@ -27,6 +27,7 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
         StepParams::Interval(_) => Some(Step::Interval),
         StepParams::Counter(_) => Some(Step::Counter),
         StepParams::Cells(_) | StepParams::Log(_) => Some(Step::Entries),
+        StepParams::WarmUp => Some(Step::Bucket), // whose argument fails
         _ => None,
     }
 }
@@ -44,6 +45,10 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> R
         StepParams::Counter(counter) => texts::counter_argument(&mut packed, counter, asks, hint)?,
         StepParams::Cells(cells) => entries::cells_argument(&mut packed, cells, asks, hint)?,
         StepParams::Log(log) => entries::log_argument(&mut packed, log, asks),
+        StepParams::WarmUp => {
+            let algorithm = first.quota.algorithm().name();
+            return Err(Fault::Unsupported { algorithm, what: "prices that are squares" });
+        }
         _ => {}
     }
     Ok(())

@@ -77,12 +77,19 @@ impl RateLimiter {
 }
 
 impl<C: Clock + 'static> RateLimiter<C> {
-    /// As [`RateLimiter::direct`], on the time of `clock`; see [`ManualClock`](crate::ManualClock).
+    /// As [`RateLimiter::direct`], on the time of `clock`; see [`ManualClock`](crate::ManualClock). A quota
+    /// that does not start full begins to fill now.
     ///
     /// # Errors
     /// As [`RateLimiter::direct`].
     pub fn direct_with_clock(quota: Quota, clock: C) -> Result<Self, QuotaError> {
-        Ok(Self { engine: Arc::new(Engine::new(quota.checked()?, StateCell::new(), clock)) })
+        let quota = quota.checked()?;
+        let starts_partial = quota.starts_partial();
+        let engine = Engine::new(quota, StateCell::new(), clock);
+        if starts_partial {
+            engine.start_refill(b"");
+        }
+        Ok(Self { engine: Arc::new(engine) })
     }
 
     /// The time by the limiter's clock.

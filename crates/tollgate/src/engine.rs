@@ -126,6 +126,11 @@ impl<S: States, C: Clock> Engine<S, C> {
         })
     }
 
+    /// Makes a key fill from now on that does not start full.
+    pub(crate) fn start_refill(&self, key: &[u8]) {
+        self.change(key, |quota, state, now| quota.start_refill(state, now));
+    }
+
     pub(crate) fn give_back(&self, key: &[u8], n: u64) {
         let _left = self.change(key, |quota, state, now| quota.give_back(state, Cost(n), now));
         self.after_gain(key);

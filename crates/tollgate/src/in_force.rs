@@ -84,9 +84,10 @@ impl<S: States> InForce<S> {
         }
         let _one_at_a_time = carrying.lock();
         let Some(state) = kept() else { return };
-        // A key that is full again is as one never seen.
+        // A key that is full again is as one never seen, except that a free one may still be warm.
         let left = old.quota.take(&mut state.clone(), Cost::PEEK, *at);
-        if old.quota.starts_partial() || !left.reset_after().is_zero() {
+        let warms_up = matches!(old.quota.algorithm(), Algorithm::WarmUp { .. });
+        if warms_up || old.quota.starts_partial() || !left.reset_after().is_zero() {
             self.put(key, &self.quota.inherit(state, &old.quota, *how, *at), now);
         }
         old.put(key, &old.quota.fresh(), now);

@@ -77,6 +77,56 @@ impl Quota {
         Self::new(limit, Period::Span(period), algorithm)
     }
 
+    /// `limit` permits per `period`, reached after a warm-up: a limiter that was not used for a while is
+    /// cold, and passes permits three times slower at first ([`cold_factor`](Quota::cold_factor) says
+    /// otherwise). A steady load makes it warm within `warm_up`, and no load cold again. Permits pass one by
+    /// one; a take of many passes as soon as one would, and the next one waits for it, as in Guava.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let (second, clock) = (Duration::from_secs(1), ManualClock::default());
+    /// let limiter = RateLimiter::direct_with_clock(Quota::warm_up(2, second, 4 * second), clock.clone())?;
+    /// let mut waits = Vec::new();
+    /// for _ in 0..6 {
+    ///     assert!(limiter.check().is_ok());
+    ///     let wait = limiter.check().expect_err("one by one").retry_after().expect("a while");
+    ///     waits.push(wait.as_millis());
+    ///     clock.advance(wait);
+    /// }
+    /// assert_eq!(waits, [1_375, 1_125, 875, 625, 500, 500]);
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub const fn warm_up(limit: u64, period: Duration, warm_up: Duration) -> Self {
+        Self::new(limit, Period::Span(period), Algorithm::WarmUp { warm_up, cold_factor: 3 })
+    }
+
+    /// `limit` permits per `period`, of which a second's worth is kept while the limiter is not used, or
+    /// [`burst`](Quota::burst). A take of any number passes as soon as those before it are paid for, and the
+    /// next one waits for it, as in Guava. It begins with nothing kept.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let (second, clock) = (Duration::from_secs(1), ManualClock::default());
+    /// let limiter = RateLimiter::direct_with_clock(Quota::smooth_bursty(5, second), clock.clone())?;
+    /// assert!(limiter.check_n(10).is_ok());
+    /// let wait = limiter.check().expect_err("ten are to be paid for").retry_after();
+    /// assert_eq!(wait, Some(2 * second));
+    /// clock.advance(10 * second);
+    /// assert!(limiter.check_n(5).is_ok() && limiter.check().is_ok() && limiter.check().is_err());
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub const fn smooth_bursty(limit: u64, period: Duration) -> Self {
+        Self::new(limit, Period::Span(period), Algorithm::SmoothBursty { burst: None })
+    }
+
     /// `limit` permits per window of `period`; windows begin at the multiples of the period since the Unix
     /// epoch. Denied takes count too.
     #[must_use]
@@ -119,13 +169,15 @@ impl Quota {
         Self { limit, period, algorithm, fault: None }
     }
 
-    /// The same bucket, of which at most `permits` may be taken at once: a token bucket's burst, or what a
-    /// leaky bucket holds.
+    /// The same bucket, of which at most `permits` may be taken at once: a token bucket's burst, what a leaky
+    /// bucket holds, or what a smooth bursty limiter keeps.
     #[must_use]
     pub fn burst(mut self, permits: u64) -> Self {
         match &mut self.algorithm {
             Algorithm::TokenBucket { burst, .. } => *burst = Some(permits),
             Algorithm::LeakyBucket { capacity, .. } => *capacity = Some(permits),
+            Algorithm::SmoothBursty { burst } => *burst = Some(permits),
+            Algorithm::WarmUp { .. } => return self.without("a burst; its permits pass one by one"),
             _ => return self.without("a burst; its limit is the most at once"),
         }
         self
@@ -138,6 +190,17 @@ impl Quota {
             return self.without("an initial fill; token_bucket does");
         };
         *initial = Some(permits);
+        self
+    }
+
+    /// The same warm-up, which begins `times` times slower than its limit: from 1, which is not at all, to
+    /// 1,000.
+    #[must_use]
+    pub fn cold_factor(mut self, times: u32) -> Self {
+        let Algorithm::WarmUp { cold_factor, .. } = &mut self.algorithm else {
+            return self.without("a cold factor; warm_up does");
+        };
+        *cold_factor = times;
         self
     }
 

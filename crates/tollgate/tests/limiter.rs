@@ -12,6 +12,8 @@ use tollgate::{
 
 #[path = "limiter/rules.rs"]
 mod rules;
+#[path = "limiter/warm_up.rs"]
+mod warm_up;
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const SECOND: Duration = Duration::from_secs(1);

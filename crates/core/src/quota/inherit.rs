@@ -5,6 +5,7 @@
 use core::mem::discriminant;
 
 use super::Quota;
+use crate::algorithm::Algorithm;
 use crate::bounds::MAX_COUNT;
 use crate::cost::Cost;
 use crate::inherit::Inherit;
@@ -43,7 +44,21 @@ impl Quota {
         let is_of_its_kind = self.counts_as(old);
         let is_limited = !self.is_unlimited() && !old.is_unlimited();
         if how == Inherit::Reset || !is_limited || (how == Inherit::Taken && !is_of_its_kind) {
-            return self.fresh();
+            return match self.step() {
+                // Whoever had no limit has nothing to warm up for.
+                Step::Wide(new) if how != Inherit::Reset && old.is_unlimited() => {
+                    State::Wide(new.after_no_limit(at))
+                }
+                _ => self.fresh(),
+            };
+        }
+        if let (Step::Wide(new), Step::Wide(old), State::Wide(wide)) = (self.step(), old.step(), &state)
+            && let Some(after) = new.inherit(wide, old, how, at)
+        {
+            return State::Wide(after);
+        }
+        if [self, old].iter().any(|it| matches!(it.algorithm(), Algorithm::WarmUp { .. })) {
+            return self.fresh(); // how cold a key is says nothing about how many permits it has
         }
         if let (Step::Word(new), Step::Word(old)) = (self.step(), old.step()) {
             let word = match (&new.0, &old.0) {
@@ -77,7 +92,7 @@ impl Quota {
     pub fn counts_as(&self, other: &Self) -> bool {
         match (self.step(), other.step()) {
             (Step::Word(a), Step::Word(b)) => discriminant(&a.0) == discriminant(&b.0),
-            (Step::Wide(a), Step::Wide(b)) => discriminant(&a.0) == discriminant(&b.0),
+            (Step::Wide(a), Step::Wide(b)) => a.tag() == b.tag(),
             _ => false,
         }
     }

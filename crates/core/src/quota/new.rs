@@ -11,6 +11,7 @@ use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
 use crate::algorithm::sliding_window_log::SlidingWindowLog;
 use crate::algorithm::token_bucket::TokenBucket;
 use crate::algorithm::total::Total;
+use crate::algorithm::warm_up::WarmUp;
 use crate::algorithm::{Algorithm, Align, LeakyForm, Refill};
 use crate::bounds::{LARGEST_LIMIT, LARGEST_LOG, LONGEST_PERIOD};
 use crate::error::QuotaError;
@@ -148,6 +149,17 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
                     word(WordKind::LeakyQueue(LeakyQueue::new(bucket, *delay_after)))
                 }
             }
+        }
+        // Nothing ever comes, so nothing is let in.
+        Algorithm::WarmUp { .. } | Algorithm::SmoothBursty { .. } if limit == 0 => {
+            word(WordKind::Total(Total::new(0, 0)))
+        }
+        Algorithm::WarmUp { warm_up, cold_factor } => {
+            wide(WideKind::WarmUp(WarmUp::new(limit, span()?, *warm_up, *cold_factor)?))
+        }
+        Algorithm::SmoothBursty { burst } => {
+            let burst = burst.map(|burst| at_least_one("burst", Some(burst), limit)).transpose()?;
+            wide(WideKind::WarmUp(WarmUp::bursty(limit, span()?, burst)?))
         }
         Algorithm::Total => word(WordKind::Total(Total::new(limit, limit))),
         Algorithm::Unlimited => word(WordKind::Unlimited),

@@ -8,9 +8,9 @@ impl Quota {
     /// What one of `nodes` nodes may admit by itself, so that all of them together admit about what this
     /// quota does.
     ///
-    /// - Where permits flow (token bucket, leaky bucket) the rate is an exact n-th: the same limit over a
-    ///   period `nodes` times as long, or a smaller limit where that period would be too long. What can be
-    ///   had at once (burst, capacity) is divided.
+    /// - Where permits flow (token bucket, leaky bucket, warm-up, smooth bursty) the rate is an exact n-th:
+    ///   the same limit over a period `nodes` times as long, or a smaller limit where that period would be
+    ///   too long. What can be had at once (burst, capacity) is divided.
     /// - Everywhere else the limit is divided.
     ///
     /// A number that is divided is rounded down, and 1 where that were 0 and it was not: a rule that admits
@@ -70,6 +70,8 @@ impl Quota {
                 };
                 (flow(), Algorithm::LeakyBucket { capacity, form })
             }
+            Algorithm::SmoothBursty { burst } => (flow(), Algorithm::SmoothBursty { burst: burst.map(part) }),
+            Algorithm::WarmUp { .. } => (flow(), self.algorithm.clone()),
             ref windowed => ((part(self.limit), self.period.clone()), windowed.clone()),
         };
         // Smaller numbers at a slower rate than what is a quota already: it is one.

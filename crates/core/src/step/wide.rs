@@ -1,11 +1,15 @@
 //! Algorithms whose state is several numbers, changed in place.
 
+use core::time::Duration;
+
 use crate::algorithm::interval_bucket::{self, IntervalBucket};
 use crate::algorithm::sliding_window::{self, SlidingWindow};
 use crate::algorithm::sliding_window_counter::{self, SlidingWindowCounter};
 use crate::algorithm::sliding_window_log::{self, SlidingWindowLog};
+use crate::algorithm::warm_up::WarmUp;
 use crate::cost::Cost;
 use crate::decision::Decision;
+use crate::inherit::Inherit;
 use crate::state::Wide;
 use crate::time::Timestamp;
 
@@ -20,6 +24,7 @@ pub(crate) enum WideKind {
     SlidingWindow(SlidingWindow),
     SlidingWindowCounter(SlidingWindowCounter),
     SlidingWindowLog(SlidingWindowLog),
+    WarmUp(WarmUp),
 }
 
 impl WideAlgorithm {
@@ -31,6 +36,7 @@ impl WideAlgorithm {
             WideKind::SlidingWindow(window) => window.take(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.take(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.take(state, cost, now),
+            WideKind::WarmUp(warm_up) => warm_up.take(state, cost, now),
         }
     }
 
@@ -42,6 +48,7 @@ impl WideAlgorithm {
             WideKind::SlidingWindow(window) => window.give_back(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.give_back(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.give_back(state, cost, now),
+            WideKind::WarmUp(warm_up) => warm_up.give_back(state, cost, now),
         }
     }
 
@@ -54,12 +61,16 @@ impl WideAlgorithm {
             WideKind::SlidingWindow(window) => window.charge(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.charge(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.charge(state, cost, now),
+            WideKind::WarmUp(warm_up) => warm_up.charge(state, cost, now),
         }
     }
 
-    /// As [`take`](Self::take), except that a denial changes nothing, not even a log of denied takes. None of
-    /// these algorithms promises permits that are not there yet, so there is no longest wait to name.
-    pub fn reserve(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+    /// As [`take`](Self::take), except that a denial changes nothing, not even a log of denied takes. Only a
+    /// warm-up and a bursty limiter promise permits that are not there yet, for `max_wait` from now at most.
+    pub fn reserve(&self, state: &mut Wide, cost: Cost, max_wait: Duration, now: Timestamp) -> Decision {
+        if let WideKind::WarmUp(warm_up) = &self.0 {
+            return warm_up.reserve(self.own(state), cost, max_wait, now);
+        }
         let before = state.clone();
         let decision = self.take(state, cost, now);
         if !decision.is_admitted() {
@@ -69,24 +80,74 @@ impl WideAlgorithm {
         decision
     }
 
+    /// How long until `cost` permits of a reservation may be used, if `behind` permits were reserved after
+    /// them; `None` for an algorithm that promises nothing.
+    #[must_use]
+    pub fn wait_of_reserved(
+        &self,
+        state: &Wide,
+        cost: Cost,
+        behind: Cost,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let WideKind::WarmUp(warm_up) = &self.0 else { return None };
+        let reserved = behind.permits().saturating_add(cost.permits());
+        Some(Duration::from_nanos(warm_up.wait_of_reserved_ns(state, reserved, now)))
+    }
+
     /// What a denial changes that changes nothing else: see
     /// [`Quota::start_refill`](crate::Quota::start_refill).
     pub fn start_refill(&self, state: &mut Wide, now: Timestamp) {
-        if let WideKind::IntervalBucket(bucket) = &self.0
-            && bucket.starts_partial()
-        {
-            let _denied = self.take(state, Cost(u64::MAX), now);
+        match &self.0 {
+            WideKind::IntervalBucket(bucket) if bucket.starts_partial() => {
+                let _denied = self.take(state, Cost(u64::MAX), now);
+            }
+            WideKind::WarmUp(warm_up) => warm_up.remember_start(self.own(state), Cost::ONE, now),
+            _ => {}
+        }
+    }
+
+    /// The state of a key that was not limited until `at`.
+    pub(crate) fn after_no_limit(&self, at: Timestamp) -> Wide {
+        match &self.0 {
+            WideKind::WarmUp(warm_up) => warm_up.after_no_limit(at),
+            _ => Wide::default(),
+        }
+    }
+
+    /// What the state of a key becomes at `at` whose quota this one replaces; `None` where permits say it
+    /// all.
+    pub(crate) fn inherit(&self, state: &Wide, old: &Self, how: Inherit, at: Timestamp) -> Option<Wide> {
+        match (&self.0, &old.0) {
+            (WideKind::WarmUp(new), WideKind::WarmUp(old)) if new.tag() == old.tag() => {
+                Some(new.inherit(state, old, how, at))
+            }
+            _ => None,
+        }
+    }
+
+    /// The most permits that are there at once.
+    pub(crate) const fn stores(&self, limit: u64) -> u64 {
+        match &self.0 {
+            WideKind::WarmUp(warm_up) => warm_up.burst(),
+            _ => limit,
+        }
+    }
+
+    /// First cell of every state of this algorithm.
+    pub(crate) const fn tag(&self) -> u64 {
+        match &self.0 {
+            WideKind::IntervalBucket(_) => interval_bucket::TAG,
+            WideKind::SlidingWindow(_) => sliding_window::TAG,
+            WideKind::SlidingWindowCounter(_) => sliding_window_counter::TAG,
+            WideKind::SlidingWindowLog(_) => sliding_window_log::TAG,
+            WideKind::WarmUp(warm_up) => warm_up.tag(),
         }
     }
 
     /// The state, emptied if another algorithm has written it.
     fn own<'a>(&self, state: &'a mut Wide) -> &'a mut Wide {
-        let tag = match &self.0 {
-            WideKind::IntervalBucket(_) => interval_bucket::TAG,
-            WideKind::SlidingWindow(_) => sliding_window::TAG,
-            WideKind::SlidingWindowCounter(_) => sliding_window_counter::TAG,
-            WideKind::SlidingWindowLog(_) => sliding_window_log::TAG,
-        };
+        let tag = self.tag();
         if state.cells.first().is_some_and(|&written| written != tag) {
             *state = Wide::default();
         }

@@ -27,6 +27,7 @@ impl Plain {
         match self.algorithm {
             Algorithm::TokenBucket { burst, initial, .. } => initial.or(burst).unwrap_or(self.limit),
             Algorithm::LeakyBucket { capacity, .. } => capacity.unwrap_or(self.limit),
+            Algorithm::WarmUp { .. } | Algorithm::SmoothBursty { .. } => 1,
             _ => self.limit,
         }
     }
@@ -35,6 +36,7 @@ impl Plain {
     pub(crate) fn burst(&self) -> u64 {
         match self.algorithm {
             Algorithm::TokenBucket { burst, .. } => burst.unwrap_or(self.limit),
+            Algorithm::SmoothBursty { .. } => self.quota().burst(),
             _ => self.at_once(),
         }
     }
@@ -127,8 +129,32 @@ pub(crate) fn total() -> impl Strategy<Value = Plain> {
     with(Algorithm::Total)
 }
 
+/// A rate that warms up, of all kinds: shorter than a permit's interval and as long as many, up to no cold at
+/// all.
+pub(crate) fn warm_up() -> impl Strategy<Value = Plain> {
+    (1_u64..40, period(), 1_u64..60, 1_u64..5, prop_oneof![Just(1_u32), Just(3), 1_u32..12]).prop_map(
+        |(limit, period_ns, times, parts, cold_factor)| {
+            let warm_up = Duration::from_nanos((period_ns * times / parts).max(1));
+            Plain { limit, period_ns, algorithm: Algorithm::WarmUp { warm_up, cold_factor } }
+        },
+    )
+}
+
+pub(crate) fn smooth_bursty() -> impl Strategy<Value = Plain> {
+    (1_u64..40, period(), prop::option::of(1_u64..60)).prop_map(|(limit, period_ns, burst)| Plain {
+        limit,
+        period_ns,
+        algorithm: Algorithm::SmoothBursty { burst },
+    })
+}
+
 /// Every algorithm.
 pub(crate) fn any_quota() -> impl Strategy<Value = Plain> {
+    prop_oneof![10 => any_bounded(), 1 => warm_up(), 1 => smooth_bursty()]
+}
+
+/// Every algorithm by which a take fits that is not above what remains, and no other.
+pub(crate) fn any_bounded() -> impl Strategy<Value = Plain> {
     prop_oneof![
         token_bucket(),
         interval_bucket(),

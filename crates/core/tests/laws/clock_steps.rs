@@ -33,7 +33,10 @@ proptest! {
     /// stepped.
     #[test]
     fn a_step_back_is_forgotten_when_it_is_made_up_for(
-        plain in prop_oneof![any::token_bucket(), any::leaky(false), any::sliding_window_log(false), any::sliding_window()],
+        plain in prop_oneof![
+            any::token_bucket(), any::leaky(false), any::sliding_window_log(false), any::sliding_window(),
+            any::warm_up(), any::smooth_bursty(),
+        ],
         visits in any::visits(20), step in 0.0..3_000_000.0,
     ) {
         let quota = plain.quota();

@@ -75,7 +75,7 @@ proptest! {
     /// I11
     #[test]
     fn what_is_remaining_can_be_taken_at_once_and_no_more(
-        plain in any::any_quota(), visits in any::visits(30), start in any::start(),
+        plain in any::any_bounded(), visits in any::visits(30), start in any::start(),
     ) {
         let quota = plain.quota();
         let mut state = quota.fresh();
@@ -113,7 +113,7 @@ proptest! {
     fn a_denied_take_changes_nothing(
         plain in prop_oneof![
             any::token_bucket(), any::interval_bucket(), any::leaky(false), any::leaky(true), any::sliding_window(),
-            any::sliding_window_counter(), any::sliding_window_log(false), any::total(),
+            any::sliding_window_counter(), any::sliding_window_log(false), any::total(), any::warm_up(), any::smooth_bursty(),
         ],
         visits in any::visits(30), start in any::start(),
     ) {

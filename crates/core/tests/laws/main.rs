@@ -19,3 +19,4 @@ mod redis_cell;
 mod reload;
 mod reserving;
 mod shares;
+mod warming;

@@ -94,10 +94,11 @@ proptest! {
         (reserved, used, settled_after) in (1_u64..40, 0_u64..40, 0_usize..20),
     ) {
         // A log of denied takes charges the other world for other ones; a grid that begins anew with a full
-        // bucket, or with the first hit, begins at another time there.
+        // bucket, or with the first hit, begins at another time there. Whatever warms up is warmer here.
         let is_like = !matches!(
             plain.algorithm,
             Algorithm::SlidingWindowLog { log_denied: true }
+                | Algorithm::WarmUp { .. }
                 | Algorithm::TokenBucket { refill: Refill::Interval, .. }
                 | Algorithm::FixedWindow { align: Align::FirstHit }
         );
@@ -135,7 +136,7 @@ proptest! {
     /// part of a permit.
     #[test]
     fn what_is_given_back_to_a_bucket_that_nobody_else_uses_leaves_it_as_if_it_had_never_been_taken(
-        plain in prop_oneof![any::token_bucket(), any::leaky(false), any::leaky(true)].prop_map(full_at_first),
+        plain in prop_oneof![any::token_bucket(), any::leaky(false), any::leaky(true), any::warm_up()].prop_map(full_at_first),
         (reserved, used, elapsed) in (1_u64..40, 0_u64..40, 0.0..3.0),
     ) {
         let call = Use { reserved, used: used.min(reserved), settled_after: 0 };
@@ -155,7 +156,8 @@ proptest! {
     /// before it gave back, as if they had never been made. What comes after it changes nothing.
     #[test]
     fn a_reservation_waits_as_if_those_given_back_before_it_had_never_been_made(
-        plain in prop_oneof![any::token_bucket(), any::leaky(true)].prop_map(full_at_first).prop_map(never_overdrawn),
+        plain in prop_oneof![any::token_bucket(), any::leaky(true), any::warm_up(), any::smooth_bursty()]
+            .prop_map(full_at_first).prop_map(never_overdrawn),
         costs in prop::collection::vec((1_u64..12, prop::bool::ANY), 1..20),
     ) {
         let (quota, now, forever) = (plain.quota(), any::at(any::NOON), Duration::from_secs(1 << 30));

@@ -42,7 +42,7 @@ proptest! {
         let together = greedy(&share, &times) * n;
         let is_flow = match plain.algorithm {
             Algorithm::TokenBucket { refill, .. } => refill == Refill::Continuous,
-            Algorithm::LeakyBucket { .. } => true,
+            Algorithm::LeakyBucket { .. } | Algorithm::WarmUp { .. } | Algorithm::SmoothBursty { .. } => true,
             _ => false,
         };
         if is_flow {

@@ -18,8 +18,10 @@ const fn leaky(form: LeakyForm) -> Algorithm {
     Algorithm::LeakyBucket { capacity: None, form }
 }
 
+const WARM_UP: Algorithm = Algorithm::WarmUp { warm_up: Duration::from_secs(12), cold_factor: 2 };
+
 /// What a rule file says behind `algorithm:`, and what it means.
-const CHOICES: [(&str, Algorithm); 10] = [
+const CHOICES: [(&str, Algorithm); 11] = [
     ("fixed_window", Algorithm::FixedWindow { align: Align::Calendar }),
     ("fixed_window, align: first_hit", Algorithm::FixedWindow { align: Align::FirstHit }),
     ("sliding_window, cells: 5", Algorithm::SlidingWindow { cells: 5 }),
@@ -30,6 +32,7 @@ const CHOICES: [(&str, Algorithm); 10] = [
     ("leaky_bucket", leaky(LeakyForm::Meter)),
     ("leaky_bucket, form: queue", leaky(LeakyForm::Queue { delay_after: 0 })),
     ("total", Algorithm::Total),
+    ("warm_up, warm_up: 12s, cold_factor: 2", WARM_UP),
 ];
 
 /// When a client takes how many: three, two of which one is left, that one, and then one every 700 ms.

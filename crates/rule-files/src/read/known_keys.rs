@@ -62,6 +62,8 @@ const LIMITS_ENTRY: &[&str] = &[
     "form",
     "capacity",
     "delay_after",
+    "warm_up",
+    "cold_factor",
     "limit",
     "excess",
     "time_zone",
@@ -90,7 +92,7 @@ const PEER: &[&str] = &[
     "metadata",
 ];
 /// Keys of algorithms that are not built yet.
-const LATER: &[&str] = &["warm_up", "cold_factor", "classes", "priority_buckets"];
+const LATER: &[&str] = &["classes", "priority_buckets"];
 
 impl Section {
     pub(super) fn allows(self, name: &str) -> bool {

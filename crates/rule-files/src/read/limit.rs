@@ -323,6 +323,10 @@ fn explain(error: &LimitError, fields: &Fields<'_>) -> (&'static str, String) {
         QuotaError::UnevenCells { cells, .. } => {
             ("cells", format!("the period does not divide into {cells}; write a number that divides it"))
         }
+        QuotaError::WarmUp(_) => {
+            ("warm_up", "is out of bounds; write a duration above zero, up to 365d".to_owned())
+        }
+        QuotaError::UncountableWarmUp { .. } => ("warm_up", error.to_string()),
         QuotaError::ManyCells { .. } => ("cells", error.to_string()),
         _ => ("requests_per_unit", error.to_string()),
     }

@@ -18,6 +18,8 @@ pub(crate) const UNSUPPORTED: &[&str] = &[
     "total",
     "unlimited",
     "concurrency",
+    "warm_up",
+    "smooth_bursty",
 ];
 
 #[test]

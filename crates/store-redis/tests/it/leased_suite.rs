@@ -97,8 +97,15 @@ impl Store for Leasing {
 }
 
 /// What is never leased is exact, and tested elsewhere.
-const NOT_LEASED: &[&str] =
-    &["sliding_window", "sliding_window_counter", "sliding_window_log", "total", "concurrency"];
+const NOT_LEASED: &[&str] = &[
+    "sliding_window",
+    "sliding_window_counter",
+    "sliding_window_log",
+    "total",
+    "concurrency",
+    "warm_up",
+    "smooth_bursty",
+];
 
 #[test]
 fn leases_of_one_node_answer_as_the_model_does() {

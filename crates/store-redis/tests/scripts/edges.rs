@@ -3,8 +3,8 @@
 
 use tollgate_core::{Holder, Slots};
 use tollgate_store_redis::internals::{
-    Ask, Next, Replied, ScriptCall, SlotAction, Swap, answers, argument, each as script, first, instant,
-    slot_call, slot_reply,
+    Ask, Fault, Next, Replied, ScriptCall, SlotAction, Swap, answers, argument, each as script, first,
+    instant, slot_call, slot_reply,
 };
 
 use super::*;
@@ -327,5 +327,29 @@ fn a_list_that_has_counted_too_many_is_written_afresh() {
         let asks = [take(5), take(1)].concat();
         store.run_together(&asks, AHEAD).expect("all or none");
         assert_eq!(store.command(&["LINDEX", &name(&store), "-1"]), last);
+    }
+}
+
+#[test]
+fn a_quota_that_no_script_counts_is_an_error_and_nothing_is_taken() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let store = store(&redis, StoreTime::Node);
+    let bucket = quota(5, SECOND, Algorithm::SlidingWindowCounter);
+    for algorithm in
+        [Algorithm::WarmUp { warm_up: SECOND, cold_factor: 3 }, Algorithm::SmoothBursty { burst: None }]
+    {
+        let name = algorithm.name();
+        let warm = store.ask(b"warm", &quota(5, SECOND, algorithm), Kind::Take(Cost(1)));
+        let other = store.ask(b"other", &bucket, Kind::Take(Cost(1)));
+        let alone = store.run(std::slice::from_ref(&warm), AHEAD);
+        for answers in [alone, store.run_together(&[other, warm], AHEAD)] {
+            assert!(
+                matches!(answers, Err(Fault::Unsupported { algorithm, .. }) if algorithm == name),
+                "{answers:?}"
+            );
+        }
+        let left = store.run(&[store.ask(b"other", &bucket, Kind::Inspect)], AHEAD).expect("an answer");
+        let [Answer::Inspection(left)] = &left[..] else { panic!("{left:?}") };
+        assert_eq!(left.decision.remaining(), 5);
     }
 }

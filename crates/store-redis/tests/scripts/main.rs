@@ -80,7 +80,7 @@ fn scripts_answer_as_the_model_does() {
         cases: cases(64),
         takes: 60,
         threads: 8,
-        unsupported: &["concurrency"],
+        unsupported: &["concurrency", "warm_up", "smooth_bursty"],
         ..Default::default()
     };
     suite::run(&suite::Parked, || store(&redis, StoreTime::Node), &options);

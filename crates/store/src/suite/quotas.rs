@@ -38,6 +38,10 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
         (5, second, Algorithm::LeakyBucket { capacity: None, form: LeakyForm::Meter }),
         (10, second, Algorithm::LeakyBucket { capacity: Some(4), form: LeakyForm::Queue { delay_after: 1 } }),
         (9, second, Algorithm::Total),
+        (5, second, Algorithm::WarmUp { warm_up: 4 * second, cold_factor: 10 }),
+        (300, minute, Algorithm::WarmUp { warm_up: second, cold_factor: 3 }),
+        (5, second, Algorithm::SmoothBursty { burst: None }),
+        (7, minute, Algorithm::SmoothBursty { burst: Some(3) }),
     ]
     .into_iter()
     .filter(|(_, _, algorithm)| !options.unsupported.contains(&algorithm.name()))
@@ -73,8 +77,8 @@ mod tests {
     #[test]
     fn every_algorithm_of_the_core_is_there_unless_the_store_cannot_count_it() {
         let quotas = all(&Options::default());
-        assert_eq!(quotas.len(), 24, "all of them can be made");
+        assert_eq!(quotas.len(), 28, "all of them can be made");
         let without = Options { unsupported: &["sliding_window_log"], ..Options::default() };
-        assert_eq!(all(&without).len(), 22);
+        assert_eq!(all(&without).len(), 26);
     }
 }

@@ -7,6 +7,8 @@ use tollgate_core::{Algorithm, Align, Period, Quota, Refill};
 
 use super::case::{Stop, Vector};
 
+const SLOW: &str = "a rate below one in ten years";
+
 /// What a bucket has beside its rate.
 #[derive(Clone, Copy)]
 struct Bucket {
@@ -41,7 +43,7 @@ pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
             one(make(number(params, "limit")?, number(params, "period_ns")?, algorithm))
         }
         "fixed_window_with_reservation" | "fixed_window_with_debt" => {
-            skip("a fixed window promises no permits of later windows")
+            skip("a fixed window whose balance goes below zero")
         }
         "sliding_window_counter" => one(window(params, Algorithm::SlidingWindowCounter)),
         "sliding_window_log" => one(window(params, Algorithm::SlidingWindowLog { log_denied: false })),
@@ -63,10 +65,8 @@ pub(super) fn of(vector: &Vector) -> Result<Vec<Quota>, Stop> {
         }
         "leaky_bucket_queue" => slotted(params),
         "leaky_bucket_queue_grid" => skip("a queue whose slots lie on the grid of its creation"),
-        "guava_smooth_bursty" | "guava_smooth_warming_up" => {
-            skip("a call that pays for the call before, warm-up")
-        }
-        other => Err(Stop::Skip(format!("no such algorithm in the core: {other}"))),
+        "guava_smooth_bursty" | "guava_smooth_warming_up" => one(guava(params, rate_of(params)?)),
+        other => Err(Stop::Skip(format!("no such algorithm in the library: {other}"))),
     }
 }
 
@@ -82,9 +82,40 @@ fn bandwidth(bandwidth: &Value) -> Result<Quota, Stop> {
     bucket(number(fields, "refill")?, number(fields, "period_ns")?, of)
 }
 
+/// `inf` is a rate too.
+fn rate_of(fields: &Map<String, Value>) -> Result<f64, Stop> {
+    let rate = fields.get("rate_per_s").or_else(|| fields.get("rate")).ok_or_else(|| lacks("rate"))?;
+    let infinite = (rate.as_str() == Some("inf")).then_some(f64::INFINITY);
+    rate.as_f64().or(infinite).ok_or_else(|| lacks("rate"))
+}
+
+/// A rate by which each call pays for the call before, with a warm-up if there is one.
+fn guava(params: &Map<String, Value>, rate: f64) -> Result<Quota, Stop> {
+    if rate.is_infinite() {
+        return Ok(Quota::unlimited());
+    }
+    let (limit, seconds) = ratio(rate).ok_or_else(|| Stop::Skip(SLOW.to_owned()))?;
+    let algorithm = match params.get("warmup_s") {
+        None => Algorithm::SmoothBursty { burst: None },
+        Some(warm_up) => {
+            let warm_up = warm_up.as_f64().filter(|it| *it > 0.0).ok_or_else(|| lacks("warmup_s"))?;
+            let cold_factor = params.get("cold_factor").and_then(Value::as_f64).unwrap_or(3.0);
+            if cold_factor.fract() != 0.0 {
+                return skip("a cold factor that is not a whole number");
+            }
+            Algorithm::WarmUp { warm_up: Duration::from_secs_f64(warm_up), cold_factor: cold_factor as u32 }
+        }
+    };
+    make(limit, seconds * 1_000_000_000, algorithm)
+}
+
+/// The same for the library, whose builder checks it again.
+pub(super) fn of_library(quota: &Quota) -> tollgate::Quota {
+    tollgate::Quota::new(quota.limit(), quota.period().clone(), quota.algorithm().clone())
+}
+
 fn rate_and_burst(params: &Map<String, Value>) -> Result<Quota, Stop> {
-    let rate = params.get("rate_per_s").or_else(|| params.get("rate")).and_then(Value::as_f64);
-    let rate = rate.ok_or_else(|| lacks("rate"))?;
+    let rate = rate_of(params)?;
     if rate > 1e18 {
         return Ok(Quota::unlimited());
     }
@@ -92,8 +123,7 @@ fn rate_and_burst(params: &Map<String, Value>) -> Result<Quota, Stop> {
         ["burst", "max", "capacity"].iter().find_map(|name| params.get(*name)).and_then(Value::as_u64);
     let initial = params.get("initial").and_then(Value::as_u64);
     let of = Bucket { burst, initial, refill: Refill::Continuous };
-    let (limit, seconds) =
-        ratio(rate).ok_or_else(|| Stop::Skip("a rate below one in ten years".to_owned()))?;
+    let (limit, seconds) = ratio(rate).ok_or_else(|| Stop::Skip(SLOW.to_owned()))?;
     bucket(limit, seconds * 1_000_000_000, of)
 }
 
@@ -144,7 +174,17 @@ fn make(limit: u64, period_ns: u64, algorithm: Algorithm) -> Result<Quota, Stop>
 }
 
 /// The quota after a step that changes it: the same bucket with another rate, burst or bandwidth.
-pub(super) fn changed(old: &Quota, step: &Map<String, Value>) -> Result<Quota, Stop> {
+pub(super) fn changed(
+    old: &Quota,
+    params: &Map<String, Value>,
+    step: &Map<String, Value>,
+) -> Result<Quota, Stop> {
+    if matches!(
+        old.algorithm(),
+        Algorithm::WarmUp { .. } | Algorithm::SmoothBursty { .. } | Algorithm::Unlimited
+    ) {
+        return guava(params, rate_of(step)?);
+    }
     if let Some(bandwidths) = step.get("bandwidths").and_then(Value::as_array) {
         return match bandwidths.as_slice() {
             [only] => bandwidth(only),

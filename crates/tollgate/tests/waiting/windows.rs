@@ -29,7 +29,7 @@ impl Clock for FromNoon {
     }
 }
 
-/// Every algorithm that promises nothing ahead of time: five permits in a tenth of a second.
+/// Every window, and a bucket that fills like one: five permits in a tenth of a second.
 fn windows() -> Vec<Algorithm> {
     vec![
         Algorithm::FixedWindow { align: Align::Calendar },
@@ -40,6 +40,12 @@ fn windows() -> Vec<Algorithm> {
         Algorithm::SlidingWindowLog { log_denied: true },
         Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill: Refill::Interval },
     ]
+}
+
+/// And those by which each pays for the one before.
+fn planned() -> Vec<Algorithm> {
+    let warm_up = Algorithm::WarmUp { warm_up: ms(200), cold_factor: 3 };
+    windows().into_iter().chain([warm_up, Algorithm::SmoothBursty { burst: Some(3) }]).collect()
 }
 
 fn five_per_window(algorithm: Algorithm) -> Quota {
@@ -143,7 +149,7 @@ proptest! {
     #[test]
     fn callers_fare_as_in_a_line_that_is_planned_anew_every_millisecond(
         mut events in prop::collection::vec(any_event(), 1..25),
-        algorithm in prop::sample::select(windows()),
+        algorithm in prop::sample::select(planned()),
     ) {
         events.sort_by_key(|(at, _)| *at);
         let counted = |algorithm| tollgate_core::Quota::new(5, Period::Span(ms(100)), algorithm);

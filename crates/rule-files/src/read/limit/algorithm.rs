@@ -1,7 +1,9 @@
 //! `algorithm` and its parameters.
 
+use std::time::Duration;
+
 use tollgate_core::{Algorithm, Align, LeakyForm, Quota, Refill};
-use tollgate_human_text::{did_you_mean, one_of};
+use tollgate_human_text::{did_you_mean, one_of, parse_duration};
 
 use super::rate::Rate;
 use crate::read::guesses;
@@ -10,22 +12,24 @@ use crate::read::reader::{Fields, Reader};
 use crate::read::scalar::quoted;
 use crate::yaml_tree::Kind;
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "fixed_window",
     "sliding_window",
     "sliding_window_counter",
     "sliding_window_log",
     "token_bucket",
     "leaky_bucket",
+    WARM_UP,
     "total",
     CONCURRENCY,
 ];
 const TOKEN_BUCKET: &str = "token_bucket";
 pub(super) const CONCURRENCY: &str = "concurrency";
-const LATER: [&str; 2] = ["warm_up", "priority_buckets"];
+const WARM_UP: &str = "warm_up";
+const LATER: [&str; 1] = ["priority_buckets"];
 
 /// Each parameter and the algorithm that it belongs to.
-const PARAMETERS: [(&str, &str); 10] = [
+const PARAMETERS: [(&str, &str); 12] = [
     ("align", "fixed_window"),
     ("time_zone", "fixed_window"),
     ("cells", "sliding_window"),
@@ -36,6 +40,8 @@ const PARAMETERS: [(&str, &str); 10] = [
     ("refill", "token_bucket"),
     ("form", "leaky_bucket"),
     ("capacity", "leaky_bucket"),
+    ("warm_up", WARM_UP),
+    ("cold_factor", WARM_UP),
 ];
 
 impl Reader<'_> {
@@ -93,6 +99,13 @@ impl Reader<'_> {
                 let capacity = self.permits(fields, path, "capacity");
                 Algorithm::LeakyBucket { capacity, form: self.form(fields, path) }
             }
+            WARM_UP => Algorithm::WarmUp {
+                warm_up: self.warm_up(fields, path)?,
+                cold_factor: match fields.get("cold_factor") {
+                    Some(node) => self.number(node, &path.key("cold_factor"), 1, 1_000)? as u32,
+                    None => 3,
+                },
+            },
             _ => Algorithm::Total,
         })
     }
@@ -137,6 +150,25 @@ impl Reader<'_> {
     /// sense.
     fn permits(&mut self, fields: &Fields<'_>, path: &Path<'_>, name: &str) -> Option<u64> {
         self.number(fields.get(name)?, &path.key(name), 0, Quota::LARGEST_LIMIT)
+    }
+
+    /// How long the rate takes to warm up; the quota itself checks whether that makes sense.
+    fn warm_up(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<Duration> {
+        let here = path.key("warm_up");
+        let Some(node) = fields.get("warm_up") else {
+            let message =
+                "is missing; write how long a cold key takes to reach the rate, such as warm_up: 10s";
+            self.notes.fault(fields.pos, here, message);
+            return None;
+        };
+        let text = self.scalar(node, &here, "a duration such as 10s")?;
+        let duration = parse_duration(&text.text);
+        if duration.is_none() {
+            let message =
+                format!("invalid duration {}: expected something like 500ms, 10s or 5m", quoted(text));
+            self.notes.fault(node.pos, here, message);
+        }
+        duration
     }
 
     /// `full`, or a number.
