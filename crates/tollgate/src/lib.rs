@@ -154,6 +154,19 @@
 //!
 //! [`enter`](ConcurrencyLimiter::enter) waits for slots, first in, first out.
 //!
+//! An [`AdaptiveLimiter`] finds the number itself, from how long the calls take and which fail for overload:
+//!
+//! ```
+//! use tollgate::AdaptiveLimiter;
+//! use tollgate::adaptive::Gradient2;
+//!
+//! let backend = AdaptiveLimiter::new(Gradient2::default())?;
+//! let call = backend.try_enter()?;
+//! // ask the backend
+//! call.success();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Reserve and commit
 //!
 //! Where the cost is known only afterwards, reserve an estimate and commit what was used:
@@ -241,6 +254,7 @@
 //! Not here: the server, for programs in other languages and for proxies.
 
 mod acquire_error;
+pub mod adaptive;
 mod bounds;
 mod concurrency;
 mod denied;
@@ -262,6 +276,8 @@ mod tokio_clock;
 mod waiting;
 
 pub use acquire_error::AcquireError;
+pub use adaptive::guard::AdaptiveGuard;
+pub use adaptive::limiter::AdaptiveLimiter;
 pub use bounds::Bounds;
 pub use concurrency::error::{EnterError, NoSlot};
 pub use concurrency::guard::ConcurrencyGuard;
