@@ -3,13 +3,13 @@
 //! | limit | lowers itself when | needs |
 //! |---|---|---|
 //! | [`Aimd`] | calls fail for overload, or take longer than a timeout | failures that say so |
-//! | [`Vegas`] | calls take longer than the shortest did: they wait in a queue | a floor of latency that is stable |
-//! | [`Gradient2`] | calls take longer than they did on average for a long time | nothing; ignores failures unless told |
+//! | [`Vegas`] | calls take longer than the shortest did | a stable floor of latency |
+//! | [`Gradient2`] | calls take longer than on average for long | nothing; failures are ignored unless set |
 //!
 //! Each is plain arithmetic: a [`Sample`] in, another limit out. No clock is read here, except in
 //! [`AdaptiveLimiter`](crate::AdaptiveLimiter), which measures the calls that it admits. The numbers are
-//! floating point, unlike those of quotas: they estimate, and no law depends on their last digit. That is also
-//! why they are not in `core`, which has neither floats nor `std`.
+//! floating point, unlike those of quotas: they estimate, and no law depends on their last digit. That is why
+//! they are not in `core`, which has neither floats nor `std`.
 //!
 //! # Example
 //! ```

@@ -20,8 +20,8 @@ pub enum Finish {
     Ignored,
 }
 
-/// A call that is in flight, by a slot of an [`AdaptiveLimiter`](crate::AdaptiveLimiter). The slot is given up
-/// when the guard is finished or dropped.
+/// A call that is in flight, by a slot of an [`AdaptiveLimiter`](crate::AdaptiveLimiter). The slot is given
+/// up when the guard is finished or dropped.
 ///
 /// Dropped without being finished, at a `?`, a panic or a cancelled task, the call is ignored: why it ended
 /// is not known. Finishing consumes the guard, so no call is counted and no slot released twice:

@@ -98,8 +98,8 @@ impl Vegas {
         self
     }
 
-    /// A queue longer than this lowers the limit, and an empty one raises it by as much; 6 times the logarithm
-    /// of the limit if nothing is set. Up to 1,000,000,000.
+    /// A queue longer than this lowers the limit, and an empty one raises it by as much; 6 times the
+    /// logarithm of the limit if nothing is set. Up to 1,000,000,000.
     #[must_use]
     pub const fn beta(mut self, waiting: u64) -> Self {
         self.beta = Some(waiting);

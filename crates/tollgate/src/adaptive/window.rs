@@ -31,7 +31,8 @@ const MOST_KEPT: usize = 1_024;
 /// use tollgate::adaptive::{Sample, Window};
 ///
 /// let mut window = Window::default().min_samples(2);
-/// let call = |rtt_ms, in_flight| Sample { rtt: Duration::from_millis(rtt_ms), in_flight, is_overload: false };
+/// let ms = Duration::from_millis;
+/// let call = |rtt, in_flight| Sample { rtt: ms(rtt), in_flight, is_overload: false };
 /// let second = Timestamp::from_unix_seconds;
 /// assert_eq!(window.add(call(10, 3), second(7)), None);
 /// assert_eq!(window.add(call(20, 5), second(8)), Some(call(15, 5)));
