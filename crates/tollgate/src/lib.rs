@@ -167,6 +167,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Run jobs at a constant rate
+//!
+//! A `LeakyExecutor` (feature `tokio`) keeps jobs in a bounded queue and runs them one by one, or in batches,
+//! at a constant rate:
+//!
+//! ```
+//! # #[cfg(feature = "tokio")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use tollgate::LeakyExecutor;
+//!
+//! let mails = LeakyExecutor::builder(200, Duration::from_secs(1)).capacity(10_000).start()?;
+//! let sent = mails.submit(async { "sent" })?; // send it
+//! assert_eq!(sent.await?, "sent");
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "tokio"))]
+//! # fn main() {}
+//! ```
+//!
 //! # Reserve and commit
 //!
 //! Where the cost is known only afterwards, reserve an estimate and commit what was used:
@@ -260,6 +281,8 @@ mod concurrency;
 mod denied;
 mod direct;
 mod engine;
+#[cfg(feature = "tokio")]
+pub mod executor;
 mod in_force;
 mod key;
 mod keyed;
@@ -284,6 +307,8 @@ pub use concurrency::guard::ConcurrencyGuard;
 pub use concurrency::{ConcurrencyLimiter, KeyedConcurrencyLimiter};
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
+#[cfg(feature = "tokio")]
+pub use executor::LeakyExecutor;
 pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use quota::{ParseQuotaError, Quota};
