@@ -18,6 +18,8 @@ pub struct Average {
     window: u32,
     warm_up: u32,
     seen: u32,
+    /// Of the first values.
+    sum: f64,
     value: f64,
 }
 
@@ -25,21 +27,21 @@ impl Average {
     /// An average over `window` values or so, whose first `warm_up` ones count alike.
     #[must_use]
     pub const fn new(window: u32, warm_up: u32) -> Self {
-        Self { window, warm_up, seen: 0, value: 0.0 }
+        Self { window, warm_up, seen: 0, sum: 0.0, value: 0.0 }
     }
 
     /// Adds a value.
     pub fn add(&mut self, value: f64) {
-        let weight = if self.seen < self.warm_up.max(1) {
+        if self.seen < self.warm_up.max(1) {
             self.seen += 1;
-            1.0 / f64::from(self.seen)
+            self.sum += value;
+            self.value = self.sum / f64::from(self.seen);
         } else {
-            2.0 / (f64::from(self.window) + 1.0)
-        };
-        self.value += (value - self.value) * weight;
+            self.value += (value - self.value) * 2.0 / (f64::from(self.window) + 1.0);
+        }
     }
 
-    /// Multiplies the average by `factor`.
+    /// Multiplies the average by `factor`; among the first values only until the next one.
     pub fn scale(&mut self, factor: f64) {
         self.value *= factor;
     }
