@@ -29,7 +29,9 @@ pub trait AdaptiveLimit: fmt::Debug + Send + 'static {
     ///
     /// # Errors
     /// [`SettingError`] names the setting, its value, and its bounds.
-    fn check(&self) -> Result<(), SettingError>;
+    fn check(&self) -> Result<(), SettingError> {
+        Ok(())
+    }
 }
 
 /// A setting that is out of its bounds.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
-use tollgate::adaptive::{AdaptiveLimit, Aimd, Finish, Sample, SettingError, Window};
+use tollgate::adaptive::{AdaptiveLimit, Aimd, Finish, Sample, Window};
 use tollgate::{AdaptiveGuard, AdaptiveLimiter, EnterError, ManualClock, MonotonicClock};
 
 use super::ms;
@@ -41,10 +41,6 @@ impl AdaptiveLimit for Says {
     fn update(&mut self, _: Sample) {
         self.samples.fetch_add(1, SeqCst);
         self.limit = self.next.load(SeqCst);
-    }
-
-    fn check(&self) -> Result<(), SettingError> {
-        Ok(())
     }
 }
 
@@ -101,9 +97,6 @@ fn a_limit_that_panics_or_says_zero_takes_no_slot_with_it() {
         fn update(&mut self, _: Sample) {
             std::panic::resume_unwind(Box::new("a limit of one's own fails"));
         }
-        fn check(&self) -> Result<(), SettingError> {
-            Ok(())
-        }
     }
     let limiter = AdaptiveLimiter::with_clock(Panics, each(), MonotonicClock::new()).expect("settings");
     for _ in 0..3 {
@@ -132,9 +125,6 @@ fn a_call_is_measured_from_its_slot_to_its_end_and_a_clock_that_goes_back_shows_
         fn update(&mut self, sample: Sample) {
             let (rtt, in_flight, is_overload) = self.0.pop_front().expect("one more sample");
             assert_eq!(sample, Sample { rtt: ms(rtt), in_flight, is_overload });
-        }
-        fn check(&self) -> Result<(), SettingError> {
-            Ok(())
         }
     }
     let clock = ManualClock::default();
@@ -301,9 +291,6 @@ fn callers_at_once_all_get_in_while_the_limit_changes_under_them() {
         fn update(&mut self, _: Sample) {
             self.0 += 1;
         }
-        fn check(&self) -> Result<(), SettingError> {
-            Ok(())
-        }
     }
     const THREADS: u64 = 4;
     const CALLS: u64 = 3_000;
@@ -337,9 +324,6 @@ fn what_was_learned_last_is_in_force() {
         }
         fn update(&mut self, _: Sample) {
             self.0 += 1;
-        }
-        fn check(&self) -> Result<(), SettingError> {
-            Ok(())
         }
     }
     const THREADS: u64 = 2;

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tollgate::adaptive::{AdaptiveLimit, Finish, Sample, SettingError, Window};
+use tollgate::adaptive::{AdaptiveLimit, Finish, Sample, Window};
 use tollgate::{AdaptiveLimiter, ConcurrencyLimiter, ManualClock};
 use tollgate_tower::{ConcurrencyLayer, HeldBody, Key};
 use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
@@ -49,10 +49,6 @@ impl AdaptiveLimit for Seen {
 
     fn update(&mut self, sample: Sample) {
         self.0.lock().expect("no panic").push(sample);
-    }
-
-    fn check(&self) -> Result<(), SettingError> {
-        Ok(())
     }
 }
 
