@@ -139,3 +139,55 @@ fn functions_that_block_and_threads_take_part() {
     let stats = runtime.block_on(executor.drain());
     assert_eq!((stats.done, stats.panicked), (100, 1));
 }
+
+/// Threads that submit while the executor drains or is shut down or dropped: every ticket has an answer, and
+/// the answers add up.
+#[test]
+fn whenever_it_ends_every_job_that_was_taken_has_an_answer() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_time().build().expect("a runtime");
+    for round in 0..24 {
+        let entered = runtime.enter();
+        let builder = LeakyExecutor::builder(1_000_000, SECOND).batch(50).workers(20).capacity(200);
+        let executor = start(if round % 2 == 0 { builder } else { builder.max_wait(ms(1)) });
+        drop(entered);
+        let submit = |executor: LeakyExecutor| {
+            std::thread::spawn(move || {
+                let (mut taken, mut is_open) = (Vec::new(), true);
+                while is_open && taken.len() < 1_000 {
+                    match executor.submit(tokio::task::yield_now()) {
+                        Ok(ticket) => taken.push(ticket),
+                        Err(SubmitError::Full { .. }) => std::thread::yield_now(),
+                        Err(_) => is_open = false,
+                    }
+                }
+                taken
+            })
+        };
+        let threads = [submit(executor.clone()), submit(executor.clone())];
+        let is_going = |thread: &std::thread::JoinHandle<_>| !thread.is_finished();
+        while executor.stats().done < 100 * round % 700 && threads.iter().any(is_going) {
+            std::thread::yield_now();
+        }
+        let stats = match round % 3 {
+            0 => Some(runtime.block_on(executor.drain())),
+            1 => Some(runtime.block_on(executor.shutdown())),
+            _ => None,
+        };
+        drop(executor);
+        let mut answers = [0_u64; 3];
+        for thread in threads {
+            for ticket in thread.join().expect("no panic") {
+                match ticket.blocking_wait() {
+                    Ok(()) => answers[0] += 1,
+                    Err(JobError::Expired { .. }) => answers[1] += 1,
+                    Err(JobError::ShutDown) => answers[2] += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        if let Some(stats) = stats {
+            assert_eq!(answers, [stats.done, stats.expired, stats.discarded], "round {round}");
+            assert_eq!((stats.waiting, stats.running), (0, 0));
+        }
+    }
+}
