@@ -1,7 +1,8 @@
 //! Helpers of tests, one module each.
 //!
 //! - [`table`]: a test as a story in rows.
-//! - [`vectors`]: the numbers of other libraries' own tests, run against our core.
+//! - [`vectors`]: the numbers of other libraries' own tests, run against our library
+//!   (a default feature, since it builds the library).
 //! - `certificates` (feature of that name): authorities and certificates that exist for one test.
 //! - `grpc` (feature of that name): calls of Envoy's rate limit service on connections by hand.
 //! - [`redis_cell`]: the arithmetic of `CL.THROTTLE`, to hold ours to.
@@ -17,6 +18,7 @@ pub mod grpc;
 pub mod redis;
 pub mod redis_cell;
 pub mod table;
+#[cfg(feature = "vectors")]
 pub mod vectors;
 #[cfg(feature = "yaml")]
 pub mod yaml;

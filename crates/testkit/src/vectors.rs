@@ -1,5 +1,4 @@
-//! The numbers of other libraries' own tests, run against our core, and those of limits that learn against
-//! the library.
+//! The numbers of other libraries' own tests, run against our core.
 //!
 //! A file holds vectors: an algorithm, its parameters, and steps with what must be answered. [`run`] plays
 //! one vector and says whether we answer so. What our core has no words for is skipped with the reason;
