@@ -5,6 +5,7 @@
 //! where a vector asks for what our laws forbid, the law is followed and the difference listed
 //! ([`difference`]).
 
+mod adaptive;
 mod case;
 mod quotas;
 mod subject;
@@ -15,8 +16,9 @@ use std::io;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use self::adaptive::Learner;
 pub use self::case::Vector;
-use self::case::{Stop, text};
+use self::case::{Seen, Stop, text};
 use self::subject::Subject;
 
 /// A file of vectors.
@@ -78,7 +80,11 @@ pub fn difference(id: &str, step: usize) -> Option<&'static str> {
 /// Plays one vector.
 #[must_use]
 pub fn run(vector: &Vector) -> Verdict {
-    match Subject::new(vector).and_then(|mut subject| play(&mut subject, vector)) {
+    let played = match Learner::of(vector) {
+        Some(learner) => learner.and_then(|mut learner| play(|step| learner.step(step), vector)),
+        None => Subject::new(vector).and_then(|mut subject| play(|step| subject.step(step), vector)),
+    };
+    match played {
         Ok(verdict) => verdict,
         Err(Stop::Skip(reason)) => Verdict::Skipped(reason),
         Err(Stop::Broken(what)) => Verdict::Failed(what),
@@ -89,10 +95,13 @@ pub fn run(vector: &Vector) -> Verdict {
 const WHOLE_MICROSECONDS: f64 = 2.0;
 
 /// To the end, or to the first step that is answered otherwise and not by law.
-fn play(subject: &mut Subject, vector: &Vector) -> Result<Verdict, Stop> {
+fn play(
+    mut answer: impl FnMut(&Map<String, Value>) -> Result<Seen, Stop>,
+    vector: &Vector,
+) -> Result<Verdict, Stop> {
     let mut verdict = Verdict::Passed;
     for (number, step) in vector.steps.iter().enumerate() {
-        let seen = subject.step(step)?;
+        let seen = answer(step)?;
         let Some(expected) = step.get("expect").and_then(Value::as_object) else {
             return Err(Stop::Broken(format!("step {number} expects nothing")));
         };

@@ -115,3 +115,33 @@ fn a_shape_that_is_not_known_is_skipped_with_the_reason_and_never_a_panic() {
         assert_eq!(run(&strange), Verdict::Skipped(reason.to_owned()), "{algorithm}");
     }
 }
+
+#[test]
+fn limits_that_learn_are_played_by_the_types_of_the_library() {
+    let play = |algorithm: &str, params: &str, steps: &str| {
+        let text =
+            format!(r#"{{"id": "x", "algorithm": "{algorithm}", "params": {params}, "steps": [{steps}]}}"#);
+        run(&vector(&text))
+    };
+    let sample = |rtt_ms: u64, dropped: bool, limit: u64| {
+        let rtt_ns = rtt_ms * 1_000_000;
+        format!(
+            r#"{{"t_ns": 0, "op": "sample", "n": 1, "rtt_ns": {rtt_ns}, "inflight": 20, "dropped": {dropped},
+                "expect": {{"limit": {limit}}}}}"#
+        )
+    };
+    let both = |first: String, second: String| format!("{first}, {second}");
+    let aimd = both(sample(1, false, 21), sample(1, true, 20));
+    assert_eq!(play("concurrency_aimd", "{}", &aimd), Verdict::Passed);
+    let vegas = both(sample(10, false, 20), sample(10, false, 26));
+    assert_eq!(play("concurrency_vegas", "{}", &vegas), Verdict::Passed);
+    let gradient = both(sample(10, false, 20), sample(10, false, 21));
+    assert_eq!(play("concurrency_gradient2", "{}", &gradient), Verdict::Passed);
+    let wrong = "step 0 (sample at 0 ns): limit: expected 22, got 21".to_owned();
+    assert_eq!(play("concurrency_aimd", "{}", &sample(1, false, 22)), Verdict::Failed(wrong));
+    let other = r#"{"t_ns": 0, "op": "probe", "expect": {"limit": 1}}"#;
+    let reason = "probe of a learning limit".to_owned();
+    assert_eq!(play("concurrency_vegas", "{}", other), Verdict::Skipped(reason));
+    let strange = play("concurrency_vegas", r#"{"decrease": "L-1"}"#, &vegas);
+    assert_eq!(strange, Verdict::Skipped("a limit that is lowered by L-1".to_owned()));
+}

@@ -170,6 +170,11 @@ impl ConcurrencyLimiter {
     /// # Ok::<(), tollgate::NoSlot>(())
     /// ```
     pub fn set_limit(&self, limit: u64) {
+        self.set_limit_to(|| limit);
+    }
+
+    /// As [`set_limit`](Self::set_limit), where `limit` is read when no other change is made.
+    pub(crate) fn set_limit_to(&self, limit: impl FnOnce() -> u64) {
         self.room.shared.set_limit(limit, |_| Arc::clone(&self.room));
     }
 
@@ -305,7 +310,7 @@ impl<K: ?Sized> KeyedConcurrencyLimiter<K> {
 
     /// Another number of slots for every key; see [`ConcurrencyLimiter::set_limit`].
     pub fn set_limit(&self, limit: u64) {
-        self.rooms.shared.set_limit(limit, |key| self.rooms.room(key));
+        self.rooms.shared.set_limit(|| limit, |key| self.rooms.room(key));
     }
 
     /// Most slots of one key that were in use at the same time.

@@ -154,6 +154,40 @@
 //!
 //! [`enter`](ConcurrencyLimiter::enter) waits for slots, first in, first out.
 //!
+//! An [`AdaptiveLimiter`] finds the number itself, from how long the calls take and which fail for overload:
+//!
+//! ```
+//! use tollgate::AdaptiveLimiter;
+//! use tollgate::adaptive::Gradient2;
+//!
+//! let backend = AdaptiveLimiter::new(Gradient2::default())?;
+//! let call = backend.try_enter()?;
+//! // ask the backend
+//! call.success();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Run jobs at a constant rate
+//!
+//! A `LeakyExecutor` (feature `tokio`) keeps jobs in a bounded queue and runs them one by one, or in batches,
+//! at a constant rate:
+//!
+//! ```
+//! # #[cfg(feature = "tokio")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use tollgate::LeakyExecutor;
+//!
+//! let mails = LeakyExecutor::builder(200, Duration::from_secs(1)).capacity(10_000).start()?;
+//! let sent = mails.submit(async { "sent" })?; // send it
+//! assert_eq!(sent.await?, "sent");
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "tokio"))]
+//! # fn main() {}
+//! ```
+//!
 //! # Reserve and commit
 //!
 //! Where the cost is known only afterwards, reserve an estimate and commit what was used:
@@ -241,11 +275,14 @@
 //! Not here: the server, for programs in other languages and for proxies.
 
 mod acquire_error;
+pub mod adaptive;
 mod bounds;
 mod concurrency;
 mod denied;
 mod direct;
 mod engine;
+#[cfg(feature = "tokio")]
+pub mod executor;
 mod in_force;
 mod key;
 mod keyed;
@@ -262,12 +299,16 @@ mod tokio_clock;
 mod waiting;
 
 pub use acquire_error::AcquireError;
+pub use adaptive::guard::AdaptiveGuard;
+pub use adaptive::limiter::AdaptiveLimiter;
 pub use bounds::Bounds;
 pub use concurrency::error::{EnterError, NoSlot};
 pub use concurrency::guard::ConcurrencyGuard;
 pub use concurrency::{ConcurrencyLimiter, KeyedConcurrencyLimiter};
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
+#[cfg(feature = "tokio")]
+pub use executor::LeakyExecutor;
 pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use quota::{ParseQuotaError, Quota};

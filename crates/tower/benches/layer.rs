@@ -1,4 +1,5 @@
-//! What a `RateLimitLayer` adds to a request; what varies is the key and the fields.
+//! What a `RateLimitLayer` adds to a request, and a `ConcurrencyLayer`; what varies is the key and the fields,
+//! and the limit.
 //!
 //! `cargo bench -p tollgate-tower` takes a few seconds. Both sides alternate within each repeat, and the
 //! median of the repeats is shown.
@@ -10,8 +11,12 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use bytes::Bytes;
 use http::{HeaderName, Request, Response};
-use tollgate_tower::{Key, Limit, Quota, RateLimitLayer, Replies, Style};
+use http_body_util::Empty;
+use tollgate::AdaptiveLimiter;
+use tollgate::adaptive::Gradient2;
+use tollgate_tower::{ConcurrencyLayer, Key, Limit, Quota, RateLimitLayer, Replies, Style};
 use tower::{Layer, Service, service_fn};
 
 const REQUESTS: u32 = 200_000;
@@ -34,15 +39,29 @@ fn main() {
         let limit = keys.into_iter().fold(limit, Limit::by);
         let layer = RateLimitLayer::new(limit).replies(Replies::default().headers(style));
         let inner = || service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(())));
-        let (mut bare, mut limited) = (inner(), layer.layer(inner()));
-        let (mut without, mut with) = (Vec::new(), Vec::new());
-        for _ in 0..REPEATS {
-            without.push(timed(&mut bare));
-            with.push(timed(&mut limited));
-        }
-        let (without, with) = (median(without), median(with));
-        println!("{name:36} {without:10.1} {with:10.1} {:8.1}", with - without);
+        compare(name, inner(), layer.layer(inner()));
     }
+    let adaptive = AdaptiveLimiter::new(Gradient2::default()).expect("settings");
+    for (name, layer) in [
+        ("in flight, fixed", ConcurrencyLayer::fixed(20)),
+        ("in flight, per peer address", ConcurrencyLayer::per_key(20, Key::peer_ip())),
+        ("in flight, adaptive", ConcurrencyLayer::adaptive(adaptive)),
+    ] {
+        let inner = || {
+            service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(Empty::<Bytes>::new())))
+        };
+        compare(name, inner(), layer.layer(inner()));
+    }
+}
+
+fn compare(name: &str, mut bare: impl Service<Request<()>>, mut limited: impl Service<Request<()>>) {
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for _ in 0..REPEATS {
+        without.push(timed(&mut bare));
+        with.push(timed(&mut limited));
+    }
+    let (without, with) = (median(without), median(with));
+    println!("{name:36} {without:10.1} {with:10.1} {:8.1}", with - without);
 }
 
 fn timed<S: Service<Request<()>>>(service: &mut S) -> f64 {

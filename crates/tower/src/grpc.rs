@@ -47,9 +47,14 @@ pub(crate) fn is_call(fields: &HeaderMap) -> bool {
     fields.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
+/// The status that the fields or trailers of a response say.
+pub(crate) fn status(fields: &HeaderMap) -> Option<&[u8]> {
+    fields.get(STATUS).map(HeaderValue::as_bytes)
+}
+
 /// True where the fields of a response say that the call exceeded a limit.
 pub(crate) fn is_exhausted(fields: &HeaderMap) -> bool {
-    fields.get(STATUS).is_some_and(|value| value.as_bytes() == b"8")
+    status(fields) == Some(b"8")
 }
 
 /// The wait that the fields of a response name in its details.

@@ -5,6 +5,7 @@
 //! | the requests that a server gets: axum, hyper | [`RateLimitLayer`] | `axum_routes` |
 //! | the calls that a gRPC service gets: tonic | [`RateLimitLayer`] | `tonic_service` |
 //! | the same, but let them wait for their turn | [`QueueLayer`] | |
+//! | how many requests a service works on at the same time | [`ConcurrencyLayer`] | `axum_concurrency` |
 //! | the requests that a client sends | [`client::ClientLayer`] | `outgoing_client` |
 //!
 //! `cargo run -p tollgate-tower --example NAME` runs an example.
@@ -47,6 +48,7 @@
 
 mod body;
 pub mod client;
+mod concurrency;
 mod forwarded;
 mod grpc;
 mod key;
@@ -56,6 +58,7 @@ mod queue;
 mod replies;
 
 pub use body::Body;
+pub use concurrency::{Concurrency, ConcurrencyLayer, HeldBody};
 pub use key::{Head, Key};
 pub use layer::{RateLimit, RateLimitLayer, ResponseFuture};
 pub use limit::{Limit, MissingKey};

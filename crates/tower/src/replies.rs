@@ -1,7 +1,9 @@
 //! What clients get: fields on responses that pass, and the reply to a request that does not.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use tollgate::RetryAfter;
 use tollgate_headers::{
@@ -137,5 +139,29 @@ pub(crate) fn rejection(status: StatusCode, message: &'static str, is_grpc: bool
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     *response.body_mut() = Bytes::from_static(message.as_bytes());
+    response
+}
+
+/// The reply to a request for which there is no room now.
+pub(crate) fn busy(
+    status: StatusCode,
+    message: &'static str,
+    retry_after: Duration,
+    is_grpc: bool,
+) -> Response<Bytes> {
+    let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+    let mut response = if is_grpc {
+        let is_limit = status == StatusCode::TOO_MANY_REQUESTS;
+        let code = if is_limit { Code::ResourceExhausted } else { Code::Unavailable };
+        let mut response = Response::new(Bytes::new());
+        let delay = (!retry_after.is_zero()).then_some(retry_after);
+        grpc::write(code, message, delay, response.headers_mut());
+        response
+    } else {
+        rejection(status, message, false)
+    };
+    if seconds > 0 {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
     response
 }

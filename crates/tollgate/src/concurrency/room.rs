@@ -44,9 +44,10 @@ impl Shared {
         self.peak.load(Relaxed)
     }
 
-    /// Another limit. `room` finds the room of a key that somebody waits for.
-    pub(crate) fn set_limit(&self, limit: u64, room: impl Fn(&[u8]) -> Arc<Room>) {
+    /// Another limit, read under the lock. `room` finds the room of a key that somebody waits for.
+    pub(crate) fn set_limit(&self, limit: impl FnOnce() -> u64, room: impl Fn(&[u8]) -> Arc<Room>) {
         let mut queue = self.waiting.lock();
+        let limit = limit();
         self.limit.store(limit, SeqCst);
         for key in queue.keys() {
             for stands in queue.line_in_order(&key) {

@@ -3,5 +3,7 @@
 
 mod attribute;
 mod client;
+mod concurrency;
+mod concurrency_tonic;
 mod queue;
 mod server;
