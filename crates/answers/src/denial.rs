@@ -159,7 +159,7 @@ fn waits(limit: &Limit) -> (RetryAfter, Duration) {
     let (quota, now) = (&limit.quota, Timestamp::from_unix_seconds(1_700_000_000));
     let (is_window, ahead) = match quota.algorithm() {
         Algorithm::TokenBucket { overdraft, .. } => (false, *overdraft),
-        Algorithm::LeakyBucket { .. } | Algorithm::Total => (false, 0),
+        Algorithm::LeakyBucket { .. } | Algorithm::PriorityBuckets { .. } | Algorithm::Total => (false, 0),
         _ => (true, 0),
     };
     let mut state = quota.fresh();

@@ -4,11 +4,14 @@
 pub(crate) mod fixed_window;
 pub(crate) mod interval_bucket;
 pub(crate) mod leaky_queue;
+pub(crate) mod priority_buckets;
 pub(crate) mod sliding_window;
 pub(crate) mod sliding_window_counter;
 pub(crate) mod sliding_window_log;
 pub(crate) mod token_bucket;
 pub(crate) mod total;
+
+use alloc::sync::Arc;
 
 /// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at
 /// most stand in the module of the same name.
@@ -50,6 +53,16 @@ pub enum Algorithm {
         /// What happens to what is in the bucket.
         form: LeakyForm,
     },
+    /// One class of a token bucket that is split over classes by weight, and lends what they leave idle. All
+    /// classes of a parent take from one state. At most burst + L a window over all of them.
+    PriorityBuckets {
+        /// Most at once over all classes; the limit where `None`.
+        burst: Option<u64>,
+        /// Weights of the classes, from 1 to 1,000 each.
+        weights: Arc<[u32]>,
+        /// Which of them takes, counted from 0.
+        class: usize,
+    },
     /// A quota that never refills by itself.
     Total,
     /// No limit: everything passes, nothing is counted.
@@ -67,6 +80,7 @@ impl Algorithm {
             Self::SlidingWindowLog { .. } => "sliding_window_log",
             Self::TokenBucket { .. } => "token_bucket",
             Self::LeakyBucket { .. } => "leaky_bucket",
+            Self::PriorityBuckets { .. } => "priority_buckets",
             Self::Total => "total",
             Self::Unlimited => "unlimited",
         }

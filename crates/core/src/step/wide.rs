@@ -1,6 +1,7 @@
 //! Algorithms whose state is several numbers, changed in place.
 
 use crate::algorithm::interval_bucket::{self, IntervalBucket};
+use crate::algorithm::priority_buckets::{self, PriorityBuckets};
 use crate::algorithm::sliding_window::{self, SlidingWindow};
 use crate::algorithm::sliding_window_counter::{self, SlidingWindowCounter};
 use crate::algorithm::sliding_window_log::{self, SlidingWindowLog};
@@ -17,6 +18,7 @@ pub struct WideAlgorithm(pub(crate) WideKind);
 #[derive(Clone, Debug)]
 pub(crate) enum WideKind {
     IntervalBucket(IntervalBucket),
+    PriorityBuckets(PriorityBuckets),
     SlidingWindow(SlidingWindow),
     SlidingWindowCounter(SlidingWindowCounter),
     SlidingWindowLog(SlidingWindowLog),
@@ -28,6 +30,7 @@ impl WideAlgorithm {
         let state = self.own(state);
         match &self.0 {
             WideKind::IntervalBucket(bucket) => bucket.take(state, cost, now),
+            WideKind::PriorityBuckets(class) => class.take(state, cost, now),
             WideKind::SlidingWindow(window) => window.take(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.take(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.take(state, cost, now),
@@ -39,6 +42,7 @@ impl WideAlgorithm {
         let state = self.own(state);
         match &self.0 {
             WideKind::IntervalBucket(bucket) => bucket.give_back(state, cost, now),
+            WideKind::PriorityBuckets(class) => class.give_back(state, cost, now),
             WideKind::SlidingWindow(window) => window.give_back(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.give_back(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.give_back(state, cost, now),
@@ -51,6 +55,7 @@ impl WideAlgorithm {
         let state = self.own(state);
         match &self.0 {
             WideKind::IntervalBucket(bucket) => bucket.charge(state, cost, now),
+            WideKind::PriorityBuckets(class) => class.charge(state, cost, now),
             WideKind::SlidingWindow(window) => window.charge(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.charge(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.charge(state, cost, now),
@@ -83,6 +88,7 @@ impl WideAlgorithm {
     fn own<'a>(&self, state: &'a mut Wide) -> &'a mut Wide {
         let tag = match &self.0 {
             WideKind::IntervalBucket(_) => interval_bucket::TAG,
+            WideKind::PriorityBuckets(_) => priority_buckets::TAG,
             WideKind::SlidingWindow(_) => sliding_window::TAG,
             WideKind::SlidingWindowCounter(_) => sliding_window_counter::TAG,
             WideKind::SlidingWindowLog(_) => sliding_window_log::TAG,
