@@ -261,6 +261,11 @@ impl Writer {
                     LeakyForm::Queue { delay_after } => self.option(Some(*delay_after), Self::number),
                 }
             }
+            Algorithm::PriorityBuckets { burst, weights, class } => {
+                self.option(*burst, Self::number);
+                self.list(weights.iter(), |writer, weight| writer.number(u64::from(*weight)));
+                self.number(*class as u64);
+            }
             Algorithm::SlidingWindowCounter | Algorithm::Total | Algorithm::Unlimited => {}
             // Better a version that changes too often than one that misses a change.
             unknown => self.text(&format!("{unknown:?}")),

@@ -88,13 +88,17 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
         Algorithm::TokenBucket { refill: Refill::Interval, .. } => "token_bucket:interval".to_owned(),
         Algorithm::LeakyBucket { form: LeakyForm::Queue { .. }, .. } => "leaky_bucket:queue".to_owned(),
         // A bucket's state does not depend on its rate: the new quota reads it in permits.
-        Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Total => {
-            algorithm.name().to_owned()
-        }
+        Algorithm::TokenBucket { .. }
+        | Algorithm::LeakyBucket { .. }
+        | Algorithm::PriorityBuckets { .. }
+        | Algorithm::Total => algorithm.name().to_owned(),
         other => format!("{}:{period}", other.name()),
     };
     // A bucket that never refills has another kind of state.
-    let is_bucket = matches!(algorithm, Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. });
+    let is_bucket = matches!(
+        algorithm,
+        Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } | Algorithm::PriorityBuckets { .. }
+    );
     if is_bucket && is_zero { kind + ":0" } else { kind }
 }
 

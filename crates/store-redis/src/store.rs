@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
+use tollgate_core::{Acquired, Algorithm, Cost, Decision, Holder, Quota, Released, Slots, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
-use tollgate_store::{Charge, Counter, Inspection, SlotKey, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{
+    Charge, Counter, Inspection, Sharing, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+};
 
 use crate::ask::{Answer, BatchKind, Kind};
 use crate::check::{self, Finding};
@@ -18,6 +20,33 @@ use crate::leased::Leased;
 use crate::mixed::{Mixed, is_leased};
 use crate::slots::SlotAction;
 use crate::stats::RedisStats;
+
+/// Whether Redis counts this quota for all nodes. `Err`: why not, and what to write instead.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::{Algorithm, Period, Quota};
+/// use tollgate_store::Sharing;
+/// use tollgate_store_redis::supports;
+///
+/// let second = Duration::from_secs(1);
+/// let algorithm = Algorithm::PriorityBuckets { burst: None, weights: [3, 1].into(), class: 0 };
+/// let class = Quota::new(10, Period::Span(second), algorithm)?;
+/// assert!(supports(&class, Sharing::Exact).is_err());
+/// assert!(supports(&class, Sharing::Local).is_ok());
+/// assert!(supports(&Quota::token_bucket(10, second)?, Sharing::Exact).is_ok());
+/// # Ok::<(), tollgate_core::QuotaError>(())
+/// ```
+pub fn supports(quota: &Quota, sharing: Sharing) -> Result<(), &'static str> {
+    match (quota.algorithm(), sharing) {
+        (_, Sharing::Local) => Ok(()),
+        (Algorithm::PriorityBuckets { .. }, _) => {
+            Err("redis counts no classes of priority; use sharing: local, which counts in each node's memory")
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Counters in Redis or Valkey. Cheap to clone; clones share connections and statistics.
 ///

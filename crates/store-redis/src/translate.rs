@@ -27,6 +27,7 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
         StepParams::Interval(_) => Some(Step::Interval),
         StepParams::Counter(_) => Some(Step::Counter),
         StepParams::Cells(_) | StepParams::Log(_) => Some(Step::Entries),
+        StepParams::Priority(_) => Some(Step::Bucket), // its argument is an error
         _ => None,
     }
 }
@@ -44,6 +45,10 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> R
         StepParams::Counter(counter) => texts::counter_argument(&mut packed, counter, asks, hint)?,
         StepParams::Cells(cells) => entries::cells_argument(&mut packed, cells, asks, hint)?,
         StepParams::Log(log) => entries::log_argument(&mut packed, log, asks),
+        StepParams::Priority(_) => {
+            let what = "classes of priority are counted in memory";
+            return Err(Fault::Unsupported { algorithm: first.quota.algorithm().name(), what });
+        }
         _ => {}
     }
     Ok(())

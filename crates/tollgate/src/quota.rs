@@ -124,7 +124,9 @@ impl Quota {
     #[must_use]
     pub fn burst(mut self, permits: u64) -> Self {
         match &mut self.algorithm {
-            Algorithm::TokenBucket { burst, .. } => *burst = Some(permits),
+            Algorithm::TokenBucket { burst, .. } | Algorithm::PriorityBuckets { burst, .. } => {
+                *burst = Some(permits);
+            }
             Algorithm::LeakyBucket { capacity, .. } => *capacity = Some(permits),
             _ => return self.without("a burst; its limit is the most at once"),
         }

@@ -78,3 +78,40 @@ fn mistakes_are_errors_or_denials_that_never_end() {
     assert_eq!(limiter.bounds(2), None);
     limiter.give_back(2, 1);
 }
+
+#[cfg(feature = "rules")]
+mod rules {
+    use tollgate::rule::{DescriptorSpec, DomainSpec, Limit, Policy, PolicyBuilder, RuleSpec, Sharing, Unit};
+    use tollgate::{Algorithm, ManualClock, RuleLimiter};
+
+    fn policy(sharing: Sharing) -> Result<Policy, Box<dyn std::error::Error>> {
+        let algorithm = Algorithm::PriorityBuckets { burst: None, weights: [9, 1].into(), class: 0 };
+        let limit = Limit::new(100, Unit::Hour, algorithm)?;
+        let priority = DescriptorSpec::new("priority").rule(RuleSpec::new(limit).sharing(sharing));
+        let shop = priority.by_class(["paying", "free"]);
+        let shop = shop.into_iter().fold(DomainSpec::new("shop"), DomainSpec::descriptor);
+        Ok(PolicyBuilder::new().domain(shop).build()?)
+    }
+
+    #[tokio::test]
+    async fn rules_in_code_have_classes_too() {
+        let limiter = RuleLimiter::with_clock(policy(Sharing::Exact).expect("rules"), ManualClock::default());
+        let mut admitted = [0, 0];
+        for _ in 0..200 {
+            for (admitted, class) in admitted.iter_mut().zip(["paying", "whoever"]) {
+                *admitted += u32::from(limiter.check("shop", &[("priority", class)]).await.is_ok());
+            }
+        }
+        assert_eq!(admitted, [90, 10]);
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn a_store_that_cannot_count_classes_says_so() {
+        let shared =
+            |sharing| RuleLimiter::new(policy(sharing).expect("rules")).shared("redis://127.0.0.1:6379");
+        let error = shared(Sharing::Exact).expect_err("redis counts no classes").to_string();
+        assert!(error.contains("rule priority=paying: redis counts no classes of priority"), "{error}");
+        assert!(shared(Sharing::Local).is_ok());
+    }
+}

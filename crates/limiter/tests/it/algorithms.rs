@@ -19,7 +19,7 @@ const fn leaky(form: LeakyForm) -> Algorithm {
 }
 
 /// What a rule file says behind `algorithm:`, and what it means.
-const CHOICES: [(&str, Algorithm); 10] = [
+static CHOICES: [(&str, Algorithm); 10] = [
     ("fixed_window", Algorithm::FixedWindow { align: Align::Calendar }),
     ("fixed_window, align: first_hit", Algorithm::FixedWindow { align: Align::FirstHit }),
     ("sliding_window, cells: 5", Algorithm::SlidingWindow { cells: 5 }),

@@ -66,7 +66,7 @@ const LIMITS_ENTRY: &[&str] = &[
     "ttl",
 ];
 /// What `rate_limit` has besides [`LIMITS_ENTRY`].
-const RATE_LIMIT_ONLY: &[&str] = &["unlimited", "sharing", "on_store_failure"];
+const RATE_LIMIT_ONLY: &[&str] = &["classes", "unlimited", "sharing", "on_store_failure"];
 const RESPONSE: &[&str] = &["status", "content_type", "body", "headers"];
 /// Keys of envoyproxy/ratelimit: ignored where they have no meaning, as there, but with a warning.
 const PEER: &[&str] = &[
@@ -88,7 +88,7 @@ const PEER: &[&str] = &[
     "metadata",
 ];
 /// Keys of algorithms that are not built yet.
-const LATER: &[&str] = &["warm_up", "cold_factor", "classes", "priority_buckets"];
+const LATER: &[&str] = &["warm_up", "cold_factor"];
 
 impl Section {
     pub(super) fn allows(self, name: &str) -> bool {

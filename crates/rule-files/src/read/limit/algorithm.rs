@@ -10,7 +10,7 @@ use crate::read::reader::{Fields, Reader};
 use crate::read::scalar::quoted;
 use crate::yaml_tree::Kind;
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "fixed_window",
     "sliding_window",
     "sliding_window_counter",
@@ -19,10 +19,12 @@ const NAMES: [&str; 8] = [
     "leaky_bucket",
     "total",
     CONCURRENCY,
+    PRIORITY_BUCKETS,
 ];
 const TOKEN_BUCKET: &str = "token_bucket";
 pub(super) const CONCURRENCY: &str = "concurrency";
-const LATER: [&str; 2] = ["warm_up", "priority_buckets"];
+pub(super) const PRIORITY_BUCKETS: &str = "priority_buckets";
+const LATER: [&str; 1] = ["warm_up"];
 
 /// Each parameter and the algorithm that it belongs to.
 const PARAMETERS: [(&str, &str); 10] = [
@@ -52,6 +54,7 @@ impl Reader<'_> {
         let name = self.algorithm_name(fields, path, default)?;
         if let Some(burst) = burst
             && name != TOKEN_BUCKET
+            && name != PRIORITY_BUCKETS
         {
             let instead = match name {
                 "leaky_bucket" => format!("write the rate without it, and capacity: {burst}"),
@@ -60,9 +63,10 @@ impl Reader<'_> {
             let message = format!("a burst belongs to {TOKEN_BUCKET}, but this is {name}; {instead}");
             self.notes.fault(fields.pos_of_value("rate"), path.key("rate"), message);
         }
-        let more = [("delay_after", "leaky_bucket"), ("ttl", CONCURRENCY)];
+        let more = [("delay_after", "leaky_bucket"), ("ttl", CONCURRENCY), ("classes", PRIORITY_BUCKETS)];
         for (parameter, owner) in PARAMETERS.into_iter().chain(more) {
-            if owner != name && fields.get(parameter).is_some() {
+            let is_own = owner == name || (parameter, name) == ("burst", PRIORITY_BUCKETS);
+            if !is_own && fields.get(parameter).is_some() {
                 let message =
                     format!("belongs to {owner}, but this is {name}; write algorithm: {owner}, or remove it");
                 self.notes.fault(fields.pos_of(parameter), path.key(parameter), message);
@@ -92,6 +96,10 @@ impl Reader<'_> {
             "leaky_bucket" => {
                 let capacity = self.permits(fields, path, "capacity");
                 Algorithm::LeakyBucket { capacity, form: self.form(fields, path) }
+            }
+            PRIORITY_BUCKETS => {
+                let burst = burst.or_else(|| self.permits(fields, path, "burst"));
+                Algorithm::PriorityBuckets { burst, weights: self.weights(fields, path)?, class: 0 }
             }
             _ => Algorithm::Total,
         })
