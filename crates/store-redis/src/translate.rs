@@ -68,3 +68,24 @@ pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result
         _ => Ok(Read::State(quota.fresh(), false)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate_core::{Algorithm, Cost, Period, Quota, Timestamp};
+
+    use super::{argument, step_of};
+    use crate::ask::{Ask, Fault, Kind};
+
+    /// A rule with one is an error when it is loaded; one that comes by another way is never uncounted.
+    #[test]
+    fn a_class_of_priority_is_an_error_and_not_unlimited() {
+        let algorithm = Algorithm::PriorityBuckets { burst: None, weights: [3, 1].into(), class: 0 };
+        let quota = Quota::new(10, Period::Span(Duration::from_secs(1)), algorithm).expect("a quota");
+        assert!(step_of(&quota).is_some());
+        let ask = Ask { key: b"k".to_vec(), quota, kind: Kind::Take(Cost::ONE) };
+        let result = argument(&mut Vec::new(), &[&ask], Timestamp::ZERO);
+        assert!(matches!(result, Err(Fault::Unsupported { algorithm: "priority_buckets", .. })));
+    }
+}

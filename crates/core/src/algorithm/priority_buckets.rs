@@ -191,6 +191,7 @@ impl PriorityBuckets {
         let parent = &*self.parent;
         let missing = &levels.missing[..parent.weights.len()];
         state.cells.clear();
+        state.cells.reserve_exact(4 + 2 * missing.len());
         state.cells.extend([TAG, levels.last, parent.permit as u64, (parent.permit >> 64) as u64]);
         state.cells.extend(missing.iter().flat_map(|units| [*units as u64, (*units >> 64) as u64]));
         let until_all_full = clamped(missing.iter().sum::<u128>().div_ceil(parent.inflow));

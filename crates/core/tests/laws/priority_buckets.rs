@@ -158,7 +158,9 @@ proptest! {
         period_ns in 1_u64..=3_000_000_000_000_000,
         burst in prop_oneof![16_u64..100, 16_u64..100_000],
         small in prop_oneof![1_u64..40, Just(u64::MAX)],
-        weights in prop_oneof![prop::collection::vec(1_u32..=1_000, 1..=16), prop::collection::vec(1_u32..8, 1..5)],
+        weights in prop_oneof![
+            prop::collection::vec(1_u32..=1_000, 1..=16), prop::collection::vec(1_u32..8, 1..5),
+        ],
     ) {
         let parent = Parent { limit: limit.min(small), period_ns, burst, weights: weights.into() };
         let (sum, classes) = (u128::from(parent.sum()), parent.weights.len());
@@ -169,16 +171,19 @@ proptest! {
         prop_assert_eq!(params.bursts().iter().sum::<u64>(), burst);
         prop_assert_eq!(params.bursts()[classes - 1], quota.burst());
         let units = params.units_per_permit();
-        prop_assert_eq!(params.flows().sum::<u128>() * u128::from(period_ns), u128::from(parent.limit) * units);
-        let has_all_a_permit = parent.weights.iter().all(|weight| u128::from(*weight) * u128::from(burst) >= sum);
+        let limit = u128::from(parent.limit);
+        prop_assert_eq!(params.flows().sum::<u128>() * u128::from(period_ns), limit * units);
+        let has_permit = |weight: &u32| u128::from(*weight) * u128::from(burst) >= sum;
+        let has_all_a_permit = parent.weights.iter().all(has_permit);
         for ((flow, &own), &weight) in params.flows().zip(params.bursts()).zip(parent.weights.iter()) {
             let weight = u128::from(weight);
-            prop_assert_eq!(flow * sum * u128::from(period_ns), u128::from(parent.limit) * weight * units);
+            prop_assert_eq!(flow * sum * u128::from(period_ns), limit * weight * units);
             // Rounded by less than a permit, unless some class must be given its first.
             let exact = u128::from(burst) * weight;
             prop_assert!(own >= 1);
             if has_all_a_permit {
-                prop_assert!((u128::from(own) * sum).abs_diff(exact) < sum, "{} of {} by {}", own, burst, weight);
+                let off = (u128::from(own) * sum).abs_diff(exact);
+                prop_assert!(off < sum, "{} of {} by {}", own, burst, weight);
             }
         }
     }
@@ -188,7 +193,8 @@ proptest! {
         parent in parent(), asks in asks(), start in start(),
     ) {
         let quotas = parent.classes();
-        let (mut state, mut whole) = (quotas[0].fresh(), Bucket::new(parent.burst, parent.sum(), &parent, start));
+        let mut state = quotas[0].fresh();
+        let mut whole = Bucket::new(parent.burst, parent.sum(), &parent, start);
         for (now, class, cost) in times(&parent, &asks, start) {
             let is_admitted = quotas[class].take(&mut state, Cost(cost), at(now)).is_admitted();
             if is_admitted && cost > 0 {
@@ -207,7 +213,8 @@ proptest! {
     ) {
         let quotas = parent.classes();
         let mut state = quotas[0].fresh();
-        let own = |class: usize| Bucket::new(quotas[class].burst(), parent.weights[class].into(), &parent, start);
+        let weight = |class: usize| u64::from(parent.weights[class]);
+        let own = |class: usize| Bucket::new(quotas[class].burst(), weight(class), &parent, start);
         // One that pays what the class has got, and one that lives alone.
         let mut paying: Vec<Bucket> = (0..quotas.len()).map(own).collect();
         let mut alone: Vec<Bucket> = (0..quotas.len()).map(own).collect();
@@ -278,7 +285,8 @@ proptest! {
                 now = now + wait;
                 prop_assert!(quota.take(&mut state, Cost::ONE, now).is_admitted());
             }
-            let due = u128::from(start) + (u128::from(nth) * u128::from(parent.period_ns)).div_ceil(parent.limit.into());
+            let flows_ns = u128::from(nth) * u128::from(parent.period_ns);
+            let due = u128::from(start) + flows_ns.div_ceil(parent.limit.into());
             prop_assert_eq!(u128::from(now.as_nanos()), due, "permit {}", nth);
         }
     }
@@ -317,8 +325,9 @@ proptest! {
                     prop_assert_eq!(&state, &before);
                     let retry = at(now) + wait;
                     let early = at(retry.as_nanos() - 1);
-                    prop_assert!(!quota.take(&mut state.clone(), Cost(cost), early).is_admitted(), "{:?} early", said);
-                    prop_assert!(quota.take(&mut state.clone(), Cost(cost), retry).is_admitted(), "{:?} late", said);
+                    let fits = |at| quota.take(&mut state.clone(), Cost(cost), at).is_admitted();
+                    prop_assert!(!fits(early), "{:?} early", said);
+                    prop_assert!(fits(retry), "{:?} late", said);
                 }
                 RetryAfter::Never => prop_assert!(cost > quota.burst() && state == before),
             }
@@ -340,7 +349,8 @@ proptest! {
 
     #[test]
     fn a_refund_restores_what_was_taken_and_never_more(
-        parent in parent(), asks in asks(), class in 0_usize..6, cost in 1_u64..60, later in 0.0..3.0, start in start(),
+        parent in parent(), asks in asks(), class in 0_usize..6, cost in 1_u64..60, later in 0.0..3.0,
+        start in start(),
     ) {
         let quotas = parent.classes();
         let (mut state, mut now) = (quotas[0].fresh(), start);
@@ -378,24 +388,32 @@ proptest! {
         for (was, is) in quotas.iter().zip(new.classes()) {
             let missing = was.burst() - was.take(&mut state.clone(), Cost::PEEK, at(now)).remaining();
             let left = is.take(&mut state.clone(), Cost::PEEK, at(now)).remaining();
-            prop_assert!(left <= (is.burst() + 1).saturating_sub(missing), "{} of {} less {}", left, is.burst(), missing);
+            let burst = is.burst();
+            prop_assert!(left <= (burst + 1).saturating_sub(missing), "{} of {} less {}", left, burst, missing);
             // The first class may owe the permit that it was charged.
-            prop_assert!(left + missing + 2 >= is.burst(), "{} of {} less {}", left, is.burst(), missing);
+            prop_assert!(left + missing + 2 >= burst, "{} of {} less {}", left, burst, missing);
         }
     }
 
     /// The largest numbers, debts of all classes, and clocks at both ends of time.
     #[test]
     fn nothing_overflows(
-        limit in prop_oneof![Just(1), Just(Quota::LARGEST_LIMIT), Just(Quota::LARGEST_LIMIT - 1), Just(999_999_937_u64)],
-        period in prop_oneof![Just(1_u64), Just(315_360_000_000_000_000), Just(315_359_999_999_999_989), Just(7)],
+        limit in prop_oneof![
+            Just(1), Just(Quota::LARGEST_LIMIT), Just(Quota::LARGEST_LIMIT - 1), Just(999_999_937_u64),
+        ],
+        period in prop_oneof![
+            Just(1_u64), Just(315_360_000_000_000_000), Just(315_359_999_999_999_989), Just(7),
+        ],
         burst in prop_oneof![Just(16_u64), Just(Quota::LARGEST_LIMIT)],
-        steps in prop::collection::vec((0_usize..16, any::<u64>(), prop_oneof![Just(0), Just(u64::MAX), any::<u64>()], 0_u8..4), 1..40),
+        steps in prop::collection::vec(
+            (0_usize..16, any::<u64>(), prop_oneof![Just(0), Just(u64::MAX), any::<u64>()], 0_u8..4), 1..40,
+        ),
     ) {
         let weights: Vec<u32> = (0..16).map(|class| if class % 3 == 0 { 1 } else { 1_000 - class }).collect();
         let parent = Parent { limit, period_ns: period, burst, weights: weights.into() };
         let Ok(first) = parent.class(0) else {
-            prop_assert!(u128::from(burst) * u128::from(period) / u128::from(limit) > 900_000_000_000_000_000);
+            let fill_ns = u128::from(burst) * u128::from(period) / u128::from(limit);
+            prop_assert!(fill_ns > 900_000_000_000_000_000, "only a bucket that takes decades is rejected");
             return Ok(());
         };
         let mut state = first.fresh();
