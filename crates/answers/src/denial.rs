@@ -159,7 +159,9 @@ fn waits(limit: &Limit) -> (RetryAfter, Duration) {
     let (quota, now) = (&limit.quota, Timestamp::from_unix_seconds(1_700_000_000));
     let (is_window, all) = match quota.algorithm() {
         Algorithm::TokenBucket { overdraft, .. } => (false, quota.burst().saturating_add(*overdraft)),
-        Algorithm::LeakyBucket { .. } | Algorithm::Total => (false, quota.burst()),
+        Algorithm::LeakyBucket { .. } | Algorithm::PriorityBuckets { .. } | Algorithm::Total => {
+            (false, quota.burst())
+        }
         Algorithm::WarmUp { .. } => (false, 1), // one by one
         Algorithm::SmoothBursty { .. } => (false, quota.burst().saturating_add(1)), // the next pays for one
         _ => (true, quota.burst()),

@@ -20,6 +20,7 @@ fn algorithms() -> Vec<(&'static str, Algorithm)> {
         ("fixed_window", Algorithm::FixedWindow { align: Align::Calendar }),
         ("sliding_window_10", Algorithm::SlidingWindow { cells: 10 }),
         ("sliding_window_counter", Algorithm::SlidingWindowCounter),
+        ("priority_1_of_3", Algorithm::PriorityBuckets { burst: None, weights: [6, 3, 1].into(), class: 0 }),
         ("sliding_window_log", Algorithm::SlidingWindowLog { log_denied: false }),
     ]
 }

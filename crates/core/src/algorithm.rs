@@ -4,6 +4,7 @@
 pub(crate) mod fixed_window;
 pub(crate) mod interval_bucket;
 pub(crate) mod leaky_queue;
+pub(crate) mod priority_buckets;
 pub(crate) mod sliding_window;
 pub(crate) mod sliding_window_counter;
 pub(crate) mod sliding_window_log;
@@ -12,6 +13,8 @@ pub(crate) mod total;
 pub(crate) mod warm_up;
 
 use core::time::Duration;
+
+use alloc::sync::Arc;
 
 /// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at
 /// most stand in the module of the same name.
@@ -67,6 +70,16 @@ pub enum Algorithm {
         /// Most that are kept; a second's worth where `None`.
         burst: Option<u64>,
     },
+    /// One class of a token bucket that is split over classes by weight, and lends what they leave idle. All
+    /// classes of a parent take from one state. At most burst + L a window over all of them.
+    PriorityBuckets {
+        /// Most at once over all classes; the limit where `None`.
+        burst: Option<u64>,
+        /// Weights of the classes, from 1 to 1,000 each.
+        weights: Arc<[u32]>,
+        /// Which of them takes, counted from 0.
+        class: usize,
+    },
     /// A quota that never refills by itself.
     Total,
     /// No limit: everything passes, nothing is counted.
@@ -86,6 +99,7 @@ impl Algorithm {
             Self::LeakyBucket { .. } => "leaky_bucket",
             Self::WarmUp { .. } => "warm_up",
             Self::SmoothBursty { .. } => "smooth_bursty",
+            Self::PriorityBuckets { .. } => "priority_buckets",
             Self::Total => "total",
             Self::Unlimited => "unlimited",
         }

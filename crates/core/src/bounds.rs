@@ -25,3 +25,12 @@ pub(crate) const MAX_SLOTS: u64 = 1 << 16;
 
 /// The most permits that one charge adds to a count that nothing else bounds: 2^39 - 1.
 pub const MAX_COUNT: u64 = (1 << 39) - 1;
+
+/// The most classes of priority.
+pub(crate) const MAX_CLASSES: usize = 16;
+
+/// The largest weight of a class.
+pub(crate) const MAX_WEIGHT: u32 = 1_000;
+
+/// The longest time in ns that a parent of classes may take to fill: thirty years.
+pub(crate) const LONGEST_FILL: u64 = 30 * 365 * 86_400 * 1_000_000_000;

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use crate::bounds::{LARGEST_COLD_FACTOR, LARGEST_LIMIT, LARGEST_LOG, MAX_CELLS, MAX_SLOTS};
+use crate::bounds::{
+    LARGEST_COLD_FACTOR, LARGEST_LIMIT, LARGEST_LOG, MAX_CELLS, MAX_CLASSES, MAX_SLOTS, MAX_WEIGHT,
+};
 
 /// Why a quota cannot be made. Nothing was counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +82,28 @@ pub enum QuotaError {
         period: Duration,
         /// The warm-up.
         warm_up: Duration,
+    },
+    /// A number of classes of priority that cannot be counted.
+    #[error("{0} classes of priority cannot be counted; write from 1 to {max}", max = MAX_CLASSES)]
+    Classes(usize),
+    /// A weight of a class that is out of its bounds.
+    #[error("a weight of {0} is out of bounds; write from 1 to {max}", max = MAX_WEIGHT)]
+    Weight(u32),
+    /// A class that is not among those of the weights.
+    #[error("there is no class {class}: {classes} weights are given, and classes are counted from 0")]
+    NoSuchClass {
+        /// The class asked for.
+        class: usize,
+        /// How many there are.
+        classes: usize,
+    },
+    /// A burst that does not have a permit for each class.
+    #[error("a burst of {burst} cannot be split over {classes} classes; the smallest burst is {classes}")]
+    FewForClasses {
+        /// The burst, or the limit if no burst is given.
+        burst: u64,
+        /// How many classes there are.
+        classes: usize,
     },
     /// The algorithm has no meaning with this period.
     #[error("{algorithm} does not work with {what}")]

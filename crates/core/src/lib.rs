@@ -41,6 +41,7 @@ pub use slots::{Acquired, Holder, Released, Slots};
 pub use state::{Expiry, FastStep, Shape, State, Wide, Word, WordStep};
 pub use step::{Step, WideAlgorithm, WordAlgorithm};
 pub use step_params::{
-    BucketParams, CellParams, CounterParams, IntervalParams, LogParams, StepParams, WindowParams,
+    BucketParams, CellParams, CounterParams, IntervalParams, LogParams, PriorityParams, StepParams,
+    WindowParams,
 };
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp, nanos};

@@ -15,7 +15,7 @@ use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::period::Period;
 use crate::state::{Expiry, Shape, State, Wide, Word, WordStep};
-use crate::step::{Step, WideAlgorithm, WordAlgorithm};
+use crate::step::{Step, WideAlgorithm, WideKind, WordAlgorithm};
 use crate::time::Timestamp;
 
 /// How much, over what period, counted how.
@@ -47,10 +47,14 @@ impl Quota {
         self.limit
     }
 
-    /// The most permits that can be available at once: the burst or the capacity of a bucket, otherwise the
-    /// limit. What remains is never more. Of `warm_up` and `smooth_bursty`, what a key stores, at least 1.
+    /// The most permits that can be available at once: the burst or the capacity of a bucket, a class's own
+    /// burst, otherwise the limit. What remains is never more. Of `warm_up` and `smooth_bursty`, what a key
+    /// stores, at least 1.
     #[must_use]
     pub const fn burst(&self) -> u64 {
+        if let Step::Wide(WideAlgorithm(WideKind::PriorityBuckets(class))) = &self.step {
+            return class.burst();
+        }
         match self.algorithm {
             Algorithm::TokenBucket { burst: Some(burst), .. } => burst,
             Algorithm::LeakyBucket { capacity: Some(capacity), .. } => capacity,

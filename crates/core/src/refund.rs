@@ -55,6 +55,12 @@ impl Quota {
                 let flowed = u128::from(nanos(now.since(taken_at))) * u128::from(said.limit).max(limit);
                 u128::from(unused.permits()).saturating_sub(flowed.div_ceil(span_ns))
             }
+            // The whole rate may have flowed to this class since.
+            Algorithm::PriorityBuckets { .. } => {
+                let elapsed_ns = u128::from(nanos(now.since(taken_at)));
+                let rate = u128::from(said.limit).max(limit);
+                u128::from(unused.permits()).saturating_sub((elapsed_ns * rate).div_ceil(span_ns))
+            }
             // The last period's worth comes at its end, and may be a single permit.
             Algorithm::TokenBucket { refill: Refill::Interval, .. } => {
                 match u128::from(left_ns).div_ceil(span_ns) {

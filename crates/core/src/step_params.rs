@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::interval_bucket::IntervalBucket;
+use crate::algorithm::priority_buckets::PriorityBuckets;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
 use crate::algorithm::sliding_window_log::SlidingWindowLog;
@@ -46,6 +47,8 @@ pub enum StepParams<'a> {
     Log(LogParams<'a>),
     /// Takes that pay for those before: `warm_up` and `smooth_bursty`. No store repeats them elsewhere.
     WarmUp,
+    /// One class of several that share a parent.
+    Priority(PriorityParams<'a>),
 }
 
 impl Quota {
@@ -76,6 +79,7 @@ impl Quota {
             },
             Step::Wide(algorithm) => match &algorithm.0 {
                 WideKind::IntervalBucket(bucket) => StepParams::Interval(IntervalParams(bucket)),
+                WideKind::PriorityBuckets(class) => StepParams::Priority(PriorityParams(class)),
                 WideKind::SlidingWindow(window) => StepParams::Cells(CellParams(window)),
                 WideKind::SlidingWindowCounter(counter) => StepParams::Counter(CounterParams(counter)),
                 WideKind::SlidingWindowLog(log) => StepParams::Log(LogParams(log)),
@@ -338,5 +342,28 @@ impl LogParams<'_> {
     #[must_use]
     pub fn state(taken: &[(u64, u64)]) -> Wide {
         SlidingWindowLog::state(taken)
+    }
+}
+
+/// The classes of a parent, and which of them takes.
+#[derive(Clone, Copy, Debug)]
+pub struct PriorityParams<'a>(&'a PriorityBuckets);
+
+impl<'a> PriorityParams<'a> {
+    /// What each class may have at once: whole permits, which sum to the parent's burst.
+    #[must_use]
+    pub fn bursts(&self) -> &'a [u64] {
+        self.0.bursts()
+    }
+
+    /// Units that flow to each class per ns; their sum is the parent's rate.
+    pub fn flows(&self) -> impl Iterator<Item = u128> + 'a {
+        self.0.flows()
+    }
+
+    /// Units of one permit, at least 2^32.
+    #[must_use]
+    pub fn units_per_permit(&self) -> u128 {
+        self.0.permit()
     }
 }

@@ -264,6 +264,7 @@ impl DomainBuild {
                 share_threshold: spec.share_threshold,
                 ipv6_prefix: spec.ipv6_prefix,
                 value_to_metric: spec.value_to_metric,
+                names_class: rule.as_ref().is_some_and(RuleSpec::has_classes),
             };
             let children_path = format!("{path}.");
             let trail = Trail {
@@ -426,12 +427,15 @@ struct Counting {
     share_threshold: bool,
     ipv6_prefix: Option<u8>,
     value_to_metric: bool,
+    /// The value names a class of priority, and all classes share a counter.
+    names_class: bool,
 }
 
 fn level_of(key: &str, matched: &ValueMatch, counting: Counting) -> Level {
     let (mark, value) = matched.identity();
     let is_pattern = matches!(mark, b'~' | b'*' | b'^' | b'@');
     let counted = match matched {
+        _ if counting.names_class => Counted::Shared { mark: b'~', pattern: "*".to_owned() },
         // The name has no `*`, which every pattern with this mark has, so that no two keys are equal.
         ValueMatch::List(list) if counting.share_threshold => {
             Counted::Shared { mark: b'~', pattern: list.name.clone() }

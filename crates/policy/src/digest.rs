@@ -274,6 +274,11 @@ impl Writer {
                 self.number(u64::from(*cold_factor));
             }
             Algorithm::SmoothBursty { burst } => self.option(*burst, Self::number),
+            Algorithm::PriorityBuckets { burst, weights, class } => {
+                self.option(*burst, Self::number);
+                self.list(weights.iter(), |writer, weight| writer.number(u64::from(*weight)));
+                self.number(*class as u64);
+            }
             Algorithm::SlidingWindowCounter | Algorithm::Total | Algorithm::Unlimited => {}
             // Better a version that changes too often than one that misses a change.
             unknown => self.text(&format!("{unknown:?}")),

@@ -93,6 +93,7 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
         | Algorithm::LeakyBucket { .. }
         | Algorithm::WarmUp { .. }
         | Algorithm::SmoothBursty { .. }
+        | Algorithm::PriorityBuckets { .. }
         | Algorithm::Total => algorithm.name().to_owned(),
         other => format!("{}:{period}", other.name()),
     };
@@ -103,6 +104,7 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
             | Algorithm::LeakyBucket { .. }
             | Algorithm::WarmUp { .. }
             | Algorithm::SmoothBursty { .. }
+            | Algorithm::PriorityBuckets { .. }
     );
     if is_bucket && is_zero { kind + ":0" } else { kind }
 }

@@ -124,6 +124,7 @@ impl Limit {
                 | Algorithm::LeakyBucket { .. }
                 | Algorithm::WarmUp { .. }
                 | Algorithm::SmoothBursty { .. }
+                | Algorithm::PriorityBuckets { .. }
         );
         if has_no_window {
             return Err(LimitError::ExcessOfBucket(algorithm.name()));
@@ -150,6 +151,18 @@ impl Limit {
     /// Never today: any number of hits per unit is a valid limit.
     pub fn per(requests_per_unit: u32, unit: Unit) -> Result<Self, LimitError> {
         Self::new(requests_per_unit, unit, Algorithm::FixedWindow { align: Default::default() })
+    }
+
+    /// The same limit for another class of priority; the limit itself if it has no classes, or not this one.
+    pub(crate) fn of_class(&self, class: usize) -> Self {
+        let mut limit = self.clone();
+        if let Algorithm::PriorityBuckets { burst, weights, .. } = self.quota.algorithm() {
+            let algorithm = Algorithm::PriorityBuckets { burst: *burst, weights: weights.clone(), class };
+            if let Ok(quota) = Quota::new(self.quota.limit(), self.quota.period().clone(), algorithm) {
+                limit.quota = quota;
+            }
+        }
+        limit
     }
 
     /// The same limit under a name. Each of several limits of one rule needs one: its counter is kept under

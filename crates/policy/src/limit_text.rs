@@ -57,6 +57,11 @@ fn parameters(algorithm: &Algorithm) -> Vec<String> {
             shown.extend((*overdraft > 0).then(|| format!("overdraft {overdraft}")));
             shown.extend((*refill == Refill::Interval).then(|| "refill interval".to_owned()));
         }
+        Algorithm::PriorityBuckets { burst, weights, class } => {
+            shown.extend(burst.map(|burst| format!("burst {burst}")));
+            let (own, all) = (weights.get(*class).unwrap_or(&0), weights.iter().sum::<u32>());
+            shown.push(format!("weight {own} of {all}"));
+        }
         Algorithm::LeakyBucket { capacity, form } => {
             shown.extend(capacity.map(|capacity| format!("capacity {capacity}")));
             if let LeakyForm::Queue { delay_after } = form {

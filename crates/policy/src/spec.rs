@@ -4,6 +4,7 @@
 //! here: how specs become rules (`builder`).
 
 mod check;
+mod classes;
 mod value;
 
 use std::fmt;

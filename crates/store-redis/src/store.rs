@@ -65,6 +65,9 @@ pub fn supports(quota: &Quota, sharing: Sharing) -> Result<(), &'static str> {
         (Algorithm::SmoothBursty { .. }, _) => {
             Err("only the memory of a node counts it; use sharing: local, or token_bucket with initial: 0")
         }
+        (Algorithm::PriorityBuckets { .. }, _) => {
+            Err("only the memory of a node counts classes of priority; use sharing: local")
+        }
         _ => Ok(()),
     }
 }

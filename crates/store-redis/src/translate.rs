@@ -27,7 +27,7 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
         StepParams::Interval(_) => Some(Step::Interval),
         StepParams::Counter(_) => Some(Step::Counter),
         StepParams::Cells(_) | StepParams::Log(_) => Some(Step::Entries),
-        StepParams::WarmUp => Some(Step::Bucket), // whose argument fails
+        StepParams::WarmUp | StepParams::Priority(_) => Some(Step::Bucket), // whose argument fails
         _ => None,
     }
 }
@@ -49,6 +49,10 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> R
             let algorithm = first.quota.algorithm().name();
             return Err(Fault::Unsupported { algorithm, what: "prices that are squares" });
         }
+        StepParams::Priority(_) => {
+            let what = "classes of priority are counted in memory";
+            return Err(Fault::Unsupported { algorithm: first.quota.algorithm().name(), what });
+        }
         _ => {}
     }
     Ok(())
@@ -66,5 +70,26 @@ pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result
         StepParams::Cells(cells) => entries::read_cells(quota, cells, first, at),
         StepParams::Log(log) => entries::read_log(quota, log, first),
         _ => Ok(Read::State(quota.fresh(), false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate_core::{Algorithm, Cost, Period, Quota, Timestamp};
+
+    use super::{argument, step_of};
+    use crate::ask::{Ask, Fault, Kind};
+
+    /// A rule with one is an error when it is loaded; one that comes by another way is never uncounted.
+    #[test]
+    fn a_class_of_priority_is_an_error_and_not_unlimited() {
+        let algorithm = Algorithm::PriorityBuckets { burst: None, weights: [3, 1].into(), class: 0 };
+        let quota = Quota::new(10, Period::Span(Duration::from_secs(1)), algorithm).expect("a quota");
+        assert!(step_of(&quota).is_some());
+        let ask = Ask { key: b"k".to_vec(), quota, kind: Kind::Take(Cost::ONE) };
+        let result = argument(&mut Vec::new(), &[&ask], Timestamp::ZERO);
+        assert!(matches!(result, Err(Fault::Unsupported { algorithm: "priority_buckets", .. })));
     }
 }

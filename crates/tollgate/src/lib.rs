@@ -132,6 +132,21 @@
 //! Threads wait in the same line with [`blocking_acquire`](RateLimiter::blocking_acquire), and need no
 //! runtime.
 //!
+//! # Let some callers go first
+//!
+//! [`RateLimiter::by_priority`] splits a quota over classes by weight. Each has its part whatever the others
+//! do, and borrows what they leave idle:
+//!
+//! ```
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! let limiter = RateLimiter::by_priority(Quota::per_second(100), &[9, 1])?;
+//! let (paying, crawlers) = (0, 1);
+//! while limiter.check(crawlers).is_ok() {} // they take all that they can
+//! assert!(limiter.check_n(paying, 90).is_ok());
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
 //! # Limit what runs at the same time
 //!
 //! A [`ConcurrencyLimiter`] has slots: a guard holds one, and gives it up when it is dropped, also when the
@@ -286,6 +301,7 @@ pub mod executor;
 mod in_force;
 mod key;
 mod keyed;
+mod priority;
 mod quota;
 pub mod registry;
 mod reservation;
@@ -311,6 +327,7 @@ pub use direct::RateLimiter;
 pub use executor::LeakyExecutor;
 pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
+pub use priority::PriorityLimiter;
 pub use quota::{ParseQuotaError, Quota};
 pub use reservation::Reservation;
 #[cfg(feature = "rules")]

@@ -174,7 +174,9 @@ impl Quota {
     #[must_use]
     pub fn burst(mut self, permits: u64) -> Self {
         match &mut self.algorithm {
-            Algorithm::TokenBucket { burst, .. } => *burst = Some(permits),
+            Algorithm::TokenBucket { burst, .. } | Algorithm::PriorityBuckets { burst, .. } => {
+                *burst = Some(permits);
+            }
             Algorithm::LeakyBucket { capacity, .. } => *capacity = Some(permits),
             Algorithm::SmoothBursty { burst } => *burst = Some(permits),
             Algorithm::WarmUp { .. } => return self.without("a burst; its permits pass one by one"),

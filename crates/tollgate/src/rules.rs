@@ -304,7 +304,8 @@ impl<C: Clock + Clone> RuleLimiter<C> {
     /// alike.
     ///
     /// # Errors
-    /// [`ConfigError`](crate::rule::ConfigError): the URL has none of the known forms.
+    /// [`ConfigError`](crate::rule::ConfigError): the URL has none of the known forms, or a rule has an
+    /// algorithm that only memory counts.
     ///
     /// # Example
     /// ```
@@ -325,6 +326,14 @@ impl<C: Clock + Clone> RuleLimiter<C> {
     /// [`ConfigError`](crate::rule::ConfigError): settings contradict each other, or a certificate cannot be
     /// read.
     pub fn shared_by(&self, config: crate::rule::RedisConfig) -> Result<Self, crate::rule::ConfigError> {
+        for rule in self.policy().rules() {
+            for limit in &rule.limits {
+                if let Err(reason) = tollgate_store_redis::supports(&limit.quota, rule.sharing) {
+                    let what = format!("rule {}: {reason}", rule.path);
+                    return Err(crate::rule::ConfigError::Setting { what });
+                }
+            }
+        }
         let redis = tollgate_store_redis::RedisStore::new(config)?;
         let store = Fleet::new(redis, MemoryStore::default());
         let limiter = Limiter::with_observer(self.policy(), store, LimiterSettings::default(), ());

@@ -6,6 +6,7 @@ use super::Quota;
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::interval_bucket::IntervalBucket;
 use crate::algorithm::leaky_queue::LeakyQueue;
+use crate::algorithm::priority_buckets::PriorityBuckets;
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
 use crate::algorithm::sliding_window_log::SlidingWindowLog;
@@ -160,6 +161,14 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
         Algorithm::SmoothBursty { burst } => {
             let burst = burst.map(|burst| at_least_one("burst", Some(burst), limit)).transpose()?;
             wide(WideKind::WarmUp(WarmUp::bursty(limit, span()?, burst)?))
+        }
+        Algorithm::PriorityBuckets { burst, weights, class } => {
+            let burst = at_least_one("burst", *burst, limit)?;
+            if limit == 0 {
+                return Ok(word(WordKind::Total(Total::new(0, 0)))); // no class gets anything
+            }
+            let buckets = PriorityBuckets::new(limit, nanos(span()?), burst, weights, *class)?;
+            wide(WideKind::PriorityBuckets(buckets))
         }
         Algorithm::Total => word(WordKind::Total(Total::new(limit, limit))),
         Algorithm::Unlimited => word(WordKind::Unlimited),

@@ -16,7 +16,8 @@ impl Quota {
     /// A number that is divided is rounded down, and 1 where that were 0 and it was not: a rule that admits
     /// something admits something on every node. So n nodes together admit at most what one quota with
     /// max(limit, n) for its limit and max(burst, n) for its burst would (`sliding_window_counter`: and one
-    /// permit a node, since each rounds its older window down). An initial fill and an overdraft are rounded
+    /// permit a node, since each rounds its older window down; `priority_buckets`: at least one permit of
+    /// burst per class and node). An initial fill and an overdraft are rounded
     /// down also to 0.
     ///
     /// The share knows nothing of states that another share wrote: keep each under a key of its own, unless
@@ -72,6 +73,12 @@ impl Quota {
             }
             Algorithm::SmoothBursty { burst } => (flow(), Algorithm::SmoothBursty { burst: burst.map(part) }),
             Algorithm::WarmUp { .. } => (flow(), self.algorithm.clone()),
+            Algorithm::PriorityBuckets { burst, ref weights, class } => {
+                let burst = part(burst.unwrap_or(self.limit)).max(weights.len() as u64);
+                let burst = Some(burst).filter(|_| self.limit > 0);
+                let algorithm = Algorithm::PriorityBuckets { burst, weights: weights.clone(), class };
+                (flow(), algorithm)
+            }
             ref windowed => ((part(self.limit), self.period.clone()), windowed.clone()),
         };
         // Smaller numbers at a slower rate than what is a quota already: it is one.

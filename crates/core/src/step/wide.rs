@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::algorithm::interval_bucket::{self, IntervalBucket};
+use crate::algorithm::priority_buckets::{self, PriorityBuckets};
 use crate::algorithm::sliding_window::{self, SlidingWindow};
 use crate::algorithm::sliding_window_counter::{self, SlidingWindowCounter};
 use crate::algorithm::sliding_window_log::{self, SlidingWindowLog};
@@ -21,6 +22,7 @@ pub struct WideAlgorithm(pub(crate) WideKind);
 #[derive(Clone, Debug)]
 pub(crate) enum WideKind {
     IntervalBucket(IntervalBucket),
+    PriorityBuckets(PriorityBuckets),
     SlidingWindow(SlidingWindow),
     SlidingWindowCounter(SlidingWindowCounter),
     SlidingWindowLog(SlidingWindowLog),
@@ -33,6 +35,7 @@ impl WideAlgorithm {
         let state = self.own(state);
         match &self.0 {
             WideKind::IntervalBucket(bucket) => bucket.take(state, cost, now),
+            WideKind::PriorityBuckets(class) => class.take(state, cost, now),
             WideKind::SlidingWindow(window) => window.take(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.take(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.take(state, cost, now),
@@ -45,6 +48,7 @@ impl WideAlgorithm {
         let state = self.own(state);
         match &self.0 {
             WideKind::IntervalBucket(bucket) => bucket.give_back(state, cost, now),
+            WideKind::PriorityBuckets(class) => class.give_back(state, cost, now),
             WideKind::SlidingWindow(window) => window.give_back(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.give_back(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.give_back(state, cost, now),
@@ -58,6 +62,7 @@ impl WideAlgorithm {
         let state = self.own(state);
         match &self.0 {
             WideKind::IntervalBucket(bucket) => bucket.charge(state, cost, now),
+            WideKind::PriorityBuckets(class) => class.charge(state, cost, now),
             WideKind::SlidingWindow(window) => window.charge(state, cost, now),
             WideKind::SlidingWindowCounter(counter) => counter.charge(state, cost, now),
             WideKind::SlidingWindowLog(log) => log.charge(state, cost, now),
@@ -138,6 +143,7 @@ impl WideAlgorithm {
     pub(crate) const fn tag(&self) -> u64 {
         match &self.0 {
             WideKind::IntervalBucket(_) => interval_bucket::TAG,
+            WideKind::PriorityBuckets(_) => priority_buckets::TAG,
             WideKind::SlidingWindow(_) => sliding_window::TAG,
             WideKind::SlidingWindowCounter(_) => sliding_window_counter::TAG,
             WideKind::SlidingWindowLog(_) => sliding_window_log::TAG,

@@ -58,7 +58,7 @@ pub(crate) fn word_algorithm(quota: &Quota) -> &WordAlgorithm {
 }
 
 /// Nanoseconds of a period: prime and round ones, sub-second and long.
-fn period() -> impl Strategy<Value = u64> {
+pub(crate) fn period() -> impl Strategy<Value = u64> {
     prop_oneof![
         1_u64..50,
         Just(7_000_000),

@@ -14,6 +14,7 @@ mod fast_path;
 mod give_back;
 mod honesty;
 mod oracle;
+mod priority_buckets;
 mod promises;
 mod redis_cell;
 mod reload;

@@ -21,7 +21,7 @@ const fn leaky(form: LeakyForm) -> Algorithm {
 const WARM_UP: Algorithm = Algorithm::WarmUp { warm_up: Duration::from_secs(12), cold_factor: 2 };
 
 /// What a rule file says behind `algorithm:`, and what it means.
-const CHOICES: [(&str, Algorithm); 11] = [
+static CHOICES: [(&str, Algorithm); 11] = [
     ("fixed_window", Algorithm::FixedWindow { align: Align::Calendar }),
     ("fixed_window, align: first_hit", Algorithm::FixedWindow { align: Align::FirstHit }),
     ("sliding_window, cells: 5", Algorithm::SlidingWindow { cells: 5 }),

@@ -13,6 +13,7 @@ mod leaving;
 mod logged;
 mod observe;
 mod outage;
+mod priority;
 mod queue;
 mod reservation_laws;
 mod reservations;

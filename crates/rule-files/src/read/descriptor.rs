@@ -25,6 +25,8 @@ struct ReadRule<'a> {
     queue: Option<Queue>,
     /// Whether the limits are read without a fault.
     is_sound: bool,
+    /// Values that name classes of priority; empty if it has none.
+    classes: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -43,11 +45,12 @@ impl Reader<'_> {
             self.notes.warn(items[index].pos, path.index(index), message);
         }
         let items = items.iter().enumerate();
-        items.filter_map(|(i, item)| self.descriptor(item, &path.index(i))).collect()
+        items.flat_map(|(i, item)| self.descriptor(item, &path.index(i))).collect()
     }
 
-    fn descriptor(&mut self, node: &Node, path: &Path<'_>) -> Option<DescriptorSpec> {
-        let fields = self.fields(node, path, Section::Descriptor)?;
+    /// A descriptor, or one for each of its classes; nothing if it is too faulty to be used.
+    fn descriptor(&mut self, node: &Node, path: &Path<'_>) -> Vec<DescriptorSpec> {
+        let Some(fields) = self.fields(node, path, Section::Descriptor) else { return Vec::new() };
         self.check_empty(&fields, path);
         let key = self.key(&fields, path);
         let value = self.value(&fields, path);
@@ -65,6 +68,10 @@ impl Reader<'_> {
             spec = spec.ipv6_prefix(bits);
         }
         let rule = self.rule(&fields, path);
+        let classes = rule.as_ref().map_or(&[][..], |rule| &rule.classes);
+        if !classes.is_empty() {
+            self.check_class_entry(&fields, path);
+        }
         if let Some(rule) = &rule {
             spec = spec.rule(rule.spec.clone());
         }
@@ -91,7 +98,31 @@ impl Reader<'_> {
         if rule.is_some() {
             self.warn_of_unlimited_values(&fields, path);
         }
-        is_usable.then(|| children.into_iter().fold(spec, DescriptorSpec::child))
+        if !is_usable {
+            return Vec::new();
+        }
+        let spec = children.into_iter().fold(spec, DescriptorSpec::child);
+        if classes.is_empty() { vec![spec] } else { spec.by_class(classes) }
+    }
+
+    /// The entry that names a class has a plain key, any value, and nothing below it.
+    fn check_class_entry(&mut self, fields: &Fields<'_>, path: &Path<'_>) {
+        for name in ["value", "Value", "value_cidr", "value_regex", "value_file"] {
+            if fields.get(name).is_some() {
+                let message = "cannot be combined with classes, which are the values; remove it";
+                self.notes.fault(fields.pos_of(name), path.key(name), message);
+            }
+        }
+        if fields.get("descriptors").is_some() {
+            let message = "cannot be below classes; the entry that names the class must be the last";
+            self.notes.fault(fields.pos_of("descriptors"), path.key("descriptors"), message);
+        }
+        if let Some(Node { kind: Kind::Scalar(key), pos, .. }) = fields.get("key")
+            && key.text.contains('*')
+        {
+            let message = "a key with * cannot have classes; write the key that names the class";
+            self.notes.fault(*pos, path.key("key"), message);
+        }
     }
 
     /// A key without a value counts as left out. Where that would lift a limit it is an error, except for the
@@ -268,6 +299,7 @@ impl Reader<'_> {
                 on_store_failure: None,
                 sharing: None,
                 on_limit: None,
+                classes: Vec::new(),
             },
             _ if action.is_some() => {
                 let message = "counts nothing, so it cannot be combined with a limit; remove one of the two";
@@ -298,6 +330,7 @@ impl Reader<'_> {
             on_store_failure: own_choice,
             sharing: own_sharing,
             on_limit: own_on_limit,
+            classes,
         } = limits;
         let mut spec = spec
             .shadow_mode(shadow_mode)
@@ -317,7 +350,7 @@ impl Reader<'_> {
         if let Some(response) = response {
             spec = spec.response(response);
         }
-        Some(ReadRule { spec, limits, replaces, queue, is_sound })
+        Some(ReadRule { spec, limits, replaces, queue, is_sound, classes })
     }
 
     pub(super) fn on_store_failure(

@@ -70,7 +70,8 @@ const LIMITS_ENTRY: &[&str] = &[
     "ttl",
 ];
 /// What `rate_limit` has besides [`LIMITS_ENTRY`].
-const RATE_LIMIT_ONLY: &[&str] = &["unlimited", "sharing", "on_store_failure", "on_limit", "max_wait"];
+const RATE_LIMIT_ONLY: &[&str] =
+    &["classes", "unlimited", "sharing", "on_store_failure", "on_limit", "max_wait"];
 const RESPONSE: &[&str] = &["status", "content_type", "body", "headers"];
 /// Keys of envoyproxy/ratelimit: ignored where they have no meaning, as there, but with a warning.
 const PEER: &[&str] = &[
@@ -91,8 +92,6 @@ const PEER: &[&str] = &[
     "share_threshold",
     "metadata",
 ];
-/// Keys of algorithms that are not built yet.
-const LATER: &[&str] = &["classes", "priority_buckets"];
 
 impl Section {
     pub(super) fn allows(self, name: &str) -> bool {
@@ -154,11 +153,6 @@ pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<
         return; // spares the search for what was meant
     }
     let here = path.key(name);
-    if LATER.contains(&name) {
-        let message = "is not available yet; remove it, docs/choosing.md lists what is available";
-        notes.fault(key.pos, here, message);
-        return;
-    }
     let is_peer_section = matches!(section, Section::Root | Section::Descriptor | Section::RateLimit);
     match home(name) {
         Some(home) if is_peer_section && PEER.contains(&name) => {

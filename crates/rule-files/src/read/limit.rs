@@ -1,6 +1,7 @@
 //! `rate_limit` and `limits`: how much, over what period, counted how.
 
 mod algorithm;
+mod classes;
 mod concurrency;
 mod period;
 mod rate;
@@ -26,6 +27,8 @@ pub(super) struct ReadLimits<'a> {
     pub(super) on_store_failure: Option<OnStoreFailure>,
     pub(super) sharing: Option<Sharing>,
     pub(super) on_limit: Option<OnLimit>,
+    /// Values that name classes of priority; empty if it has none.
+    pub(super) classes: Vec<String>,
 }
 
 /// Where one limit is.
@@ -98,6 +101,7 @@ impl Reader<'_> {
         let names: Vec<String> = read.replaces.iter().map(|replaced| replaced.name.clone()).collect();
         Some(ReadLimits {
             spec: spec.replaces(names),
+            classes: classes::names(&fields),
             limits: vec![LimitPlace { fields, path: path.to_string(), index: 0 }],
             replaces: read.replaces.into_iter().map(|replaced| (replaced.pos, replaced.path)).collect(),
             on_store_failure,
@@ -116,6 +120,7 @@ impl Reader<'_> {
             on_store_failure: None,
             sharing: None,
             on_limit: None,
+            classes: Vec::new(),
         }
     }
 
@@ -129,6 +134,12 @@ impl Reader<'_> {
         for (index, item) in items.iter().enumerate() {
             let here = path.index(index);
             let Some(fields) = self.fields(item, &here, Section::LimitsEntry) else { continue };
+            if classes::is_meant(&fields) {
+                let message =
+                    "priority_buckets cannot be combined with other limits; write it under rate_limit";
+                self.notes.fault(fields.pos_of_value("algorithm"), here.key("algorithm"), message);
+                continue;
+            }
             let read = self.limit(&fields, &here);
             replaced.extend(read.replaces);
             // Any other limit does in place of a faulty one: its name is checked all the same.
@@ -147,6 +158,7 @@ impl Reader<'_> {
             on_store_failure: None,
             sharing: None,
             on_limit: None,
+            classes: Vec::new(),
         })
     }
 
@@ -328,6 +340,10 @@ fn explain(error: &LimitError, fields: &Fields<'_>) -> (&'static str, String) {
         }
         QuotaError::UncountableWarmUp { .. } => ("warm_up", error.to_string()),
         QuotaError::ManyCells { .. } => ("cells", error.to_string()),
+        QuotaError::Classes(_) => ("classes", error.to_string()),
+        QuotaError::FewForClasses { .. } => {
+            (first(["burst", "rate", "requests_per_unit"]), error.to_string())
+        }
         _ => ("requests_per_unit", error.to_string()),
     }
 }

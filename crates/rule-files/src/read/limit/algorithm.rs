@@ -12,7 +12,7 @@ use crate::read::reader::{Fields, Reader};
 use crate::read::scalar::quoted;
 use crate::yaml_tree::Kind;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "fixed_window",
     "sliding_window",
     "sliding_window_counter",
@@ -22,11 +22,12 @@ const NAMES: [&str; 9] = [
     WARM_UP,
     "total",
     CONCURRENCY,
+    PRIORITY_BUCKETS,
 ];
 const TOKEN_BUCKET: &str = "token_bucket";
 pub(super) const CONCURRENCY: &str = "concurrency";
 const WARM_UP: &str = "warm_up";
-const LATER: [&str; 1] = ["priority_buckets"];
+pub(super) const PRIORITY_BUCKETS: &str = "priority_buckets";
 
 /// Each parameter and the algorithm that it belongs to.
 const PARAMETERS: [(&str, &str); 12] = [
@@ -58,6 +59,7 @@ impl Reader<'_> {
         let name = self.algorithm_name(fields, path, default)?;
         if let Some(burst) = burst
             && name != TOKEN_BUCKET
+            && name != PRIORITY_BUCKETS
         {
             let instead = match name {
                 "leaky_bucket" => format!("write the rate without it, and capacity: {burst}"),
@@ -66,9 +68,10 @@ impl Reader<'_> {
             let message = format!("a burst belongs to {TOKEN_BUCKET}, but this is {name}; {instead}");
             self.notes.fault(fields.pos_of_value("rate"), path.key("rate"), message);
         }
-        let more = [("delay_after", "leaky_bucket"), ("ttl", CONCURRENCY)];
+        let more = [("delay_after", "leaky_bucket"), ("ttl", CONCURRENCY), ("classes", PRIORITY_BUCKETS)];
         for (parameter, owner) in PARAMETERS.into_iter().chain(more) {
-            if owner != name && fields.get(parameter).is_some() {
+            let is_own = owner == name || (parameter, name) == ("burst", PRIORITY_BUCKETS);
+            if !is_own && fields.get(parameter).is_some() {
                 let message =
                     format!("belongs to {owner}, but this is {name}; write algorithm: {owner}, or remove it");
                 self.notes.fault(fields.pos_of(parameter), path.key(parameter), message);
@@ -106,6 +109,10 @@ impl Reader<'_> {
                     None => 3,
                 },
             },
+            PRIORITY_BUCKETS => {
+                let burst = burst.or_else(|| self.permits(fields, path, "burst"));
+                Algorithm::PriorityBuckets { burst, weights: self.weights(fields, path)?, class: 0 }
+            }
             _ => Algorithm::Total,
         })
     }
@@ -122,14 +129,10 @@ impl Reader<'_> {
         if let Some(name) = NAMES.into_iter().find(|name| *name == scalar.text) {
             return Some(name);
         }
-        let message = if LATER.contains(&scalar.text.as_str()) {
-            format!("{} is not available yet; write {}", scalar.text, one_of(&NAMES))
-        } else {
-            let hint = guesses::algorithm(&scalar.text)
-                .or_else(|| did_you_mean(&scalar.text, &NAMES))
-                .unwrap_or_else(|| format!("write {}", one_of(&NAMES)));
-            format!("unknown algorithm {}; {hint}", quoted(scalar))
-        };
+        let hint = guesses::algorithm(&scalar.text)
+            .or_else(|| did_you_mean(&scalar.text, &NAMES))
+            .unwrap_or_else(|| format!("write {}", one_of(&NAMES)));
+        let message = format!("unknown algorithm {}; {hint}", quoted(scalar));
         self.notes.fault(node.pos, here, message);
         None
     }
