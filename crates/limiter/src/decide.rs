@@ -52,13 +52,14 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// assert_eq!(answer.descriptor(0).map(|it| it.remaining()), Some(1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn decide<'s>(
+    #[inline]
+    pub fn decide<'s>(
         &self,
         request: &Request<'_>,
         now: Timestamp,
         scratch: &'s mut Scratch,
-    ) -> Result<Answer<'s, O>, RequestError> {
-        self.decide_with(request, now, None::<&Patience<'_, fn(Duration) -> Ready<()>>>, scratch).await
+    ) -> impl Future<Output = Result<Answer<'s, O>, RequestError>> + Send {
+        self.decide_with(request, now, None::<&Patience<'_, fn(Duration) -> Ready<()>>>, scratch)
     }
 
     /// As [`decide`](Self::decide), except that a request which a rule with a queue
@@ -71,18 +72,18 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// # Errors
     /// As there.
     #[inline]
-    pub async fn decide_patiently<'s, F, T>(
+    pub fn decide_patiently<'s, F, T>(
         &self,
         request: &Request<'_>,
         now: Timestamp,
         patience: &Patience<'_, F>,
         scratch: &'s mut Scratch,
-    ) -> Result<Answer<'s, O>, RequestError>
+    ) -> impl Future<Output = Result<Answer<'s, O>, RequestError>> + Send
     where
         F: Fn(Duration) -> T + Sync,
         T: Future<Output = ()> + Send,
     {
-        self.decide_with(request, now, Some(patience), scratch).await
+        self.decide_with(request, now, Some(patience), scratch)
     }
 
     #[inline(always)]
@@ -115,7 +116,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         if scratch.items.is_empty() {
             self.decide_unmatched(domain, request, scratch);
         } else {
-            self.charge(domain, domain.charge(), now, scratch).await;
+            self.charge::<true>(domain, domain.charge(), now, scratch).await;
         }
         let overall = settle::overall(&mut scratch.statuses);
         let domain = domain.index();
@@ -209,8 +210,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 
     /// Charges every item of `scratch`, and lets the results bind their descriptors.
+    ///
+    /// `IS_USUAL` makes a copy of it for the usual path alone, which the compiler then inlines there.
     #[inline]
-    pub(crate) async fn charge(
+    pub(crate) async fn charge<const IS_USUAL: bool>(
         &self,
         domain: &Domain,
         charge: Charge,

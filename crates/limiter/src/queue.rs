@@ -121,7 +121,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             if is_asked {
                 match scratch.items.is_empty() {
                     true => self.decide_unmatched(domain, request, scratch),
-                    false => self.charge(domain, charge, now, scratch).await,
+                    false => self.charge::<false>(domain, charge, now, scratch).await,
                 }
                 overall = settle::overall(&mut scratch.statuses);
                 due = self.due(domain, overall, now, &scratch.statuses);
@@ -230,7 +230,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         scratch: &mut Scratch,
     ) {
         scratch.items.iter_mut().for_each(|item| item.cost = Cost::PEEK);
-        self.charge(domain, Charge::Each, now, scratch).await;
+        self.charge::<false>(domain, Charge::Each, now, scratch).await;
         let retry_ns = tollgate_core::nanos(turn.since(now));
         for (index, status) in scratch.statuses.iter_mut().enumerate() {
             status.is_charged = false;
