@@ -16,7 +16,7 @@ pub struct Answer<'s, O: Observer = Metrics> {
     pub(crate) domain: Option<usize>,
     pub(crate) overall: Outcome,
     pub(crate) is_shadowed: bool,
-    pub(crate) waited: Duration,
+    pub(crate) waited_ns: u64,
     pub(crate) statuses: &'s [Status],
     pub(crate) overrides: &'s [Override],
 }
@@ -120,7 +120,7 @@ impl<O: Observer> Answer<'_, O> {
     /// How long it has waited for its turn, since a rule queues.
     #[must_use]
     pub const fn waited(&self) -> Duration {
-        self.waited
+        Duration::from_nanos(self.waited_ns)
     }
 
     /// How it was decided without the store; `None` if the store answered everything. Of several descriptors,
@@ -171,7 +171,7 @@ impl<O: Observer> Answer<'_, O> {
                 in_excess: status.in_excess,
                 degraded: status.degraded,
                 waited: match rule {
-                    Some(rule) if rule.max_wait.is_some() && status.kind == Kind::Limited => self.waited,
+                    Some(rule) if rule.max_wait.is_some() && status.kind == Kind::Limited => self.waited(),
                     _ => Duration::ZERO,
                 },
                 remaining: status.remaining,

@@ -181,7 +181,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             domain: None,
             overall,
             is_shadowed,
-            waited: Duration::ZERO,
+            waited_ns: 0,
             statuses: &scratch.statuses,
             overrides: &scratch.overrides,
         }
@@ -205,8 +205,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let Scratch { statuses, overrides, .. } = scratch;
         let decided = Decided { domain: &rules.policy().domains()[domain], statuses, is_shadowed, now };
         self.observer.decided(&rules.observed, decided, |index| request.descriptors[index].entries);
-        let waited = Duration::ZERO;
-        Answer { rules, domain: Some(domain), overall, is_shadowed, waited, statuses, overrides }
+        Answer { rules, domain: Some(domain), overall, is_shadowed, waited_ns: 0, statuses, overrides }
     }
 
     /// Charges every item of `scratch`, and lets the results bind their descriptors.

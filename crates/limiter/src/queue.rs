@@ -164,7 +164,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             }
             let domain = domain.index();
             let mut answer = self.conclude(rules, domain, request, overall, now, scratch);
-            answer.waited = waited;
+            answer.waited_ns = tollgate_core::nanos(waited);
             return Ok(answer);
         }
     }
