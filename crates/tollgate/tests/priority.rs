@@ -111,7 +111,10 @@ mod rules {
         let shared =
             |sharing| RuleLimiter::new(policy(sharing).expect("rules")).shared("redis://127.0.0.1:6379");
         let error = shared(Sharing::Exact).expect_err("redis counts no classes").to_string();
-        assert!(error.contains("rule priority=paying: only the memory of a node counts classes of priority"), "{error}");
+        assert!(
+            error.contains("rule priority=paying: only the memory of a node counts classes of priority"),
+            "{error}"
+        );
         assert!(shared(Sharing::Local).is_ok());
     }
 }
