@@ -1,8 +1,8 @@
 //! Limits by rules: from files and from code, in this process and over a real Redis.
 
 use tollgate::rule::{
-    Degraded, DescriptorSpec, DomainSpec, Limit, OnStoreFailure, Policy, PolicyBuilder, RequestError,
-    RuleSpec, Unit,
+    Degraded, DescriptorSpec, DomainSpec, Limit, OnStoreFailure, Policy, PolicyBuilder, RedisConfig,
+    RequestError, RuleSpec, Unit,
 };
 use tollgate::{ReloadError, RuleError, RuleLimiter};
 use tollgate_testkit::redis::{Options, Redis};
@@ -62,9 +62,12 @@ async fn rules_of_a_file_and_the_same_in_code_answer_alike() {
 #[tokio::test]
 async fn nodes_that_share_a_store_admit_together_what_one_would_and_follow_the_rule_when_it_dies() {
     let Some(mut redis) = Redis::start(&Options::new()) else { return };
-    let url = format!("redis://{}", redis.address());
+    let mut config = RedisConfig::parse_url(&format!("redis://{}", redis.address())).expect("a URL");
+    // A busy machine may need longer than the deadline that is usual.
+    config.link.deadline = Duration::from_secs(30);
     let node = |on_failure| {
-        RuleLimiter::with_clock(two(on_failure), ManualClock::at(NOON)).shared(&url).expect("a URL")
+        let limiter = RuleLimiter::with_clock(two(on_failure), ManualClock::at(NOON));
+        limiter.shared_by(config.clone()).expect("settings")
     };
     let nodes = [node(OnStoreFailure::Deny), node(OnStoreFailure::Deny), node(OnStoreFailure::Allow)];
     let mut admitted = 0;
