@@ -87,6 +87,19 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    /// Whether permits come back by the passing of time alone, and not by windows.
+    #[must_use]
+    pub const fn is_bucket(&self) -> bool {
+        matches!(
+            self,
+            Self::TokenBucket { .. }
+                | Self::LeakyBucket { .. }
+                | Self::WarmUp { .. }
+                | Self::SmoothBursty { .. }
+                | Self::PriorityBuckets { .. }
+        )
+    }
+
     /// The name in rule files.
     #[must_use]
     pub const fn name(&self) -> &'static str {

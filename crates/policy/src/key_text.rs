@@ -98,15 +98,7 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
         other => format!("{}:{period}", other.name()),
     };
     // A bucket that never refills has another kind of state.
-    let is_bucket = matches!(
-        algorithm,
-        Algorithm::TokenBucket { .. }
-            | Algorithm::LeakyBucket { .. }
-            | Algorithm::WarmUp { .. }
-            | Algorithm::SmoothBursty { .. }
-            | Algorithm::PriorityBuckets { .. }
-    );
-    if is_bucket && is_zero { kind + ":0" } else { kind }
+    if algorithm.is_bucket() && is_zero { kind + ":0" } else { kind }
 }
 
 /// The tail of one of several `limits`.

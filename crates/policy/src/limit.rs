@@ -118,15 +118,7 @@ impl Limit {
     /// ```
     pub fn with_excess(mut self, excess: u32) -> Result<Self, LimitError> {
         let algorithm = self.quota.algorithm();
-        let has_no_window = matches!(
-            algorithm,
-            Algorithm::TokenBucket { .. }
-                | Algorithm::LeakyBucket { .. }
-                | Algorithm::WarmUp { .. }
-                | Algorithm::SmoothBursty { .. }
-                | Algorithm::PriorityBuckets { .. }
-        );
-        if has_no_window {
+        if algorithm.is_bucket() {
             return Err(LimitError::ExcessOfBucket(algorithm.name()));
         }
         if excess > self.requests_per_unit {

@@ -44,7 +44,7 @@ fn classes_share_a_counter_that_other_values_of_entries_before_do_not() {
     assert_eq!(ask("tenant=a priority=high", 0, 0), "OK: ok 90/100");
     // What flows to the high class, which is full, flows on to the low one.
     assert_eq!(ask("tenant=a priority=low", 0, 50), "OK: ok 5/100");
-    // Any other value is of the last class, and so is none.
+    // Any other value is of the last class, and so is an empty one.
     assert_eq!(ask("tenant=a priority=urgent", 0, 50), "OK: ok 5/100");
     assert_eq!(ask("tenant=a priority=", 0, 50), "OK: ok 5/100");
     assert_eq!(ask("tenant=b priority=low", 0, 50), "OK: ok 10/100");

@@ -20,7 +20,7 @@ impl<T> Ticket<T> {
     /// Waits for the result on this thread. Panics within a task, as tokio's blocking calls do.
     ///
     /// # Errors
-    /// [`JobError`] says why there is none, and whether the job has run.
+    /// [`JobError`] says why the job has no result, and whether it has run.
     pub fn blocking_wait(self) -> Result<T, JobError> {
         self.result.blocking_recv().unwrap_or(Err(JobError::Lost))
     }

@@ -66,7 +66,7 @@ impl Seen {
     }
 }
 
-/// A service that answers when it is told to.
+/// A service that answers when the test says so.
 #[derive(Clone, Default)]
 struct Backend {
     go: Arc<Notify>,

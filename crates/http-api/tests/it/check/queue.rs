@@ -15,7 +15,7 @@ descriptors:
     rate_limit: {rate: 10/s burst 1, on_limit: queue, max_wait: 30s}
 ";
 
-/// Waits until so many requests wait.
+/// Waits until `want` requests wait.
 async fn queued(server: &Server, want: usize) {
     let mut client = server.client().await;
     let line = format!("tollgate_queued_requests {want}\n");

@@ -36,7 +36,7 @@ impl World {
         Timestamp::from_nanos(self.now().as_nanos().saturating_add_signed(skew))
     }
 
-    /// Sets the clock to so many seconds ahead of the time: timers know nothing of it.
+    /// Sets the clock ahead of the time that timers keep.
     pub(crate) fn skew(&self, seconds: i64) {
         self.skew_s.store(seconds, SeqCst);
     }
