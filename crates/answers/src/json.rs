@@ -190,6 +190,7 @@ pub fn reset_millis(span: Duration) -> Option<u64> {
 
 fn number(number: Option<u64>, out: &mut Vec<u8>) {
     match number {
+        Some(digit @ ..10) => out.push(b'0' + digit as u8), // as most are
         Some(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
         None => out.extend_from_slice(b"null"),
     }

@@ -16,6 +16,7 @@ use tollgate_net::{Budget, OverBudget};
 use crate::admin::{AdminAccess, Caller};
 use crate::problem::Problem;
 use crate::reply::JSON;
+use crate::wake::TaskWake;
 
 /// One request to an [`Api`](crate::Api): its head, and its body, which is not read yet. A body that is not
 /// read is dropped, and its connection with it.
@@ -28,6 +29,8 @@ pub struct Request<'r> {
     pub(crate) budget: &'r Arc<Budget>,
     pub(crate) admin: &'r AdminAccess,
     pub(crate) caller: Caller<'r>,
+    /// Wakes the connection's task.
+    pub(crate) wake: &'r TaskWake,
 }
 
 impl Request<'_> {
@@ -81,7 +84,8 @@ impl Request<'_> {
         if incoming.size_hint().lower() > max_bytes as u64 {
             return Err(too_large(max_bytes));
         }
-        let mut frames = Frames { timeout: self.body_timeout, has_polled: false, sleep: None };
+        let (timeout, wake) = (self.body_timeout, self.wake);
+        let mut frames = Frames { timeout, has_polled: false, sleep: None, wake };
         let Some(first) = frames.data(incoming).await? else { return Ok(Bytes::new()) };
         if first.len() <= max_bytes && incoming.is_end_stream() {
             return Ok(first);
@@ -136,18 +140,25 @@ fn over_budget(_: OverBudget) -> Problem {
 }
 
 /// The frames of one body. The timeout begins when the body is found to be late.
-struct Frames {
+struct Frames<'r> {
     timeout: Duration,
     has_polled: bool,
     sleep: Option<Pin<Box<Sleep>>>,
+    wake: &'r TaskWake,
 }
 
-impl Frames {
+impl Frames<'_> {
     /// The next bytes; `None` at the end.
     fn data(&mut self, body: &mut Incoming) -> impl Future<Output = Result<Option<Bytes>, Problem>> {
         poll_fn(move |cx| {
             loop {
-                let frame = match Pin::new(&mut *body).poll_frame(cx) {
+                let polled = self.wake.hold(|| {
+                    let polled = Pin::new(&mut *body).poll_frame(cx);
+                    // The connection is woken to receive more, and there is no more.
+                    let is_last = matches!(polled, Poll::Ready(Some(Ok(_)))) && body.is_end_stream();
+                    (polled, u32::from(is_last))
+                });
+                let frame = match polled {
                     Poll::Ready(frame) => frame,
                     Poll::Pending => return self.poll_late(cx).map(Err),
                 };

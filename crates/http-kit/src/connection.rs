@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
@@ -28,6 +28,7 @@ use crate::api::{Api, HttpSurface};
 use crate::body::Request;
 use crate::reply::Reply;
 use crate::settings::SurfaceSettings;
+use crate::wake::TaskWake;
 
 /// How long a drained connection waits for the next request, which may be on its way: its reply is the one
 /// that closes.
@@ -50,14 +51,13 @@ impl<A: Api> Surface for HttpSurface<A> {
     {
         let activity = Arc::new(Activity::default());
         let io = WatchedIo { io: TokioIo::new(io), activity: Arc::clone(&activity) };
-        let shared = Arc::new(Connection { surface: self, activity, peer });
+        let wake = Arc::new(TaskWake::new());
+        let waker = Waker::from(Arc::clone(&wake));
+        let shared = Arc::new(Connection { surface: self, activity, peer, wake });
         let requests = Arc::clone(&shared);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let connection = Arc::clone(&requests);
-            async move {
-                let mut request: hyper::Request<Incoming> = request;
-                Ok::<_, Infallible>(connection.answer(&mut request).await)
-            }
+            async move { Ok::<_, Infallible>(connection.answer(&mut request).await) }
         });
         let settings = &shared.surface.settings;
         let mut connection = pin!(
@@ -76,7 +76,9 @@ impl<A: Api> Surface for HttpSurface<A> {
         let mut idle = IdleTimer::new(Phase::Head(0));
         let mut unread = Unread { budget: &shared.surface.replies, share: None };
         let ended = poll_fn(|cx| {
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+            shared.wake.register(cx);
+            let mut waked = Context::from_waker(&waker);
+            if let Poll::Ready(ended) = connection.as_mut().poll(&mut waked) {
                 return Poll::Ready(ended.map_err(|error| error.to_string()));
             }
             if linger.is_none() && drain.has_begun(cx) {
@@ -86,7 +88,7 @@ impl<A: Api> Surface for HttpSurface<A> {
             if !is_closing && linger.as_mut().is_some_and(|linger| linger.as_mut().poll(cx).is_ready()) {
                 is_closing = true;
                 connection.as_mut().graceful_shutdown();
-                if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                if let Poll::Ready(ended) = connection.as_mut().poll(&mut waked) {
                     return Poll::Ready(ended.map_err(|error| error.to_string()));
                 }
             }
@@ -114,6 +116,7 @@ struct Connection<A> {
     activity: Arc<Activity>,
     /// Where the client is.
     peer: Option<IpAddr>,
+    wake: Arc<TaskWake>,
 }
 
 impl<A: Api> Connection<A> {
@@ -126,6 +129,7 @@ impl<A: Api> Connection<A> {
             budget: bodies,
             admin: &settings.admin,
             caller: Caller { peer: self.peer, shared },
+            wake: &self.wake,
         };
         let is_last = settings.max_requests.is_some_and(|max| number >= max);
         let finish = |mut reply: Reply| {

@@ -22,6 +22,7 @@ mod route;
 mod settings;
 mod shared;
 mod token;
+mod wake;
 
 pub use admin::AdminAccess;
 pub use api::{Api, HttpSurface};

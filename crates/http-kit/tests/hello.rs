@@ -3,12 +3,18 @@
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex,
+};
 use tokio::sync::watch;
 use tollgate_http_kit::openapi::{self, About, Description, TEXT, schema};
 use tollgate_http_kit::reply::text;
@@ -268,4 +274,56 @@ async fn the_page_and_the_description_are_made_of_the_table() {
     let forbidden = &shout["delete"]["responses"]["403"]["content"]["application/problem+json"];
     assert_eq!(forbidden["schema"], schema("Problem"));
     assert_eq!(document["paths"]["/hello"]["get"]["responses"]["200"]["description"], "OK");
+}
+
+/// A stream that counts how often it is read.
+struct CountedReads(DuplexStream, Arc<AtomicUsize>);
+
+impl AsyncRead for CountedReads {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.1.fetch_add(1, Relaxed);
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for CountedReads {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Two reads a request: one takes it, one finds that there is no other yet.
+#[tokio::test]
+async fn a_request_with_a_body_is_read_and_polled_once() {
+    let (mut ours, theirs) = duplex(64 * 1024);
+    let reads = Arc::new(AtomicUsize::new(0));
+    let (surface, counted) = (surface(SurfaceSettings::default()), CountedReads(theirs, Arc::clone(&reads)));
+    tokio::spawn(async move { surface.serve(counted, watch::channel(false).1).await });
+    let request = "POST /shout HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\nhi";
+    let mut reply = vec![0; 1_024];
+    for round in 0..10 {
+        let before = reads.load(Relaxed);
+        ours.write_all(request.as_bytes()).await.expect("it reads");
+        let got = ours.read(&mut reply).await.expect("a reply");
+        assert!(reply[..got].ends_with(b"HI"));
+        // Whoever woke the connection for nothing: it has its turn now.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        if round > 0 {
+            assert_eq!(reads.load(Relaxed) - before, 2, "request {round}");
+        }
+    }
 }

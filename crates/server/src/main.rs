@@ -7,7 +7,7 @@ use clap::Parser;
 use tollgate_server::cli::{Cli, Ending};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tollgate_allocator::Mimalloc = tollgate_allocator::Mimalloc;
 
 fn main() -> ExitCode {
     match Cli::parse().run(&mut stdout(), &mut stderr()) {
