@@ -13,6 +13,8 @@ use tollgate_tls::{TlsClient, TlsClientFiles};
 
 use crate::error::AddressError;
 
+/// Calls that may wait at a time.
+pub(crate) const MAX_WAITING: usize = 10_000;
 /// No connection is tried for longer, whatever callers still wait.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// No new connection is tried for so long after one that failed.

@@ -1,10 +1,10 @@
 //! Permits that this program holds ahead of its calls, and hands out without asking the service.
 //!
 //! Leased permits were taken from the bucket of their limit. They stop being good at the rate at which the
-//! bucket refills, counted from before the service took them. So what is leased and still good shrinks at least
-//! as fast as what is missing from the bucket: over all programs it is never more than that, and every permit
-//! that is handed out here is one that the bucket could give at that instant. Not here: how the service is
-//! asked, and what it offers (half of each burst is never leased).
+//! bucket refills, counted from before the service took them. So what is leased and still good shrinks at
+//! least as fast as what is missing from the bucket: over all programs it is never more than that, and every
+//! permit that is handed out here is one that the bucket could give at that instant. Not here: how the
+//! service is asked, and what it offers (half of each burst is never leased).
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -24,7 +24,7 @@
 //! | address | interface | |
 //! |---|---|---|
 //! | `grpc://`, `grpcs://` | `--grpc` | each question is a call; all calls share one connection |
-//! | `http://`, `https://` | `--http` | questions that come while the service is being asked travel together in the next request, up to 1,000 of them |
+//! | `http://`, `https://` | `--http` | what comes meanwhile travels in the next request, up to 1,000 |
 //!
 //! Either way, the more callers there are, the less each costs. `grpcs` and `https` are encrypted:
 //! [`Service::with_tls`] takes authorities to trust, and a certificate for a service that asks for one.
@@ -33,13 +33,14 @@
 //!
 //! Every call ends within the [deadline](Service::deadline), and [`acquire`](RemoteRateLimiter::acquire)
 //! within its timeout. An [error](RemoteError) says whether permits may have been taken, so that the caller
-//! knows whether a retry may count twice; [`OnFailure`] decides instead of an error. A service that returns is
-//! found by the next call.
+//! knows whether a retry may count twice; [`OnFailure`] decides instead of an error. A service that returns
+//! is found by the next call.
 //!
 //! # Leases
 //!
-//! [`Service::with_leases`] takes permits ahead, where the rule says `sharing: leased`, and hands them out without
-//! asking. Never more is admitted than without leases. `docs/remote.md` has the guarantees and the price.
+//! [`Service::with_leases`] takes permits ahead, where the rule says `sharing: leased`, and hands them out
+//! without asking. Never more is admitted than without leases. `docs/remote.md` has the guarantees and the
+//! price.
 
 mod answer;
 mod connect;

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tollgate_tls::TlsClientFiles;
 
 use crate::answer::Answer;
-use crate::connect::{Connector, Protocol};
+use crate::connect::{Connector, MAX_WAITING, Protocol};
 use crate::error::{AddressError, RemoteError};
 use crate::grpc::Channel;
 use crate::http::alone::Alone;
@@ -15,8 +15,6 @@ use crate::http::batch::{self, Ask, Claim};
 use crate::leasing::Leasing;
 use crate::question::Question;
 
-/// Calls that may wait at a time.
-pub(crate) const MAX_WAITING: usize = 10_000;
 const DEADLINE: Duration = Duration::from_millis(100);
 
 /// A Tollgate service. Clones share its connections; the last one that is dropped closes them.
@@ -74,8 +72,8 @@ impl Service {
         self
     }
 
-    /// Takes permits ahead and hands them out in this program, where the rule allows it: over gRPC, of a token
-    /// bucket with `sharing: leased`, while more than half of its burst is there.
+    /// Takes permits ahead and hands them out in this program, where the rule allows it: over gRPC, of a
+    /// token bucket with `sharing: leased`, while more than half of its burst is there.
     ///
     /// Never more is admitted than without leases. Leased permits stop being good at the rate of the limit,
     /// and count as used then: so leases pay for a few busy programs on limits that are far from reached, and

@@ -10,8 +10,7 @@ use h2::{Ping, PingPong, Reason};
 use http::{HeaderMap, Request, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use crate::connect::Connector;
-use crate::service::MAX_WAITING;
+use crate::connect::{Connector, MAX_WAITING};
 
 /// Calls in flight until the service says how many there may be.
 const UNTIL_TOLD: usize = 32;

@@ -1,12 +1,12 @@
-//! What a program may lease: permits of a token bucket with `sharing: leased`, while more than half of them are
-//! there.
+//! What a program may lease: permits of a token bucket with `sharing: leased`, while more than half of them
+//! are there.
 //!
-//! A leased permit is taken from the bucket like any other, and stops being good at the rate at which the whole
-//! bucket refills. So the leased permits that are good shrink at least as fast as what is missing from the
-//! bucket: both together are never more than the burst, whatever the number of programs and whatever becomes
-//! of them. The price is that a lease is short, and that permits which stopped being good count as used. Half of
-//! the burst is never leased, so that this price is paid out of plenty. Not here: the accounts of a program
-//! (`tollgate-remote`).
+//! A leased permit is taken from the bucket like any other, and stops being good at the rate at which the
+//! whole bucket refills. So the leased permits that are good shrink at least as fast as what is missing from
+//! the bucket: both together are never more than the burst, whatever the number of programs and whatever
+//! becomes of them. The price is that a lease is short, and that permits which stopped being good count as
+//! used. Half of the burst is never leased, so that this price is paid out of plenty. Not here: the accounts
+//! of a program (`tollgate-remote`).
 
 use std::time::Duration;
 
