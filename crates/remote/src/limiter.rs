@@ -164,8 +164,8 @@ impl RemoteRateLimiter {
     /// A call of a rule with `on_limit: queue` holds its place in the line of the service, for at most
     /// `timeout` less the time of an answer (the [deadline](Service::deadline), or half of a shorter
     /// timeout). Without a queue it waits here and asks again, and others may be faster. Over HTTP at most 64
-    /// calls hold places; the others wait as without a queue. Over gRPC a call
-    /// that is dropped leaves its place; over HTTP it keeps it until its turn or its timeout.
+    /// calls hold places; the others wait as without a queue. Over gRPC a call that is dropped leaves its
+    /// place; over HTTP it keeps it until its turn, and uses its permits, or until its timeout.
     ///
     /// # Errors
     /// [`AcquireError`]; nothing was taken, unless the error says otherwise.
