@@ -37,7 +37,7 @@ use crate::keep_alive::{Activity, Dead, Due, KeepAlive};
 use crate::lingering::Lingering;
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
-use crate::service::{AnswerBuffers, Caller, RateLimitService, slots};
+use crate::service::{AnswerBuffers, Caller, RateLimitService, check, slots};
 use crate::shared::{ConnectionCalls, Place, TooMany};
 use crate::status::{Code, Status};
 use crate::unsent::{HELD_BYTES, Unsent};
@@ -161,6 +161,8 @@ impl Buffers for Arrived {
 enum Question {
     /// `ShouldRateLimit`.
     Check,
+    /// Of our own service for programs.
+    Exact(check::Method),
     Slot(slots::Method),
 }
 
@@ -168,6 +170,9 @@ impl Question {
     fn of(path: &str) -> Option<Self> {
         match path {
             "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Some(Self::Check),
+            "/tollgate.check.v1.CheckService/Check" => Some(Self::Exact(check::Method::Check)),
+            "/tollgate.check.v1.CheckService/Lease" => Some(Self::Exact(check::Method::Lease)),
+            "/tollgate.check.v1.CheckService/Return" => Some(Self::Exact(check::Method::Return)),
             "/tollgate.slots.v1.SlotService/Acquire" => Some(Self::Slot(slots::Method::Acquire)),
             "/tollgate.slots.v1.SlotService/Release" => Some(Self::Slot(slots::Method::Release)),
             _ => None,
@@ -473,7 +478,8 @@ async fn decide<S: Store>(
             let mut buffers = CallBuffers::<AnswerBuffers>::take();
             service.answer(&message, &caller, now, &mut buffers).await
         }
-        // Boxed, so that a check holds no room for this.
+        // Boxed, as the next, so that the usual check holds no room for this.
+        Question::Exact(method) => Box::pin(service.answer_check_call(method, message, &caller, now)).await,
         Question::Slot(method) => Box::pin(service.answer_slot_call(method, message, &caller, now)).await,
     }
 }

@@ -1,5 +1,5 @@
 //! Envoy's rate limit service over gRPC: `ShouldRateLimit`, health and reflection, on HTTP/2 driven directly,
-//! and our service for holders of slots.
+//! and our services for holders of slots and for programs that want exact times.
 //!
 //! [`RateLimitService`] is a [`Surface`](tollgate_net::Surface): `tollgate_net::accept` brings it
 //! connections, plain or encrypted, and it asks a [`Limiter`](tollgate_limiter::Limiter). [`json`] is the

@@ -4,6 +4,7 @@
 //! Not here: the two codecs of the hot call, `wire` and `reply`, which are held to
 //! these structs byte by byte. Field numbers are those of the files in `proto/`.
 
+pub mod check;
 pub mod slots;
 
 /// `envoy.service.ratelimit.v3` and what it takes from other packages.

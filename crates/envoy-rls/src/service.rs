@@ -1,6 +1,7 @@
 //! One `ShouldRateLimit` call, from the bytes of its message to the bytes of its reply; `slots` for those of
-//! holders. Not here: how bytes come and go.
+//! holders, `check` for those of programs that want exact times. Not here: how bytes come and go.
 
+pub(crate) mod check;
 pub(crate) mod slots;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use tollgate_net::{Budget, SharedClock};
 use tollgate_store::Store;
 
 use crate::limits::Limits;
+use crate::proto::rls;
 use crate::reply::{self, ReplyOptions};
 use crate::shared::Shared;
 use crate::status::{Code, Status};
@@ -199,14 +201,27 @@ impl<S: Store> RateLimitService<S> {
         }
         let latency = if caller.surface == GRPC { &self.latency } else { &self.latency_over_http };
         latency.observe(self.now().since(now).saturating_sub(answer.waited()));
-        if answer.domain().is_none() && answer.policy().domains().is_empty() {
-            return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
-        }
+        no_rules(&answer)?;
         seen(&answer);
         let reply = reply::write(&answer, &request, parsed.hits_addend, &self.options, now, &mut buffers.out);
         drop(answer);
         buffers.lists.put_back_descriptors(descriptors);
         parsed.put_back(&mut buffers.lists);
         Ok(reply)
+    }
+}
+
+/// Without any rule loaded nothing was decided: to admit would be to guess.
+fn no_rules(answer: &Answer<'_>) -> Result<(), Status> {
+    if answer.domain().is_none() && answer.policy().domains().is_empty() {
+        return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
+    }
+    Ok(())
+}
+
+fn span(span: Duration) -> rls::Duration {
+    rls::Duration {
+        seconds: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(span.subsec_nanos()).unwrap_or(0),
     }
 }

@@ -21,6 +21,14 @@ use crate::json_body;
 use crate::parsed::{ParsedBody, ParsedRequest};
 use crate::query::{self, CheckQuery};
 
+/// What a call asks for besides its requests.
+struct Asked {
+    /// The status of a denial, where it is not to be 200.
+    denial_status: Option<DenialStatus>,
+    /// How long the request may wait for its turn, if its rule allows more.
+    max_wait: Duration,
+}
+
 /// One call of `/v1/check`, read and found valid.
 struct CheckCall<'c> {
     descriptors: &'c [Descriptor<'c>],
@@ -43,7 +51,7 @@ impl<S: Store> HttpApi<S> {
         let mut buffers = CallBuffers::<RequestBuffers>::take();
         let RequestBuffers { lists, scratch, out } = &mut *buffers;
         let mut parsed = lists.body();
-        let denial_status = self.parse(&request, &body, &mut parsed)?;
+        let Asked { denial_status, max_wait } = self.parse(&request, &body, &mut parsed)?;
         let entries = lists.entries(&parsed);
         let descriptors = lists.descriptors(&parsed, &entries);
         if parsed.is_batch {
@@ -55,7 +63,7 @@ impl<S: Store> HttpApi<S> {
             denial_status,
             traceparent: self.traceparent(request.headers()),
             // Of a batch no request waits for its turn, since the others would wait with it.
-            longest_wait: if parsed.is_batch { Duration::ZERO } else { Duration::MAX },
+            longest_wait: if parsed.is_batch { Duration::ZERO } else { max_wait },
             now: self.clock.now(),
         };
         let (reply, waited) = match &parsed.requests[..] {
@@ -79,14 +87,14 @@ impl<S: Store> HttpApi<S> {
         Ok(())
     }
 
-    /// Reads the query and the body into `parsed`. Returns the status that a denial is to have, if it asks
-    /// for one.
+    /// Reads the query and the body into `parsed`.
     fn parse<'b>(
         &self,
         request: &'b Request<'_>,
         body: &'b Bytes,
         parsed: &mut ParsedBody<'b>,
-    ) -> Result<Option<DenialStatus>, Problem> {
+    ) -> Result<Asked, Problem> {
+        let mut max_wait = Duration::MAX;
         let query = match request.query() {
             None => CheckQuery::default(),
             Some(query) => query::check(query, request.headers(), parsed, self.caps)?,
@@ -97,7 +105,9 @@ impl<S: Store> HttpApi<S> {
                     "the request belongs into the body: beside a body the query can only have `status`";
                 return Err(Problem::bad(detail));
             }
-            json_body::check(body, parsed, self.caps)?;
+            if let Some(ms) = json_body::check(body, parsed, self.caps)? {
+                max_wait = Duration::from_millis(ms);
+            }
             let max_bytes = self.settings.max_body_bytes;
             if body.len() > max_bytes {
                 parsed.check_bytes(max_bytes)?;
@@ -110,7 +120,7 @@ impl<S: Store> HttpApi<S> {
         if parsed.is_batch && query.denial_status.is_some() {
             return Err(Problem::bad("a batch has no single status; remove `status`"));
         }
-        Ok(query.denial_status)
+        Ok(Asked { denial_status: query.denial_status, max_wait })
     }
 
     /// Decides the one request of a call. Its reply has the header fields of the limits, and the status of a

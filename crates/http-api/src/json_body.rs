@@ -13,15 +13,22 @@ use serde_json::de::Read;
 use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text};
 use tollgate_http_kit::Problem;
 
-/// Reads the body of `/v1/check` into `parsed`, which is empty.
-pub(crate) fn check<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<(), Problem> {
-    body_of(body, parsed, caps, None).map_err(|error| invalid(&error))
+/// Reads the body of `/v1/check` into `parsed`, which is empty, and returns how long it may wait for its turn
+/// at most, in milliseconds.
+pub(crate) fn check<'b>(
+    body: &'b [u8],
+    parsed: &mut ParsedBody<'b>,
+    caps: Caps,
+) -> Result<Option<u64>, Problem> {
+    let mut terms = Terms::of(Call::Check);
+    body_of(body, parsed, caps, &mut terms).map_err(|error| invalid(&error))?;
+    Ok(terms.max_wait_ms.flatten())
 }
 
 /// Reads the body of `/v1/reserve` into `parsed`, which is empty, and returns its terms.
 pub(crate) fn reserve<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<Terms, Problem> {
-    let mut terms = Terms::default();
-    body_of(body, parsed, caps, Some(&mut terms)).map_err(|error| invalid(&error))?;
+    let mut terms = Terms::of(Call::Reserve);
+    body_of(body, parsed, caps, &mut terms).map_err(|error| invalid(&error))?;
     Ok(terms)
 }
 
@@ -32,8 +39,8 @@ pub(crate) fn slot<'b>(
     parsed: &mut ParsedBody<'b>,
     caps: Caps,
 ) -> Result<Option<String>, Problem> {
-    let mut terms = Terms { of_slot: true, ..Terms::default() };
-    body_of(body, parsed, caps, Some(&mut terms)).map_err(|error| invalid(&error))?;
+    let mut terms = Terms::of(Call::Slot);
+    body_of(body, parsed, caps, &mut terms).map_err(|error| invalid(&error))?;
     Ok(terms.id.flatten())
 }
 
@@ -47,20 +54,44 @@ pub(crate) fn invalid(error: &serde_json::Error) -> Problem {
     Problem::bad(format!("invalid request body: {error}"))
 }
 
-/// What a reservation has besides the request, or what a slot has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What a body is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Check,
+    Reserve,
+    Slot,
+}
+
+/// What a body has besides its request, as far as its call has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    of_slot: bool,
+    call: Call,
     id: Option<Option<String>>,
     pub(crate) max_wait_ms: Option<Option<u64>>,
     pub(crate) ttl_ms: Option<Option<u64>>,
+}
+
+impl Terms {
+    const fn of(call: Call) -> Self {
+        Self { call, id: None, max_wait_ms: None, ttl_ms: None }
+    }
+}
+
+impl Call {
+    const fn members(self) -> &'static [&'static str] {
+        match self {
+            Self::Check => &["domain", "descriptors", "hits", "max_wait_ms", "requests"],
+            Self::Reserve => &["domain", "descriptors", "hits", "max_wait_ms", "ttl_ms"],
+            Self::Slot => &["domain", "descriptors", "hits", "id"],
+        }
+    }
 }
 
 fn body_of<'b>(
     body: &'b [u8],
     parsed: &mut ParsedBody<'b>,
     caps: Caps,
-    terms: Option<&mut Terms>,
+    terms: &mut Terms,
 ) -> Result<(), serde_json::Error> {
     // Checking all of it at once is cheaper than each text. What is not UTF-8 is left to the reader, which
     // says where.
@@ -74,8 +105,7 @@ fn body_of<'b>(
 struct Body<'s, 'b> {
     parsed: &'s mut ParsedBody<'b>,
     caps: Caps,
-    /// Where a reservation's members go; `None` for a check.
-    terms: Option<&'s mut Terms>,
+    terms: &'s mut Terms,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -86,16 +116,14 @@ enum Member {
     Hits,
     /// Of a check alone.
     Requests,
-    /// Of a reservation alone, as the last.
+    /// Of a check or a reservation.
     MaxWaitMs,
+    /// Of a reservation alone.
     TtlMs,
     /// Of a slot alone.
     Id,
 }
 
-const OF_CHECK: &[&str] = &["domain", "descriptors", "hits", "requests"];
-const OF_RESERVE: &[&str] = &["domain", "descriptors", "hits", "max_wait_ms", "ttl_ms"];
-const OF_SLOT: &[&str] = &["domain", "descriptors", "hits", "id"];
 const OF_REQUEST: &[&str] = &["domain", "descriptors", "hits"];
 
 impl<'b> Body<'_, 'b> {
@@ -120,37 +148,30 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
         f.write_str("an object with `domain` and `descriptors`, or with `requests`")
     }
 
-    fn visit_map<M: MapAccess<'b>>(mut self, mut map: M) -> Result<(), M::Error> {
+    fn visit_map<M: MapAccess<'b>>(self, mut map: M) -> Result<(), M::Error> {
+        let Self { parsed, caps, terms } = self;
         let mut one = One::default();
         while let Some(member) = map.next_key::<Member>()? {
-            match (member, &mut self.terms) {
-                (Member::Requests, None) => {
-                    if self.parsed.is_batch {
+            match (member, terms.call) {
+                (Member::Requests, Call::Check) => {
+                    if parsed.is_batch {
                         return Err(M::Error::duplicate_field("requests"));
                     }
-                    self.parsed.is_batch = true;
-                    map.next_value_seed(Requests { parsed: self.parsed, caps: self.caps })?;
+                    parsed.is_batch = true;
+                    map.next_value_seed(Requests { parsed: &mut *parsed, caps })?;
                 }
-                (Member::Id, Some(terms)) if terms.of_slot => {
-                    once(&mut terms.id, "id", || map.next_value())?;
-                }
-                (member, Some(terms)) if terms.of_slot => {
-                    one.member(member, &mut map, self.parsed, self.caps, OF_SLOT)?;
-                }
-                (Member::MaxWaitMs, Some(terms)) => {
+                (Member::Id, Call::Slot) => once(&mut terms.id, "id", || map.next_value())?,
+                (Member::MaxWaitMs, Call::Check | Call::Reserve) => {
                     once(&mut terms.max_wait_ms, "max_wait_ms", || number(&mut map))?;
                 }
-                (Member::TtlMs, Some(terms)) => {
-                    once(&mut terms.ttl_ms, "ttl_ms", || number(&mut map))?;
-                }
-                (member, None) => one.member(member, &mut map, self.parsed, self.caps, OF_CHECK)?,
-                (member, Some(_)) => one.member(member, &mut map, self.parsed, self.caps, OF_RESERVE)?,
+                (Member::TtlMs, Call::Reserve) => once(&mut terms.ttl_ms, "ttl_ms", || number(&mut map))?,
+                (member, call) => one.member(member, &mut map, parsed, caps, call.members())?,
             }
         }
-        if !self.parsed.is_batch {
+        if !parsed.is_batch {
             let ask = one.finish()?;
-            self.parsed.requests.push(ask);
-        } else if one.is_begun() {
+            parsed.requests.push(ask);
+        } else if one.is_begun() || terms.max_wait_ms.is_some() {
             return Err(M::Error::custom("`requests` cannot be combined with members of a single request"));
         }
         Ok(())

@@ -32,6 +32,9 @@ pub enum DecidedBy {
     Service,
     /// The service, while its store was unavailable, as the rule says.
     ServiceWithoutStore,
+    /// This program, by permits that it had leased of the service. Such an answer shows no numbers and no
+    /// rule.
+    Lease,
     /// This program, because the service did not answer.
     OnFailure,
 }

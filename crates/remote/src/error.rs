@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tollgate_tls::TlsError;
+
 /// What became of the permits of a call that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permits {
@@ -42,7 +44,7 @@ pub enum RemoteError {
     /// The service rejected the question: a domain or key that is too long, for example.
     #[error("the service rejected the question with status {status}; no permits were taken: {detail}")]
     Rejected {
-        /// The status.
+        /// The status: of HTTP, or of gRPC (below 100).
         status: u16,
         /// What the service said.
         detail: String,
@@ -67,12 +69,18 @@ impl RemoteError {
 }
 
 /// Why there is no service at an address.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// Not the address of an HTTP service.
-    #[error("invalid address {0:?}: expected something like http://127.0.0.1:8080")]
+    /// Not the address of a service.
+    #[error("invalid address {0:?}: expected something like http://127.0.0.1:8080 or grpcs://tollgate:8081")]
     Invalid(String),
+    /// There are files for TLS, and the address is one without.
+    #[error("{0:?} is not encrypted, so that TLS files mean nothing; expected grpcs:// or https://")]
+    NotEncrypted(String),
+    /// A file for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The calls need a runtime.
     #[error("no tokio runtime here: call it from async code")]
     NoRuntime,

@@ -19,23 +19,38 @@
 //! # }
 //! ```
 //!
-//! Calls go over the HTTP API of the service ([`Service::at`] its `--http` address). Calls that come while
-//! the service is being asked travel together in the next request, up to 1,000 of them: the more callers
-//! there are, the less each costs.
+//! # Where the service is
+//!
+//! | address | interface | |
+//! |---|---|---|
+//! | `grpc://`, `grpcs://` | `--grpc` | each question is a call; all calls share one connection |
+//! | `http://`, `https://` | `--http` | what comes meanwhile travels in the next request, up to 1,000 |
+//!
+//! Either way, the more callers there are, the less each costs. `grpcs` and `https` are encrypted:
+//! [`Service::with_tls`] takes authorities to trust, and a certificate for a service that asks for one.
 //!
 //! # What became of the permits
 //!
-//! Every call ends within the [deadline](Service::deadline). An [error](RemoteError) says whether permits
-//! may have been taken, so that the caller knows whether a retry may count twice; [`OnFailure`] decides
-//! instead of an error.
+//! Every call ends within the [deadline](Service::deadline), and [`acquire`](RemoteRateLimiter::acquire)
+//! within its timeout. An [error](RemoteError) says whether permits may have been taken, so that the caller
+//! knows whether a retry may count twice; [`OnFailure`] decides instead of an error. A service that returns
+//! is found by the next call.
 //!
-//! Not here: TLS to the service (run it beside the program, or on a trusted network), and permits that are
-//! leased ahead of time.
+//! # Leases
+//!
+//! [`Service::with_leases`] takes permits ahead, where the rule says `sharing: leased`, and hands them out
+//! without asking. Never more is admitted than without leases. `docs/remote.md` has the guarantees and the
+//! price.
 
 mod answer;
-mod batch;
+mod connect;
 mod error;
+mod grpc;
+mod http;
+mod lease;
+mod leasing;
 mod limiter;
+mod question;
 mod service;
 
 pub use answer::{Answer, DecidedBy};
@@ -43,3 +58,4 @@ pub use error::{AddressError, Permits, RemoteError};
 pub use limiter::{AcquireError, OnFailure, RemoteRateLimiter};
 pub use service::Service;
 pub use tollgate::{Quota, QuotaError};
+pub use tollgate_tls::{TlsClientFiles as TlsFiles, TlsError};

@@ -6,6 +6,7 @@ use tollgate::{KeyedRateLimiter, Quota, QuotaError, RateLimiter};
 
 use crate::answer::{Answer, DecidedBy};
 use crate::error::RemoteError;
+use crate::question::Question;
 use crate::service::Service;
 
 /// What decides while the service does not answer.
@@ -113,21 +114,41 @@ impl RemoteRateLimiter {
     /// # Errors
     /// As [`RemoteRateLimiter::check`].
     pub async fn check_n(&self, value: &str, n: u64) -> Result<Answer, RemoteError> {
-        self.check_within(value, n, Duration::MAX).await
+        let entries = [(&*self.key, value)];
+        let question = self.question(&entries, n, Duration::ZERO);
+        match self.service.ask_within(&question, self.service.usual()).await {
+            Err(RemoteError::Rejected { status, detail }) => Err(RemoteError::Rejected { status, detail }),
+            Err(error) => self.without_service(value, n, error),
+            answer => answer,
+        }
     }
 
-    async fn check_within(&self, value: &str, n: u64, deadline: Duration) -> Result<Answer, RemoteError> {
-        match self.service.ask_within(&self.domain, &[(&self.key, value)], n, deadline).await {
+    /// Asks for permits, and holds a place at the service for a rule that queues, for at most `left`.
+    async fn wait(&self, value: &str, n: u64, left: Duration) -> Result<Answer, RemoteError> {
+        // The service is to answer before the caller stops listening.
+        let max_wait = left.saturating_sub(self.service.usual().min(left / 2));
+        let entries = [(&*self.key, value)];
+        let question = self.question(&entries, n, max_wait);
+        match self.service.ask_within(&question, left).await {
             Err(RemoteError::Rejected { status, detail }) => Err(RemoteError::Rejected { status, detail }),
             // A caller in a hurry learns nothing of the service.
-            Err(error @ (RemoteError::NotSent { waited } | RemoteError::NoAnswer { waited }))
-                if waited == deadline =>
+            Err(error @ (RemoteError::NotSent { .. } | RemoteError::NoAnswer { .. }))
+                if left <= self.service.usual() =>
             {
                 Err(error)
             }
             Err(error) => self.without_service(value, n, error),
             answer => answer,
         }
+    }
+
+    fn question<'a>(
+        &'a self,
+        entries: &'a [(&'a str, &'a str)],
+        hits: u64,
+        max_wait: Duration,
+    ) -> Question<'a> {
+        Question { domain: &self.domain, entries, hits, max_wait }
     }
 
     /// What `value` has left; takes nothing.
@@ -138,8 +159,13 @@ impl RemoteRateLimiter {
         self.check_n(value, 0).await
     }
 
-    /// Waits for up to `timeout` until `n` permits of `value` are taken; how long it waited. A service that
-    /// does not answer is not waited for any longer. Others may be faster: the service keeps no line.
+    /// Waits for up to `timeout` until `n` permits of `value` are taken; how long it waited.
+    ///
+    /// A call of a rule with `on_limit: queue` holds its place in the line of the service, for at most
+    /// `timeout` less the time of an answer (the [deadline](Service::deadline), or half of a shorter
+    /// timeout). Without a queue it waits here and asks again, and others may be faster. Over HTTP at most 64
+    /// calls hold places; the others wait as without a queue. Over gRPC a call that is dropped leaves its
+    /// place; over HTTP it keeps it until its turn, and uses its permits, or until its timeout.
     ///
     /// # Errors
     /// [`AcquireError`]; nothing was taken, unless the error says otherwise.
@@ -147,7 +173,7 @@ impl RemoteRateLimiter {
         let began = tokio::time::Instant::now();
         loop {
             let left = timeout.saturating_sub(began.elapsed());
-            let answer = self.check_within(value, n, left).await?;
+            let answer = self.wait(value, n, left).await?;
             let left = timeout.saturating_sub(began.elapsed());
             if answer.is_admitted {
                 if answer.delay > left {

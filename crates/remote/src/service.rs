@@ -3,68 +3,101 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
-use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
+use tollgate_tls::TlsClientFiles;
 
 use crate::answer::Answer;
-use crate::batch::{self, Ask, Claim};
+use crate::connect::{Connector, MAX_WAITING, Protocol};
 use crate::error::{AddressError, RemoteError};
+use crate::grpc::Channel;
+use crate::http::alone::Alone;
+use crate::http::batch::{self, Ask, Claim};
+use crate::leasing::Leasing;
+use crate::question::Question;
 
-/// Calls that may wait at a time.
-const MAX_WAITING: usize = 10_000;
 const DEADLINE: Duration = Duration::from_millis(100);
 
-/// A Tollgate service. Clones share one connection; the last one that is dropped closes it.
+/// A Tollgate service. Clones share its connections; the last one that is dropped closes them.
 #[derive(Clone, Debug)]
 pub struct Service {
-    asks: mpsc::Sender<Ask>,
+    transport: Transport,
     deadline: Duration,
+    leases: bool,
 }
 
-/// An entry of a descriptor, as `/v1/check` reads it.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Entry<'a> {
-    pub(crate) key: &'a str,
-    pub(crate) value: &'a str,
-}
-
-/// A request, as `/v1/check` reads it.
-#[derive(Debug, Serialize)]
-struct Question<'a> {
-    domain: &'a str,
-    descriptors: [&'a [Entry<'a>]; 1],
-    hits: u64,
+#[derive(Clone, Debug)]
+enum Transport {
+    Http { asks: mpsc::Sender<Ask>, alone: Arc<Alone> },
+    Grpc(Arc<Leasing>),
 }
 
 impl Service {
-    /// The service at this address, such as `http://127.0.0.1:8080`. Connects with the first call, and again
-    /// whenever the connection is lost.
+    /// The service at this address: `grpc://` or `http://`, or encrypted `grpcs://` or `https://`, and the
+    /// host and port where the service has that interface. An encrypted connection trusts the authorities of
+    /// the system. Connects with the first call, and again whenever the connection is lost.
     ///
     /// # Errors
     /// [`AddressError`]: it is not an address, or there is no runtime.
     pub fn at(address: &str) -> Result<Self, AddressError> {
-        let invalid = || AddressError::Invalid(address.to_owned());
-        let uri: Uri = address.parse().map_err(|_| invalid())?;
-        let is_plain = uri.scheme() == Some(&http::uri::Scheme::HTTP) && matches!(uri.path(), "" | "/");
-        let authority = uri.authority().filter(|_| is_plain).ok_or_else(invalid)?.clone();
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| AddressError::NoRuntime)?;
-        let (asks, asked) = mpsc::channel(MAX_WAITING);
-        runtime.spawn(batch::drive(asked, authority));
-        Ok(Self { asks, deadline: DEADLINE })
+        Self::with_tls(address, TlsClientFiles::default())
     }
 
-    /// How long a call may take in all; 100 ms if nothing is set.
+    /// The same at an encrypted address, with these files: authorities to trust, and a certificate for a
+    /// service that asks for one. They are read again for each new connection.
+    ///
+    /// # Errors
+    /// As [`Service::at`]; also for a file that cannot be used, and an address that is not encrypted.
+    pub fn with_tls(address: &str, files: TlsClientFiles) -> Result<Self, AddressError> {
+        let connector = Connector::read(address, files)?;
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| AddressError::NoRuntime)?;
+        let transport = match connector.protocol {
+            Protocol::Grpc => {
+                let channel = Channel::new(connector, runtime.clone(), MAX_WAITING);
+                Transport::Grpc(Arc::new(Leasing::new(Arc::new(channel), runtime)))
+            }
+            Protocol::Http => {
+                let (asks, asked) = mpsc::channel(MAX_WAITING);
+                let connector = Arc::new(connector);
+                runtime.spawn(batch::drive(asked, Arc::clone(&connector)));
+                Transport::Http { asks, alone: Arc::new(Alone::new(connector, runtime)) }
+            }
+        };
+        Ok(Self { transport, deadline: DEADLINE, leases: false })
+    }
+
+    /// How long a call may take in all; 100 ms if nothing is set. Calls that wait say themselves how long.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// How many calls wait to be sent.
+    /// Takes permits ahead and hands them out in this program, where the rule allows it: over gRPC, of a
+    /// token bucket with `sharing: leased`, while more than half of its burst is there.
+    ///
+    /// Never more is admitted than without leases. Leased permits stop being good at the rate of the limit,
+    /// and count as used then: so leases pay for a few busy programs on limits that are far from reached, and
+    /// others can count on half of the burst. Answers of a lease have [`DecidedBy::Lease`].
+    ///
+    /// [`DecidedBy::Lease`]: crate::DecidedBy::Lease
+    #[must_use]
+    pub const fn with_leases(mut self) -> Self {
+        self.leases = true;
+        self
+    }
+
+    /// How long a call may take if it says nothing.
+    pub(crate) const fn usual(&self) -> Duration {
+        self.deadline
+    }
+
+    /// How many calls wait: over HTTP to be sent, over gRPC for their answers.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.asks.max_capacity() - self.asks.capacity()
+        match &self.transport {
+            Transport::Http { asks, .. } => asks.max_capacity() - asks.capacity(),
+            Transport::Grpc(leasing) => leasing.channel.waiting(),
+        }
     }
 
     /// Asks for `hits` permits of a descriptor; 0 takes nothing, and shows what is left.
@@ -79,28 +112,46 @@ impl Service {
         entries: &[(&str, &str)],
         hits: u64,
     ) -> Result<Answer, RemoteError> {
-        self.ask_within(domain, entries, hits, self.deadline).await
+        let question = Question { domain, entries, hits, max_wait: Duration::ZERO };
+        self.ask_within(&question, self.deadline).await
     }
 
-    /// The same with at most this deadline.
+    /// Asks within `deadline`. Without a wait in the question, the answer is what the counters say now.
     pub(crate) async fn ask_within(
         &self,
-        domain: &str,
-        entries: &[(&str, &str)],
-        hits: u64,
+        question: &Question<'_>,
         deadline: Duration,
     ) -> Result<Answer, RemoteError> {
-        let deadline = deadline.min(self.deadline);
-        let entries: Vec<_> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
-        let question = Question { domain, descriptors: [&entries], hits };
-        let json = serde_json::to_vec(&question)
-            .map_err(|error| RemoteError::Rejected { status: 400, detail: error.to_string() })?;
+        match &self.transport {
+            Transport::Grpc(leasing) if self.leases => leasing.ask(question, deadline).await,
+            Transport::Grpc(leasing) => {
+                leasing.channel.check(question, deadline).await.map(|(answer, _)| answer)
+            }
+            Transport::Http { asks, alone } => {
+                if !question.max_wait.is_zero()
+                    && let Some(answer) = alone.ask(question, deadline).await
+                {
+                    return answer;
+                }
+                let json = Question { max_wait: Duration::ZERO, ..*question }.json()?;
+                self.ask_together(asks, json, deadline.min(self.deadline)).await
+            }
+        }
+    }
+
+    /// Asks with the next batch.
+    async fn ask_together(
+        &self,
+        asks: &mpsc::Sender<Ask>,
+        json: Vec<u8>,
+        deadline: Duration,
+    ) -> Result<Answer, RemoteError> {
         let (answer, answered) = oneshot::channel();
         let claim = Arc::new(Claim::default());
         // Given up when this is dropped.
         let caller = Caller(Arc::clone(&claim));
         let ends = tokio::time::Instant::now() + deadline;
-        if self.asks.try_send(Ask { json, claim, ends, answer }).is_err() {
+        if asks.try_send(Ask { json, claim, ends, answer }).is_err() {
             return Err(RemoteError::Busy { waiting: self.waiting() });
         }
         match tokio::time::timeout_at(ends, answered).await {

@@ -287,6 +287,13 @@
 //! # }
 //! ```
 //!
+//! # Ask a service
+//!
+//! Programs that are to know neither rules nor Redis ask a Tollgate service, with the crate
+//! `tollgate-remote`: `Service::at("grpc://127.0.0.1:8081")?.limiter("shop", "api_key")` has `check`,
+//! `check_n`, `peek` and `acquire`, a policy for the time without the service, and leases where a rule allows
+//! them.
+//!
 //! Not here: the server, for programs in other languages and for proxies.
 
 mod acquire_error;

@@ -7,7 +7,7 @@ use tollgate_core::{RetryAfter, Timestamp};
 use tollgate_limiter::{Degraded, Descriptor, Entry, Request, Scratch, SlotAnswer, SlotError, SlotId};
 use tollgate_store::Store;
 
-use super::{Caller, RateLimitService};
+use super::{Caller, RateLimitService, span};
 use crate::body::{framed, parsed};
 use crate::proto::rls;
 use crate::proto::slots::{AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse};
@@ -55,7 +55,7 @@ impl<S: Store> RateLimitService<S> {
         }
     }
 
-    fn entries<'a>(&self, entries: &'a [rls::Entry]) -> Result<Vec<Entry<'a>>, Status> {
+    pub(super) fn entries<'a>(&self, entries: &'a [rls::Entry]) -> Result<Vec<Entry<'a>>, Status> {
         let most = self.limits.max_entries;
         if entries.len() > most {
             return Err(Status::invalid(format!("{} entries; at most {most} are allowed", entries.len())));
@@ -95,12 +95,5 @@ fn response(answer: SlotAnswer) -> AcquireResponse {
         degraded: answer.degraded.map(Degraded::name).unwrap_or_default().to_owned(),
         shadow: answer.is_shadowed,
         rule: answer.rule.unwrap_or_default(),
-    }
-}
-
-fn span(span: Duration) -> rls::Duration {
-    rls::Duration {
-        seconds: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
-        nanos: i32::try_from(span.subsec_nanos()).unwrap_or(0),
     }
 }

@@ -249,6 +249,7 @@ async fn reflection_lists_the_services_and_hands_out_their_files() {
                 "grpc.health.v1.Health",
                 "grpc.reflection.v1.ServerReflection",
                 "grpc.reflection.v1alpha.ServerReflection",
+                "tollgate.check.v1.CheckService",
                 "tollgate.slots.v1.SlotService",
             ]
         );

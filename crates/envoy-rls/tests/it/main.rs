@@ -1,6 +1,7 @@
 //! Tests of the service for Envoy on real sockets, in one program, which builds faster than seven.
 
 mod calls;
+mod check;
 mod common;
 mod descriptors;
 mod encrypted;

@@ -39,6 +39,24 @@ pub(crate) struct CheckRequest {
     /// Permits requested, 0 to 2^63-1; 1 when left out. 0 only reports the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     hits: Option<u64>,
+    /// How long the request may wait for its turn, if its rule has `on_limit: queue`; as long as the rule
+    /// allows when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_wait_ms: Option<u64>,
+}
+
+/// One request of several.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BatchedRequest {
+    /// The domain of the rules.
+    domain: String,
+    /// At least one.
+    #[schema(min_items = 1)]
+    descriptors: Vec<Descriptor>,
+    /// Permits requested, 0 to 2^63-1; 1 when left out. 0 only reports the state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hits: Option<u64>,
 }
 
 /// A slot to acquire, to renew or to release.
@@ -65,7 +83,7 @@ pub(crate) struct SlotRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckBatch {
     /// At most 1,000.
-    requests: Vec<CheckRequest>,
+    requests: Vec<BatchedRequest>,
 }
 
 /// One request or several.
@@ -211,14 +229,19 @@ pub(crate) struct Reservation {
 impl CheckRequest {
     /// A request for one permit of a user.
     pub(crate) fn of_user(user: &str) -> Self {
-        Self { domain: "shop".to_owned(), descriptors: vec![Descriptor::of_user(user)], hits: Some(1) }
+        Self {
+            domain: "shop".to_owned(),
+            descriptors: vec![Descriptor::of_user(user)],
+            hits: Some(1),
+            max_wait_ms: None,
+        }
     }
 }
 
 impl ReserveRequest {
     /// A request to hold one permit of a user for a second.
     pub(crate) fn of_user(user: &str) -> Self {
-        let CheckRequest { domain, descriptors, hits } = CheckRequest::of_user(user);
+        let CheckRequest { domain, descriptors, hits, .. } = CheckRequest::of_user(user);
         Self { domain, descriptors, hits, max_wait_ms: None, ttl_ms: Some(1_000) }
     }
 }

@@ -1,6 +1,8 @@
 //! Services that do not answer as they should; `crates/server/tests/process` asks a real one.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
+mod grpc;
+
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,14 +41,16 @@ async fn reply(stream: &mut TcpStream, status: u16, body: &str) {
     stream.write_all(format!("{head}{body}").as_bytes()).await.expect("sent");
 }
 
+fn decision(outcome: &str) -> String {
+    format!(
+        r#"{{"outcome":"{outcome}","limit":5,"remaining":4,"delay_ms":0,"retry_after_ms":7,"reset_after_ms":9,
+        "rule":"api_key","degraded":null,"descriptors":[]}}"#
+    )
+}
+
 fn decisions(outcomes: &[&str]) -> String {
-    let one = |outcome: &&str| {
-        format!(
-            r#"{{"outcome":"{outcome}","limit":5,"remaining":4,"delay_ms":0,"retry_after_ms":7,"reset_after_ms":9,
-            "rule":"api_key","degraded":null,"descriptors":[]}}"#
-        )
-    };
-    format!(r#"{{"decisions":[{}]}}"#, outcomes.iter().map(one).collect::<Vec<_>>().join(","))
+    let each: Vec<_> = outcomes.iter().map(|outcome| decision(outcome)).collect();
+    format!(r#"{{"decisions":[{}]}}"#, each.join(","))
 }
 
 #[tokio::test]
@@ -149,7 +153,9 @@ async fn an_error_says_whether_permits_may_have_been_taken() {
         assert!(matches!(error, RemoteError::Lost { .. }), "{error}");
         assert_eq!(error.permits(), Permits::Unknown);
     }
-    for address in ["", "127.0.0.1:80", "https://127.0.0.1", "http://127.0.0.1/v1", "http://"] {
+    for address in
+        ["", "127.0.0.1:80", "ftp://127.0.0.1", "http://127.0.0.1/v1", "http://", "grpc://", "grpc://a?b"]
+    {
         assert!(matches!(Service::at(address), Err(AddressError::Invalid(_))), "{address}");
     }
 }
@@ -175,7 +181,7 @@ async fn a_delay_beyond_the_deadline_is_an_error_that_says_that_the_permits_are_
     let call = tokio::spawn(async move { limiter.acquire("ann", 1, PATIENCE).await });
     let (mut stream, _) = listener.accept().await.expect("a connection");
     asked(&mut stream).await;
-    let delayed = decisions(&["admit"]).replace(r#""delay_ms":0"#, r#""delay_ms":70000"#);
+    let delayed = decision("admit").replace(r#""delay_ms":0"#, r#""delay_ms":70000"#);
     reply(&mut stream, 200, &delayed).await;
     let delay = Duration::from_secs(70);
     assert_eq!(call.await.expect("no panic"), Err(AcquireError::DelayedTooLong { delay }));

@@ -34,6 +34,8 @@ descriptors:
     rate_limit: {name: by-name, unit: minute, requests_per_unit: 10}
   - key: free
     rate_limit: {unlimited: true}
+  - key: leased
+    rate_limit: {unit: second, requests_per_unit: 1000, algorithm: token_bucket, sharing: leased}
   - key: odd
     rate_limit: {period: 10s, requests_per_unit: 5}
 ";

@@ -3,30 +3,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
-use bytes::Bytes;
-use http::uri::Authority;
-use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use serde::Deserialize;
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use super::Sender;
 use crate::answer::{Answer, Decision};
+use crate::connect::{Connector, PAUSE};
 use crate::error::RemoteError;
 
 /// The most questions in one request: as many as the service takes.
 const MAX_BATCH: usize = 1_000;
 /// A service reads 64 KiB unless its settings say otherwise.
 const MAX_REQUEST: usize = 60 << 10;
-/// No reply to a batch is longer.
-const MAX_REPLY: usize = 4 << 20;
-/// No new connection is tried for so long after one that failed.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A question on its way.
 #[derive(Debug)]
@@ -61,16 +51,14 @@ impl Claim {
     }
 }
 
-type Sender = SendRequest<Full<Bytes>>;
-
 #[derive(Deserialize)]
 struct Reply {
     decisions: Vec<Decision>,
 }
 
 /// Answers questions until nobody can ask any more.
-pub(crate) async fn drive(mut asks: mpsc::Receiver<Ask>, authority: Authority) {
-    let mut line = Line { authority, sender: None, down: None };
+pub(crate) async fn drive(mut asks: mpsc::Receiver<Ask>, connector: Arc<Connector>) {
+    let mut line = Line { connector, sender: None, down: None };
     let mut batch = Vec::new();
     while asks.recv_many(&mut batch, MAX_BATCH).await > 0 {
         while !batch.is_empty() {
@@ -93,7 +81,7 @@ fn fitting(batch: &[Ask]) -> usize {
 
 /// The connection.
 struct Line {
-    authority: Authority,
+    connector: Arc<Connector>,
     sender: Option<Sender>,
     /// Until when no other is tried, and what the last attempt failed with.
     down: Option<(Instant, String)>,
@@ -150,13 +138,7 @@ impl Line {
         {
             return Err(cause.clone());
         }
-        let port = self.authority.port_u16().unwrap_or(80);
-        let host = self.authority.host().trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        tokio::spawn(connection);
+        let sender = super::connect(&self.connector).await?;
         self.sender = Some(sender);
         self.down = None;
         Ok(())
@@ -166,36 +148,19 @@ impl Line {
         let Some(mut sender) = self.sender.take() else {
             return Err(RemoteError::Unreachable { cause: "the connection was lost".to_owned() });
         };
-        let request = request(&self.authority, batch)
-            .map_err(|error| RemoteError::Rejected { status: 400, detail: error.to_string() })?;
-        let exchanged = async {
-            let response = sender.send_request(request).await.map_err(|error| {
-                let cause = error.to_string();
-                // Never written, since the service had closed the connection.
-                if error.is_canceled() {
-                    RemoteError::Unreachable { cause }
-                } else {
-                    RemoteError::Lost { cause }
-                }
-            })?;
-            let status = response.status();
-            let lost = |error: Box<dyn std::error::Error + Send + Sync>| RemoteError::Lost {
-                cause: error.to_string(),
-            };
-            let body =
-                Limited::new(response.into_body(), MAX_REPLY).collect().await.map_err(lost)?.to_bytes();
-            Ok((status, body))
-        };
+        let exchanged = super::exchange(&mut sender, &self.connector, body(batch));
         // The callers' deadlines have passed by then; without an answer the connection is of no use.
-        let (status, body) = timeout_at(ends, exchanged)
-            .await
-            .map_err(|_| RemoteError::Lost { cause: "the deadline passed".to_owned() })??;
-        self.sender = Some(sender);
-        read(status, &body, batch.len())
+        let exchanged = timeout_at(ends, exchanged).await;
+        let reply = exchanged.map_err(|_| RemoteError::Lost { cause: "the deadline passed".to_owned() })?;
+        // A question that is rejected spoils no connection.
+        if matches!(reply, Ok(_) | Err(RemoteError::Rejected { .. })) {
+            self.sender = Some(sender);
+        }
+        read(&reply?, batch.len())
     }
 }
 
-fn request(authority: &Authority, batch: &[Ask]) -> Result<Request<Full<Bytes>>, http::Error> {
+fn body(batch: &[Ask]) -> Vec<u8> {
     let mut body = Vec::with_capacity(32 + batch.iter().map(|ask| ask.json.len() + 1).sum::<usize>());
     body.extend_from_slice(b"{\"requests\":[");
     for (index, ask) in batch.iter().enumerate() {
@@ -205,20 +170,10 @@ fn request(authority: &Authority, batch: &[Ask]) -> Result<Request<Full<Bytes>>,
         body.extend_from_slice(&ask.json);
     }
     body.extend_from_slice(b"]}");
-    Request::post("/v1/check")
-        .header(header::HOST, authority.as_str())
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::from(body))
+    body
 }
 
-fn read(status: StatusCode, body: &[u8], asked: usize) -> Result<Vec<Answer>, RemoteError> {
-    let text = || String::from_utf8_lossy(&body[..body.len().min(500)]).into_owned();
-    if status.is_client_error() {
-        return Err(RemoteError::Rejected { status: status.as_u16(), detail: text() });
-    }
-    if status != StatusCode::OK {
-        return Err(RemoteError::Lost { cause: format!("status {}: {}", status.as_u16(), text()) });
-    }
+fn read(body: &[u8], asked: usize) -> Result<Vec<Answer>, RemoteError> {
     let reply: Reply =
         serde_json::from_slice(body).map_err(|error| RemoteError::Lost { cause: error.to_string() })?;
     if reply.decisions.len() != asked {
