@@ -1,5 +1,7 @@
 //! gRPC messages in HTTP/2 bodies: a flag, a length, the bytes. Not here: what the bytes say.
 
+use std::pin::pin;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use h2::RecvStream;
 use prost::Message;
@@ -9,6 +11,9 @@ use crate::status::{Code, Status};
 
 /// Bytes before each message: one flag and four of length.
 pub(crate) const PREFIX: usize = 5;
+
+/// Bytes of messages that a peer may send before it has taken the reply to an earlier one.
+const MAX_AHEAD: usize = 4 * 1024;
 
 /// The messages of one request body.
 pub(crate) struct Incoming {
@@ -60,6 +65,25 @@ impl Incoming {
                 Some(chunk) => self.hold(&chunk)?,
                 None if self.held.is_empty() => return Ok(None),
                 None => return Err(Status::invalid("the body ends in the middle of a message")),
+            }
+        }
+    }
+
+    /// Returns what `sent` returns. What arrives meanwhile is held, at most [`MAX_AHEAD`] bytes, so that
+    /// HTTP/2 does not hold a window of it.
+    pub(crate) async fn while_sending<T>(&mut self, sent: impl Future<Output = T>) -> Result<T, Status> {
+        let mut sent = pin!(sent);
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                sent = &mut sent => return Ok(sent),
+                chunk = self.chunk() => chunk?,
+            };
+            let Some(chunk) = chunk else { return Ok(sent.await) };
+            self.hold(&chunk)?;
+            if self.held.len() > MAX_AHEAD {
+                let message = "too many bytes of messages before the replies to earlier ones were read";
+                return Err(Status::new(Code::ResourceExhausted, message));
             }
         }
     }

@@ -31,6 +31,7 @@ use tollgate_net::{BudgetShare, DrainWatch, Surface};
 use tollgate_store::Store;
 
 use crate::body::Incoming;
+use crate::handshake::{handshake, is_of_faults};
 use crate::head::{Rejection, admit};
 use crate::health::{self, Signs};
 use crate::keep_alive::{Activity, Dead, Due, KeepAlive};
@@ -96,12 +97,7 @@ where
 {
     let limits = &service.limits;
     let calls = service.shared.connection();
-    let handshake = h2::server::Builder::new()
-        .max_concurrent_streams(calls.max_streams(limits.max_concurrent_streams))
-        .max_header_list_size(limits.max_header_list_bytes)
-        .initial_connection_window_size(1 << 20)
-        .handshake(Lingering::new(io));
-    let mut h2 = timeout(limits.handshake_timeout, handshake)
+    let mut h2 = timeout(limits.handshake_timeout, handshake(io, limits, &calls))
         .await
         .map_err(|_| ConnectionError::Handshake(limits.handshake_timeout))??;
     let may_be_asked = !*service.draining.borrow();
@@ -234,7 +230,12 @@ where
             while arrived.0.len() < BATCH {
                 match self.h2.poll_accept(cx) {
                     Poll::Ready(Some(Ok(call))) => arrived.0.push(call),
-                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error.into())),
+                    Poll::Ready(Some(Err(error))) => {
+                        if is_of_faults(&error) {
+                            self.calls.count_faulty();
+                        }
+                        return Poll::Ready(Err(error.into()));
+                    }
                     Poll::Ready(None) => return Poll::Ready(Ok(())),
                     Poll::Pending => break,
                 }

@@ -7,6 +7,7 @@
 
 mod body;
 mod connection;
+mod handshake;
 mod head;
 mod health;
 pub mod json;

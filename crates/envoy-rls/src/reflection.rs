@@ -41,8 +41,10 @@ pub(crate) async fn serve(mut incoming: Incoming, mut outgoing: Outgoing) {
         let valid_host = request.host.clone();
         let response =
             ServerReflectionResponse { valid_host, original_request: Some(request), answer: Some(answer) };
-        if let Err(Gone) = outgoing.send(&response).await {
-            return;
+        match incoming.while_sending(outgoing.send(&response)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(Gone)) => return,
+            Err(status) => return outgoing.finish(Err(status)),
         }
     }
 }

@@ -37,6 +37,7 @@ pub struct Shared {
     connections: AtomicUsize,
     rejected: AtomicU64,
     cut: AtomicU64,
+    faulty: AtomicU64,
     max_unread_bytes: usize,
     /// Of half-arrived messages.
     pub(crate) messages: Budget,
@@ -71,6 +72,7 @@ impl Shared {
             connections: AtomicUsize::new(0),
             rejected: AtomicU64::new(0),
             cut: AtomicU64::new(0),
+            faulty: AtomicU64::new(0),
             max_unread_bytes: limits.max_buffered_bytes,
             messages: Budget::new(limits.max_buffered_bytes),
             unread: Budget::new(limits.max_buffered_bytes),
@@ -94,6 +96,13 @@ impl Shared {
     #[must_use]
     pub fn cut_connections(&self) -> u64 {
         self.cut.load(Relaxed)
+    }
+
+    /// Connections that were closed because their clients broke the protocol again and again: calls above the
+    /// announced number of streams, calls that are reset at once, messages of calls that have ended.
+    #[must_use]
+    pub fn faulty_connections(&self) -> u64 {
+        self.faulty.load(Relaxed)
     }
 
     /// Calls that wait now.
@@ -155,6 +164,11 @@ impl ConnectionCalls {
     /// The connection is closed for what it holds.
     pub(crate) fn count_cut(&self) {
         self.shared.cut.fetch_add(1, Relaxed);
+    }
+
+    /// The connection is closed for what its peer did to the protocol.
+    pub(crate) fn count_faulty(&self) {
+        self.shared.faulty.fetch_add(1, Relaxed);
     }
 
     /// A place for a call that has to wait.

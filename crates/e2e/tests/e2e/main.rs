@@ -46,3 +46,4 @@ mod together;
 mod top;
 mod tracing;
 mod transports;
+mod unread;

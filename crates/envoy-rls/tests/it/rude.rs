@@ -357,3 +357,66 @@ async fn of_the_clients_that_take_no_replies_those_above_an_equal_share_are_clos
     until(|| server.stats.open() == 0).await;
     assert_eq!(server.shared.unread_bytes(), 0);
 }
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What a client sends that asks so many calls at once, and then a ping, before it has read anything.
+fn at_once(calls: u32) -> Vec<u8> {
+    let field = |tag: u8, value: &str| [&[tag, value.len() as u8], value.as_bytes()].concat();
+    let first =
+        [&[0x83, 0x86][..], &field(0x44, SHOULD_RATE_LIMIT), &field(0x5f, "application/grpc")].concat();
+    let message = framed(&request(vec![descriptor("free", "x")]));
+    let mut out = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat();
+    for number in 0..calls {
+        // The first header is remembered, and the others refer to it.
+        let header = if number == 0 { &first[..] } else { &[0x83, 0x86, 0xbf, 0xbe] };
+        out.extend(frame(1, 4, 2 * number + 1, header));
+        out.extend(frame(0, 1, 2 * number + 1, &message));
+    }
+    out.extend(frame(6, 0, 0, b"the end?"));
+    out
+}
+
+#[tokio::test]
+async fn a_hundred_calls_before_their_number_is_known_are_borne_and_four_hundred_are_not() {
+    let server = Server::with(Limits { max_concurrent_streams: 32, ..Limits::default() }).await;
+    for (calls, is_borne) in [(32, true), (100, true), (400, false)] {
+        let mut stream = TcpStream::connect(server.address).await.expect("connected");
+        stream.write_all(&at_once(calls)).await.expect("it fits");
+        let mut read = Vec::new();
+        let ping = frame(6, 1, 0, b"the end?");
+        let is_answered = |read: &[u8]| read.windows(ping.len()).any(|bytes| bytes == ping);
+        while !is_answered(&read) && stream.read_buf(&mut read).await.is_ok_and(|bytes| bytes > 0) {}
+        assert_eq!(is_answered(&read), is_borne, "{calls} calls");
+        drop(stream);
+        until(|| server.stats.open() == 0).await;
+        assert_eq!(server.shared.faulty_connections(), u64::from(!is_borne), "{calls} calls");
+        others_are_served(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn questions_that_come_before_replies_are_taken_are_held_up_to_four_kibibytes() {
+    let server = Server::plain().await;
+    let stream = TcpStream::connect(server.address).await.expect("connected");
+    let (mut send, connection) = h2::client::Builder::new()
+        .initial_window_size(0)
+        .handshake::<_, Bytes>(stream)
+        .await
+        .expect("HTTP/2");
+    tokio::spawn(connection);
+    let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let (response, mut out) = send.send_request(call(path).body(()).unwrap(), false).unwrap();
+    // Each asks for the services, and takes seven bytes.
+    let questions = |number: usize| Bytes::from(prefixed(0, 2, &[0x3a, 0]).repeat(number));
+    out.send_data(questions(500), false).expect("open");
+    until(|| server.shared.buffered_bytes() == 500 * 7).await;
+    out.send_data(questions(100), false).expect("open");
+    assert_eq!(outcome(response).await.expect("an answer"), (200, RESOURCE_EXHAUSTED));
+    until(|| server.shared.buffered_bytes() == 0).await;
+    others_are_served(&server).await;
+}

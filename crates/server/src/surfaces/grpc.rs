@@ -142,8 +142,9 @@ impl Collector for Metrics {
         Family::gauge("tollgate_grpc_buffered_bytes", help).write(to, self.0.buffered_bytes() as u64)?;
         let help = "Bytes of replies over gRPC that clients do not take";
         Family::gauge("tollgate_grpc_unread_bytes", help).write(to, self.0.unread_bytes() as u64)?;
-        let help = "gRPC connections closed because the client did not take its replies, by reason";
-        let closed = [("over_budget", self.0.cut_connections())];
+        let help = "gRPC connections closed because of what the client did, by reason";
+        let closed =
+            [("over_budget", self.0.cut_connections()), ("too_many_faults", self.0.faulty_connections())];
         Family::counter("tollgate_grpc_closed", help).write_by(to, "reason", closed)
     }
 }

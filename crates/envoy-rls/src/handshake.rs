@@ -1,0 +1,42 @@
+//! How HTTP/2 begins: what is announced to a peer, and how many faults of its are borne. Not here: what
+//! happens once it has begun (`connection`).
+
+use h2::Reason;
+use h2::server::{Builder, Handshake};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::limits::Limits;
+use crate::lingering::Lingering;
+use crate::shared::ConnectionCalls;
+use crate::unsent::Unsent;
+
+/// Stream errors of a peer in the life of its connection, above which the connection ends; as many as it may
+/// have streams, if these are more. HTTP/2 keeps the stream of each until it has been reported, and gives the
+/// room back with the connection only.
+///
+/// A call above the announced number of streams is one such error, and its message another. Usual clients
+/// send up to 100 calls before they have read that number, which is 32 at least.
+const FEWEST_FAULTS: usize = 160;
+
+/// Begins HTTP/2 on `io`.
+pub(crate) fn handshake<IO>(
+    io: IO,
+    limits: &Limits,
+    calls: &ConnectionCalls,
+) -> Handshake<Lingering<IO>, Unsent>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let streams = calls.max_streams(limits.max_concurrent_streams);
+    Builder::new()
+        .max_concurrent_streams(streams)
+        .max_local_error_reset_streams(Some(FEWEST_FAULTS.max(streams as usize)))
+        .max_header_list_size(limits.max_header_list_bytes)
+        .initial_connection_window_size(1 << 20)
+        .handshake(Lingering::new(io))
+}
+
+/// Whether a connection ended because its peer made too many faults.
+pub(crate) fn is_of_faults(error: &h2::Error) -> bool {
+    error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
+}
