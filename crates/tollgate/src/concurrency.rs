@@ -337,3 +337,15 @@ impl<K: ?Sized> KeyedConcurrencyLimiter<K> {
         self.rooms.shared.waiting.set_most(most);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_read_while_no_other_can_be_set() {
+        let limiter = ConcurrencyLimiter::direct(3);
+        limiter.set_limit_to(|| if limiter.room.shared.waiting.is_locked() { 5 } else { 0 });
+        assert_eq!(limiter.limit(), 5);
+    }
+}
