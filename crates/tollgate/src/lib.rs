@@ -98,6 +98,22 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
+//! [`Quotas`] give some keys a quota of their own: a function is asked once per key, and its answer is
+//! remembered. When the answer changes, what the key has taken stays taken, or what else [`Inherit`] says:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Quota, Quotas, RateLimiter};
+//!
+//! let pays = |user: &str| user.starts_with("premium:"); // ask a database
+//! let quotas = Quotas::by(Quota::per_minute(10), move |user: &str| pays(user).then(|| Quota::per_minute(100)))
+//!     .remember_for(Duration::from_secs(300));
+//! let limiter = RateLimiter::keyed(quotas)?;
+//! assert_eq!((limiter.peek("ann").remaining(), limiter.peek("premium:bob").remaining()), (10, 100));
+//! limiter.ask_again("ann"); // she has just paid: do not wait five minutes
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
 //! # Wait
 //!
 //! [`acquire`](RateLimiter::acquire) waits for its turn: first in, first out, for each key. One timer serves
@@ -303,12 +319,14 @@ mod key;
 mod keyed;
 mod priority;
 mod quota;
+mod quotas;
 pub mod registry;
 mod reservation;
 #[cfg(feature = "rules")]
 mod rules;
 mod snapshot;
 mod states;
+mod tiers;
 mod together;
 #[cfg(feature = "tokio")]
 mod tokio_clock;
@@ -329,6 +347,7 @@ pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use priority::PriorityLimiter;
 pub use quota::{ParseQuotaError, Quota};
+pub use quotas::{QuotaStats, Quotas};
 pub use reservation::Reservation;
 #[cfg(feature = "rules")]
 pub use rules::{ReloadError, RuleAdmitted, RuleError, RuleLimiter};

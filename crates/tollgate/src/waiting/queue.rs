@@ -112,6 +112,8 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 struct Line {
     key: Arc<[u8]>,
+    /// The tier of the key, where keys have quotas of their own.
+    tier: u16,
     first: u32,
     last: u32,
     /// Permits of all its waiters.
@@ -214,7 +216,8 @@ impl Queue {
 
     fn open(&mut self, key: &[u8], turn_at: Timestamp) -> u32 {
         let key: Arc<[u8]> = key.into();
-        let line = Line { key: Arc::clone(&key), first: NIL, last: NIL, permits: 0, turn_at, plan: None };
+        let line =
+            Line { key: Arc::clone(&key), tier: 0, first: NIL, last: NIL, permits: 0, turn_at, plan: None };
         let number = match self.free_lines.pop() {
             Some(number) => {
                 self.lines[number as usize] = line;
@@ -239,6 +242,17 @@ impl Queue {
             self.began = Some((real, now));
         }
         is_set_back
+    }
+
+    /// The tier that the line of `key` is counted by, if there is a line.
+    pub(crate) fn tier_of(&self, key: &[u8]) -> Option<u16> {
+        self.line_of(key).map(|line| self.lines[line as usize].tier)
+    }
+
+    pub(crate) fn set_tier(&mut self, key: &[u8], tier: u16) {
+        if let Some(line) = self.line_of(key) {
+            self.lines[line as usize].tier = tier;
+        }
     }
 
     /// Takes out the plan of the line of `key`.
