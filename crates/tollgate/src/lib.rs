@@ -163,6 +163,8 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
+//! [`RateLimiter::keyed_by_priority`] does so for each key.
+//!
 //! # Limit what runs at the same time
 //!
 //! A [`ConcurrencyLimiter`] has slots: a guard holds one, and gives it up when it is dropped, also when the
@@ -346,6 +348,7 @@ pub use executor::LeakyExecutor;
 pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use priority::PriorityLimiter;
+pub use priority::keyed::KeyedPriorityLimiter;
 pub use quota::{ParseQuotaError, Quota};
 pub use quotas::{QuotaStats, Quotas};
 pub use reservation::Reservation;
