@@ -11,6 +11,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use self::error::{EnterError, NoSlot};
@@ -188,6 +189,14 @@ impl ConcurrencyLimiter {
     #[must_use]
     pub fn peak(&self) -> u64 {
         self.room.shared.peak()
+    }
+
+    /// Whether callers that come from here on are served before those that wait already: last in, first out.
+    /// Under overload, who came last is who still waits for an answer; who came first may wait for good, so use
+    /// it with [`enter_within`](Self::enter_within) or [`set_max_waiting`](Self::set_max_waiting). First in, first
+    /// out if nothing is set.
+    pub fn set_last_first(&self, last_first: bool) {
+        self.room.shared.last_first.store(last_first, Relaxed);
     }
 
     /// How many callers wait now.

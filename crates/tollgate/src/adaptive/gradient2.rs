@@ -8,6 +8,28 @@ const WARM_UP: u32 = 10;
 /// A long average of more than twice the latency now is out of date, and shrinks by this factor.
 const CATCH_UP: f64 = 0.95;
 
+/// The whole part of the square root of `limit`, and at least 4: a queue that grows with the limit.
+#[must_use]
+pub fn root_of(limit: u64) -> u64 {
+    limit.isqrt().max(4)
+}
+
+/// How many calls may wait behind the service.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Queue {
+    Of(u64),
+    Root,
+}
+
+impl Queue {
+    fn at(self, limit: u64) -> u64 {
+        match self {
+            Self::Of(queue) => queue,
+            Self::Root => root_of(limit),
+        }
+    }
+}
+
 /// Shrinks while calls take longer than they did on average, and always leaves room for a short queue, so
 /// that it grows again when they do not.
 ///
@@ -19,7 +41,7 @@ const CATCH_UP: f64 = 0.95;
 /// |---|---|
 /// | [`initial`](Self::initial), [`min`](Self::min), [`max`](Self::max) | 20, 20, 200 |
 /// | [`smoothing`](Self::smoothing) | 0.2 |
-/// | [`queue`](Self::queue) | 4 |
+/// | [`queue`](Self::queue), [`queue_by_root`](Self::queue_by_root) | 4 |
 /// | [`tolerance`](Self::tolerance) | 1.5 |
 /// | [`long_window`](Self::long_window) | 600 |
 /// | [`on_overload`](Self::on_overload) | 1: failures are ignored |
@@ -27,7 +49,7 @@ const CATCH_UP: f64 = 0.95;
 pub struct Gradient2 {
     bounded: Bounded,
     smoothing: f64,
-    queue: u64,
+    queue: Queue,
     tolerance: f64,
     on_overload: f64,
     long: Average,
@@ -39,7 +61,7 @@ impl Default for Gradient2 {
         Self {
             bounded: Bounded::new(20, 20, 200),
             smoothing: 0.2,
-            queue: 4,
+            queue: Queue::Of(4),
             tolerance: 1.5,
             on_overload: 1.0,
             long: Average::new(600, WARM_UP),
@@ -54,7 +76,14 @@ impl Gradient2 {
     /// How many calls may wait in a queue behind the service: up to 1,000,000,000.
     #[must_use]
     pub const fn queue(mut self, queue: u64) -> Self {
-        self.queue = queue;
+        self.queue = Queue::Of(queue);
+        self
+    }
+
+    /// As many calls may wait in a queue behind the service as the [root](root_of) of the limit.
+    #[must_use]
+    pub const fn queue_by_root(mut self) -> Self {
+        self.queue = Queue::Root;
         self
     }
 
@@ -104,14 +133,15 @@ impl AdaptiveLimit for Gradient2 {
             return;
         }
         let gradient = (self.tolerance * long / now).clamp(0.5, 1.0);
-        let next = self.bounded.limit * gradient + self.queue as f64;
+        let next = self.bounded.limit * gradient + self.queue.at(self.limit()) as f64;
         let next = self.bounded.limit * (1.0 - self.smoothing) + next * self.smoothing;
         self.bounded.approach(next, 1.0);
     }
 
     fn check(&self) -> Result<(), SettingError> {
         self.bounded.check()?;
-        let Self { tolerance, queue, long_window, .. } = *self;
+        let Self { tolerance, long_window, .. } = *self;
+        let queue = self.queue.at(1);
         expect_share("smoothing", self.smoothing)?;
         expect(tolerance >= 1.0 && tolerance.is_finite(), "tolerance", tolerance, "1 or more")?;
         expect_share("on_overload", self.on_overload)?;

@@ -300,9 +300,10 @@ impl<S: States, C: Clock> Place<S, C> {
         };
         let waiter = self.ticket.take().and_then(|ticket| queue.collect(ticket));
         drop(queue);
+        let taken = waiter.as_ref().and_then(Waiter::taken);
         drop(waiter);
         Poll::Ready(match status {
-            Status::Served { at, reset_ns } => Ok(Taken { at, reset_ns }),
+            Status::Served => taken.ok_or(AcquireError::Reconfigured),
             Status::Late => Err(AcquireError::Late),
             Status::Reconfigured | Status::NeverFits | Status::Waiting => Err(AcquireError::Reconfigured),
             #[cfg(feature = "tokio")]
@@ -361,8 +362,8 @@ impl<S: States, C: Clock> Place<S, C> {
         }
         let waiter = queue.collect(ticket);
         drop(queue);
-        if let Some(Waiter { status: Status::Served { at, reset_ns }, .. }) = waiter {
-            self.engine.settle_use(&self.key, self.cost, used, Taken { at, reset_ns });
+        if let Some(taken) = waiter.as_ref().and_then(Waiter::taken) {
+            self.engine.settle_use(&self.key, self.cost, used, taken);
         } else {
             self.engine.penalise(&self.key, used); // its permits were given back when it left the line
         }
@@ -391,11 +392,12 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
                 self.engine.serve_due(&mut queue, now);
                 drop(queue);
             }
-            Status::Served { at, reset_ns } => {
+            _ => {
                 drop(queue);
-                self.engine.refund(&self.key, self.cost, Taken { at, reset_ns });
+                if let Some(taken) = waiter.taken() {
+                    self.engine.refund(&self.key, self.cost, taken);
+                } // of another one, the permits were given back when it left the line
             }
-            _ => drop(queue), // its permits were given back when it left the line
         }
         drop(waiter); // its waker may be the last of a task
     }
