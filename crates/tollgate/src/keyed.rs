@@ -183,7 +183,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     ///
     /// # Errors
     /// [`Denied`] says when its next permit is there. Nothing was taken.
-    #[inline]
+    #[inline(always)] // what the caller does not look at need not be worked out
     pub fn check(&self, key: &K) -> Result<Admitted, Denied> {
         self.check_n(key, 1)
     }
@@ -192,7 +192,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     ///
     /// # Errors
     /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken.
-    #[inline]
+    #[inline(always)]
     pub fn check_n(&self, key: &K, n: u64) -> Result<Admitted, Denied> {
         let bytes = key.key_bytes();
         match &self.resolver {

@@ -272,7 +272,7 @@ impl<S: States> Tiers<S> {
 
 impl<S: States, C: Clock> Engine<S, C> {
     /// As [`Engine::check`], where keys have quotas of their own.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn check_asking(
         &self,
         key: &[u8],
