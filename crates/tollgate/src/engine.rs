@@ -103,16 +103,27 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     #[inline(always)]
     pub(crate) fn check(&self, key: &[u8], n: u64) -> Result<Admitted, Denied> {
+        self.check_or_else(key, n, |now| self.check_special(key, n, now))
+    }
+
+    /// As [`check`](Self::check), where `special` is for what does not take the fast path.
+    #[inline(always)]
+    pub(crate) fn check_or_else(
+        &self,
+        key: &[u8],
+        n: u64,
+        special: impl FnOnce(Timestamp) -> Result<Admitted, Denied>,
+    ) -> Result<Admitted, Denied> {
         let now = self.clock.now();
         if self.is_special.load(Ordering::Acquire) {
-            return self.check_special(key, n, now);
+            return special(now);
         }
         Denied::unless_admitted(self.first.states.take(key, &self.first.quota, Cost(n), now))
     }
 
     #[cold]
     #[inline(never)]
-    fn check_special(&self, key: &[u8], n: u64, now: Timestamp) -> Result<Admitted, Denied> {
+    pub(crate) fn check_special(&self, key: &[u8], n: u64, now: Timestamp) -> Result<Admitted, Denied> {
         let in_force = self.in_force_of(key, now);
         Denied::unless_admitted(match self.held_up(key, n, &in_force, now) {
             Some(denial) => denial,

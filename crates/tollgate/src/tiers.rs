@@ -277,10 +277,10 @@ impl<S: States, C: Clock> Engine<S, C> {
         &self,
         key: &[u8],
         n: u64,
+        now: Timestamp,
         ask: impl FnOnce() -> Option<crate::Quota>,
     ) -> Result<Admitted, Denied> {
-        let Some(tiers) = &self.tiers else { return self.check(key, n) };
-        let now = self.now();
+        let Some(tiers) = &self.tiers else { return self.check_special(key, n, now) };
         let tier = tiers.known(key, now).unwrap_or_else(|| self.ask(tiers, key, ask));
         let in_force = tiers.list.get(tier);
         Denied::unless_admitted(match self.held_up(key, n, in_force, now) {
