@@ -1,12 +1,12 @@
 //! Limiters beside governor's, in one run; what varies is keys, threads and the answer. The keyed one is also
 //! beside the store that it counts in.
 //!
-//! `cargo bench -p tollgate --bench limiters` takes about half a minute. Every decision reads the clock. Ratios
-//! count: both sides alternate within each repeat, and the median of the repeats is shown.
+//! `cargo bench -p tollgate --bench limiters` takes about half a minute. Every decision reads the clock.
+//! Ratios count: both sides alternate within each repeat, and the median of the repeats is shown.
 //!
-//! On a machine that does other things as well, instructions say more: run the bench's program under `valgrind
-//! --tool=callgrind` with `--only NAME --side beside --turns 10000`, then with 20000; the difference divided by
-//! 10,000 is what a decision takes. `--side tollgate` for ours.
+//! On a machine that does other things as well, instructions say more: run the bench's program under
+//! `valgrind --tool=callgrind` with `--bench --only NAME --side beside --turns 100000`, then with 1100000;
+//! the difference divided by a million is what a decision takes. `--side tollgate` for ours.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
 
 use std::hint::black_box;

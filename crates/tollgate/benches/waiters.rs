@@ -1,10 +1,10 @@
 //! What a caller costs that waits: bytes, and nanoseconds to join, to be served and to go on; what varies is
 //! how many wait for one key, and for as many keys.
 //!
-//! `cargo bench -p tollgate --bench waiters` takes about twenty seconds. A waiter is one `acquire` in a box, as
-//! in a task, with the waker of a task; the runtime's own part is left out. All of them are served at one
-//! instant, so that nothing is waited for: the order is checked, and the time per waiter shows whether the work
-//! grows with the line. Median of the repeats.
+//! `cargo bench -p tollgate --bench waiters` takes about twenty seconds. A waiter is one `acquire` in a box,
+//! as in a task, with the waker of a task; the runtime's own part is left out. All of them are served at one
+//! instant, so that nothing is waited for: the order is checked, and the time per waiter shows whether the
+//! work grows with the line. Median of the repeats.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
 
 use std::alloc::System;

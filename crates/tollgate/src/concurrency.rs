@@ -192,9 +192,9 @@ impl ConcurrencyLimiter {
     }
 
     /// Whether callers that come from here on are served before those that wait already: last in, first out.
-    /// Under overload, who came last is who still waits for an answer; who came first may wait for good, so use
-    /// it with [`enter_within`](Self::enter_within) or [`set_max_waiting`](Self::set_max_waiting). First in, first
-    /// out if nothing is set.
+    /// Under overload the callers that came last still wait for an answer; those that came first may wait for
+    /// good, so use it with [`enter_within`](Self::enter_within) or
+    /// [`set_max_waiting`](Self::set_max_waiting). First in, first out if nothing is set.
     pub fn set_last_first(&self, last_first: bool) {
         self.room.shared.last_first.store(last_first, Relaxed);
     }

@@ -152,8 +152,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         Bounds::of(&self.engine.in_force_of(&self.known(key), self.now()).quota)
     }
 
-    /// Asks the function of [`Quotas`] again what the quota of `key` is, before `key` is decided next. (Of other
-    /// keys, one in 64 is asked about again as well.)
+    /// Asks the function of [`Quotas`] again what the quota of `key` is, before `key` is decided next. (Of
+    /// other keys, one in 64 is asked about again as well.)
     ///
     /// # Example
     /// ```
@@ -272,8 +272,9 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     }
 
     /// Counts all keys by `quota` from here on, except those that have [a quota of their own](Quotas); each
-    /// keeps what `inherit` says, as of now, also where it is asked for much later. A key that has nothing taken counts as never seen: it is full. So does one that
-    /// is not asked for while the quota changes four times.
+    /// keeps what `inherit` says, as of now, also where it is asked for much later. A key that has nothing
+    /// taken counts as never seen: it is full. So does one that is not asked for while the quota changes four
+    /// times.
     ///
     /// Until then the states before are kept beside the new ones, in room of the same size each. (Where some
     /// keys have quotas of their own, a key keeps it as of when it is asked for, and `inherit` also says what

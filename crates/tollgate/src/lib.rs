@@ -106,8 +106,8 @@
 //! use tollgate::{Quota, Quotas, RateLimiter};
 //!
 //! let pays = |user: &str| user.starts_with("premium:"); // ask a database
-//! let quotas = Quotas::by(Quota::per_minute(10), move |user: &str| pays(user).then(|| Quota::per_minute(100)))
-//!     .remember_for(Duration::from_secs(300));
+//! let of = move |user: &str| pays(user).then(|| Quota::per_minute(100));
+//! let quotas = Quotas::by(Quota::per_minute(10), of).remember_for(Duration::from_secs(300));
 //! let limiter = RateLimiter::keyed(quotas)?;
 //! assert_eq!((limiter.peek("ann").remaining(), limiter.peek("premium:bob").remaining()), (10, 100));
 //! limiter.ask_again("ann"); // she has just paid: do not wait five minutes
@@ -309,6 +309,7 @@
 
 mod acquire_error;
 pub mod adaptive;
+mod asking;
 mod bounds;
 mod concurrency;
 mod denied;

@@ -14,14 +14,14 @@ pub(crate) type Resolver<K> = Arc<dyn Fn(&K) -> Option<Quota> + Send + Sync>;
 /// The quotas of a keyed limiter: one for all keys, or a function that says which key has which.
 ///
 /// The function is asked when a key comes that it has not been asked about, and its answer is remembered, so
-/// that a check of a known key neither asks nor allocates nor locks. It is called on the thread of the caller,
-/// with nothing locked: it may use the limiter, and what it panics with reaches the caller, with nothing taken.
-/// An answer that is not a valid quota, or the 10,001st different one, counts as `None`;
+/// that a check of a known key neither asks nor allocates nor locks. It is called on the thread of the
+/// caller, with nothing locked: it may use the limiter, and what it panics with reaches the caller, with
+/// nothing taken. An answer that is not a valid quota, or the 10,001st different one, counts as `None`;
 /// [`quota_stats`](crate::KeyedRateLimiter::quota_stats) shows that.
 ///
-/// An answer that has changed, when the function [is asked again](crate::KeyedRateLimiter::ask_again), changes
-/// the key's quota and keeps what it has counted, as [`inherit`](Quotas::inherit) says; callers that wait keep
-/// their places if the algorithm stays the same.
+/// An answer that has changed, when the function [is asked again](crate::KeyedRateLimiter::ask_again),
+/// changes the key's quota and keeps what it has counted, as [`inherit`](Quotas::inherit) says; callers that
+/// wait keep their places if the algorithm stays the same.
 ///
 /// # Example
 /// ```
@@ -47,8 +47,8 @@ impl<K: ?Sized> Quotas<K> {
         Self { resolver: Some(Arc::new(of)), ..Self::from(otherwise) }
     }
 
-    /// Asks again for a key whose answer is older than this, in whole seconds, rounded up; never if nothing is
-    /// set, except by [`ask_again`](crate::KeyedRateLimiter::ask_again).
+    /// Asks again for a key whose answer is older than this, in whole seconds, rounded up; never if nothing
+    /// is set, except by [`ask_again`](crate::KeyedRateLimiter::ask_again).
     ///
     /// # Example
     /// ```
@@ -75,9 +75,9 @@ impl<K: ?Sized> Quotas<K> {
         self
     }
 
-    /// Remembers the answers about this many keys, at 25 to 48 bytes each; a million if nothing is set. Beyond,
-    /// a new key takes the place of another one, which is asked about again when it comes back. If its answer
-    /// has changed by then, it begins anew.
+    /// Remembers the answers about this many keys, at 25 to 48 bytes each; a million if nothing is set.
+    /// Beyond, a new key takes the place of another one, which is asked about again when it comes back. If
+    /// its answer has changed by then, it begins anew.
     #[must_use]
     pub const fn remember_keys(mut self, keys: u64) -> Self {
         self.asking.most_keys = keys;

@@ -1,10 +1,10 @@
 //! Which quota counts each key, where a function says it: its answers, remembered by key.
 //!
-//! Each different quota is a tier, whose states lie beside those of the others in one table. So a call that is
-//! decided while its key changes tiers is counted by the one or the other, and never reads a state that it
+//! Each different quota is a tier, whose states lie beside those of the others in one table. So a call that
+//! is decided while its key changes tiers is counted by the one or the other, and never reads a state that it
 //! cannot understand. The answers are in a table as well: looking one up takes no lock and allocates nothing.
 //!
-//! The function is never called here, nor while anything is locked: what it says is [learned](Engine::learn).
+//! The function is never called here, nor while anything is locked: what it says is learned.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -13,18 +13,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate_core::{Clock, Cost, Expiry, Inherit, Quota, QuotaError, State, Timestamp, Word};
+use tollgate_core::{Expiry, Inherit, Quota, QuotaError, State, Timestamp, Word};
 use tollgate_store_memory::MemoryStats;
 
 use crate::bounds::Bounds;
-use crate::denied::{Admitted, Denied};
-use crate::engine::Engine;
-use crate::in_force::{InForce, owes_ahead};
+use crate::in_force::InForce;
 use crate::states::{States, Table};
-use crate::waiting::queue::Status;
-use crate::waiting::shared::Locked;
 
-/// The most tiers that answers make. (A quota that [replaces](Engine::replace_otherwise) the one of all other
+/// The most tiers that answers make. (A quota that replaces the one of all other
 /// keys is a tier as well.)
 const MOST_TIERS: usize = 10_000;
 /// The most tiers.
@@ -33,8 +29,8 @@ const CHUNKS: usize = 80;
 const CHUNK: usize = 128;
 /// Room in the table for one answer, with what the table keeps free.
 const BYTES_PER_ANSWER: u64 = 48;
-/// An answer is kept for a day, or two windows of its quota, at least: who asks again later than that may
-/// find that what was counted is forgotten with it.
+/// An answer is kept for a day, or two windows of its quota, at least. A key that comes back later may find
+/// that what was counted is forgotten with it.
 const KEPT: Duration = Duration::from_secs(86_400);
 const STRIPES: usize = 64;
 
@@ -109,12 +105,12 @@ impl Hash for ByNumbers {
 
 /// The answer about a key: a word of the table, from the highest bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Answer {
+pub(crate) struct Answer {
     /// Old from this second on, counted from when the limiter was made. 28 bits: the last one never comes.
     until: u64,
     /// The turn of its stripe in which it was asked for. 20 bits.
-    turn: u32,
-    tier: u16,
+    pub(crate) turn: u32,
+    pub(crate) tier: u16,
 }
 
 impl Answer {
@@ -156,13 +152,35 @@ impl<S: States> Tiers<S> {
         Arc::clone(self.list.get(tier))
     }
 
+    #[inline]
+    pub(crate) fn at(&self, tier: u16) -> &InForce<S> {
+        self.list.get(tier)
+    }
+
+    /// What a key keeps whose answer changes.
+    pub(crate) fn how(&self) -> Inherit {
+        self.changing.lock().how
+    }
+
+    /// The tier of a quota for all keys that have none of their own.
+    pub(crate) fn number_of_all_others(&self, quota: &crate::Quota) -> Result<u16, QuotaError> {
+        self.number(quota, MOST_PLACES)
+    }
+
+    /// Puts a tier in the place of that of all other keys, which it returns.
+    pub(crate) fn replace_otherwise(&self, tier: u16, how: Inherit) -> u16 {
+        let mut changing = self.changing.lock();
+        changing.how = how;
+        std::mem::replace(&mut changing.otherwise, tier)
+    }
+
     /// What counts `key`, as far as is known.
     pub(crate) fn of_key(&self, key: &[u8]) -> Arc<InForce<S>> {
         self.answer(key).map_or_else(|| self.otherwise(), |answer| self.get(answer.tier))
     }
 
     #[inline]
-    fn answer(&self, key: &[u8]) -> Option<Answer> {
+    pub(crate) fn answer(&self, key: &[u8]) -> Option<Answer> {
         match self.answers.get(key, &self.reads) {
             State::Word(word) if !word.is_fresh() => Some(Answer::from_bits(word.value)),
             _ => None,
@@ -171,7 +189,7 @@ impl<S: States> Tiers<S> {
 
     /// The tier of `key`, if that is known and not old.
     #[inline]
-    fn known(&self, key: &[u8], now: Timestamp) -> Option<u16> {
+    pub(crate) fn known(&self, key: &[u8], now: Timestamp) -> Option<u16> {
         let answer = self.answer(key)?;
         (answer.turn == self.turn(key) && self.seconds(now) < answer.until).then_some(answer.tier)
     }
@@ -188,11 +206,11 @@ impl<S: States> Tiers<S> {
         &self.turns[(u64::from_le_bytes(word).wrapping_mul(ODD) >> (64 - STRIPES.ilog2())) as usize]
     }
 
-    fn turn(&self, key: &[u8]) -> u32 {
+    pub(crate) fn turn(&self, key: &[u8]) -> u32 {
         self.stripe(key).load(Ordering::SeqCst) % Answer::TURNS
     }
 
-    fn remember(&self, key: &[u8], tier: u16, turn: u32, now: Timestamp) {
+    pub(crate) fn remember(&self, key: &[u8], tier: u16, turn: u32, now: Timestamp) {
         let lasts =
             self.remember_for.as_secs().saturating_add(u64::from(self.remember_for.subsec_nanos() > 0));
         let until = self.seconds(now).saturating_add(lasts.max(1)).min(Answer::NEVER);
@@ -203,7 +221,7 @@ impl<S: States> Tiers<S> {
     }
 
     /// Notes that `key` has changed tiers. When it is asked for again stays as it is.
-    fn correct(&self, key: &[u8], tier: u16, now: Timestamp) {
+    pub(crate) fn correct(&self, key: &[u8], tier: u16, now: Timestamp) {
         self.answers.update(key, &self.reads, now, |state| {
             if let State::Word(word) = state
                 && !word.is_fresh()
@@ -224,7 +242,7 @@ impl<S: States> Tiers<S> {
         let number = changing.numbers.len();
         if number >= most {
             let algorithm = checked.algorithm().name();
-            let what = "so many different quotas of keys; the most are 10,000";
+            let what = "more than 10,000 different quotas of keys";
             return Err(QuotaError::Unsupported { algorithm, what });
         }
         let number = number as u16; // at most MOST_PLACES
@@ -235,7 +253,7 @@ impl<S: States> Tiers<S> {
     }
 
     /// The tier that an answer means. One that is not valid means that of all other keys.
-    fn meant_by(&self, answer: Option<&crate::Quota>) -> u16 {
+    pub(crate) fn meant_by(&self, answer: Option<&crate::Quota>) -> u16 {
         match answer.map(|quota| self.number(quota, MOST_TIERS)) {
             Some(Ok(tier)) => tier,
             None => self.changing.lock().otherwise,
@@ -267,128 +285,5 @@ impl<S: States> Tiers<S> {
             (changing.fault.clone(), changing.numbers.len())
         };
         (self.answers.stats(), tiers, self.unusable.load(Ordering::Relaxed), fault)
-    }
-}
-
-impl<S: States, C: Clock> Engine<S, C> {
-    /// As [`Engine::check`], where keys have quotas of their own.
-    #[inline(never)]
-    pub(crate) fn check_asking(
-        &self,
-        key: &[u8],
-        n: u64,
-        now: Timestamp,
-        ask: impl FnOnce() -> Option<crate::Quota>,
-    ) -> Result<Admitted, Denied> {
-        let Some(tiers) = &self.tiers else { return self.check_special(key, n, now) };
-        let tier = tiers.known(key, now).unwrap_or_else(|| self.ask(tiers, key, ask));
-        let in_force = tiers.list.get(tier);
-        Denied::unless_admitted(match self.held_up(key, n, in_force, now) {
-            Some(denial) => denial,
-            None => in_force.take(key, Cost(n), now),
-        })
-    }
-
-    /// Asks for the quota of `key` unless it is known.
-    pub(crate) fn know(&self, key: &[u8], ask: impl FnOnce() -> Option<crate::Quota>) {
-        if let Some(tiers) = &self.tiers
-            && tiers.known(key, self.now()).is_none()
-        {
-            self.ask(tiers, key, ask);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn ask(&self, tiers: &Tiers<S>, key: &[u8], ask: impl FnOnce() -> Option<crate::Quota>) -> u16 {
-        let turn = tiers.turn(key); // before it looks: what changes meanwhile is asked for again
-        let answer = ask();
-        self.learn(tiers, key, answer.as_ref(), turn)
-    }
-
-    /// Remembers an answer. A key whose quota is another one now keeps what it may, also its waiters.
-    fn learn(&self, tiers: &Tiers<S>, key: &[u8], answer: Option<&crate::Quota>, turn: u32) -> u16 {
-        let tier = tiers.meant_by(answer);
-        let is_other = |before: Option<Answer>| before.is_some_and(|before| before.tier != tier);
-        if !is_other(tiers.answer(key)) && self.waiting.count() == 0 {
-            tiers.remember(key, tier, turn, self.now());
-            return tier;
-        }
-        let mut queue = self.waiting.lock();
-        let now = self.look(&mut queue);
-        let before = tiers.answer(key);
-        if let Some(before) = before
-            && turn != tiers.turn(key)
-            && before.turn == tiers.turn(key)
-        {
-            return before.tier; // of somebody who has asked later
-        }
-        if let Some(before) = queue.tier_of(key).or(before.map(|before| before.tier))
-            && before != tier
-        {
-            let how = tiers.changing.lock().how;
-            self.change_tier(tiers, &mut queue, key, [before, tier], how, now);
-        }
-        tiers.remember(key, tier, turn, now);
-        tier
-    }
-
-    /// Counts `key` by the second tier from here on.
-    fn change_tier(
-        &self,
-        tiers: &Tiers<S>,
-        queue: &mut Locked<'_>,
-        key: &[u8],
-        [before, tier]: [u16; 2],
-        how: Inherit,
-        now: Timestamp,
-    ) {
-        let (old, new) = (tiers.get(before), tiers.get(tier));
-        let counts_alike = old.quota.counts_as(&new.quota);
-        let reserved = if owes_ahead(&old.quota) { Cost(queue.permits_of(key)) } else { Cost::PEEK };
-        let mut state = old.get(key);
-        if !reserved.is_peek() {
-            let _left = old.quota.give_back(&mut state, reserved, now);
-        }
-        let has_something = old.has_something(&state, now);
-        let mut state =
-            if has_something { new.quota.inherit(state, &old.quota, how, now) } else { new.quota.fresh() };
-        if counts_alike && !reserved.is_peek() {
-            let _left = new.quota.charge(&mut state, reserved, now);
-        }
-        new.put(key, &state, now);
-        old.put(key, &old.quota.fresh(), now);
-        queue.set_tier(key, tier);
-        if counts_alike {
-            self.settle(queue, key);
-        } else {
-            self.fail_all(queue, key, Status::Reconfigured);
-        }
-    }
-
-    /// Counts the keys that have no quota of their own by `quota` from here on.
-    pub(crate) fn replace_otherwise(
-        &self,
-        tiers: &Tiers<S>,
-        quota: &crate::Quota,
-        how: Inherit,
-    ) -> Result<(), QuotaError> {
-        let tier = tiers.number(quota, MOST_PLACES)?;
-        let mut queue = self.waiting.lock();
-        let now = self.look(&mut queue);
-        let before = {
-            let mut changing = tiers.changing.lock();
-            changing.how = how;
-            std::mem::replace(&mut changing.otherwise, tier)
-        };
-        self.replace_latest(tiers.get(tier));
-        tiers.ask_all_again();
-        for key in queue.keys() {
-            if queue.tier_of(&key) == Some(before) && before != tier {
-                tiers.correct(&key, tier, now);
-                self.change_tier(tiers, &mut queue, &key, [before, tier], how, now);
-            }
-        }
-        Ok(())
     }
 }

@@ -55,8 +55,8 @@ impl<K: ?Sized, C> fmt::Debug for KeyedPriorityLimiter<K, C> {
 }
 
 impl RateLimiter {
-    /// A limiter whose keys each have a class of priority for each of `weights`, which are from 1 to 1,000; at
-    /// most 16.
+    /// A limiter whose keys each have a class of priority for each of `weights`, which are from 1 to 1,000;
+    /// at most 16.
     ///
     /// # Errors
     /// As [`RateLimiter::by_priority`].
@@ -77,8 +77,8 @@ impl<K: ?Sized, C: Clock> KeyedPriorityLimiter<K, C> {
         Self::with_memory(quota, weights, clock, MemoryConfig::default().max_bytes)
     }
 
-    /// The same with room of its own: `max_bytes` for all keys together (at least 64 KiB; otherwise 1 GiB), of
-    /// which a quarter is for the states of several classes.
+    /// The same with room of its own: `max_bytes` for all keys together (at least 64 KiB; otherwise 1 GiB),
+    /// of which a quarter is for the states of several classes.
     ///
     /// # Errors
     /// As there.
