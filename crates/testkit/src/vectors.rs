@@ -8,6 +8,7 @@
 mod adaptive;
 mod case;
 mod quotas;
+mod slots;
 mod subject;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 use self::adaptive::Learner;
 pub use self::case::Vector;
 use self::case::{Seen, Stop, text};
+use self::slots::Slots;
 use self::subject::Subject;
 
 /// A file of vectors.
@@ -80,9 +82,10 @@ pub fn difference(id: &str, step: usize) -> Option<&'static str> {
 /// Plays one vector.
 #[must_use]
 pub fn run(vector: &Vector) -> Verdict {
-    let played = match Learner::of(vector) {
-        Some(learner) => learner.and_then(|mut learner| play(|step| learner.step(step), vector)),
-        None => Subject::new(vector).and_then(|mut subject| play(|step| subject.step(step), vector)),
+    let played = match (Learner::of(vector), Slots::of(vector)) {
+        (Some(learner), _) => learner.and_then(|mut learner| play(|step| learner.step(step), vector)),
+        (None, Some(slots)) => slots.and_then(|mut slots| play(|step| slots.step(step), vector)),
+        (None, None) => Subject::new(vector).and_then(|mut subject| play(|step| subject.step(step), vector)),
     };
     match played {
         Ok(verdict) => verdict,

@@ -1,8 +1,12 @@
 //! Limiters beside governor's, in one run; what varies is keys, threads and the answer. The keyed one is also
 //! beside the store that it counts in.
 //!
-//! `cargo bench -p tollgate` takes about half a minute. Every decision reads the clock. Ratios count: both
-//! sides alternate within each repeat, and the median of the repeats is shown.
+//! `cargo bench -p tollgate --bench limiters` takes about half a minute. Every decision reads the clock.
+//! Ratios count: both sides alternate within each repeat, and the median of the repeats is shown.
+//!
+//! On a machine that does other things as well, instructions say more: run the bench's program under
+//! `valgrind --tool=callgrind` with `--bench --only NAME --side beside --turns 100000`, then with 1100000;
+//! the difference divided by a million is what a decision takes. `--side tollgate` for ours.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
 
 use std::hint::black_box;
@@ -11,7 +15,7 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter};
-use tollgate::{Clock, KeyedRateLimiter, MonotonicClock, Quota, RateLimiter};
+use tollgate::{Clock, KeyedRateLimiter, MonotonicClock, Quota, Quotas, RateLimiter};
 use tollgate_store::{Counter, Key};
 use tollgate_store_memory::MemoryStore;
 
@@ -41,6 +45,7 @@ fn main() {
         );
     }
     keyed();
+    by_key();
 }
 
 fn keyed() {
@@ -66,6 +71,20 @@ fn keyed() {
             })
         },
         || timed(1, |turn| ours.check(key(turn)).is_ok()),
+    );
+}
+
+/// Keys with quotas of their own, beside keys that all have one.
+fn by_key() {
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("client:{number:013}")).collect();
+    let key = |turn: usize| &keys[turn % KEYS];
+    let one: KeyedRateLimiter<str> = RateLimiter::keyed(quota(PLENTY, PLENTY)).expect("a quota");
+    let of = |key: &str| Some(Quota::per_second(u64::from(PLENTY) + key.len() as u64));
+    let several = RateLimiter::keyed(Quotas::by(quota(PLENTY, PLENTY), of)).expect("a quota");
+    compare(
+        "keyed, by a function, one quota",
+        || timed(1, |turn| one.check(key(turn)).is_ok()),
+        || timed(1, |turn| several.check(key(turn)).is_ok()),
     );
 }
 
@@ -97,7 +116,20 @@ fn is_smoke() -> bool {
     !std::env::args().any(|argument| argument == "--bench")
 }
 
+/// What follows `name` on the command line.
+fn argument(name: &str) -> Option<String> {
+    std::env::args().skip_while(|argument| argument != name).nth(1)
+}
+
 fn compare(what: &str, theirs: impl Fn() -> f64, ours: impl Fn() -> f64) {
+    if argument("--only").is_some_and(|only| only != what) {
+        return;
+    }
+    match argument("--side").as_deref() {
+        Some("beside") => return println!("{what:34} {:>10.2}", theirs()),
+        Some(_) => return println!("{what:34} {:>10} {:>10.2}", "", ours()),
+        None => {}
+    }
     let repeats = if is_smoke() { 1 } else { 9 };
     let mut both: Vec<(f64, f64)> = (0..repeats).map(|_| (theirs(), ours())).collect();
     let mut middle = |of: fn(&(f64, f64)) -> f64| {
@@ -110,7 +142,8 @@ fn compare(what: &str, theirs: impl Fn() -> f64, ours: impl Fn() -> f64) {
 
 /// Nanoseconds per decision of all threads together: the decisions of all over the time of the slowest.
 fn timed(threads: usize, decide: impl Fn(usize) -> bool + Sync) -> f64 {
-    let turns: usize = if is_smoke() { 1_000 } else { 4_000_000 };
+    let turns = argument("--turns").and_then(|turns| turns.parse().ok());
+    let turns: usize = turns.unwrap_or(if is_smoke() { 1_000 } else { 4_000_000 });
     let start = Barrier::new(threads);
     let slowest = std::thread::scope(|scope| {
         let run = || {

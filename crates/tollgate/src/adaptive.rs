@@ -36,7 +36,7 @@ mod window;
 
 pub use self::aimd::Aimd;
 pub use self::average::Average;
-pub use self::gradient2::Gradient2;
+pub use self::gradient2::{Gradient2, root_of};
 pub use self::guard::Finish;
 pub use self::limit::{AdaptiveLimit, Sample, SettingError};
 pub use self::vegas::{Decrease, Vegas, log10_of};

@@ -11,6 +11,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use self::error::{EnterError, NoSlot};
@@ -190,6 +191,14 @@ impl ConcurrencyLimiter {
         self.room.shared.peak()
     }
 
+    /// Whether callers that come from here on are served before those that wait already: last in, first out.
+    /// Under overload the callers that came last still wait for an answer; those that came first may wait for
+    /// good, so use it with [`enter_within`](Self::enter_within) or
+    /// [`set_max_waiting`](Self::set_max_waiting). First in, first out if nothing is set.
+    pub fn set_last_first(&self, last_first: bool) {
+        self.room.shared.last_first.store(last_first, Relaxed);
+    }
+
     /// How many callers wait now.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -335,5 +344,17 @@ impl<K: ?Sized> KeyedConcurrencyLimiter<K> {
     /// [`EnterError::QueueFull`].
     pub fn set_max_waiting(&self, most: usize) {
         self.rooms.shared.waiting.set_most(most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_read_while_no_other_can_be_set() {
+        let limiter = ConcurrencyLimiter::direct(3);
+        limiter.set_limit_to(|| if limiter.room.shared.waiting.is_locked() { 5 } else { 0 });
+        assert_eq!(limiter.limit(), 5);
     }
 }

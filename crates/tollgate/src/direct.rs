@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::key::KeyBytes;
 use crate::keyed::KeyedRateLimiter;
 use crate::quota::Quota;
+use crate::quotas::Quotas;
 use crate::reservation::Reservation;
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::together::Request;
@@ -56,7 +57,8 @@ impl RateLimiter {
         Self::direct_with_clock(quota, MonotonicClock::new())
     }
 
-    /// A limiter with permits of its own for each key.
+    /// A limiter with permits of its own for each key: by one quota for all of them, or by [`Quotas`], which
+    /// say which key has which.
     ///
     /// # Errors
     /// As [`RateLimiter::direct`].
@@ -71,7 +73,7 @@ impl RateLimiter {
     /// assert!(limiter.check("bob").is_ok());
     /// # Ok::<(), tollgate::QuotaError>(())
     /// ```
-    pub fn keyed<K: ?Sized>(quota: Quota) -> Result<KeyedRateLimiter<K>, QuotaError> {
+    pub fn keyed<K: ?Sized>(quota: impl Into<Quotas<K>>) -> Result<KeyedRateLimiter<K>, QuotaError> {
         KeyedRateLimiter::with_clock(quota, MonotonicClock::new())
     }
 }

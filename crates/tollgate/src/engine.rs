@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tollgate_core::{
     Clock, Cost, Decision, Expiry, Inherit, Period, Quota, QuotaError, State, Timestamp, Word, nanos,
@@ -17,6 +17,8 @@ use crate::denied::{Admitted, Denied};
 use crate::in_force::{InForce, owes_ahead};
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::states::{States, Table};
+use crate::tiers::{Asking, Tiers};
+use crate::waiting::queue::Queue;
 use crate::waiting::shared::{Locked, Waiting};
 
 /// Room for blocked keys: about 500,000 of them.
@@ -30,6 +32,8 @@ pub(crate) struct Engine<S, C> {
     latest: ArcSwap<InForce<S>>,
     changing: Mutex<()>,
     blocks: OnceLock<Table>,
+    /// Where keys have quotas of their own.
+    pub(crate) tiers: Option<Box<Tiers<S>>>,
     pub(crate) waiting: Waiting,
     clock: C,
 }
@@ -37,12 +41,31 @@ pub(crate) struct Engine<S, C> {
 impl<S: States, C: Clock> Engine<S, C> {
     pub(crate) fn new(quota: Quota, states: S, clock: C) -> Self {
         let states = Arc::new(states);
+        let latest = InForce::new(quota.clone(), Arc::clone(&states));
+        Self::of(InForce::new(quota, states), Arc::new(latest), None, clock)
+    }
+
+    /// An engine whose keys have quotas of their own; `quota` is that of the others.
+    pub(crate) fn with_tiers(
+        quota: crate::Quota,
+        states: S,
+        clock: C,
+        settings: Asking,
+    ) -> Result<Self, QuotaError> {
+        let first = InForce::new(quota.checked()?, Arc::new(states));
+        let tiers = Tiers::new(&first, quota, settings, clock.now());
+        let otherwise = tiers.otherwise();
+        Ok(Self::of(first, otherwise, Some(Box::new(tiers)), clock))
+    }
+
+    fn of(first: InForce<S>, latest: Arc<InForce<S>>, tiers: Option<Box<Tiers<S>>>, clock: C) -> Self {
         Self {
-            is_special: AtomicBool::new(false),
-            latest: ArcSwap::from_pointee(InForce::new(quota.clone(), Arc::clone(&states))),
-            first: InForce::new(quota, states),
+            is_special: AtomicBool::new(tiers.is_some()),
+            latest: ArcSwap::new(latest),
+            first,
             changing: Mutex::new(()),
             blocks: OnceLock::new(),
+            tiers,
             waiting: Waiting::new(),
             clock,
         }
@@ -52,46 +75,70 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.clock.now()
     }
 
-    /// What counts now.
-    pub(crate) fn in_force(&self) -> arc_swap::Guard<Arc<InForce<S>>> {
+    /// What counts now, except where keys have quotas of their own.
+    pub(crate) fn in_force(&self) -> Guard<Arc<InForce<S>>> {
         self.latest.load()
     }
 
     /// What counts `key` now, with all that is known of it.
-    pub(crate) fn in_force_of(&self, key: &[u8], now: Timestamp) -> arc_swap::Guard<Arc<InForce<S>>> {
+    pub(crate) fn in_force_of(&self, key: &[u8], now: Timestamp) -> Guard<Arc<InForce<S>>> {
+        if let Some(tiers) = &self.tiers {
+            return Guard::from_inner(tiers.of_key(key));
+        }
         let in_force = self.in_force();
         in_force.carry(key, now);
         in_force
     }
 
+    /// What counts those who wait for `key`.
+    pub(crate) fn in_force_in(&self, queue: &Queue, key: &[u8]) -> Guard<Arc<InForce<S>>> {
+        match &self.tiers {
+            Some(tiers) => Guard::from_inner(match queue.tier_of(key) {
+                Some(tier) => tiers.get(tier),
+                None => tiers.of_key(key),
+            }),
+            None => self.in_force(),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn check(&self, key: &[u8], n: u64) -> Result<Admitted, Denied> {
+        self.check_or_else(key, n, |now| self.check_special(key, n, now))
+    }
+
+    /// As [`check`](Self::check), where `special` is for what does not take the fast path.
+    #[inline(always)]
+    pub(crate) fn check_or_else(
+        &self,
+        key: &[u8],
+        n: u64,
+        special: impl FnOnce(Timestamp) -> Result<Admitted, Denied>,
+    ) -> Result<Admitted, Denied> {
         let now = self.clock.now();
         if self.is_special.load(Ordering::Acquire) {
-            return self.check_special(key, n, now);
+            return special(now);
         }
         Denied::unless_admitted(self.first.states.take(key, &self.first.quota, Cost(n), now))
     }
 
     #[cold]
     #[inline(never)]
-    fn check_special(&self, key: &[u8], n: u64, now: Timestamp) -> Result<Admitted, Denied> {
+    pub(crate) fn check_special(&self, key: &[u8], n: u64, now: Timestamp) -> Result<Admitted, Denied> {
         let in_force = self.in_force_of(key, now);
-        let InForce { quota, states, .. } = &**in_force;
         Denied::unless_admitted(match self.held_up(key, n, &in_force, now) {
             Some(denial) => denial,
-            None => states.take(key, quota, Cost(n), now),
+            None => in_force.take(key, Cost(n), now),
         })
     }
 
     pub(crate) fn take_at_most(&self, key: &[u8], n: u64) -> u64 {
         let now = self.clock.now();
         let in_force = self.in_force_of(key, now);
-        let InForce { quota, states, .. } = &**in_force;
+        let quota = &in_force.quota;
         if self.held_up(key, n, &in_force, now).is_some() {
             return 0;
         }
-        let taken = states.update(key, quota, now, |state| quota.take_at_most(state, Cost(n), now).0);
+        let taken = in_force.update(key, now, |state| quota.take_at_most(state, Cost(n), now).0);
         taken.permits()
     }
 
@@ -99,22 +146,22 @@ impl<S: States, C: Clock> Engine<S, C> {
     pub(crate) fn peek(&self, key: &[u8], n: u64) -> Decision {
         let now = self.clock.now();
         let in_force = self.in_force_of(key, now);
-        let InForce { quota, states, .. } = &**in_force;
+        let quota = &in_force.quota;
         if let Some(denial) = self.held_up(key, n, &in_force, now) {
             return denial;
         }
-        quota.take(&mut states.get(key, quota), Cost(n), now)
+        quota.take(&mut in_force.get(key), Cost(n), now)
     }
 
     /// Takes `n` permits if they fit; otherwise nothing changes, also where a check would count a denial.
     pub(crate) fn take_or_leave(&self, key: &[u8], n: u64) -> Decision {
         let now = self.clock.now();
         let in_force = self.in_force_of(key, now);
-        let InForce { quota, states, .. } = &**in_force;
+        let quota = &in_force.quota;
         if let Some(denial) = self.held_up(key, n, &in_force, now) {
             return denial;
         }
-        states.update(key, quota, now, |state| {
+        in_force.update(key, now, |state| {
             let mut after = state.clone();
             let decision = quota.take(&mut after, Cost(n), now);
             if decision.is_admitted() {
@@ -148,7 +195,7 @@ impl<S: States, C: Clock> Engine<S, C> {
     pub(crate) fn snapshot(&self, key: &[u8]) -> Snapshot {
         let now = self.clock.now();
         let in_force = self.in_force_of(key, now);
-        Snapshot::of(&in_force.quota, in_force.states.get(key, &in_force.quota), now)
+        Snapshot::of(&in_force.quota, in_force.get(key), now)
     }
 
     pub(crate) fn restore(&self, key: &[u8], snapshot: &Snapshot) -> Result<(), RestoreError> {
@@ -156,21 +203,22 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 
     fn change<T>(&self, key: &[u8], mut step: impl FnMut(&Quota, &mut State, Timestamp) -> T) -> T {
-        self.serve_before_change(&self.in_force().quota);
+        self.serve_before_change(&self.in_force_of(key, self.clock.now()).quota);
         let now = self.clock.now();
         let in_force = self.in_force_of(key, now);
-        let InForce { quota, states, .. } = &**in_force;
-        states.update(key, quota, now, |state| step(quota, state, now))
+        let quota = &in_force.quota;
+        in_force.update(key, now, |state| step(quota, state, now))
     }
 
     /// Puts a state in place of that of `key`. What waiters have reserved is still owed.
     fn replace<E>(&self, key: &[u8], new: impl Fn(&Quota) -> Result<State, E>) -> Result<(), E> {
         let mut queue = self.waiting.lock();
         let now = self.look(&mut queue);
-        let in_force = self.in_force_of(key, now);
-        let InForce { quota, states, .. } = &**in_force;
+        let in_force = self.in_force_in(&queue, key);
+        in_force.carry(key, now);
+        let quota = &in_force.quota;
         let reserved = if owes_ahead(quota) { Cost(queue.permits_of(key)) } else { Cost::PEEK };
-        states.update(key, quota, now, |state| {
+        in_force.update(key, now, |state| {
             *state = new(quota)?;
             if !reserved.is_peek() {
                 let _left = quota.charge(state, reserved, now);
@@ -198,7 +246,14 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 
     /// The denial of a caller that may not even ask: its key is blocked, or others wait for it.
-    fn held_up(&self, key: &[u8], n: u64, in_force: &InForce<S>, now: Timestamp) -> Option<Decision> {
+    #[inline]
+    pub(crate) fn held_up(
+        &self,
+        key: &[u8],
+        n: u64,
+        in_force: &InForce<S>,
+        now: Timestamp,
+    ) -> Option<Decision> {
         self.blocked(key, &in_force.quota, now).or_else(|| self.behind_a_line(in_force, key, n))
     }
 
@@ -220,6 +275,9 @@ impl<S: States, C: Clock> Engine<S, C> {
     /// Counts by `quota` from here on; `how` says what keys keep. Calls that are decided at this instant may
     /// be counted by either.
     pub(crate) fn reconfigure(&self, quota: &crate::Quota, how: Inherit) -> Result<(), QuotaError> {
+        if let Some(tiers) = &self.tiers {
+            return self.replace_otherwise(tiers, quota, how);
+        }
         let quota = quota.checked()?;
         let _one_at_a_time = self.changing.lock();
         let mut queue = self.waiting.lock();
@@ -236,7 +294,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             for key in self.keys_to_carry(&queue) {
                 old.carry(&key, now);
                 let reserved = queue.permits_of(&key);
-                let mut state = old.states.get(&key, &old.quota);
+                let mut state = old.get(&key);
                 self.inherit(&new.quota, &mut state, (&old.quota, how), reserved, now);
                 new.put(&key, &state, now);
                 old.put(&key, &old.quota.fresh(), now);
@@ -251,12 +309,17 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.is_special.store(true, Ordering::Release);
         if is_in_place && !S::HAS_KEYS {
             let reserved = queue.permits_of(b"");
-            new.states.update(b"", &new.quota, now, |state| {
+            new.update(b"", now, |state| {
                 self.inherit(&new.quota, state, (&old.quota, how), reserved, now);
             });
         }
         self.after_reconfiguration(&mut queue, counts_alike);
         Ok(())
+    }
+
+    /// Shows `new` as what counts now.
+    pub(crate) fn replace_latest(&self, new: Arc<InForce<S>>) {
+        self.latest.store(new);
     }
 
     /// The keys whose states must be carried over at once: all where there is one, otherwise those that

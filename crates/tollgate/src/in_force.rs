@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use tollgate_core::{Algorithm, Cost, Inherit, Quota, State, Step, Timestamp};
+use tollgate_core::{Algorithm, Cost, Decision, Inherit, Quota, State, Step, Timestamp};
 
 use crate::states::States;
 
@@ -19,6 +19,8 @@ const MOST_CHANGES: usize = 4;
 pub(crate) struct InForce<S> {
     pub(crate) quota: Quota,
     pub(crate) states: Arc<S>,
+    /// Its number where keys have quotas of their own: names of its states begin with it.
+    pub(crate) tier: Option<u16>,
     /// The same without what a denial counts, where that is several numbers: callers that wait in a line have
     /// not been denied.
     patient: Option<Box<Quota>>, // apart: what each check reads stays close together
@@ -42,7 +44,40 @@ impl<S: States> InForce<S> {
             }
             _ => None,
         };
-        Self { quota, states, patient, before: ArcSwapOption::empty() }
+        Self { quota, states, tier: None, patient, before: ArcSwapOption::empty() }
+    }
+
+    /// The quota of some keys, with its own states beside those of other quotas.
+    pub(crate) fn of_tier(quota: Quota, states: Arc<S>, tier: u16) -> Self {
+        Self { tier: Some(tier), ..Self::new(quota, states) }
+    }
+
+    #[inline]
+    pub(crate) fn take(&self, key: &[u8], cost: Cost, now: Timestamp) -> Decision {
+        self.named(key, |name| self.states.take(name, &self.quota, cost, now))
+    }
+
+    /// Runs `step` on the state of `key` and keeps what it made of it. `step` may be called again.
+    pub(crate) fn update<T>(&self, key: &[u8], now: Timestamp, step: impl FnMut(&mut State) -> T) -> T {
+        self.named(key, |name| self.states.update(name, &self.quota, now, step))
+    }
+
+    /// A copy of the state of `key`.
+    pub(crate) fn get(&self, key: &[u8]) -> State {
+        self.named(key, |name| self.states.get(name, &self.quota))
+    }
+
+    #[inline]
+    fn named<T>(&self, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
+        const SHORT: usize = 128;
+        let Some(tier) = self.tier.map(u16::to_be_bytes) else { return with(key) };
+        let (length, mut short) = (tier.len() + key.len(), [0; SHORT]);
+        if length > SHORT {
+            return with(&[&tier[..], key].concat());
+        }
+        short[..tier.len()].copy_from_slice(&tier);
+        short[tier.len()..length].copy_from_slice(key);
+        with(&short[..length])
     }
 
     /// What counts for those who wait in a line.
@@ -78,23 +113,31 @@ impl<S: States> InForce<S> {
     #[cold]
     fn carry_from(&self, Before { old, how, at, carrying }: &Before<S>, key: &[u8], now: Timestamp) {
         old.carry(key, now);
-        let kept = || Some(old.states.get(key, &old.quota)).filter(|state| !is_fresh(state));
+        let kept = || Some(old.get(key)).filter(|state| !is_fresh(state));
         if kept().is_none() {
             return;
         }
         let _one_at_a_time = carrying.lock();
         let Some(state) = kept() else { return };
-        // A key that is full again is as one never seen, except that a free one may still be warm.
-        let left = old.quota.take(&mut state.clone(), Cost::PEEK, *at);
-        let warms_up = matches!(old.quota.algorithm(), Algorithm::WarmUp { .. });
-        if warms_up || old.quota.starts_partial() || !left.reset_after().is_zero() {
+        if old.has_something(&state, *at) {
             self.put(key, &self.quota.inherit(state, &old.quota, *how, *at), now);
         }
         old.put(key, &old.quota.fresh(), now);
     }
 
     pub(crate) fn put(&self, key: &[u8], state: &State, now: Timestamp) {
-        self.states.update(key, &self.quota, now, |it| it.clone_from(state));
+        self.update(key, now, |it| it.clone_from(state));
+    }
+
+    /// False for the state of a key that is as one never seen at `at`.
+    pub(crate) fn has_something(&self, state: &State, at: Timestamp) -> bool {
+        if is_fresh(state) {
+            return false;
+        }
+        // So is one that is full again, except that a free one may still be warm.
+        let left = self.quota.take(&mut state.clone(), Cost::PEEK, at);
+        let warms_up = matches!(self.quota.algorithm(), Algorithm::WarmUp { .. });
+        warms_up || self.quota.starts_partial() || !left.reset_after().is_zero()
     }
 }
 

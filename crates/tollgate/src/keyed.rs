@@ -1,7 +1,6 @@
 //! The limiter with keys.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,9 @@ use crate::acquire_error::AcquireError;
 use crate::bounds::Bounds;
 use crate::denied::{Admitted, Denied};
 use crate::engine::Engine;
-use crate::key::LimitKey;
+use crate::key::{KeyBytes, LimitKey};
 use crate::quota::Quota;
+use crate::quotas::{QuotaStats, Quotas, Resolver};
 use crate::reservation::Reservation;
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::states::Table;
@@ -44,12 +44,12 @@ use crate::waiting::driver::Acquire;
 /// ```
 pub struct KeyedRateLimiter<K: ?Sized, C = MonotonicClock> {
     engine: Arc<Engine<Table, C>>,
-    key: PhantomData<fn(&K)>,
+    resolver: Option<Resolver<K>>,
 }
 
 impl<K: ?Sized, C> Clone for KeyedRateLimiter<K, C> {
     fn clone(&self) -> Self {
-        Self { engine: Arc::clone(&self.engine), key: PhantomData }
+        Self { engine: Arc::clone(&self.engine), resolver: self.resolver.clone() }
     }
 }
 
@@ -64,7 +64,7 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
     ///
     /// # Errors
     /// [`QuotaError`] says which number of the quota is out of its bounds, and the bound.
-    pub fn with_clock(quota: Quota, clock: C) -> Result<Self, QuotaError> {
+    pub fn with_clock(quota: impl Into<Quotas<K>>, clock: C) -> Result<Self, QuotaError> {
         Self::with_memory(quota, clock, MemoryConfig::default().max_bytes)
     }
 
@@ -74,9 +74,14 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
     ///
     /// # Errors
     /// As [`KeyedRateLimiter::with_clock`].
-    pub fn with_memory(quota: Quota, clock: C, max_bytes: u64) -> Result<Self, QuotaError> {
-        let engine = Engine::new(quota.checked()?, Table::new(max_bytes), clock);
-        Ok(Self { engine: Arc::new(engine), key: PhantomData })
+    pub fn with_memory(quota: impl Into<Quotas<K>>, clock: C, max_bytes: u64) -> Result<Self, QuotaError> {
+        let Quotas { otherwise, resolver, asking } = quota.into();
+        let states = Table::new(max_bytes);
+        let engine = match resolver {
+            Some(_) => Engine::with_tiers(otherwise, states, clock, asking)?,
+            None => Engine::new(otherwise.checked()?, states, clock),
+        };
+        Ok(Self { engine: Arc::new(engine), resolver })
     }
 
     /// The time by the limiter's clock.
@@ -85,10 +90,33 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
         self.engine.now()
     }
 
-    /// What the quota in force allows.
+    /// What the quota in force allows: that of the keys that have none of their own.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds::of(&self.engine.in_force().quota)
+    }
+
+    /// Asks the function of [`Quotas`] again for every key, before it is decided next.
+    pub fn ask_all_again(&self) {
+        if let Some(tiers) = &self.engine.tiers {
+            tiers.ask_all_again();
+        }
+    }
+
+    /// What is known of the quotas of keys.
+    #[must_use]
+    pub fn quota_stats(&self) -> QuotaStats {
+        let Some(tiers) = &self.engine.tiers else {
+            return QuotaStats { quotas: 1, ..QuotaStats::default() };
+        };
+        let (answers, quotas, unusable, last_fault) = tiers.stats();
+        QuotaStats {
+            remembered_keys: answers.tracked_keys,
+            evicted_keys: answers.evictions,
+            quotas,
+            unusable,
+            last_fault,
+        }
     }
 
     /// How many keys are tracked, the memory that they take, and how many had to give way.
@@ -99,6 +127,55 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
 }
 
 impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
+    /// The bytes of `key`, whose quota is known then.
+    #[inline]
+    fn known<'a>(&self, key: &'a K) -> KeyBytes<'a> {
+        let bytes = key.key_bytes();
+        if let Some(quota_of) = &self.resolver {
+            self.engine.know(&bytes, || quota_of(key));
+        }
+        bytes
+    }
+
+    /// What the quota of `key` allows.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate::{Quota, Quotas, RateLimiter};
+    /// let of = |user: &u32| (*user < 100).then(|| Quota::per_second(100));
+    /// let limiter = RateLimiter::keyed(Quotas::by(Quota::per_second(1), of))?;
+    /// assert_eq!((limiter.bounds_of(&7).limit, limiter.bounds_of(&700).limit), (100, 1));
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn bounds_of(&self, key: &K) -> Bounds {
+        Bounds::of(&self.engine.in_force_of(&self.known(key), self.now()).quota)
+    }
+
+    /// Asks the function of [`Quotas`] again what the quota of `key` is, before `key` is decided next. (Of
+    /// other keys, one in 64 is asked about again as well.)
+    ///
+    /// # Example
+    /// ```
+    /// # use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// # use std::sync::Arc;
+    /// # use tollgate::{Quota, Quotas, RateLimiter};
+    /// let limit = Arc::new(AtomicU64::new(10));
+    /// let seen = Arc::clone(&limit);
+    /// let of = move |_: &str| Some(Quota::per_hour(seen.load(Relaxed)));
+    /// let limiter = RateLimiter::keyed(Quotas::by(Quota::per_hour(1), of))?;
+    /// assert_eq!(limiter.take_at_most("ann", 4), 4);
+    /// limit.store(20, Relaxed); // ann pays from now on
+    /// limiter.ask_again("ann");
+    /// assert_eq!(limiter.take_at_most("ann", 50), 16);
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    pub fn ask_again(&self, key: &K) {
+        if let Some(tiers) = &self.engine.tiers {
+            tiers.ask_again(&key.key_bytes());
+        }
+    }
+
     /// Takes one permit of `key` if it has one.
     ///
     /// A quota that paces ([`Quota::leaky_queue`]) admits with a [`delay`](Admitted::delay): act that much
@@ -106,40 +183,44 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     ///
     /// # Errors
     /// [`Denied`] says when its next permit is there. Nothing was taken.
-    #[inline]
+    #[inline(always)] // what the caller does not look at need not be worked out
     pub fn check(&self, key: &K) -> Result<Admitted, Denied> {
-        self.engine.check(&key.key_bytes(), 1)
+        self.check_n(key, 1)
     }
 
     /// Takes `n` permits of `key` if it has all of them. 0 takes nothing, and shows what is left.
     ///
     /// # Errors
     /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken.
-    #[inline]
+    #[inline(always)]
     pub fn check_n(&self, key: &K, n: u64) -> Result<Admitted, Denied> {
-        self.engine.check(&key.key_bytes(), n)
+        let bytes = key.key_bytes();
+        self.engine.check_or_else(&bytes, n, |now| match &self.resolver {
+            None => self.engine.check_special(&bytes, n, now),
+            Some(quota_of) => self.engine.check_asking(&bytes, n, now, || quota_of(key)),
+        })
     }
 
     /// What is left of `key`; takes nothing.
     pub fn peek(&self, key: &K) -> Decision {
-        self.engine.peek(&key.key_bytes(), 0)
+        self.engine.peek(&self.known(key), 0)
     }
 
     /// Takes up to `n` permits of `key`, as many as it has, and returns how many.
     #[must_use = "this number of permits was taken"]
     pub fn take_at_most(&self, key: &K, n: u64) -> u64 {
-        self.engine.take_at_most(&key.key_bytes(), n)
+        self.engine.take_at_most(&self.known(key), n)
     }
 
     /// Gives `n` permits of `key` back that were taken and not used, never above a full quota.
     pub fn give_back(&self, key: &K, n: u64) {
-        self.engine.give_back(&key.key_bytes(), n)
+        self.engine.give_back(&self.known(key), n)
     }
 
     /// Takes `n` permits of `key` whether it has them or not; later ones repay the debt before anything is
     /// admitted.
     pub fn penalise(&self, key: &K, n: u64) {
-        self.engine.penalise(&key.key_bytes(), n)
+        self.engine.penalise(&self.known(key), n)
     }
 
     /// Denies `key` everything until then, whatever it has left. An instant that has passed lifts the block.
@@ -164,13 +245,13 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
 
     /// Forgets what `key` has taken. A [block](KeyedRateLimiter::block) stays.
     pub fn reset(&self, key: &K) {
-        self.engine.reset(&key.key_bytes());
+        self.engine.reset(&self.known(key));
     }
 
     /// What was counted for `key`, as a value.
     #[must_use]
     pub fn snapshot(&self, key: &K) -> Snapshot {
-        self.engine.snapshot(&key.key_bytes())
+        self.engine.snapshot(&self.known(key))
     }
 
     /// Counts on from `snapshot`, in place of what was counted for `key`.
@@ -178,7 +259,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// # Errors
     /// [`RestoreError`]: the snapshot is of another quota.
     pub fn restore(&self, key: &K, snapshot: &Snapshot) -> Result<(), RestoreError> {
-        self.engine.restore(&key.key_bytes(), snapshot)
+        self.engine.restore(&self.known(key), snapshot)
     }
 
     /// Counts all keys by `quota` from here on. Permits that were taken stay taken; where the algorithm is
@@ -190,11 +271,14 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.reconfigure_as(quota, Inherit::Taken)
     }
 
-    /// Counts all keys by `quota` from here on; each keeps what `inherit` says, as of now, also where it is
-    /// asked for much later. A key that has nothing taken counts as never seen: it is full. So does one that
-    /// is not asked for while the quota changes four times.
+    /// Counts all keys by `quota` from here on, except those that have [a quota of their own](Quotas); each
+    /// keeps what `inherit` says, as of now, also where it is asked for much later. A key that has nothing
+    /// taken counts as never seen: it is full. So does one that is not asked for while the quota changes four
+    /// times.
     ///
-    /// Until then the states before are kept beside the new ones, in room of the same size each.
+    /// Until then the states before are kept beside the new ones, in room of the same size each. (Where some
+    /// keys have quotas of their own, a key keeps it as of when it is asked for, and `inherit` also says what
+    /// is kept from then on when an answer changes.)
     ///
     /// # Errors
     /// As [`KeyedRateLimiter::with_clock`]; the quota before stays in force.
@@ -215,7 +299,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// `n` permits of `key`, for [`check_all`](crate::check_all).
     #[must_use]
     pub fn request<'a>(&'a self, key: &'a K, n: u64) -> Request<'a> {
-        Request::new(&*self.engine, key.key_bytes(), n)
+        Request::new(&*self.engine, self.known(key), n)
     }
 
     /// Takes `n` permits of `key` now, or reserves them for the first instant at which they are there, if
@@ -225,7 +309,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// # Errors
     /// [`AcquireError`] says why not. Nothing was taken.
     pub fn reserve(&self, key: &K, n: u64, max_wait: Duration) -> Result<Reservation, AcquireError> {
-        Reservation::new(&self.engine, &key.key_bytes(), n, max_wait)
+        Reservation::new(&self.engine, &self.known(key), n, max_wait)
     }
 
     /// Waits for `n` permits of `key` on this thread, first in, first out; how long it waited. See
@@ -234,7 +318,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// # Errors
     /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.
     pub fn blocking_acquire(&self, key: &K, n: u64) -> Result<Duration, AcquireError> {
-        self.engine.blocking_acquire(&key.key_bytes(), n, Duration::MAX)
+        self.engine.blocking_acquire(&self.known(key), n, Duration::MAX)
     }
 
     /// As [`blocking_acquire`](KeyedRateLimiter::blocking_acquire), for at most `timeout`.
@@ -242,7 +326,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// # Errors
     /// As there; at once, where the permits cannot be there in time.
     pub fn blocking_try_acquire(&self, key: &K, n: u64, timeout: Duration) -> Result<Duration, AcquireError> {
-        self.engine.blocking_acquire(&key.key_bytes(), n, timeout)
+        self.engine.blocking_acquire(&self.known(key), n, timeout)
     }
 
     /// How many callers wait now.
@@ -273,7 +357,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         key: &'a K,
         n: u64,
     ) -> impl Future<Output = Result<Duration, AcquireError>> + Send {
-        Acquire::new(&self.engine, key.key_bytes(), n, Duration::MAX)
+        Acquire::new(&self.engine, self.known(key), n, Duration::MAX)
     }
 
     /// As [`acquire`](KeyedRateLimiter::acquire), for at most `timeout`.
@@ -286,6 +370,6 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         n: u64,
         timeout: Duration,
     ) -> impl Future<Output = Result<Duration, AcquireError>> + Send {
-        Acquire::new(&self.engine, key.key_bytes(), n, timeout)
+        Acquire::new(&self.engine, self.known(key), n, timeout)
     }
 }

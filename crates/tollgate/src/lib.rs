@@ -98,6 +98,22 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
+//! [`Quotas`] give some keys a quota of their own: a function is asked once per key, and its answer is
+//! remembered. When the answer changes, what the key has taken stays taken, or what else [`Inherit`] says:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Quota, Quotas, RateLimiter};
+//!
+//! let pays = |user: &str| user.starts_with("premium:"); // ask a database
+//! let of = move |user: &str| pays(user).then(|| Quota::per_minute(100));
+//! let quotas = Quotas::by(Quota::per_minute(10), of).remember_for(Duration::from_secs(300));
+//! let limiter = RateLimiter::keyed(quotas)?;
+//! assert_eq!((limiter.peek("ann").remaining(), limiter.peek("premium:bob").remaining()), (10, 100));
+//! limiter.ask_again("ann"); // she has just paid: do not wait five minutes
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
 //! # Wait
 //!
 //! [`acquire`](RateLimiter::acquire) waits for its turn: first in, first out, for each key. One timer serves
@@ -146,6 +162,8 @@
 //! assert!(limiter.check_n(paying, 90).is_ok());
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
+//!
+//! [`RateLimiter::keyed_by_priority`] does so for each key.
 //!
 //! # Limit what runs at the same time
 //!
@@ -298,6 +316,7 @@
 
 mod acquire_error;
 pub mod adaptive;
+mod asking;
 mod bounds;
 mod concurrency;
 mod denied;
@@ -310,12 +329,14 @@ mod key;
 mod keyed;
 mod priority;
 mod quota;
+mod quotas;
 pub mod registry;
 mod reservation;
 #[cfg(feature = "rules")]
 mod rules;
 mod snapshot;
 mod states;
+mod tiers;
 mod together;
 #[cfg(feature = "tokio")]
 mod tokio_clock;
@@ -335,7 +356,9 @@ pub use executor::LeakyExecutor;
 pub use key::{KeyBytes, LimitKey};
 pub use keyed::KeyedRateLimiter;
 pub use priority::PriorityLimiter;
+pub use priority::keyed::KeyedPriorityLimiter;
 pub use quota::{ParseQuotaError, Quota};
+pub use quotas::{QuotaStats, Quotas};
 pub use reservation::Reservation;
 #[cfg(feature = "rules")]
 pub use rules::{ReloadError, RuleAdmitted, RuleError, RuleLimiter};

@@ -1,16 +1,19 @@
-//! The limiter with classes of priority.
+//! Limiters with classes of priority.
 
 use std::fmt;
 use std::sync::Arc;
 
 use tollgate_clock::MonotonicClock;
-use tollgate_core::{Algorithm, Clock, Cost, Decision, QuotaError, Refill, Timestamp};
+use tollgate_core::{Algorithm, Clock, Cost, Decision, QuotaError, Refill, State, Timestamp};
 use tollgate_store_memory::StateCell;
 
 use crate::bounds::Bounds;
 use crate::denied::{Admitted, Denied};
 use crate::direct::RateLimiter;
 use crate::quota::Quota;
+use crate::states::States;
+
+pub(crate) mod keyed;
 
 /// Limits one thing whose callers have priorities: each class has a part of the rate and of the burst by its
 /// weight, and may borrow what the others leave idle.
@@ -44,11 +47,11 @@ use crate::quota::Quota;
 /// # Ok::<(), tollgate::QuotaError>(())
 /// ```
 pub struct PriorityLimiter<C = MonotonicClock> {
-    shared: Arc<Shared<C>>,
+    shared: Arc<Shared<StateCell, C>>,
 }
 
-struct Shared<C> {
-    state: StateCell,
+struct Shared<S, C> {
+    states: S,
     classes: Vec<tollgate_core::Quota>,
     clock: C,
 }
@@ -92,22 +95,7 @@ impl<C: Clock> PriorityLimiter<C> {
     /// # Errors
     /// As there.
     pub fn with_clock(quota: Quota, weights: &[u32], clock: C) -> Result<Self, QuotaError> {
-        let quota = quota.checked()?;
-        let Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill: Refill::Continuous } =
-            *quota.algorithm()
-        else {
-            let what =
-                "classes of priority; token_bucket does, with continuous refill and nothing but a burst";
-            return Err(QuotaError::Unsupported { algorithm: quota.algorithm().name(), what });
-        };
-        let weights: Arc<[u32]> = weights.into();
-        let class = |class| {
-            let algorithm = Algorithm::PriorityBuckets { burst, weights: weights.clone(), class };
-            tollgate_core::Quota::new(quota.limit(), quota.period().clone(), algorithm)
-        };
-        // A limiter of no class has an error too.
-        let classes = (0..weights.len().max(1)).map(class).collect::<Result<_, _>>()?;
-        Ok(Self { shared: Arc::new(Shared { state: StateCell::new(), classes, clock }) })
+        Ok(Self { shared: Arc::new(Shared::new(quota, weights, StateCell::new(), clock)?) })
     }
 
     /// The time by the limiter's clock.
@@ -126,7 +114,7 @@ impl<C: Clock> PriorityLimiter<C> {
     /// `None` if there is no such class.
     #[must_use]
     pub fn bounds(&self, class: usize) -> Option<Bounds> {
-        self.shared.classes.get(class).map(Bounds::of)
+        self.shared.bounds(class)
     }
 
     /// Takes one permit of `class` if it has one.
@@ -143,26 +131,56 @@ impl<C: Clock> PriorityLimiter<C> {
     /// [`Denied`] says when they are there; never, for more than the burst of the class or if there is no
     /// such class. Nothing was taken.
     pub fn check_n(&self, class: usize, n: u64) -> Result<Admitted, Denied> {
-        Denied::unless_admitted(self.decide(class, n))
+        Denied::unless_admitted(self.shared.decide(b"", class, n))
     }
 
     /// What is left of `class`; takes nothing.
     pub fn peek(&self, class: usize) -> Decision {
-        self.decide(class, 0)
+        self.shared.decide(b"", class, 0)
     }
 
     /// Gives `n` permits of `class` back that were taken and not used, never above its burst.
     pub fn give_back(&self, class: usize, n: u64) {
-        if let Some(quota) = self.shared.classes.get(class) {
-            let now = self.now();
-            let _left = self.shared.state.update(quota, |state| quota.give_back(state, Cost(n), now));
+        self.shared.give_back(b"", class, n);
+    }
+}
+
+impl<S: States, C: Clock> Shared<S, C> {
+    fn new(quota: Quota, weights: &[u32], states: S, clock: C) -> Result<Self, QuotaError> {
+        let quota = quota.checked()?;
+        let Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill: Refill::Continuous } =
+            *quota.algorithm()
+        else {
+            let what =
+                "classes of priority; token_bucket does, with continuous refill and nothing but a burst";
+            return Err(QuotaError::Unsupported { algorithm: quota.algorithm().name(), what });
+        };
+        let weights: Arc<[u32]> = weights.into();
+        let class = |class| {
+            let algorithm = Algorithm::PriorityBuckets { burst, weights: weights.clone(), class };
+            tollgate_core::Quota::new(quota.limit(), quota.period().clone(), algorithm)
+        };
+        // A limiter of no class has an error too.
+        let classes = (0..weights.len().max(1)).map(class).collect::<Result<_, _>>()?;
+        Ok(Self { states, classes, clock })
+    }
+
+    fn bounds(&self, class: usize) -> Option<Bounds> {
+        self.classes.get(class).map(Bounds::of)
+    }
+
+    fn decide(&self, key: &[u8], class: usize, n: u64) -> Decision {
+        match self.classes.get(class) {
+            Some(quota) => self.states.take(key, quota, Cost(n), self.clock.now()),
+            None => Decision::never(0, 0, 0),
         }
     }
 
-    fn decide(&self, class: usize, n: u64) -> Decision {
-        match self.shared.classes.get(class) {
-            Some(quota) => self.shared.state.take(quota, Cost(n), self.now()),
-            None => Decision::never(0, 0, 0),
+    fn give_back(&self, key: &[u8], class: usize, n: u64) {
+        if let Some(quota) = self.classes.get(class) {
+            let now = self.clock.now();
+            let give_back = |state: &mut State| quota.give_back(state, Cost(n), now);
+            let _left = self.states.update(key, quota, now, give_back);
         }
     }
 }

@@ -212,6 +212,15 @@ impl Quota {
         self
     }
 
+    /// Numbers that equal quotas have in common, and different ones seldom.
+    pub(crate) const fn numbers(&self) -> [u64; 2] {
+        let burst = match self.algorithm {
+            Algorithm::TokenBucket { burst: Some(burst), .. } => burst,
+            _ => 0,
+        };
+        [self.limit, burst]
+    }
+
     /// The quota as its arithmetic takes it.
     pub(crate) fn checked(&self) -> Result<tollgate_core::Quota, QuotaError> {
         match &self.fault {

@@ -18,7 +18,7 @@ use crate::states::States;
 trait Limit: Send + Sync {
     fn peek(&self, key: &[u8], n: u64) -> Decision;
     /// Whether an attempt counts that is denied.
-    fn counts_denials(&self) -> bool;
+    fn counts_denials(&self, key: &[u8]) -> bool;
     fn take_or_leave(&self, key: &[u8], n: u64) -> Decision;
     fn give_back(&self, key: &[u8], n: u64);
 }
@@ -28,8 +28,8 @@ impl<S: States, C: Clock> Limit for Engine<S, C> {
         self.peek(key, n)
     }
 
-    fn counts_denials(&self) -> bool {
-        matches!(self.in_force().quota.algorithm(), Algorithm::FixedWindow { .. })
+    fn counts_denials(&self, key: &[u8]) -> bool {
+        matches!(self.in_force_of(key, self.now()).quota.algorithm(), Algorithm::FixedWindow { .. })
     }
 
     fn take_or_leave(&self, key: &[u8], n: u64) -> Decision {
@@ -90,7 +90,7 @@ pub fn check_all(requests: &[Request<'_>]) -> Result<(), DeniedBy> {
     }
     let in_order = || {
         let of_kind = |counts: bool| {
-            requests.iter().enumerate().filter(move |(_, it)| it.limit.counts_denials() == counts)
+            requests.iter().enumerate().filter(move |(_, it)| it.limit.counts_denials(&it.key) == counts)
         };
         of_kind(false).chain(of_kind(true))
     };
@@ -130,7 +130,7 @@ mod tests {
             Decision::admit(1, 0, 0)
         }
 
-        fn counts_denials(&self) -> bool {
+        fn counts_denials(&self, _: &[u8]) -> bool {
             self.counts_denials
         }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{ManualClock, PriorityLimiter, Quota, QuotaError, RateLimiter};
+use proptest::prelude::*;
+use tollgate::{KeyedPriorityLimiter, ManualClock, PriorityLimiter, Quota, QuotaError, RateLimiter};
 
 const HIGH: usize = 0;
 const LOW: usize = 1;
@@ -77,6 +78,44 @@ fn mistakes_are_errors_or_denials_that_never_end() {
     assert_eq!(denied.retry_after(), None);
     assert_eq!(limiter.bounds(2), None);
     limiter.give_back(2, 1);
+}
+
+proptest! {
+    #[test]
+    fn each_key_is_as_a_limiter_of_its_own(
+        calls in prop::collection::vec((0..4_u64, 0..4_usize, 0..6_u64, 0..400_u64, any::<bool>()), 1..100),
+    ) {
+        let (clock, quota, weights) = (ManualClock::default(), Quota::per_second(10).burst(12), [4, 2, 1]);
+        let by_key: KeyedPriorityLimiter<u64, _> =
+            KeyedPriorityLimiter::with_clock(quota.clone(), &weights, clock.clone()).expect("a limiter");
+        let each: Vec<_> = (0..4)
+            .map(|_| PriorityLimiter::with_clock(quota.clone(), &weights, clock.clone()).expect("a limiter"))
+            .collect();
+        for (key, class, n, wait_ms, gives_back) in calls {
+            let own = &each[key as usize];
+            if gives_back {
+                by_key.give_back(&key, class, n);
+                own.give_back(class, n);
+            } else {
+                prop_assert_eq!(by_key.check_n(&key, class, n), own.check_n(class, n));
+            }
+            prop_assert_eq!(by_key.peek(&key, class), own.peek(class));
+            clock.advance(Duration::from_millis(wait_ms));
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_keys_with_classes_stays_within_its_memory() {
+    let clock = ManualClock::default();
+    let limiter: KeyedPriorityLimiter<u64, _> =
+        KeyedPriorityLimiter::with_memory(Quota::per_hour(10), &[1, 1], clock, 1 << 20).expect("a limiter");
+    for key in 0..100_000 {
+        assert!(limiter.check(&key, HIGH).is_ok());
+    }
+    let memory = limiter.memory();
+    assert!(memory.bytes <= memory.max_bytes && memory.evictions > 0, "{memory:?}");
+    assert!(limiter.check(&0, 2).is_err());
 }
 
 #[cfg(feature = "rules")]

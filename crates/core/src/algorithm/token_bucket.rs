@@ -405,10 +405,10 @@ impl TokenBucket {
         };
     }
 
-    /// The word of a key at `now` when this bucket replaces `old`, of which it is the successor.
+    /// The word of a key at `now` when this bucket replaces `old`. A successor of `old` may have written it.
     pub(crate) fn inherit(&self, word: Word, old: &Self, how: Inherit, now: Timestamp) -> WordStep {
         let is_owing = word.expires.seconds() * NANOS_PER_SECOND > now.as_nanos();
-        let debt = if is_owing {
+        let debt = if is_owing && self.history.follows(&old.history, old.units) {
             self.debt(word, now).units
         } else {
             let debt = old.debt(word, now).units;

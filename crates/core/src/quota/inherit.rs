@@ -14,9 +14,8 @@ use crate::step::{Step, WordKind};
 use crate::time::Timestamp;
 
 impl Quota {
-    /// What `state` becomes at `at`, when this quota replaces `old`. Where both count by the same algorithm,
-    /// this one is the [successor](Quota::migrated_from) of `old`, which may have taken from the state
-    /// already.
+    /// What `state` becomes at `at`, when this quota replaces `old`. Where this one is the
+    /// [successor](Quota::migrated_from) of `old`, it may have taken from the state already.
     ///
     /// # Example
     /// ```

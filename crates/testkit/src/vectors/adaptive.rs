@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tollgate::adaptive::{AdaptiveLimit, Aimd, Average, Decrease, Gradient2, Sample, Vegas, log10_of};
+use tollgate::adaptive::{
+    AdaptiveLimit, Aimd, Average, Decrease, Gradient2, Sample, Vegas, log10_of, root_of,
+};
 
 use super::case::{Seen, Stop, Vector, text};
 
@@ -14,7 +16,7 @@ pub(super) enum Learner {
     Aimd(Aimd),
     Limit(Box<dyn AdaptiveLimit>),
     Average(Average),
-    Logarithm,
+    Functions,
 }
 
 fn number(fields: &Fields, name: &str) -> Option<u64> {
@@ -90,7 +92,7 @@ impl Learner {
                     None => skip("an average without its window"),
                 }
             }
-            "limit_functions" => Ok(Self::Logarithm),
+            "limit_functions" => Ok(Self::Functions),
             _ => return None,
         })
     }
@@ -111,10 +113,13 @@ impl Learner {
                 average.add(share(step, "n").unwrap_or_default());
                 value(average.value().into())
             }
-            Self::Logarithm if op == "log10root" => {
+            Self::Functions if op == "log10root" => {
                 value(log10_of(number(step, "n").unwrap_or_default()).into())
             }
-            Self::Average(_) | Self::Logarithm => skip(&format!("{op} of a learning limit")),
+            Self::Functions if op == "sqrt_min4" => {
+                value(root_of(number(step, "n").unwrap_or_default()).into())
+            }
+            Self::Average(_) | Self::Functions => skip(&format!("{op} of a learning limit")),
         }
     }
 }

@@ -42,16 +42,23 @@ impl<C: Clock> Feed<C> {
 
     /// Learns from a call that ended at `now`.
     pub(super) fn add(&self, call: Sample, now: Timestamp) {
+        if self.learn(call, now) {
+            self.put_in_force();
+        }
+    }
+
+    /// True if the limit is another one now.
+    fn learn(&self, call: Sample, now: Timestamp) -> bool {
         let mut learned = self.learned.lock();
-        let Some(sample) = learned.window.add(call, now) else { return };
+        let Some(sample) = learned.window.add(call, now) else { return false };
         learned.limit.update(sample);
         let limit = learned.now();
-        if self.limit.swap(limit, SeqCst) == limit {
-            return;
-        }
-        drop(learned);
-        // Not under the lock: those that wait are woken here, and may come back. Where two arrive here at a
-        // time, the second sets what is newest by then.
+        self.limit.swap(limit, SeqCst) != limit
+    }
+
+    /// Puts in force what was learned last, also where somebody else has learned it meanwhile. (Not under the
+    /// lock: those that wait are woken here, and may come back.)
+    fn put_in_force(&self) {
         self.slots.set_limit_to(|| self.limit.load(SeqCst));
     }
 }
@@ -59,5 +66,32 @@ impl<C: Clock> Feed<C> {
 impl<C> fmt::Debug for Feed<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Feed").field("limit", &self.limit).field("slots", &self.slots).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate_core::ManualClock;
+
+    use super::*;
+    use crate::adaptive::Aimd;
+
+    /// Two callers that have learned, and come to put it in force in either order.
+    #[test]
+    fn what_was_learned_last_is_in_force_whoever_puts_it_there() {
+        let window = Window::default().span(Duration::ZERO).min_samples(1);
+        let limit = Box::new(Aimd::default().initial(100));
+        let feed = Feed::new(limit, window, ManualClock::default()).expect("settings");
+        let call = |is_overload| Sample { rtt: Duration::from_millis(1), in_flight: 100, is_overload };
+        let now = Timestamp::ZERO;
+        assert!(feed.learn(call(false), now)); // the first caller learns 101
+        assert_eq!(feed.slots.limit(), 100, "and waits for a processor");
+        assert!(feed.learn(call(true), now)); // the second one 90
+        feed.put_in_force();
+        assert_eq!(feed.slots.limit(), 90);
+        feed.put_in_force();
+        assert_eq!(feed.slots.limit(), 90, "the first comes late, and undoes nothing");
     }
 }

@@ -56,24 +56,82 @@ pub(super) fn expect(
     if is_valid { Ok(()) } else { Err(SettingError { setting, value, expected }) }
 }
 
-/// The bounds of a limit and what it begins with.
+/// A limit between its bounds, and what it began with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Range {
+pub(super) struct Bounded {
     pub(super) initial: u64,
     pub(super) min: u64,
     pub(super) max: u64,
+    /// What it is now.
+    pub(super) limit: f64,
 }
 
-impl Range {
+impl Bounded {
+    pub(super) const fn new(initial: u64, min: u64, max: u64) -> Self {
+        Self { initial, min, max, limit: initial as f64 }
+    }
+
+    pub(super) const fn now(self) -> u64 {
+        self.limit as u64
+    }
+
     pub(super) fn check(self) -> Result<(), SettingError> {
-        let Self { initial, min, max } = self;
+        let Self { initial, min, max, .. } = self;
         expect((1..=MOST).contains(&max), "max", max as f64, "1 to 1,000,000,000")?;
         expect((1..=max).contains(&min), "min", min as f64, "1 to max")?;
         expect((min..=max).contains(&initial), "initial", initial as f64, "min to max")
     }
 
-    pub(super) fn clamp(self, limit: f64) -> f64 {
+    /// Takes over `share` of `limit`, which its bounds hold.
+    pub(super) fn approach(&mut self, limit: f64, share: f64) {
         // Not `f64::clamp`, which panics before the settings are checked; a NaN becomes the minimum.
-        limit.max(self.min as f64).min(self.max as f64)
+        let limit = limit.max(self.min as f64).min(self.max as f64);
+        self.limit = (1.0 - share) * self.limit + share * limit;
     }
+}
+
+/// The setters that several limits have, which keep theirs in a field `bounded`.
+macro_rules! setters {
+    ($($setter:ident),+) => {
+        $(setters! { @ $setter })+
+    };
+    (@ initial) => {
+        /// What it begins with, within its bounds.
+        #[must_use]
+        pub const fn initial(mut self, initial: u64) -> Self {
+            self.bounded.initial = initial;
+            self.bounded.limit = initial as f64;
+            self
+        }
+    };
+    (@ min) => {
+        /// The least that it falls to: 1 to `max`.
+        #[must_use]
+        pub const fn min(mut self, min: u64) -> Self {
+            self.bounded.min = min;
+            self
+        }
+    };
+    (@ max) => {
+        /// The most that it grows to: up to 1,000,000,000.
+        #[must_use]
+        pub const fn max(mut self, max: u64) -> Self {
+            self.bounded.max = max;
+            self
+        }
+    };
+    (@ smoothing) => {
+        /// How much of a new value each sample takes over: above 0, up to 1.
+        #[must_use]
+        pub const fn smoothing(mut self, smoothing: f64) -> Self {
+            self.smoothing = smoothing;
+            self
+        }
+    };
+}
+pub(super) use setters;
+
+/// What every setting that is a part of something must be, and may be where it is the whole.
+pub(super) fn expect_share(setting: &'static str, value: f64) -> Result<(), SettingError> {
+    expect(value > 0.0 && value <= 1.0, setting, value, "above 0, up to 1")
 }

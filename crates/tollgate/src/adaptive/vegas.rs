@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
-use super::limit::{AdaptiveLimit, MOST, Range, Sample, SettingError, expect};
+use super::limit::{AdaptiveLimit, Bounded, MOST, Sample, SettingError, expect, expect_share, setters};
 
 /// The whole part of the decimal logarithm of `limit`, and at least 1: the unit in which [`Vegas`] changes.
 #[must_use]
@@ -42,7 +42,7 @@ pub enum Decrease {
 /// that are shed are fast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vegas {
-    range: Range,
+    bounded: Bounded,
     alpha: Option<u64>,
     beta: Option<u64>,
     decrease: Decrease,
@@ -53,13 +53,12 @@ pub struct Vegas {
     jitter: f64,
     since_probe: u64,
     shortest: Duration,
-    limit: f64,
 }
 
 impl Default for Vegas {
     fn default() -> Self {
         Self {
-            range: Range { initial: 20, min: 1, max: 1_000 },
+            bounded: Bounded::new(20, 1, 1_000),
             alpha: None,
             beta: None,
             decrease: Decrease::Log,
@@ -69,27 +68,13 @@ impl Default for Vegas {
             jitter: 0.0,
             since_probe: 0,
             shortest: Duration::ZERO,
-            limit: 20.0,
         }
         .seed(RandomState::new().hash_one(0_u64))
     }
 }
 
 impl Vegas {
-    /// What it begins with: 1 to `max`.
-    #[must_use]
-    pub const fn initial(mut self, initial: u64) -> Self {
-        self.range.initial = initial;
-        self.limit = initial as f64;
-        self
-    }
-
-    /// The most that it grows to: up to 1,000,000,000.
-    #[must_use]
-    pub const fn max(mut self, max: u64) -> Self {
-        self.range.max = max;
-        self
-    }
+    setters!(initial, max, smoothing);
 
     /// A queue shorter than this lets the limit grow; 3 times the logarithm of the limit if nothing is set.
     #[must_use]
@@ -110,13 +95,6 @@ impl Vegas {
     #[must_use]
     pub const fn decrease(mut self, decrease: Decrease) -> Self {
         self.decrease = decrease;
-        self
-    }
-
-    /// How much of a new value each sample takes over: above 0, up to 1.
-    #[must_use]
-    pub const fn smoothing(mut self, smoothing: f64) -> Self {
-        self.smoothing = smoothing;
         self
     }
 
@@ -147,29 +125,29 @@ impl Vegas {
     }
 
     fn is_probe_due(&self) -> bool {
-        let every = f64::from(self.probe_every) * self.jitter * self.limit;
+        let every = f64::from(self.probe_every) * self.jitter * self.bounded.limit;
         self.probe_every > 0 && self.since_probe as f64 >= every
     }
 
     fn lowered(&self) -> f64 {
         match self.decrease {
-            Decrease::Log => self.limit - log10_of(self.limit()) as f64,
-            Decrease::To(part) => self.limit * part,
+            Decrease::Log => self.bounded.limit - log10_of(self.limit()) as f64,
+            Decrease::To(part) => self.bounded.limit * part,
         }
     }
 
     /// What the queue says, or nothing where the limit is right.
     fn by_queue(&self, rtt: Duration) -> Option<f64> {
         let share = self.shortest.as_nanos() as f64 / rtt.as_nanos() as f64;
-        let queue = (self.limit * (1.0 - share)).ceil();
+        let queue = (self.bounded.limit * (1.0 - share)).ceil();
         let log = log10_of(self.limit());
         let alpha = self.alpha.unwrap_or(3 * log) as f64;
         let beta = self.beta.unwrap_or(6 * log) as f64;
         let log = log as f64;
         if queue <= log {
-            Some(self.limit + beta)
+            Some(self.bounded.limit + beta)
         } else if queue < alpha {
-            Some(self.limit + log)
+            Some(self.bounded.limit + log)
         } else if queue > beta {
             Some(self.lowered())
         } else {
@@ -180,7 +158,7 @@ impl Vegas {
 
 impl AdaptiveLimit for Vegas {
     fn limit(&self) -> u64 {
-        self.limit as u64
+        self.bounded.now()
     }
 
     fn update(&mut self, sample: Sample) {
@@ -197,20 +175,18 @@ impl AdaptiveLimit for Vegas {
         } else if self.shortest.is_zero() || sample.rtt < self.shortest {
             self.shortest = sample.rtt;
             return;
-        } else if (sample.in_flight as f64) * 2.0 < self.limit {
+        } else if (sample.in_flight as f64) * 2.0 < self.bounded.limit {
             return;
         } else {
             self.by_queue(sample.rtt)
         };
         let Some(next) = next else { return };
-        let next = self.range.clamp(next);
-        self.limit = (1.0 - self.smoothing) * self.limit + self.smoothing * next;
+        self.bounded.approach(next, self.smoothing);
     }
 
     fn check(&self) -> Result<(), SettingError> {
-        self.range.check()?;
-        let Self { smoothing, .. } = *self;
-        expect(smoothing > 0.0 && smoothing <= 1.0, "smoothing", smoothing, "above 0, up to 1")?;
+        self.bounded.check()?;
+        expect_share("smoothing", self.smoothing)?;
         let beta = self.beta.unwrap_or_default();
         expect(beta <= MOST, "beta", beta as f64, "up to 1,000,000,000")?;
         if let Decrease::To(part) = self.decrease {

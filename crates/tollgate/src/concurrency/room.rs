@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
@@ -26,6 +26,8 @@ const PARTS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Shared {
     limit: AtomicU64,
+    /// Whether callers that come join in front of those that wait.
+    pub(crate) last_first: AtomicBool,
     /// Most slots of one key that were in use at the same time.
     peak: AtomicU64,
     pub(crate) waiting: Waiting,
@@ -33,7 +35,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit: AtomicU64::new(limit), peak: AtomicU64::new(0), waiting: Waiting::new() }
+        Self {
+            limit: AtomicU64::new(limit),
+            last_first: AtomicBool::new(false),
+            peak: AtomicU64::new(0),
+            waiting: Waiting::new(),
+        }
     }
 
     pub(crate) fn limit(&self) -> u64 {
@@ -124,8 +131,11 @@ impl Room {
             waker: None,
             status: Status::Waiting,
         };
-        let ticket = Some(queue.join(&self.key, waiter, Timestamp::NEVER));
-        Ok(Some(Place { room: Arc::clone(self), ticket, n }))
+        let ticket = match self.shared.last_first.load(Relaxed) {
+            true => queue.join_in_front(&self.key, waiter),
+            false => queue.join(&self.key, waiter, Timestamp::NEVER),
+        };
+        Ok(Some(Place { room: Arc::clone(self), ticket: Some(ticket), n }))
     }
 
     /// Gives up `n` slots, to the first in line if there is one.
@@ -191,7 +201,7 @@ impl Place {
         drop(queue);
         drop(waiter);
         Poll::Ready(match status {
-            Some(Status::Served { .. }) => Ok(()),
+            Some(Status::Served) => Ok(()),
             _ => Err(EnterError::NeverFits { limit: shared.limit() }),
         })
     }
@@ -202,7 +212,7 @@ impl Drop for Place {
         let Some(ticket) = self.ticket.take() else { return };
         let mut queue = self.room.shared.waiting.lock();
         let waiter = queue.collect(ticket);
-        if waiter.as_ref().is_some_and(|waiter| matches!(waiter.status, Status::Served { .. })) {
+        if waiter.as_ref().is_some_and(|waiter| waiter.status == Status::Served) {
             self.room.in_use.fetch_sub(self.n, SeqCst);
         }
         self.room.serve(&mut queue); // those behind it may fit

@@ -59,7 +59,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
         let mut queue = self.waiting.lock();
         let now = self.look(&mut queue);
-        let in_force = self.in_force_of(key, now);
+        let in_force = self.in_force_in(&queue, key);
+        in_force.carry(key, now);
         let blocked = self.blocked_until(key).map_or(Duration::ZERO, |until| until.since(now));
         if blocked > max_wait {
             return Err(AcquireError::TooLong { retry_after: blocked - max_wait });
@@ -75,7 +76,7 @@ impl<S: States, C: Clock> Engine<S, C> {
                 Planned::Now(taken) => Entry::Now(taken),
                 Planned::Later(turn_at, plan) => {
                     self.watch_lines(); // before anybody finds the line
-                    let place = self.join(&mut queue, newcomer, kind, now, turn_at);
+                    let place = self.join(&mut queue, &in_force, newcomer, kind, now, turn_at);
                     queue.set_plan(key, plan);
                     Entry::Later(place)
                 }
@@ -92,13 +93,14 @@ impl<S: States, C: Clock> Engine<S, C> {
             return Ok(Entry::Now(Taken { at: now, reset_ns: nanos(decision.reset_after()) }));
         }
         let newcomer = Newcomer { key, n, blocked, max_wait };
-        Ok(Entry::Later(self.join(&mut queue, newcomer, kind, now, now + wait)))
+        Ok(Entry::Later(self.join(&mut queue, &in_force, newcomer, kind, now, now + wait)))
     }
 
     /// A place at the end of the line of a key.
     fn join(
         self: &Arc<Self>,
         queue: &mut Locked<'_>,
+        in_force: &InForce<S>,
         Newcomer { key, n, max_wait, .. }: Newcomer<'_>,
         kind: Kind,
         now: Timestamp,
@@ -114,6 +116,9 @@ impl<S: States, C: Clock> Engine<S, C> {
             status: Status::Waiting,
         };
         let ticket = Some(queue.join(key, waiter, turn_at));
+        if let Some(tier) = in_force.tier {
+            queue.set_tier(key, tier);
+        }
         let engine = Arc::clone(self);
         Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n }
     }
@@ -149,14 +154,13 @@ impl<S: States, C: Clock> Engine<S, C> {
         if queue.next_turn().is_none_or(|at| at > now) {
             return;
         }
-        let in_force = self.in_force();
-        let owes_ahead = owes_ahead(&in_force.quota);
         while let Some(first) = queue.next().filter(|first| first.turn_at <= now) {
-            if !owes_ahead {
+            let in_force = self.in_force_in(queue, &first.key);
+            if !owes_ahead(&in_force.quota) {
                 self.serve_planned(queue, &in_force, &first, now);
                 continue;
             }
-            let state = in_force.states.get(&first.key, &in_force.quota);
+            let state = in_force.get(&first.key);
             let at = self.turn_of(&in_force.quota, &state, &first.key, [first.cost, first.behind], now);
             if at > now {
                 queue.set_turn(first.line, at);
@@ -176,7 +180,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             self.set_turn(queue, first.line, now); // when it is served, it turns out
             return;
         }
-        let state = in_force.states.get(key, &in_force.quota);
+        let state = in_force.get(key);
         let at = self.turn_of(&in_force.quota, &state, &first.key, [first.cost, first.behind], now);
         self.set_turn(queue, first.line, at);
     }
@@ -205,7 +209,7 @@ impl<S: States, C: Clock> Engine<S, C> {
     pub(crate) fn after_gain(&self, key: &[u8]) {
         if self.waiting.count() > 0 {
             let mut queue = self.waiting.lock();
-            let (now, in_force) = (self.now(), self.in_force());
+            let (now, in_force) = (self.now(), self.in_force_in(&queue, key));
             self.work_out_turn(&mut queue, &in_force, key, now);
             self.serve_due(&mut queue, now);
         }
@@ -221,7 +225,7 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     /// After turns of `key` may have become earlier or later.
     pub(crate) fn settle(&self, queue: &mut Locked<'_>, key: &[u8]) {
-        let (now, in_force) = (self.now(), self.in_force());
+        let (now, in_force) = (self.now(), self.in_force_in(queue, key));
         if owes_ahead(&in_force.quota) {
             self.settle_owed(queue, &in_force, key, now);
         } else {
@@ -237,7 +241,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         for stands in queue.line_in_order(key) {
             let Stands { ticket, cost, .. } = stands;
             behind -= cost;
-            let state = in_force.states.get(key, &in_force.quota);
+            let state = in_force.get(key);
             let turn_at = self.turn_of(&in_force.quota, &state, key, [cost, behind], now);
             if turn_at > stands.latest(real, now) {
                 let waker = queue.fail(ticket, Status::Late);
@@ -252,20 +256,26 @@ impl<S: States, C: Clock> Engine<S, C> {
         for key in queue.keys() {
             if counts_alike {
                 self.settle(queue, &key);
-                continue;
+            } else {
+                self.fail_all(queue, &key, Status::Reconfigured);
             }
-            for Stands { ticket, .. } in queue.line_in_order(&key) {
-                let waker = queue.fail(ticket, Status::Reconfigured);
-                queue.wake(waker);
-            }
+        }
+    }
+
+    /// All who wait for `key` leave; what they owe is no more.
+    pub(crate) fn fail_all(&self, queue: &mut Locked<'_>, key: &[u8], why: Status) {
+        for Stands { ticket, .. } in queue.line_in_order(key) {
+            let waker = queue.fail(ticket, why);
+            queue.wake(waker);
         }
     }
 
     /// Every waiter that a task wakes leaves its line.
     #[cfg(feature = "tokio")]
     pub(crate) fn fail_tasks(&self, queue: &mut Locked<'_>, why: Status) {
-        let (now, in_force) = (self.now(), self.in_force());
+        let now = self.now();
         for (ticket, key, cost) in queue.tasks() {
+            let in_force = self.in_force_in(queue, &key);
             let waker = queue.fail(ticket, why);
             queue.wake(waker);
             unreserve(&in_force, &key, cost, now);
@@ -290,9 +300,10 @@ impl<S: States, C: Clock> Place<S, C> {
         };
         let waiter = self.ticket.take().and_then(|ticket| queue.collect(ticket));
         drop(queue);
+        let taken = waiter.as_ref().and_then(Waiter::taken);
         drop(waiter);
         Poll::Ready(match status {
-            Status::Served { at, reset_ns } => Ok(Taken { at, reset_ns }),
+            Status::Served => taken.ok_or(AcquireError::Reconfigured),
             Status::Late => Err(AcquireError::Late),
             Status::Reconfigured | Status::NeverFits | Status::Waiting => Err(AcquireError::Reconfigured),
             #[cfg(feature = "tokio")]
@@ -338,7 +349,7 @@ impl<S: States, C: Clock> Place<S, C> {
         let mut queue = self.engine.waiting.lock();
         if queue.commit(ticket, used) {
             if used < self.cost {
-                let (now, in_force) = (self.engine.now(), self.engine.in_force());
+                let (now, in_force) = (self.engine.now(), self.engine.in_force_in(&queue, &self.key));
                 unreserve(&in_force, &self.key, self.cost - used, now);
                 self.engine.work_out_turn(&mut queue, &in_force, &self.key, now);
                 self.engine.serve_due(&mut queue, now);
@@ -351,8 +362,8 @@ impl<S: States, C: Clock> Place<S, C> {
         }
         let waiter = queue.collect(ticket);
         drop(queue);
-        if let Some(Waiter { status: Status::Served { at, reset_ns }, .. }) = waiter {
-            self.engine.settle_use(&self.key, self.cost, used, Taken { at, reset_ns });
+        if let Some(taken) = waiter.as_ref().and_then(Waiter::taken) {
+            self.engine.settle_use(&self.key, self.cost, used, taken);
         } else {
             self.engine.penalise(&self.key, used); // its permits were given back when it left the line
         }
@@ -372,8 +383,8 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let mut queue = self.engine.waiting.lock();
+        let (now, in_force) = (self.engine.now(), self.engine.in_force_in(&queue, &self.key));
         let Some(waiter) = queue.collect(ticket) else { return };
-        let (now, in_force) = (self.engine.now(), self.engine.in_force());
         match waiter.status {
             Status::Waiting => {
                 unreserve(&in_force, &self.key, self.cost, now);
@@ -381,11 +392,12 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
                 self.engine.serve_due(&mut queue, now);
                 drop(queue);
             }
-            Status::Served { at, reset_ns } => {
+            _ => {
                 drop(queue);
-                self.engine.refund(&self.key, self.cost, Taken { at, reset_ns });
+                if let Some(taken) = waiter.taken() {
+                    self.engine.refund(&self.key, self.cost, taken);
+                } // of another one, the permits were given back when it left the line
             }
-            _ => drop(queue), // its permits were given back when it left the line
         }
         drop(waiter); // its waker may be the last of a task
     }
@@ -403,7 +415,8 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     /// Gives back what of `n` permits can be, without admitting more than if they had never been taken.
     pub(crate) fn refund(&self, key: &[u8], n: u64, taken: Taken) {
-        let (now, in_force) = (self.now(), self.in_force());
+        let now = self.now();
+        let in_force = self.in_force_of(key, now);
         let said = Decision::admit(in_force.quota.limit(), 0, taken.reset_ns);
         let back = in_force.quota.refundable(Cost(n), &said, taken.at, now);
         if !back.is_peek() {
@@ -419,12 +432,11 @@ fn reserve<S: States>(
     max_wait: Duration,
     now: Timestamp,
 ) -> Decision {
-    let InForce { quota, states, .. } = in_force;
-    states.update(key, quota, now, |state| quota.reserve(state, Cost(n), max_wait, now))
+    in_force.update(key, now, |state| in_force.quota.reserve(state, Cost(n), max_wait, now))
 }
 
-fn give_back<S: States>(InForce { quota, states, .. }: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {
-    let _left = states.update(key, quota, now, |state| quota.give_back(state, Cost(n), now));
+fn give_back<S: States>(in_force: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {
+    let _left = in_force.update(key, now, |state| in_force.quota.give_back(state, Cost(n), now));
 }
 
 /// Gives back what a waiter owes whose turn has not come.

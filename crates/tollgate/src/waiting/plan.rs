@@ -89,9 +89,8 @@ impl<S: States, C: Clock> Engine<S, C> {
             Some(plan) => plan,
             None => {
                 if blocked.is_zero() {
-                    let InForce { quota, states, .. } = in_force;
                     let take = |state: &mut State| take_or_leave(in_force.for_lines(), state, n, now);
-                    let decision = states.update(key, quota, now, take);
+                    let decision = in_force.update(key, now, take);
                     if decision.is_admitted() {
                         let reset_ns = nanos(decision.reset_after());
                         return Ok(Planned::Now(Taken { at: now, reset_ns }));
@@ -122,7 +121,7 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     /// The plan of an empty line.
     fn empty_plan(&self, in_force: &InForce<S>, key: &[u8], now: Timestamp) -> Box<Plan> {
-        let state = in_force.states.get(key, &in_force.quota);
+        let state = in_force.get(key);
         Box::new(Plan { state, at: now, is_exact: true })
     }
 
@@ -134,7 +133,6 @@ impl<S: States, C: Clock> Engine<S, C> {
         first: &First,
         now: Timestamp,
     ) {
-        let InForce { quota, states, .. } = in_force;
         let patient = in_force.for_lines();
         // Also where it is late: the turns behind it would be later from waiter to waiter otherwise.
         let at = self.blocked_until(&first.key).map_or(first.turn_at, |until| first.turn_at.max(until));
@@ -143,7 +141,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             return;
         }
         let take = |state: &mut State| take_or_leave(patient, state, first.cost, at);
-        let decision = states.update(&first.key, quota, now, take);
+        let decision = in_force.update(&first.key, now, take);
         match decision.retry_after() {
             RetryAfter::Now => {
                 let reset_ns = nanos(decision.reset_after()).saturating_sub(nanos(now.since(at)));

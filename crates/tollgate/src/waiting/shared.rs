@@ -61,6 +61,11 @@ impl Waiting {
         self.most.store(most, Ordering::Relaxed);
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.queue.is_locked()
+    }
+
     pub(crate) fn lock(&self) -> Locked<'_> {
         Locked {
             queue: self.queue.lock(),

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
@@ -327,4 +327,33 @@ proptest! {
         drop((guards, waits));
         prop_assert_eq!((limiter.in_use(), limiter.waiting()), (0, 0));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_came_last_is_served_first_where_that_is_said_and_others_keep_their_order() {
+    let (limiter, order) = (ConcurrencyLimiter::direct(1), Arc::new(Mutex::new(Vec::new())));
+    let held = limiter.try_enter().expect("a slot");
+    let mut waiters = Vec::new();
+    // Two in the order of arrival, three in front of them, one behind all.
+    for (number, last_first) in [(0, false), (1, false), (2, true), (3, true), (4, true), (5, false)] {
+        limiter.set_last_first(last_first);
+        let (limiter, order) = (limiter.clone(), Arc::clone(&order));
+        let waits = limiter.waiting();
+        let waiter = tokio::spawn({
+            let limiter = limiter.clone();
+            async move {
+                let _slot = limiter.enter(1).await.expect("a slot");
+                order.lock().expect("no panic").push(number);
+            }
+        });
+        joined(|| limiter.waiting(), waits + 1).await;
+        waiters.push(waiter);
+    }
+    waiters.remove(3).abort(); // leaves from the middle
+    settle().await;
+    drop(held);
+    for waiter in waiters {
+        waiter.await.expect("no panic");
+    }
+    assert_eq!(*order.lock().expect("no panic"), [4, 2, 0, 1, 5]);
 }

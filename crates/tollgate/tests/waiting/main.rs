@@ -18,6 +18,7 @@ use tollgate::{
 
 mod concurrency;
 mod model;
+mod quotas_by_key;
 mod windows;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -55,6 +55,11 @@ impl History {
         }
     }
 
+    /// Whether the rate before was `units`, in the generation of `old`.
+    pub(super) fn follows(&self, old: &Self, units: Units) -> bool {
+        self.past.first().is_some_and(|past| past.generation == old.generation && past.units == units)
+    }
+
     /// What a word owes at `now` that the rate in force, whose units are `units`, has not written. A word of
     /// a forgotten rate owes what its expiry says, but at most `bucket_span`.
     #[cold]

@@ -1,0 +1,78 @@
+//! Vectors of slots: callers that hold some, and others that wait for them.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use serde_json::{Map, Value};
+use tollgate::{ConcurrencyGuard, ConcurrencyLimiter, EnterError};
+
+use super::case::{Seen, Stop, Vector, text};
+
+type Waits = Pin<Box<dyn Future<Output = Result<ConcurrencyGuard, EnterError>>>>;
+
+/// Slots whose waiters are served last in, first out.
+pub(super) struct Slots {
+    slots: ConcurrencyLimiter,
+    held: Vec<ConcurrencyGuard>,
+    /// By the number that the vector gives them.
+    waiting: HashMap<u64, Waits>,
+}
+
+impl Slots {
+    /// What plays `vector`, if it is of slots.
+    pub(super) fn of(vector: &Vector) -> Option<Result<Self, Stop>> {
+        if vector.algorithm != "concurrency_blocking_lifo" {
+            return None;
+        }
+        let limit = vector.params.get("limit").and_then(Value::as_u64);
+        Some(limit.ok_or_else(|| Stop::Skip("slots without a limit".to_owned())).map(|limit| {
+            let slots = ConcurrencyLimiter::direct(limit);
+            slots.set_last_first(true);
+            Self { slots, held: Vec::new(), waiting: HashMap::new() }
+        }))
+    }
+
+    pub(super) fn step(&mut self, step: &Map<String, Value>) -> Result<Seen, Stop> {
+        match text(step, "op") {
+            "acquire_many" => {
+                let asked = step.get("n").and_then(Value::as_u64).unwrap_or_default();
+                let before = self.held.len();
+                self.held.extend((0..asked).map_while(|_| self.slots.try_enter().ok()));
+                Ok(Seen::from([("ok_count", (self.held.len() - before).into())]))
+            }
+            "queue_many" => {
+                let numbers = step.get("ids").and_then(Value::as_array).into_iter().flatten();
+                for number in numbers.filter_map(Value::as_u64) {
+                    self.waiting.insert(number, Box::pin(self.slots.enter(1)));
+                    if !self.served().is_empty() {
+                        return Err(Stop::Skip("callers that find a slot at once".to_owned()));
+                    }
+                }
+                Ok(Seen::new())
+            }
+            "release_all" => {
+                let mut order = Vec::new();
+                while self.held.pop().is_some() {
+                    order.extend(self.served());
+                }
+                Ok(Seen::from([("admit_order", order.into())]))
+            }
+            other => Err(Stop::Skip(format!("{other} of slots"))),
+        }
+    }
+
+    /// Those that have a slot now, in no order; they hold it.
+    fn served(&mut self) -> Vec<u64> {
+        let mut served = Vec::new();
+        for (number, waits) in &mut self.waiting {
+            if let Poll::Ready(Ok(guard)) = waits.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                self.held.push(guard);
+                served.push(*number);
+            }
+        }
+        self.waiting.retain(|number, _| !served.contains(number));
+        served
+    }
+}
