@@ -132,7 +132,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                     Some(Waiting { ticket, deadline, .. }) => ticket.denied_until(due, *deadline),
                     None => {
                         let deadline = arrived + max_wait.min(patience.longest);
-                        let ticket = self.lines.join(list, due, now, deadline).ok();
+                        let first = descriptors.first().and_then(|at| request.descriptors.get(*at as usize));
+                        let holder =
+                            self.lines.holder(request.domain, first.and_then(|it| it.entries.first()));
+                        let ticket = self.lines.join(holder, list, due, now, deadline).ok();
                         waiting = ticket.map(|ticket| Waiting::new(ticket, patience, deadline, now));
                         waiting.is_some()
                     }
