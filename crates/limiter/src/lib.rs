@@ -30,7 +30,7 @@ mod trace;
 pub use admin::{KeyError, KeyReport};
 pub use answer::{Answer, DescriptorAnswer};
 pub use limiter::{Limiter, MAX_IN_FLIGHT};
-pub use queue::Patience;
+pub use queue::{Patience, PollLeft};
 pub use request::{Descriptor, LimitOverride, Request, RequestError};
 pub use reserve::{
     BadReservationId, Ending, ReservationId, ReserveError, ReserveTerms, Reserved, SettleError, Settled,

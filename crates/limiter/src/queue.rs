@@ -46,8 +46,11 @@ pub struct Patience<'a, F> {
     pub longest: Duration,
     /// Ready, and its task woken, when the caller has left: the request waits no longer, and is denied. `None`:
     /// whoever drives the request drops it then.
-    pub left: Option<&'a (dyn Fn(&mut Context<'_>) -> Poll<()> + Sync)>,
+    pub left: Option<&'a PollLeft<'a>>,
 }
+
+/// Whether the caller of a request that waits has left.
+pub type PollLeft<'a> = dyn Fn(&mut Context<'_>) -> Poll<()> + Sync + 'a;
 
 impl<F> std::fmt::Debug for Patience<'_, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
