@@ -44,8 +44,8 @@ pub struct Patience<'a, F> {
     pub sleep: F,
     /// The longest wait, if the rules allow more; the time that the caller has left. Zero: none.
     pub longest: Duration,
-    /// Ready, and its task woken, when the caller has left: the request waits no longer, and is denied. `None`:
-    /// whoever drives the request drops it then.
+    /// Ready, and its task woken, when the caller has left: the request waits no longer, and is denied.
+    /// `None`: whoever drives the request drops it then.
     pub left: Option<&'a PollLeft<'a>>,
 }
 

@@ -1,5 +1,5 @@
-//! Whether a peer is still there while its request waits: for as long as something waits, its connection reads
-//! ahead what the peer sends, and sees the end.
+//! Whether a peer is still there while its request waits: for as long as something waits, its connection
+//! reads ahead what the peer sends, and sees the end.
 //!
 //! A peer that closes its connection and one that only says that it sends no more look alike until something
 //! is written to them. So this is not the place to drop a reply: whoever waits decides what the end means.

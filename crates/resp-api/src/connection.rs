@@ -270,8 +270,8 @@ where
     }
 }
 
-/// Decides the batch. While a command waits for its turn, the connection is read ahead: a client that has sent
-/// its last byte waits no longer.
+/// Decides the batch. While a command waits for its turn, the connection is read ahead: a client that has
+/// sent its last byte waits no longer.
 async fn flush<IO, S>(batch: &mut Batch, input: &[u8], turn: &mut Turn<'_, S>, io: &mut ReadAhead<IO>)
 where
     IO: AsyncRead + Unpin,
