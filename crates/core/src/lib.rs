@@ -42,6 +42,6 @@ pub use state::{Expiry, FastStep, Shape, State, Wide, Word, WordStep};
 pub use step::{Step, WideAlgorithm, WordAlgorithm};
 pub use step_params::{
     BucketParams, CellParams, CounterParams, IntervalParams, LogParams, PriorityParams, StepParams,
-    WindowParams,
+    WarmUpParams, WindowParams,
 };
 pub use time::{Clock, ManualClock, NANOS_PER_SECOND, Timestamp, nanos};

@@ -10,11 +10,12 @@ use core::time::Duration;
 
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::interval_bucket::IntervalBucket;
-use crate::algorithm::priority_buckets::PriorityBuckets;
+use crate::algorithm::priority_buckets::{self, PriorityBuckets};
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
 use crate::algorithm::sliding_window_log::SlidingWindowLog;
 use crate::algorithm::token_bucket::{MAX_DEBT, TokenBucket};
+use crate::algorithm::warm_up::{self, WarmUp};
 use crate::cost::Cost;
 use crate::quota::Quota;
 use crate::state::{Wide, Word};
@@ -45,8 +46,8 @@ pub enum StepParams<'a> {
     Counter(CounterParams<'a>),
     /// Every instant of a window.
     Log(LogParams<'a>),
-    /// Takes that pay for those before: `warm_up` and `smooth_bursty`. No store repeats them elsewhere.
-    WarmUp,
+    /// Takes that pay for those before: `warm_up` and `smooth_bursty`.
+    WarmUp(WarmUpParams<'a>),
     /// One class of several that share a parent.
     Priority(PriorityParams<'a>),
 }
@@ -83,7 +84,7 @@ impl Quota {
                 WideKind::SlidingWindow(window) => StepParams::Cells(CellParams(window)),
                 WideKind::SlidingWindowCounter(counter) => StepParams::Counter(CounterParams(counter)),
                 WideKind::SlidingWindowLog(log) => StepParams::Log(LogParams(log)),
-                WideKind::WarmUp(_) => StepParams::WarmUp,
+                WideKind::WarmUp(warm_up) => StepParams::WarmUp(WarmUpParams(warm_up)),
             },
         }
     }
@@ -350,6 +351,9 @@ impl LogParams<'_> {
 pub struct PriorityParams<'a>(&'a PriorityBuckets);
 
 impl<'a> PriorityParams<'a> {
+    /// The first cell of its states.
+    pub const TAG: u64 = priority_buckets::TAG;
+
     /// What each class may have at once: whole permits, which sum to the parent's burst.
     #[must_use]
     pub fn bursts(&self) -> &'a [u64] {
@@ -365,5 +369,96 @@ impl<'a> PriorityParams<'a> {
     #[must_use]
     pub fn units_per_permit(&self) -> u128 {
         self.0.permit()
+    }
+
+    /// Which class takes, from 0 on.
+    #[must_use]
+    pub const fn class(&self) -> usize {
+        self.0.class()
+    }
+
+    /// The weight of each class.
+    #[must_use]
+    pub fn weights(&self) -> &'a [u64] {
+        self.0.weights()
+    }
+
+    /// Units that flow to all classes together per ns.
+    #[must_use]
+    pub fn inflow(&self) -> u128 {
+        self.0.inflow()
+    }
+
+    /// The state of a key whose classes lack `missing` units of a permit of `units_per_permit`, as of `last`
+    /// in ns. Says nothing of when it expires.
+    #[must_use]
+    pub fn state(last: u64, units_per_permit: u128, missing: &[u128]) -> Wide {
+        priority_buckets::state(last, units_per_permit, missing)
+    }
+
+    /// The same state in this rule's units. The cells are a tag, the last instant in ns, the units of a
+    /// permit, and what each class lacks in units; the last ones take two cells each, the lower half first.
+    #[must_use]
+    pub fn carried(&self, state: &Wide, now: Timestamp) -> Wide {
+        self.0.carried(state, now)
+    }
+}
+
+/// A rate that warms up, or one that bursts: spans are in units of 1/[`scale`](Self::scale) ns.
+#[derive(Clone, Copy, Debug)]
+pub struct WarmUpParams<'a>(&'a WarmUp);
+
+impl<'a> WarmUpParams<'a> {
+    /// How far ahead of now a key may be free at most, in units.
+    pub const MOST_OWED: u64 = warm_up::MOST_OWED;
+
+    /// The tag of its states, units in a ns, and units of a whole store: the first cells of what it writes.
+    /// The others are the instant from which on the key is free, as ns and units within, and what its store
+    /// lacks in units.
+    #[must_use]
+    pub const fn head(&self) -> [u64; 3] {
+        [self.0.tag(), self.scale(), self.full()]
+    }
+
+    /// Units in a nanosecond, less than 2^28.
+    #[must_use]
+    pub const fn scale(&self) -> u64 {
+        self.0.scale()
+    }
+
+    /// Units of a permit.
+    #[must_use]
+    pub const fn interval(&self) -> u64 {
+        self.0.interval()
+    }
+
+    /// Units until a permit more is stored.
+    #[must_use]
+    pub const fn refill(&self) -> u64 {
+        self.0.refill()
+    }
+
+    /// Units of a whole store.
+    #[must_use]
+    pub const fn full(&self) -> u64 {
+        self.0.full()
+    }
+
+    /// A take of more permits never passes.
+    #[must_use]
+    pub const fn most(&self) -> u64 {
+        self.0.most()
+    }
+
+    /// What the coldest permit costs, in intervals; `None` where stored permits cost nothing.
+    #[must_use]
+    pub const fn cold_factor(&self) -> Option<u32> {
+        self.0.cold_factor()
+    }
+
+    /// The state that another rate wrote, as of `now`, in this rate's units.
+    #[must_use]
+    pub fn carried(&self, state: &Wide, now: Timestamp) -> Wide {
+        self.0.carried(state, now)
     }
 }

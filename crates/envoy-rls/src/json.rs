@@ -18,6 +18,7 @@ use tollgate_buffers::CallBuffers;
 use tollgate_core::Outcome;
 use tollgate_headers::Style;
 use tollgate_limiter::Answer;
+use tollgate_net::Presence;
 use tollgate_store::Store;
 
 use crate::body::PREFIX;
@@ -29,12 +30,17 @@ use crate::status::{Code, Status};
 pub type HttpAnswer = Pin<Box<dyn Future<Output = http::Response<String>> + Send>>;
 
 impl<S: Store> RateLimitService<S> {
-    /// What an HTTP surface calls with the body of `POST /json`. `style` is that of its header fields.
-    pub fn over_http(self: &Arc<Self>, style: Style) -> impl Fn(Bytes) -> HttpAnswer + Send + Sync + use<S> {
+    /// What an HTTP surface calls with the body of `POST /json`, and with whether its client is still there.
+    /// `style` is that of its header fields.
+    pub fn over_http(
+        self: &Arc<Self>,
+        style: Style,
+    ) -> impl Fn(Bytes, Arc<Presence>) -> HttpAnswer + Send + Sync + use<S> {
         let service = Arc::clone(self);
-        move |body| {
+        move |body, presence| {
             let service = Arc::clone(&service);
-            Box::pin(async move { service.json(&body, &style).await })
+            let caller = Caller::over_http(Some(presence));
+            Box::pin(async move { service.json_of(&caller, &body, &style).await })
         }
     }
 
@@ -43,8 +49,12 @@ impl<S: Store> RateLimitService<S> {
     /// rules: then nothing was decided and no permit taken. The header fields are those of any other check
     /// over HTTP.
     pub async fn json(&self, body: &[u8], style: &Style) -> http::Response<String> {
+        self.json_of(&Caller::over_http(None), body, style).await
+    }
+
+    async fn json_of(&self, caller: &Caller, body: &[u8], style: &Style) -> http::Response<String> {
         let mut fields = HeaderMap::new();
-        let (status, kind, body) = match self.decide_json(body, style, &mut fields).await {
+        let (status, kind, body) = match self.decide_json(caller, body, style, &mut fields).await {
             Ok((Outcome::Admit, body)) => (http::StatusCode::OK, "application/json", body),
             Ok((Outcome::Deny, body)) => (http::StatusCode::TOO_MANY_REQUESTS, "application/json", body),
             Err(status) => {
@@ -65,6 +75,7 @@ impl<S: Store> RateLimitService<S> {
 
     async fn decide_json(
         &self,
+        caller: &Caller,
         body: &[u8],
         style: &Style,
         fields: &mut HeaderMap,
@@ -78,7 +89,7 @@ impl<S: Store> RateLimitService<S> {
             mark_degraded(answer.degraded(), fields);
         };
         let framed = self
-            .answer_and(&message, &Caller::HTTP, self.now(), &mut CallBuffers::<AnswerBuffers>::take(), seen)
+            .answer_and(&message, caller, self.now(), &mut CallBuffers::<AnswerBuffers>::take(), seen)
             .await?;
         let response = rls::RateLimitResponse::decode(framed.slice(PREFIX..))
             .map_err(|_| Status::new(Code::Internal, "internal error"))?;

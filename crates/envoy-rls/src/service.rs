@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod slots;
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::thread::LocalKey;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use tollgate_buffers::{BufferPool, Buffers};
 use tollgate_core::{Clock, Timestamp};
 use tollgate_limiter::{Answer, Latency, Limiter, Patience, RequestError, Scratch};
-use tollgate_net::{Budget, SharedClock};
+use tollgate_net::{Budget, Presence, SharedClock};
 use tollgate_store::Store;
 
 use crate::limits::Limits;
@@ -56,11 +57,15 @@ pub(crate) struct Caller {
     traceparent: Option<HeaderValue>,
     /// How long it may wait for its turn, if a rule has it wait.
     pub(crate) time_left: Duration,
+    /// Whether it is still there. `None` over gRPC: its stream is dropped when it leaves.
+    pub(crate) presence: Option<Arc<Presence>>,
 }
 
 impl Caller {
     /// Over HTTP, without a trace.
-    pub(crate) const HTTP: Self = Self { surface: HTTP, traceparent: None, time_left: Duration::MAX };
+    pub(crate) const fn over_http(presence: Option<Arc<Presence>>) -> Self {
+        Self { surface: HTTP, traceparent: None, time_left: Duration::MAX, presence }
+    }
 
     fn traceparent(&self) -> Option<&str> {
         self.traceparent.as_ref().and_then(|it| it.to_str().ok())
@@ -155,7 +160,7 @@ impl<S: Store> RateLimitService<S> {
     /// much time.
     pub(crate) fn caller(&self, headers: &HeaderMap, time_left: Duration) -> Caller {
         let parent = if self.limiter.is_sampling() { headers.get("traceparent") } else { None };
-        Caller { surface: GRPC, traceparent: parent.cloned(), time_left }
+        Caller { surface: GRPC, traceparent: parent.cloned(), time_left, presence: None }
     }
 
     /// The time. One reading serves all calls that arrived together.
@@ -194,7 +199,9 @@ impl<S: Store> RateLimitService<S> {
         let span = self.limiter.call_span(caller.surface, request.domain, caller.traceparent());
         let clock = || self.now();
         let longest = caller.time_left.saturating_sub(REPLY_TIME);
-        let patience = Patience { now: &clock, sleep: tokio::time::sleep, longest };
+        let presence = caller.presence.as_ref();
+        let left = |cx: &mut Context<'_>| presence.map_or(Poll::Pending, |presence| presence.poll_left(cx));
+        let patience = Patience { now: &clock, sleep: tokio::time::sleep, longest, left: Some(&left) };
         let answer = self.limiter.decide_patiently(&request, now, &patience, &mut buffers.scratch).await?;
         if let Some(span) = span {
             answer.record(&span);

@@ -42,7 +42,7 @@ fn main() {
     let store = MemoryStore::new(MemoryConfig::default());
     let limiter = Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
     let clock: Arc<dyn Clock> = Arc::new(tollgate_clock::SystemClock::new());
-    let json = Arc::new(|_| Box::pin(async { Default::default() }) as _);
+    let json = Arc::new(|_, _| Box::pin(async { Default::default() }) as _);
     let api = HttpApi::new(limiter, clock, Arc::new(Always), json, HttpSettings::default());
     let surface = Arc::new(HttpSurface::new(api, SurfaceSettings::default()));
     let request = format!(

@@ -11,7 +11,7 @@ use tollgate_core::{Clock, Timestamp};
 use tollgate_http_kit::reply::{JSON, reply, text};
 use tollgate_http_kit::{Api, Operation, Problem, Reply, Request, page};
 use tollgate_limiter::{Latency, Limiter};
-use tollgate_net::SharedClock;
+use tollgate_net::{Presence, SharedClock};
 use tollgate_store::Store;
 
 use crate::metrics::Wanted;
@@ -27,9 +27,10 @@ const SLOW_AT_ONCE: usize = 2;
 /// The most that `/json` reads of a body.
 const MAX_PEER_BODY: usize = 64 * 1024;
 
-/// Answers the body of `POST /json`: another transport's call over HTTP, whose meaning is that transport's
-/// own business.
-pub type PeerJson = dyn Fn(Bytes) -> Pin<Box<dyn Future<Output = Response<String>> + Send>> + Send + Sync;
+/// Answers the body of `POST /json`, given whether its client is still there: another transport's call over
+/// HTTP, whose meaning is that transport's own business.
+pub type PeerJson =
+    dyn Fn(Bytes, Arc<Presence>) -> Pin<Box<dyn Future<Output = Response<String>> + Send>> + Send + Sync;
 
 /// The rate limit API over one limiter, to be served by a `tollgate_http_kit::HttpSurface`.
 pub struct HttpApi<S: Store> {
@@ -167,7 +168,9 @@ impl<S: Store + 'static> HttpApi<S> {
     /// `/json`: as envoyproxy/ratelimit answers it, including its errors, which are plain text.
     async fn peer_json(&self, mut request: Request<'_>) -> Reply {
         match request.body(MAX_PEER_BODY).await {
-            Ok(body) => (self.json)(body).await.map(|body| Full::new(body.into())),
+            Ok(body) => {
+                (self.json)(body, Arc::clone(request.presence())).await.map(|body| Full::new(body.into()))
+            }
             Err(problem) => text(problem.status, format!("{}\n", problem.detail)),
         }
     }

@@ -1,5 +1,6 @@
 //! `/v1/check`: may this request pass? One request or a batch, from a body or a query.
 
+use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use tollgate_core::Timestamp;
 use tollgate_http_kit::reply::JSON;
 use tollgate_http_kit::{Problem, Reply, Request};
 use tollgate_limiter::{Answer, Degraded, Descriptor, MAX_IN_FLIGHT, Patience, Scratch};
+use tollgate_net::Presence;
 use tollgate_store::Store;
 
 use crate::api::HttpApi;
@@ -37,6 +39,7 @@ struct CheckCall<'c> {
     traceparent: Option<&'c str>,
     /// How long each may wait for its turn, if its rule allows more.
     longest_wait: Duration,
+    presence: &'c Presence,
     now: Timestamp,
 }
 
@@ -64,6 +67,7 @@ impl<S: Store> HttpApi<S> {
             traceparent: self.traceparent(request.headers()),
             // Of a batch no request waits for its turn, since the others would wait with it.
             longest_wait: if parsed.is_batch { Duration::ZERO } else { max_wait },
+            presence: request.presence(),
             now: self.clock.now(),
         };
         let (reply, waited) = match &parsed.requests[..] {
@@ -239,7 +243,9 @@ impl<S: Store> HttpApi<S> {
         let span = self.limiter.call_span("http", request.domain, call.traceparent);
         // Only a single request can be invalid here: those of a batch were checked before.
         let now = || self.clock.now();
-        let patience = Patience { now: &now, sleep: tokio::time::sleep, longest: call.longest_wait };
+        let left = |cx: &mut Context<'_>| call.presence.poll_left(cx);
+        let (sleep, longest) = (tokio::time::sleep, call.longest_wait);
+        let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
         let answer = self.limiter.decide_patiently(&request, call.now, &patience, scratch).await;
         let answer = answer.map_err(|error| Problem::bad(error.to_string()))?;
         needs_rules(&answer)?;

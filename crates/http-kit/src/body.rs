@@ -11,7 +11,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::time::Sleep;
-use tollgate_net::{Budget, OverBudget};
+use tollgate_net::{Budget, OverBudget, Presence};
 
 use crate::admin::{AdminAccess, Caller};
 use crate::problem::Problem;
@@ -29,6 +29,7 @@ pub struct Request<'r> {
     pub(crate) budget: &'r Arc<Budget>,
     pub(crate) admin: &'r AdminAccess,
     pub(crate) caller: Caller<'r>,
+    pub(crate) presence: &'r Arc<Presence>,
     /// Wakes the connection's task.
     pub(crate) wake: &'r TaskWake,
 }
@@ -56,6 +57,12 @@ impl Request<'_> {
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         self.received.headers()
+    }
+
+    /// Whether its client is still there: for a request that waits long before it is answered.
+    #[must_use]
+    pub const fn presence(&self) -> &Arc<Presence> {
+        self.presence
     }
 
     /// Whether the reply may name this machine's files and what is in them: to callers on this machine, and

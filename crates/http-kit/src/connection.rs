@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
-use tollgate_net::{Budget, BudgetShare, DrainWatch, IdleTimer, OverBudget, Surface};
+use tollgate_net::{Budget, BudgetShare, DrainWatch, IdleTimer, OverBudget, Presence, ReadAhead, Surface};
 
 use crate::admin::Caller;
 use crate::api::{Api, HttpSurface};
@@ -50,7 +50,7 @@ impl<A: Api> Surface for HttpSurface<A> {
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let activity = Arc::new(Activity::default());
-        let io = WatchedIo { io: TokioIo::new(io), activity: Arc::clone(&activity) };
+        let io = WatchedIo { io: TokioIo::new(ReadAhead::new(io)), activity: Arc::clone(&activity) };
         let wake = Arc::new(TaskWake::new());
         let waker = Waker::from(Arc::clone(&wake));
         let shared = Arc::new(Connection { surface: self, activity, peer, wake });
@@ -129,6 +129,7 @@ impl<A: Api> Connection<A> {
             budget: bodies,
             admin: &settings.admin,
             caller: Caller { peer: self.peer, shared },
+            presence: &self.activity.presence,
             wake: &self.wake,
         };
         let is_last = settings.max_requests.is_some_and(|max| number >= max);
@@ -161,6 +162,8 @@ struct Activity {
     /// Bytes of the last reply's body. There is never more than one reply: the next request is read when the
     /// client has taken the reply before.
     reply_bytes: AtomicU64,
+    /// Whether the client is still there, for a request that waits.
+    presence: Arc<Presence>,
 }
 
 impl Activity {
@@ -175,6 +178,7 @@ impl Activity {
     fn end_request(&self, reply: &impl Body) {
         self.reply_bytes.store(reply.size_hint().lower(), Relaxed);
         self.is_answering.store(false, Relaxed);
+        self.presence.unwatch();
         self.has_received.store(false, Relaxed);
     }
 
@@ -252,7 +256,7 @@ impl Phase {
 
 /// The socket, recording in [`Activity`] what goes through it.
 struct WatchedIo<IO> {
-    io: TokioIo<IO>,
+    io: TokioIo<ReadAhead<IO>>,
     activity: Arc<Activity>,
 }
 
@@ -281,7 +285,7 @@ impl<IO: AsyncWrite + Unpin> WatchedIo<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> Write for WatchedIo<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> Write for WatchedIo<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, bytes);
         self.record(written)
@@ -300,7 +304,11 @@ impl<IO: AsyncWrite + Unpin> Write for WatchedIo<IO> {
         self.io.is_write_vectored()
     }
 
+    /// `hyper` does not read while a request is answered, but flushes each time that it is polled: here the
+    /// client of a request that waits is looked after.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { io, activity } = &mut *self;
+        activity.presence.look(io.inner_mut(), cx);
         let flushed = Pin::new(&mut self.io).poll_flush(cx);
         self.activity.is_blocked.store(flushed.is_pending(), Relaxed);
         flushed

@@ -22,6 +22,7 @@ mod rules;
 mod scratch;
 mod settings;
 mod settle;
+mod shares;
 mod slots;
 mod throttle;
 mod trace;
@@ -29,15 +30,15 @@ mod trace;
 pub use admin::{KeyError, KeyReport};
 pub use answer::{Answer, DescriptorAnswer};
 pub use limiter::{Limiter, MAX_IN_FLIGHT};
-pub use queue::Patience;
+pub use queue::{Patience, PollLeft};
 pub use request::{Descriptor, LimitOverride, Request, RequestError};
 pub use reserve::{
-    BadReservationId, Ending, ReservationId, ReservationShare, ReserveError, ReserveTerms, Reserved,
-    SettleError, Settled,
+    BadReservationId, Ending, ReservationId, ReserveError, ReserveTerms, Reserved, SettleError, Settled,
 };
 pub use rules::Rules;
 pub use scratch::Scratch;
 pub use settings::LimiterSettings;
+pub use shares::ReservationShare;
 pub use slots::{BadSlotId, SlotAnswer, SlotError, SlotId};
 /// What transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_observe::{

@@ -16,7 +16,7 @@ mod pace;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Cost, Decision, Outcome, RetryAfter, Timestamp};
@@ -44,7 +44,13 @@ pub struct Patience<'a, F> {
     pub sleep: F,
     /// The longest wait, if the rules allow more; the time that the caller has left. Zero: none.
     pub longest: Duration,
+    /// Ready, and its task woken, when the caller has left: the request waits no longer, and is denied.
+    /// `None`: whoever drives the request drops it then.
+    pub left: Option<&'a PollLeft<'a>>,
 }
+
+/// Whether the caller of a request that waits has left.
+pub type PollLeft<'a> = dyn Fn(&mut Context<'_>) -> Poll<()> + Sync + 'a;
 
 impl<F> std::fmt::Debug for Patience<'_, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,6 +72,8 @@ enum Wake {
     /// Its turn has come.
     Turn,
     TimeUp,
+    /// The caller has left.
+    Left,
     /// The process ends.
     Ended,
 }
@@ -132,7 +140,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                     Some(Waiting { ticket, deadline, .. }) => ticket.denied_until(due, *deadline),
                     None => {
                         let deadline = arrived + max_wait.min(patience.longest);
-                        let ticket = self.lines.join(list, due, now, deadline).ok();
+                        let first = descriptors.first().and_then(|at| request.descriptors.get(*at as usize));
+                        let holder =
+                            self.lines.holder(request.domain, first.and_then(|it| it.entries.first()));
+                        let ticket = self.lines.join(holder, list, due, now, deadline).ok();
                         waiting = ticket.map(|ticket| Waiting::new(ticket, patience, deadline, now));
                         waiting.is_some()
                     }
@@ -142,6 +153,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                     given_up = match waiting.next(patience, now).await {
                         Wake::Turn => None,
                         Wake::TimeUp => Some(End::TimedOut),
+                        Wake::Left => Some(End::Left),
                         Wake::Ended => Some(End::Ended),
                     };
                     now = now.max((patience.now)());
@@ -270,15 +282,18 @@ impl<'l, T: Future<Output = ()> + Send> Waiting<'l, T> {
                 Place::First(due) => Some(Box::pin((patience.sleep)(due.since(now)))),
                 Place::Behind => None,
             };
-            let is_over = poll_fn(|cx| {
+            let over = poll_fn(|cx| {
+                if patience.left.is_some_and(|poll_left| poll_left(cx).is_ready()) {
+                    return Poll::Ready(Some(Wake::Left));
+                }
                 let is_due = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
                 if is_due || self.ticket.poll_woken(cx).is_ready() {
-                    return Poll::Ready(false);
+                    return Poll::Ready(None);
                 }
-                self.time_up.as_mut().poll(cx).map(|()| true)
+                self.time_up.as_mut().poll(cx).map(|()| Some(Wake::TimeUp))
             });
-            if is_over.await {
-                return Wake::TimeUp;
+            if let Some(over) = over.await {
+                return over;
             }
             now = now.max((patience.now)());
         }

@@ -13,19 +13,18 @@
 mod hold;
 mod nothing;
 mod settle;
-mod shares;
 pub(crate) mod table;
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use shares::ReservationShare;
 use tollgate_core::Timestamp;
 use tollgate_observe::{Metrics, Observer};
 
 use crate::answer::Answer;
 use crate::request::RequestError;
+use crate::shares::ReservationShare;
 
 /// How long to wait for permits, and how long to hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

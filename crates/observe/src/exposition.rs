@@ -188,6 +188,7 @@ impl Exposition {
             ("left", stats.left),
             ("ended", stats.ended),
             ("full", stats.full),
+            ("over_share", stats.over_share),
             ("too_long", stats.too_long),
         ] {
             count(&mut family.encode_family(&[("event", event)])?, number)?;

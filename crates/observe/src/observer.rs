@@ -200,6 +200,8 @@ pub struct QueueStats {
     pub ended: u64,
     /// They were denied at once, since as many waited as may.
     pub full: u64,
+    /// They were denied at once, since their domain or caller had its share of the places.
+    pub over_share: u64,
     /// They were denied at once, since they would have waited for too long.
     pub too_long: u64,
     /// Waits of those that passed, by [`QUEUE_WAITS`] and one more, each alone.

@@ -2,6 +2,7 @@
 //! its domain.
 
 use std::str::from_utf8;
+use std::task::Context as TaskContext;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -94,14 +95,15 @@ impl Checks {
 
     /// All at once, since each waits for the store; the replies leave in order.
     async fn decide_concurrently<S: Store>(&self, input: &[u8], turn: &mut Turn<'_, S>) {
-        let (context, now, is_resp3) = (turn.context, turn.now, turn.reply.is_resp3);
+        let Turn { context, presence, now, .. } = *turn;
+        let is_resp3 = turn.reply.is_resp3;
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let decisions = starts.zip(&self.ends).map(|(start, end)| {
             let arguments = Arguments::new(input, &self.spans[start..*end]);
             async move {
                 let (mut out, mut entries) = (Vec::new(), Vec::new());
                 let reply = Reply { out: &mut out, is_resp3 };
-                let mut turn = Turn { context, now, reply, counts: Counts::default() };
+                let mut turn = Turn { context, presence, now, reply, counts: Counts::default() };
                 match Check::parse(arguments, &mut entries) {
                     Err(message) => turn.reply.error(message),
                     Ok(check) => check.decide(&entries, &mut Scratch::new(), &mut turn).await,
@@ -162,9 +164,11 @@ impl<'a> Check<'a> {
         let request = Request { domain: self.domain, descriptors: &descriptors, hits: self.cost };
         // The protocol cannot carry a caller's trace.
         let span = limiter.call_span("resp", self.domain, None);
-        let context = turn.context;
+        let Turn { context, presence, .. } = *turn;
         let now = || context.now();
-        let patience = Patience { now: &now, sleep: tokio::time::sleep, longest: Duration::MAX };
+        let left = |cx: &mut TaskContext<'_>| presence.poll_left(cx);
+        let (sleep, longest) = (tokio::time::sleep, Duration::MAX);
+        let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
         match limiter.decide_patiently(&request, turn.now, &patience, scratch).await {
             Err(error) => turn.reply.error(format_args!("ERR {error}")),
             Ok(answer) if answer.policy().domains().is_empty() => {

@@ -9,7 +9,7 @@ mod output;
 mod partial;
 
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context as TaskContext, Poll};
@@ -18,12 +18,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tollgate_buffers::CallBuffers;
-use tollgate_net::{DrainWatch, IdleTimer, OverBudget};
+use tollgate_net::{DrainWatch, IdleTimer, OverBudget, Presence, ReadAhead};
 use tollgate_store::Store;
 
 use self::end::End;
 use self::partial::PartialCommand;
 use crate::arguments::Arguments;
+use crate::batch::Batch;
 use crate::buffers::{OUTPUT, TurnBuffers, Work};
 use crate::command::Command;
 use crate::context::Context;
@@ -41,7 +42,9 @@ const LAST_TURNS: u32 = 1024;
 /// One connection and its client.
 pub(crate) struct Connection<IO, S: Store> {
     context: Arc<Context<S>>,
-    io: IO,
+    io: ReadAhead<IO>,
+    /// Whether the client is still there, for commands that wait.
+    presence: Presence,
     session: Session,
     partial: PartialCommand,
     /// Changes with every complete command, and when a partial one begins.
@@ -76,7 +79,8 @@ where
         let session = Session::new(id, peer, &context.settings);
         let partial = PartialCommand::new(&context.budget);
         let progress = Progress::default();
-        Self { context, io, session, partial, progress, idle: IdleTimer::new(progress) }
+        let (io, presence, idle) = (ReadAhead::new(io), Presence::default(), IdleTimer::new(progress));
+        Self { context, io, presence, session, partial, progress, idle }
     }
 
     /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are
@@ -196,10 +200,11 @@ where
 
     /// Executes every complete command of `input` and writes the replies.
     async fn execute(&mut self, input: &mut [u8], work: &mut Work) -> Result<Rest, End> {
-        let Self { context, io, session, .. } = self;
+        let Self { context, io, presence, session, .. } = self;
         let Work { arguments, batch, out, .. } = work;
         let reply = Reply { out, is_resp3: session.is_resp3 };
-        let mut turn = Turn { context: &**context, now: context.now(), reply, counts: Counts::default() };
+        let (now, counts) = (context.now(), Counts::default());
+        let mut turn = Turn { context: &**context, presence, now, reply, counts };
         let mut caps = session.caps(&context.settings);
         let mut at = 0;
         let (needed, end) = loop {
@@ -211,7 +216,7 @@ where
                 }
                 Ok(Parsed::Part { needed }) => break (needed, None),
                 Err(error) => {
-                    batch.flush(input, &mut turn).await;
+                    flush(batch, input, &mut turn, io).await;
                     reject(error, context, turn.reply.out);
                     break (0, Some(End::Close));
                 }
@@ -221,16 +226,16 @@ where
                 Ok(Command::Decide(decision)) => {
                     let mut pushed = batch.push(decision, command);
                     if let Pushed::Full = pushed {
-                        batch.flush(input, &mut turn).await;
+                        flush(batch, input, &mut turn, io).await;
                         pushed = batch.push(decision, command);
                     }
                     if let Pushed::Invalid(message) = pushed {
-                        batch.flush(input, &mut turn).await;
+                        flush(batch, input, &mut turn, io).await;
                         turn.reply.error(message);
                     }
                 }
                 Ok(Command::Standard(standard)) => {
-                    batch.flush(input, &mut turn).await;
+                    flush(batch, input, &mut turn, io).await;
                     if standard::execute(standard, command, session, &mut turn) == Next::Close {
                         break (0, Some(End::Close));
                     }
@@ -238,7 +243,7 @@ where
                     caps = session.caps(&context.settings);
                 }
                 Err(rejection) => {
-                    batch.flush(input, &mut turn).await;
+                    flush(batch, input, &mut turn, io).await;
                     if let Rejection::Http = rejection {
                         tracing::debug!("HTTP request on a Redis connection; closing it");
                         break (0, Some(End::Cut));
@@ -254,14 +259,35 @@ where
                 turn.now = context.now();
             }
         };
-        batch.flush(input, &mut turn).await;
+        flush(batch, input, &mut turn, io).await;
         turn.report();
+        presence.unwatch();
         output::write(io, turn.reply.out, context).await?;
         match end {
             Some(end) => Err(end),
             None => Ok(Rest { used: at, needed }),
         }
     }
+}
+
+/// Decides the batch. While a command waits for its turn, the connection is read ahead: a client that has
+/// sent its last byte waits no longer.
+async fn flush<IO, S>(batch: &mut Batch, input: &[u8], turn: &mut Turn<'_, S>, io: &mut ReadAhead<IO>)
+where
+    IO: AsyncRead + Unpin,
+    S: Store,
+{
+    let presence = turn.presence;
+    let mut decided = pin!(batch.flush(input, turn));
+    let all = std::future::poll_fn(|cx| {
+        loop {
+            let polled = decided.as_mut().poll(cx);
+            if polled.is_ready() || !presence.look(io, cx) {
+                return polled;
+            }
+        }
+    });
+    all.await;
 }
 
 /// Counts a client that broke the protocol, and replies why its connection ends.

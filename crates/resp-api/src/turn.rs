@@ -2,6 +2,7 @@
 
 use tollgate_core::Timestamp;
 use tollgate_limiter::Limiter;
+use tollgate_net::Presence;
 use tollgate_store::Store;
 
 use crate::context::Context;
@@ -11,6 +12,8 @@ use crate::stats::Counts;
 /// What every command of a turn is answered with.
 pub(crate) struct Turn<'a, S: Store> {
     pub(crate) context: &'a Context<S>,
+    /// Whether the client is still there.
+    pub(crate) presence: &'a Presence,
     /// When the commands arrived.
     pub(crate) now: Timestamp,
     pub(crate) reply: Reply<'a>,

@@ -62,9 +62,6 @@ pub fn supports(quota: &Quota, sharing: Sharing) -> Result<(), &'static str> {
         (Algorithm::Total, _) => Err(
             "memcached may forget an item at any time, and a total must not be forgotten; use a redis store",
         ),
-        (Algorithm::WarmUp { .. } | Algorithm::SmoothBursty { .. }, _) => {
-            Err("only the memory of a node counts it; use sharing: local")
-        }
         _ => Err("memcached runs no scripts, so it counts only fixed_window and sliding_window_counter; \
                   use one of them, sharing: local, or a redis store"),
     }

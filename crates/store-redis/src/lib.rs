@@ -21,7 +21,7 @@ mod translate;
 pub use check::{Finding, Severity};
 pub use config::{HashTag, RedisConfig, StoreTime};
 pub use stats::{LeaseStats, RedisStats};
-pub use store::{RedisStore, supports};
+pub use store::RedisStore;
 pub use tollgate_redis_link::{
     FLIGHT_EDGES, FlightStats, LinkSettings, Login, Secret, Servers, TlsClientFiles,
 };

@@ -23,10 +23,22 @@ pub enum Step {
     Counter,
     /// A list with one entry for each instant.
     Entries,
+    /// Takes that pay for those before.
+    WarmUp,
+    /// Classes that share a bucket.
+    Priority,
 }
 
-const STEPS: [Step; 6] =
-    [Step::Bucket, Step::Window, Step::Total, Step::Interval, Step::Counter, Step::Entries];
+const STEPS: [Step; 8] = [
+    Step::Bucket,
+    Step::Window,
+    Step::Total,
+    Step::Interval,
+    Step::Counter,
+    Step::Entries,
+    Step::WarmUp,
+    Step::Priority,
+];
 
 /// What happens before the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +61,8 @@ impl Step {
             Self::Interval => 'i',
             Self::Counter => 'c',
             Self::Entries => 'e',
+            Self::WarmUp => 'u',
+            Self::Priority => 'p',
         }
     }
 
@@ -60,6 +74,8 @@ impl Step {
             Self::Interval => "interval",
             Self::Counter => "counter",
             Self::Entries => "entries",
+            Self::WarmUp => "warm_up",
+            Self::Priority => "priority",
         }
     }
 
@@ -71,16 +87,40 @@ impl Step {
             Self::Interval => include_str!("lua/interval.lua"),
             Self::Counter => include_str!("lua/counter.lua"),
             Self::Entries => include_str!("lua/entries.lua"),
+            Self::WarmUp => include_str!("lua/warm_up.lua"),
+            Self::Priority => include_str!("lua/priority.lua"),
         }
     }
 
-    const fn divides(self) -> bool {
-        matches!(self, Self::Interval | Self::Counter | Self::Entries)
+    const fn arithmetic(self) -> Arithmetic {
+        match self {
+            Self::Bucket | Self::Window | Self::Total => Arithmetic::Doubles,
+            Self::Interval | Self::Counter | Self::Entries => Arithmetic::Limbs,
+            Self::WarmUp | Self::Priority => Arithmetic::Big,
+        }
     }
+}
+
+/// What a step counts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arithmetic {
+    Doubles,
+    /// Spans of two limbs, which are divided.
+    Limbs,
+    /// Whole numbers of any size.
+    Big,
 }
 
 const TIME: &str = include_str!("lua/time.lua");
 const LIMBS: &str = include_str!("lua/limbs.lua");
+const BIG: &str = include_str!("lua/big.lua");
+
+/// What these steps need before them.
+fn needed(steps: impl Iterator<Item = Step> + Clone) -> String {
+    let has = |arithmetic| steps.clone().any(|step| step.arithmetic() == arithmetic);
+    let source = |arithmetic, source| if has(arithmetic) { source } else { "" };
+    [source(Arithmetic::Limbs, LIMBS), source(Arithmetic::Big, BIG)].concat()
+}
 
 const fn swap_source(swap: Swap) -> &'static str {
     match swap {
@@ -95,10 +135,10 @@ pub fn each(step: Step, swap: Swap) -> &'static Script {
     static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
         let by_step = |swap: Swap| {
             STEPS.map(|step| {
-                let limbs = if step.divides() { LIMBS } else { "" };
+                let needed = needed(std::iter::once(step));
                 let chosen = format!("local step = {}\n", step.function());
                 let each = include_str!("lua/each.lua");
-                Script::of(&[swap_source(swap), TIME, limbs, step.source(), &chosen, each])
+                Script::of(&[swap_source(swap), TIME, &needed, step.source(), &chosen, each])
             })
         };
         [by_step(Swap::None), by_step(Swap::Strings), by_step(Swap::Lists)].into_iter().flatten().collect()
@@ -116,9 +156,8 @@ pub(crate) fn all(steps: &[Step], swap: Swap) -> &'static Script {
         let names: Vec<String> =
             used().map(|step| format!("{} = {}", step.letter(), step.function())).collect();
         let chosen = format!("local step_of = {{{}}}\n", names.join(", "));
-        let limbs = if used().any(Step::divides) { LIMBS } else { "" };
         let steps: String = used().map(Step::source).collect();
-        Script::of(&[swap_source(swap), TIME, limbs, &steps, &chosen, include_str!("lua/all.lua")])
+        Script::of(&[swap_source(swap), TIME, &needed(used()), &steps, &chosen, include_str!("lua/all.lua")])
     })
 }
 

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_core::{Acquired, Algorithm, Cost, Decision, Holder, Quota, Released, Slots, Timestamp};
+use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
-use tollgate_store::{
-    Charge, Counter, Inspection, Sharing, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
-};
+use tollgate_store::{Charge, Counter, Inspection, SlotKey, Store, StoreError, StoreName, Take, Verdicts};
 
 use crate::ask::{Answer, BatchKind, Kind};
 use crate::check::{self, Finding};
@@ -38,38 +36,6 @@ use crate::stats::RedisStats;
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     mixed: Mixed,
-}
-
-/// Whether scripts count this quota. If not: why, and what to write instead, for the message at load.
-///
-/// # Example
-/// ```
-/// use std::time::Duration;
-/// use tollgate_core::{Algorithm, Period, Quota};
-/// use tollgate_store::Sharing;
-/// use tollgate_store_redis::supports;
-///
-/// let second = Duration::from_secs(1);
-/// assert!(supports(&Quota::token_bucket(5, second)?, Sharing::Exact).is_ok());
-/// let warm_up = Algorithm::WarmUp { warm_up: 10 * second, cold_factor: 3 };
-/// let warm_up = Quota::new(5, Period::Span(second), warm_up)?;
-/// assert!(supports(&warm_up, Sharing::Exact).is_err());
-/// assert!(supports(&warm_up, Sharing::Local).is_ok());
-/// # Ok::<(), tollgate_core::QuotaError>(())
-/// ```
-pub fn supports(quota: &Quota, sharing: Sharing) -> Result<(), &'static str> {
-    match (quota.algorithm(), sharing) {
-        (_, Sharing::Local) => Ok(()),
-        (Algorithm::WarmUp { .. }, _) => Err("only the memory of a node counts it; \
-             use sharing: local, or leaky_bucket, which paces without a warm-up"),
-        (Algorithm::SmoothBursty { .. }, _) => {
-            Err("only the memory of a node counts it; use sharing: local, or token_bucket with initial: 0")
-        }
-        (Algorithm::PriorityBuckets { .. }, _) => {
-            Err("only the memory of a node counts classes of priority; use sharing: local")
-        }
-        _ => Ok(()),
-    }
 }
 
 impl RedisStore {

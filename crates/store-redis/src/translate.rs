@@ -7,6 +7,7 @@ mod bucket;
 mod entries;
 mod texts;
 mod values;
+mod whole;
 mod window;
 
 pub use self::arguments::instant;
@@ -27,7 +28,8 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
         StepParams::Interval(_) => Some(Step::Interval),
         StepParams::Counter(_) => Some(Step::Counter),
         StepParams::Cells(_) | StepParams::Log(_) => Some(Step::Entries),
-        StepParams::WarmUp | StepParams::Priority(_) => Some(Step::Bucket), // whose argument fails
+        StepParams::WarmUp(_) => Some(Step::WarmUp),
+        StepParams::Priority(_) => Some(Step::Priority),
         _ => None,
     }
 }
@@ -45,14 +47,8 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> R
         StepParams::Counter(counter) => texts::counter_argument(&mut packed, counter, asks, hint)?,
         StepParams::Cells(cells) => entries::cells_argument(&mut packed, cells, asks, hint)?,
         StepParams::Log(log) => entries::log_argument(&mut packed, log, asks),
-        StepParams::WarmUp => {
-            let algorithm = first.quota.algorithm().name();
-            return Err(Fault::Unsupported { algorithm, what: "prices that are squares" });
-        }
-        StepParams::Priority(_) => {
-            let what = "classes of priority are counted in memory";
-            return Err(Fault::Unsupported { algorithm: first.quota.algorithm().name(), what });
-        }
+        StepParams::WarmUp(warm_up) => whole::warm_up_argument(&mut packed, warm_up, asks),
+        StepParams::Priority(parent) => whole::priority_argument(&mut packed, parent, asks),
         _ => {}
     }
     Ok(())
@@ -69,27 +65,8 @@ pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result
         StepParams::Counter(counter) => texts::read_counter(quota, counter, first, second, at),
         StepParams::Cells(cells) => entries::read_cells(quota, cells, first, at),
         StepParams::Log(log) => entries::read_log(quota, log, first),
+        StepParams::WarmUp(warm_up) => whole::read_warm_up(quota, warm_up, first, second, at),
+        StepParams::Priority(parent) => whole::read_priority(quota, parent, first, second, at),
         _ => Ok(Read::State(quota.fresh(), false)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tollgate_core::{Algorithm, Cost, Period, Quota, Timestamp};
-
-    use super::{argument, step_of};
-    use crate::ask::{Ask, Fault, Kind};
-
-    /// A rule with one is an error when it is loaded; one that comes by another way is never uncounted.
-    #[test]
-    fn a_class_of_priority_is_an_error_and_not_unlimited() {
-        let algorithm = Algorithm::PriorityBuckets { burst: None, weights: [3, 1].into(), class: 0 };
-        let quota = Quota::new(10, Period::Span(Duration::from_secs(1)), algorithm).expect("a quota");
-        assert!(step_of(&quota).is_some());
-        let ask = Ask { key: b"k".to_vec(), quota, kind: Kind::Take(Cost::ONE) };
-        let result = argument(&mut Vec::new(), &[&ask], Timestamp::ZERO);
-        assert!(matches!(result, Err(Fault::Unsupported { algorithm: "priority_buckets", .. })));
     }
 }

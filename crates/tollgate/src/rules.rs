@@ -326,14 +326,6 @@ impl<C: Clock + Clone> RuleLimiter<C> {
     /// [`ConfigError`](crate::rule::ConfigError): settings contradict each other, or a certificate cannot be
     /// read.
     pub fn shared_by(&self, config: crate::rule::RedisConfig) -> Result<Self, crate::rule::ConfigError> {
-        for rule in self.policy().rules() {
-            for limit in &rule.limits {
-                if let Err(reason) = tollgate_store_redis::supports(&limit.quota, rule.sharing) {
-                    let what = format!("rule {}: {reason}", rule.path);
-                    return Err(crate::rule::ConfigError::Setting { what });
-                }
-            }
-        }
         let redis = tollgate_store_redis::RedisStore::new(config)?;
         let store = Fleet::new(redis, MemoryStore::default());
         let limiter = Limiter::with_observer(self.policy(), store, LimiterSettings::default(), ());

@@ -143,17 +143,4 @@ mod rules {
         }
         assert_eq!(admitted, [90, 10]);
     }
-
-    #[cfg(feature = "redis")]
-    #[test]
-    fn a_store_that_cannot_count_classes_says_so() {
-        let shared =
-            |sharing| RuleLimiter::new(policy(sharing).expect("rules")).shared("redis://127.0.0.1:6379");
-        let error = shared(Sharing::Exact).expect_err("redis counts no classes").to_string();
-        assert!(
-            error.contains("rule priority=paying: only the memory of a node counts classes of priority"),
-            "{error}"
-        );
-        assert!(shared(Sharing::Local).is_ok());
-    }
 }

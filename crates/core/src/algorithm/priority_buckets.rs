@@ -104,6 +104,26 @@ impl PriorityBuckets {
         self.parent.weights.iter().map(move |weight| flow * u128::from(*weight))
     }
 
+    pub(crate) const fn class(&self) -> usize {
+        self.class
+    }
+
+    pub(crate) fn weights(&self) -> &[u64] {
+        &self.parent.weights
+    }
+
+    /// Units that flow in per ns.
+    pub(crate) fn inflow(&self) -> u128 {
+        self.parent.inflow
+    }
+
+    /// What another rule wrote, in units of this one.
+    pub(crate) fn carried(&self, state: &Wide, now: Timestamp) -> Wide {
+        let mut after = Wide::default();
+        let _peek = self.write(&mut after, &self.stored(state, now), now);
+        after
+    }
+
     /// Units of one permit.
     pub(crate) fn permit(&self) -> u128 {
         self.parent.permit
@@ -190,10 +210,7 @@ impl PriorityBuckets {
     fn write(&self, state: &mut Wide, levels: &Levels, now: Timestamp) -> Decision {
         let parent = &*self.parent;
         let missing = &levels.missing[..parent.weights.len()];
-        state.cells.clear();
-        state.cells.reserve_exact(4 + 2 * missing.len());
-        state.cells.extend([TAG, levels.last, parent.permit as u64, (parent.permit >> 64) as u64]);
-        state.cells.extend(missing.iter().flat_map(|units| [*units as u64, (*units >> 64) as u64]));
+        write_cells(&mut state.cells, levels.last, parent.permit, missing);
         let until_all_full = clamped(missing.iter().sum::<u128>().div_ceil(parent.inflow));
         state.expires = Expiry::at(Timestamp::from_nanos(levels.last.saturating_add(until_all_full)));
         Decision::admit(parent.limit, self.left(levels), self.until(levels, 0, now))
@@ -270,6 +287,22 @@ impl Parent {
         let (rest, was_permit) = (rest.div_ceil(1 << shift), was_permit >> shift);
         permits * self.permit + (rest * self.permit).div_ceil(was_permit).min(self.permit)
     }
+}
+
+/// A state with these numbers; says nothing of when it expires.
+pub(crate) fn state(last: u64, permit: u128, missing: &[u128]) -> Wide {
+    let mut state = Wide::default();
+    write_cells(&mut state.cells, last, permit, missing);
+    state
+}
+
+fn write_cells(cells: &mut Vec<u64>, last: u64, permit: u128, missing: &[u128]) {
+    let halves = |units: u128| [units as u64, (units >> 64) as u64];
+    cells.clear();
+    cells.reserve_exact(4 + 2 * missing.len());
+    cells.extend([TAG, last]);
+    cells.extend(halves(permit));
+    cells.extend(missing.iter().flat_map(|units| halves(*units)));
 }
 
 /// Whether `burst` can be split over `weights`.

@@ -37,7 +37,7 @@ pub(crate) const WARM_UP_TAG: u64 = 5;
 pub(crate) const BURSTY_TAG: u64 = 6;
 
 /// How far ahead of now a key may be free at most, in units.
-const MOST_OWED: u64 = 1 << 60;
+pub(crate) const MOST_OWED: u64 = 1 << 60;
 /// The largest store, in units: its square times a cold factor is less than 2^128.
 const MOST_STORED: u64 = 1 << 56;
 /// The most units in a nanosecond.
@@ -149,6 +149,40 @@ impl WarmUp {
             Stored::Warming { .. } => WARM_UP_TAG,
             Stored::Free => BURSTY_TAG,
         }
+    }
+
+    pub(crate) const fn scale(&self) -> u64 {
+        self.scale
+    }
+
+    pub(crate) const fn interval(&self) -> u64 {
+        self.interval
+    }
+
+    pub(crate) const fn refill(&self) -> u64 {
+        self.refill
+    }
+
+    pub(crate) const fn full(&self) -> u64 {
+        self.full
+    }
+
+    pub(crate) const fn most(&self) -> u64 {
+        self.most
+    }
+
+    pub(crate) const fn cold_factor(&self) -> Option<u32> {
+        match self.stored {
+            Stored::Warming { cold_factor } => Some(cold_factor),
+            Stored::Free => None,
+        }
+    }
+
+    /// What another rate wrote, as of `now`.
+    pub(crate) fn carried(&self, state: &Wide, now: Timestamp) -> Wide {
+        let mut after = Wide::default();
+        self.write(&mut after, self.level(state, now));
+        after
     }
 
     pub(crate) fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {

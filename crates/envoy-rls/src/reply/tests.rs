@@ -37,7 +37,8 @@ fn ask(
     buffers: &mut AnswerBuffers,
 ) -> Result<Bytes, Status> {
     let message = request.encode_to_vec();
-    let answer = std::pin::pin!(service.answer(&message, &Caller::HTTP, service.now(), buffers));
+    let caller = Caller::over_http(None);
+    let answer = std::pin::pin!(service.answer(&message, &caller, service.now(), buffers));
     match answer.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(result) => result,
         std::task::Poll::Pending => panic!("memory does not wait"),

@@ -94,7 +94,8 @@ impl<S: Store> RateLimitService<S> {
         let request = Request { domain: &domain, descriptors: &descriptors, hits: hits.unwrap_or(1) };
         let trace = self.limiter.call_span(caller.surface, &domain, caller.traceparent());
         let (clock, mut scratch) = (|| self.now(), Scratch::new());
-        let patience = Patience { now: &clock, sleep: tokio::time::sleep, longest };
+        // A stream is dropped when its caller leaves.
+        let patience = Patience { now: &clock, sleep: tokio::time::sleep, longest, left: None };
         let answer = self.limiter.decide_patiently(&request, now, &patience, &mut scratch).await?;
         if let Some(trace) = trace {
             answer.record(&trace);

@@ -15,6 +15,7 @@ pub(crate) struct Events {
     left: AtomicU64,
     ended: AtomicU64,
     full: AtomicU64,
+    over_share: AtomicU64,
     too_long: AtomicU64,
     waits: [AtomicU64; QUEUE_WAITS.len() + 1],
     wait_ns: AtomicU64,
@@ -40,6 +41,8 @@ pub(crate) enum End {
 pub(crate) enum NoWait {
     /// As many wait as may.
     Full,
+    /// Its domain or caller has its share of the places.
+    OverShare,
     /// It would wait longer than it may.
     TooLong,
     /// The process ends.
@@ -59,6 +62,7 @@ impl Events {
             (&mut stats.left, &self.left),
             (&mut stats.ended, &self.ended),
             (&mut stats.full, &self.full),
+            (&mut stats.over_share, &self.over_share),
             (&mut stats.too_long, &self.too_long),
             (&mut stats.wait_ns, &self.wait_ns),
         ] {
@@ -77,6 +81,7 @@ impl Events {
     pub(crate) fn not_joined(&self, why: NoWait) {
         let event = match why {
             NoWait::Full => &self.full,
+            NoWait::OverShare => &self.over_share,
             NoWait::TooLong => &self.too_long,
             NoWait::Ended => &self.ended,
         };

@@ -15,9 +15,11 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_observe::QueueStats;
+use tollgate_policy::Entry as PolicyEntry;
 
 use super::events::{End, Events, NoWait};
 use super::pace::Pace;
+use crate::shares::{Holder, Room, Shares};
 
 /// What a request wants of one counter.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct Lines {
     /// As many as the state has, to be read without the lock.
     waiting: AtomicUsize,
     state: Mutex<State>,
+    /// Whose requests they are.
+    shares: Shares,
     pub(crate) events: Events,
 }
 
@@ -64,6 +68,7 @@ struct Line {
 
 #[derive(Debug)]
 struct Waiter {
+    holder: Holder,
     claims: Vec<Claim>,
     /// In how many lines it is not the first.
     behind: usize,
@@ -94,7 +99,8 @@ pub(crate) struct Ticket<'l> {
 impl Lines {
     /// Requests may wait at a time for at most `most` counters, each of each request counted.
     pub(crate) fn new(most: usize) -> Self {
-        Self { most, waiting: AtomicUsize::new(0), state: Mutex::default(), events: Events::default() }
+        let (waiting, state) = (AtomicUsize::new(0), Mutex::default());
+        Self { most, waiting, state, shares: Shares::default(), events: Events::default() }
     }
 
     /// For an observer.
@@ -115,10 +121,17 @@ impl Lines {
         self.state().behind(claims, now)
     }
 
-    /// Waits with these `claims`, each of another counter, if the turn may come until `deadline`. `due` is
-    /// when all of them would be there if nobody waited, as the store has said; `None` if it was not asked.
+    /// Whoever waits in `domain`, by the first entry.
+    pub(crate) fn holder(&self, domain: &str, first: Option<&PolicyEntry<'_>>) -> Holder {
+        self.shares.holder(domain, first)
+    }
+
+    /// Waits with these `claims`, each of another counter, if the turn may come until `deadline` and `holder`
+    /// has less than its share. `due` is when all of them would be there if nobody waited, as the store has
+    /// said; `None` if it was not asked.
     pub(crate) fn join(
         &self,
+        holder: Holder,
         claims: Vec<Claim>,
         due: Option<Timestamp>,
         now: Timestamp,
@@ -130,7 +143,10 @@ impl Lines {
             _ if state.is_ended => Some(NoWait::Ended),
             Some(turn) if turn > deadline => Some(NoWait::TooLong),
             _ if state.claims.saturating_add(claims.len()) > self.most => Some(NoWait::Full),
-            _ => None,
+            _ => {
+                let free = Room { places: (self.most - state.claims) as u64, bytes: u64::MAX };
+                self.shares.take(holder, places(&claims), free).err().map(|_| NoWait::OverShare)
+            }
         };
         if let Some(why) = why {
             self.events.not_joined(why);
@@ -139,7 +155,7 @@ impl Lines {
         let id = state.next;
         state.next += 1;
         state.claims += claims.len();
-        let mut waiter = Waiter { claims, behind: 0, waker: None, is_woken: false };
+        let mut waiter = Waiter { holder, claims, behind: 0, waker: None, is_woken: false };
         for claim in &waiter.claims {
             let line = state.lines.entry(claim.key.clone()).or_default();
             match line.order.is_empty() {
@@ -177,12 +193,20 @@ impl Lines {
 
     fn leave(&self, id: u64, end: End) {
         let mut state = self.state();
-        let woken = state.leave(id, end == End::Passed);
+        let (held, woken) = state.leave(id, end == End::Passed);
+        if let Some((holder, places)) = held {
+            self.shares.give_back(holder, places);
+        }
         self.waiting.store(state.waiters.len(), Relaxed);
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         self.events.finished(end);
     }
+}
+
+/// What a request with these claims holds.
+const fn places(claims: &[Claim]) -> Room {
+    Room { places: claims.len() as u64, bytes: 0 }
 }
 
 impl State {
@@ -199,9 +223,10 @@ impl State {
         claims.iter().filter_map(turn).max()
     }
 
-    /// Takes `id` out of its lines. Returns the wakers of those that are the first now.
-    fn leave(&mut self, id: u64, has_passed: bool) -> Vec<Waker> {
-        let Some(waiter) = self.waiters.remove(&id) else { return Vec::new() };
+    /// Takes `id` out of its lines. Returns what it held, and the wakers of those that are the first now.
+    fn leave(&mut self, id: u64, has_passed: bool) -> (Option<(Holder, Room)>, Vec<Waker>) {
+        let Some(waiter) = self.waiters.remove(&id) else { return (None, Vec::new()) };
+        let held = (waiter.holder, places(&waiter.claims));
         let (mut woken, is_only) = (Vec::new(), waiter.claims.len() == 1);
         self.claims = self.claims.saturating_sub(waiter.claims.len());
         for claim in waiter.claims {
@@ -236,7 +261,7 @@ impl State {
                 }
             }
         }
-        woken
+        (Some(held), woken)
     }
 
     fn wake_all(&mut self) {
@@ -316,5 +341,60 @@ impl Ticket<'_> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.lines.leave(self.id, self.end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, reason = "in a test a panic is the finding")]
+
+    use super::*;
+
+    /// Joins lines of their own as this caller until it may no more; of each the tickets, and why.
+    fn fill<'l>(lines: &'l Lines, domain: &str, caller: &str, each: usize) -> (Vec<Ticket<'l>>, NoWait) {
+        let mut tickets = Vec::new();
+        loop {
+            let nth = tickets.len();
+            let claim = |of: usize| Claim {
+                key: format!("{domain} {caller} {nth} {of}").into_bytes().into(),
+                permits: 1,
+                pace: Pace::Unknown,
+            };
+            let holder = lines.holder(domain, Some(&PolicyEntry { key: "user", value: caller }));
+            let deadline = Timestamp::from_unix_seconds(1);
+            let claims = (0..each).map(claim).collect();
+            match lines.join(holder, claims, None, Timestamp::ZERO, deadline) {
+                Ok(ticket) => tickets.push(ticket),
+                Err(why) => return (tickets, why),
+            }
+        }
+    }
+
+    #[test]
+    fn a_caller_waits_in_half_of_the_places_a_domain_in_four_fifths_and_others_find_the_rest() {
+        let lines = Lines::new(100);
+        let (flood, why) = fill(&lines, "d", "flood", 1);
+        assert_eq!((flood.len(), why), (50, NoWait::OverShare));
+        let (other, why) = fill(&lines, "d", "other", 1);
+        assert_eq!((other.len(), why), (25, NoWait::OverShare));
+        let (more, why) = fill(&lines, "d", "more", 1);
+        assert_eq!((more.len(), why), (5, NoWait::OverShare), "the domain has 80, and 20 are free");
+        // Another domain finds places, also for requests of several lines.
+        let (two, why) = fill(&lines, "e", "ann", 2);
+        assert_eq!((two.len(), why), (5, NoWait::OverShare));
+        assert_eq!(lines.stats().over_share, 4);
+        // Places that are given up are free for the one that had them, and leave nothing behind.
+        drop((flood, other, more, two));
+        let (again, _) = fill(&lines, "d", "flood", 1);
+        assert_eq!((again.len(), lines.stats().left), (50, 85));
+    }
+
+    #[test]
+    fn places_that_all_are_taken_are_full_for_everybody() {
+        let lines = Lines::new(1);
+        let (one, why) = fill(&lines, "d", "flood", 1);
+        assert_eq!((one.len(), why), (1, NoWait::Full));
+        let (none, why) = fill(&lines, "e", "ann", 1);
+        assert_eq!((none.len(), why, lines.stats().over_share), (0, NoWait::Full, 0));
     }
 }

@@ -16,9 +16,9 @@ use tollgate_observe::ReservationStats;
 use tollgate_policy::{Entry as PolicyEntry, Unit};
 use tollgate_store::{Origin, Sharing};
 
-use super::shares::{Holder, ReservationShare, Room, Shares};
 use super::{ReservationId, Settled};
 use crate::scratch::Item;
+use crate::shares::{Holder, ReservationShare, Room, Shares};
 
 const PARTS: usize = 16;
 /// Expired ones that a call drops on its way.
@@ -237,7 +237,7 @@ impl Table {
         let count = |live| (live < self.most).then(|| live + 1);
         let live = self.live.try_update(Relaxed, Relaxed, count).map_err(|_| NoPlace::Full)?;
         let free = Room { places: (self.most - live) as u64, bytes: most_bytes - used_bytes };
-        if let Err((of, has)) = self.shares.take(holder, bytes, free) {
+        if let Err((of, has)) = self.shares.take(holder, Room { places: 1, bytes }, free) {
             self.live.fetch_sub(1, Relaxed);
             return Err(NoPlace::Share { of, has, free });
         }
@@ -249,7 +249,7 @@ impl Table {
     fn free(&self, holder: Holder, bytes: u64) {
         self.live.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(bytes, Relaxed);
-        self.shares.give_back(holder, bytes);
+        self.shares.give_back(holder, Room { places: 1, bytes });
     }
 
     /// Puts a reservation into the place that was kept for it.

@@ -64,7 +64,7 @@ impl<'l, S: Store> Hall<'l, S> {
                 .collect();
             let request = Request { domain: "d", descriptors: &descriptors, hits: 1 };
             let now = || world.clock();
-            let patience = Patience { now: &now, sleep: |span| world.sleep(span), longest };
+            let patience = Patience { now: &now, sleep: |span| world.sleep(span), longest, left: None };
             let mut scratch = Scratch::new();
             let answer = limiter.decide_patiently(&request, world.clock(), &patience, &mut scratch).await;
             let ms = world.now().since(began).as_millis() as u64;

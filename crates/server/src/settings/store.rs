@@ -122,8 +122,7 @@ impl StoreKind {
     #[must_use]
     pub fn countable(&self) -> Countable {
         match self {
-            Self::Memory => Countable::default(),
-            Self::Redis(_) => Countable::by(tollgate_store_redis::supports),
+            Self::Memory | Self::Redis(_) => Countable::default(),
             Self::Memcache(_) => Countable::by(tollgate_store_memcache::supports).without_slots(
                 "memcached runs no scripts, so it cannot keep slots; use sharing: local, or a redis store",
             ),

@@ -19,6 +19,7 @@ pub(crate) const UNSUPPORTED: &[&str] = &[
     "unlimited",
     "concurrency",
     "warm_up",
+    "priority_buckets",
     "smooth_bursty",
 ];
 

@@ -6,9 +6,9 @@ local function total(key, arg, go)
   local stock, n, cost, hold, at = struct.unpack('<dddd', arg)
   local v = redis.call('GET', key)
   local held, stale = v and tonumber(v), false
-  -- The rule's limit became 0: the state of its bucket, which is a large number or a text and expires, counts
-  -- nothing here.
-  if v and (not held and string.find(v, '^%d+ %d+ %d+$') or held and math.abs(held) >= 1000000) then
+  -- The rule's limit became 0: what it counted, which is a large number or a text and expires, counts nothing
+  -- here.
+  if v and (not held and string.find(v, '^%d+ [%d ]+$') or held and math.abs(held) >= 1000000) then
     stale = redis.call('PEXPIRETIME', key) > 0
     if stale then
       v, held = false, nil

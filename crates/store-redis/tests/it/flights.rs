@@ -53,9 +53,6 @@ pub(crate) fn suite_over<S: tollgate_store::Store>(
     suite::run(&threads, make, options);
 }
 
-/// What no script counts.
-pub(crate) const NO_SCRIPT: &[&str] = &["warm_up", "smooth_bursty"];
-
 #[test]
 fn flights_answer_as_the_model_does_with_64_callers_a_key() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -63,14 +60,7 @@ fn flights_answer_as_the_model_does_with_64_callers_a_key() {
         &redis.url(),
         HashTag::Counter,
         |store| store,
-        &Suite {
-            begins: AHEAD,
-            cases: 24,
-            takes: 20,
-            threads: 64,
-            unsupported: NO_SCRIPT,
-            ..Suite::default()
-        },
+        &Suite { begins: AHEAD, cases: 24, takes: 20, threads: 64, ..Suite::default() },
     );
 }
 
@@ -81,14 +71,7 @@ fn a_cluster_answers_as_the_model_does() {
         &cluster.url(),
         HashTag::Domain,
         OneSlot,
-        &Suite {
-            begins: AHEAD,
-            cases: 16,
-            takes: 20,
-            threads: 16,
-            unsupported: NO_SCRIPT,
-            ..Suite::default()
-        },
+        &Suite { begins: AHEAD, cases: 16, takes: 20, threads: 16, ..Suite::default() },
     );
 }
 
@@ -144,7 +127,7 @@ fn nodes_share_the_slots_of_a_key_and_hold_no_more_than_there_are() {
         config.time = StoreTime::Node;
         store(config)
     };
-    let options = Suite { begins: AHEAD, takes: 20, threads: 16, unsupported: NO_SCRIPT, ..Suite::default() };
+    let options = Suite { begins: AHEAD, takes: 20, threads: 16, ..Suite::default() };
     suite::check_nodes(&threads, &[node(), node()], &options).expect("both count together");
 }
 

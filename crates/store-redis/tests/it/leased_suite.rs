@@ -104,6 +104,7 @@ const NOT_LEASED: &[&str] = &[
     "total",
     "concurrency",
     "warm_up",
+    "priority_buckets",
     "smooth_bursty",
 ];
 

@@ -50,6 +50,7 @@ fn counts_survive_a_change_of_the_rate_as_in_the_model() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let minute = SECOND * 60;
     for (from, to) in each(SECOND).iter().zip(&each(minute)) {
+        // (What a warm-up or a parent of classes owes is rounded once when it is rewritten, and once when looked at.)
         for gap in [0, 1, 130_000_000, 999_999_999, 1_500_000_000].map(Duration::from_nanos) {
             // Without its rate a bucket's time is kept; a bucket that starts to begin short is another thing.
             continues_as_the_model(&redis, from, to, gap);

@@ -335,14 +335,15 @@ fn a_quota_that_no_script_counts_is_an_error_and_nothing_is_taken() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let store = store(&redis, StoreTime::Node);
     let bucket = quota(5, SECOND, Algorithm::SlidingWindowCounter);
-    for algorithm in
-        [Algorithm::WarmUp { warm_up: SECOND, cold_factor: 3 }, Algorithm::SmoothBursty { burst: None }]
+    let below = Duration::from_nanos(999);
+    for (span, algorithm) in
+        [(below, Algorithm::SlidingWindowCounter), (3 * below, Algorithm::SlidingWindow { cells: 3 })]
     {
         let name = algorithm.name();
-        let warm = store.ask(b"warm", &quota(5, SECOND, algorithm), Kind::Take(Cost(1)));
+        let short = store.ask(b"short", &quota(5, span, algorithm), Kind::Take(Cost(1)));
         let other = store.ask(b"other", &bucket, Kind::Take(Cost(1)));
-        let alone = store.run(std::slice::from_ref(&warm), AHEAD);
-        for answers in [alone, store.run_together(&[other, warm], AHEAD)] {
+        let alone = store.run(std::slice::from_ref(&short), AHEAD);
+        for answers in [alone, store.run_together(&[other, short], AHEAD)] {
             assert!(
                 matches!(answers, Err(Fault::Unsupported { algorithm, .. }) if algorithm == name),
                 "{answers:?}"

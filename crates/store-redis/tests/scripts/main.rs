@@ -63,6 +63,9 @@ fn each(span: Duration) -> Vec<Quota> {
         (5, Algorithm::LeakyBucket { capacity: Some(6), form: LeakyForm::Meter }),
         (5, Algorithm::LeakyBucket { capacity: Some(6), form: LeakyForm::Queue { delay_after: 2 } }),
         (9, Algorithm::Total),
+        (5, Algorithm::WarmUp { warm_up: 3 * SECOND, cold_factor: 3 }),
+        (5, Algorithm::SmoothBursty { burst: Some(4) }),
+        (5, Algorithm::PriorityBuckets { burst: Some(9), weights: [2, 1].into(), class: 0 }),
     ]
     .map(|(limit, algorithm)| quota(limit, span, algorithm))
     .into()
@@ -80,7 +83,7 @@ fn scripts_answer_as_the_model_does() {
         cases: cases(64),
         takes: 60,
         threads: 8,
-        unsupported: &["concurrency", "warm_up", "smooth_bursty"],
+        unsupported: &["concurrency"],
         ..Default::default()
     };
     suite::run(&suite::Parked, || store(&redis, StoreTime::Node), &options);

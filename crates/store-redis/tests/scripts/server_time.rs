@@ -39,11 +39,12 @@ fn keys_expire_when_they_say_nothing_any_more() {
         }
         let reset_ms = last.reset_after().as_millis() as u64;
         let kept_ms = if quota.starts_partial() { 30 * 86_400_000 } else { 0 };
-        // A weighted window counts until the end of the next one at most.
-        let longer_ms = if matches!(quota.algorithm(), Algorithm::SlidingWindowCounter) {
-            day.as_millis() as u64
-        } else {
-            0
+        let longer_ms = match quota.algorithm() {
+            // A weighted window counts until the end of the next one at most.
+            Algorithm::SlidingWindowCounter => day.as_millis() as u64,
+            // A key that owes nothing any more gets cold at most for as long as it warms up.
+            Algorithm::WarmUp { warm_up, .. } => warm_up.as_millis() as u64,
+            _ => 0,
         };
         let (least, most) = (before_ms + reset_ms + kept_ms, after_ms + reset_ms + kept_ms + longer_ms + 2);
         let expires_ms = u64::try_from(expires_ms).expect("it expires");

@@ -42,6 +42,10 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
         (300, minute, Algorithm::WarmUp { warm_up: second, cold_factor: 3 }),
         (5, second, Algorithm::SmoothBursty { burst: None }),
         (7, minute, Algorithm::SmoothBursty { burst: Some(3) }),
+        // Units and prices beyond 64 bits.
+        (7, Duration::from_secs(86_400), Algorithm::WarmUp { warm_up: 3_600 * second, cold_factor: 7 }),
+        (5, second, Algorithm::PriorityBuckets { burst: Some(8), weights: [3, 2].into(), class: 0 }),
+        (7, 86_400 * second, Algorithm::PriorityBuckets { burst: None, weights: [3, 1].into(), class: 1 }),
     ]
     .into_iter()
     .filter(|(_, _, algorithm)| !options.unsupported.contains(&algorithm.name()))
@@ -77,8 +81,8 @@ mod tests {
     #[test]
     fn every_algorithm_of_the_core_is_there_unless_the_store_cannot_count_it() {
         let quotas = all(&Options::default());
-        assert_eq!(quotas.len(), 28, "all of them can be made");
+        assert_eq!(quotas.len(), 31, "all of them can be made");
         let without = Options { unsupported: &["sliding_window_log"], ..Options::default() };
-        assert_eq!(all(&without).len(), 26);
+        assert_eq!(all(&without).len(), 29);
     }
 }

@@ -94,7 +94,7 @@ fn play(rule: &str, callers: &[Caller]) -> Vec<Fate> {
             let request = Request { domain: "d", descriptors: &descriptors, hits: caller.cost };
             let now = || world.now();
             let longest = Duration::from_millis(caller.longest_ms);
-            let patience = Patience { now: &now, sleep: |span| world.sleep(span), longest };
+            let patience = Patience { now: &now, sleep: |span| world.sleep(span), longest, left: None };
             let mut scratch = Scratch::new();
             let answer = limiter.decide_patiently(&request, world.now(), &patience, &mut scratch).await;
             let answer = answer.expect("a valid request");

@@ -1,5 +1,5 @@
-//! The shares of the open reservations: the places and bytes that each domain and each caller has, and how
-//! many of them one may have.
+//! The shares of what all callers have in common (open reservations, places of requests that wait): the
+//! places and bytes that each domain and each caller has, and how many of them one may have.
 //!
 //! A caller is a domain and the first entry of the first descriptor that asks for permits. It may have as
 //! many places as are free, so half of them at most; and the fewer are free, the fewer it may have. n callers
@@ -39,14 +39,14 @@ impl fmt::Display for ReservationShare {
     }
 }
 
-/// Whose reservation it is.
+/// Whose reservation or place it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     caller: u64,
     domain: u64,
 }
 
-/// Places of the table and their bytes.
+/// Places and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) places: u64,
@@ -54,9 +54,10 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Less than `times` of what is `free`.
-    const fn is_below(self, free: Self, times: u64) -> bool {
-        self.places < free.places.saturating_mul(times) && self.bytes < free.bytes.saturating_mul(times)
+    /// The places with `more` are at most `times` of what is `free`, and the bytes were less.
+    const fn is_below(self, more: Self, free: Self, times: u64) -> bool {
+        self.places.saturating_add(more.places) <= free.places.saturating_mul(times)
+            && self.bytes < free.bytes.saturating_mul(times)
     }
 }
 
@@ -74,40 +75,41 @@ impl Shares {
         Holder { caller: self.hasher.hash_one((domain, first)), domain: self.hasher.hash_one(domain) }
     }
 
-    /// Gives `holder` one more place, of `bytes`, unless it has its share of what is `free`.
+    /// Gives `holder` as much `more`, unless it has its share of what is `free`.
     pub(crate) fn take(
         &self,
         holder: Holder,
-        bytes: u64,
+        more: Room,
         free: Room,
     ) -> Result<(), (ReservationShare, Room)> {
-        self.add(holder.caller, bytes, free, OF_CALLER).map_err(|has| (ReservationShare::Caller, has))?;
-        self.add(holder.domain, bytes, free, OF_DOMAIN).map_err(|has| {
-            self.remove(holder.caller, bytes);
+        self.add(holder.caller, more, free, OF_CALLER).map_err(|has| (ReservationShare::Caller, has))?;
+        self.add(holder.domain, more, free, OF_DOMAIN).map_err(|has| {
+            self.remove(holder.caller, more);
             (ReservationShare::Domain, has)
         })
     }
 
-    /// Takes the place back.
-    pub(crate) fn give_back(&self, holder: Holder, bytes: u64) {
-        self.remove(holder.caller, bytes);
-        self.remove(holder.domain, bytes);
+    /// Takes it back.
+    pub(crate) fn give_back(&self, holder: Holder, held: Room) {
+        self.remove(holder.caller, held);
+        self.remove(holder.domain, held);
     }
 
-    fn add(&self, name: u64, bytes: u64, free: Room, times: u64) -> Result<(), Room> {
+    fn add(&self, name: u64, more: Room, free: Room, times: u64) -> Result<(), Room> {
         let mut part = self.part(name);
         let has = part.get(&name).copied().unwrap_or_default();
-        if !has.is_below(free, times) {
+        if !has.is_below(more, free, times) {
             return Err(has);
         }
-        part.insert(name, Room { places: has.places + 1, bytes: has.bytes + bytes });
+        part.insert(name, Room { places: has.places + more.places, bytes: has.bytes + more.bytes });
         Ok(())
     }
 
-    fn remove(&self, name: u64, bytes: u64) {
+    fn remove(&self, name: u64, held: Room) {
         let mut part = self.part(name);
         let Some(has) = part.get_mut(&name) else { return };
-        *has = Room { places: has.places.saturating_sub(1), bytes: has.bytes.saturating_sub(bytes) };
+        has.places = has.places.saturating_sub(held.places);
+        has.bytes = has.bytes.saturating_sub(held.bytes);
         if has.places == 0 {
             part.remove(&name);
         }
@@ -133,7 +135,7 @@ mod tests {
         loop {
             let value = caller(made).to_string();
             let holder = shares.holder(domain, Some(&Entry { key: "user", value: &value }));
-            match shares.take(holder, 10, *free) {
+            match shares.take(holder, Room { places: 1, bytes: 10 }, *free) {
                 Ok(()) => *free = Room { places: free.places - 1, bytes: free.bytes - 10 },
                 Err((of, _)) => return (made, of),
             }
@@ -163,11 +165,11 @@ mod tests {
     #[test]
     fn what_is_given_back_leaves_nothing_behind() {
         let (shares, free) = (Shares::default(), Room { places: 9, bytes: 9_000 });
-        let holder = shares.holder("a", None);
+        let (holder, two) = (shares.holder("a", None), Room { places: 2, bytes: 7 });
         for _ in 0..3 {
-            shares.take(holder, 7, free).expect("it is below its share");
+            shares.take(holder, two, free).expect("it is below its share");
         }
-        (0..3).for_each(|_| shares.give_back(holder, 7));
+        (0..3).for_each(|_| shares.give_back(holder, two));
         assert!((0..PARTS as u64).all(|part| shares.part(part).is_empty()));
     }
 }
