@@ -86,6 +86,8 @@ struct Members<'a> {
     is_shadowed: bool,
     /// The most permits that can remain; `None`, as what remains, where no limit binds.
     limit: Option<u64>,
+    /// Permits that each hit takes.
+    cost: u64,
     remaining: Option<u64>,
     delay_ms: u64,
     /// The part of the delay that is over.
@@ -123,6 +125,7 @@ impl<'a> Members<'a> {
             outcome,
             is_shadowed,
             limit: limited.and_then(|it| it.limit).map(|limit| limit.burst()),
+            cost: limited.and_then(|it| it.limit).map_or(1, |limit| limit.cost),
             remaining: limited.map(|it| it.remaining()),
             delay_ms: millis(delay),
             waited_ms: millis(waited),
@@ -158,6 +161,10 @@ impl<'a> Members<'a> {
         text(self.degraded, out);
         if self.is_shadowed {
             out.extend_from_slice(b",\"shadow\":true");
+        }
+        if self.cost > 1 {
+            out.extend_from_slice(b",\"cost\":");
+            number(Some(self.cost), out);
         }
         if self.in_excess {
             out.extend_from_slice(b",\"excess\":true");

@@ -1,7 +1,7 @@
 //! From a request to the takes that it needs: which rules, which limits, which counters.
 
 use tollgate_core::{Cost, Outcome};
-use tollgate_policy::{Domain, Override, Rule};
+use tollgate_policy::{Domain, Limit, Override, Rule};
 use tollgate_store::{Origin, Sharing};
 
 use crate::request::{Descriptor, Request, RequestError};
@@ -30,7 +30,7 @@ pub(crate) fn plan(
             // A limit that came with the request may share the rule's counter, so it is kept where that is.
             sharing: rule.map_or(Sharing::Exact, |rule| rule.sharing),
             origin: rule.map_or(Origin::Request, |_| Origin::Rule),
-            cost: Cost(status.hits),
+            hits: status.hits,
             soft: status.is_quota || status.is_shadow_rule,
         };
         match (status.kind, rule) {
@@ -39,7 +39,7 @@ pub(crate) fn plan(
                 any_replaces |= !rule.replaces.is_empty();
                 queues |= rule.max_wait.is_some();
                 for limit in 0..rule.limits.len() {
-                    next.push(LimitRef::Rule(limit as u32), rule.limits[limit].excess, scratch, |keys| {
+                    next.push(LimitRef::Rule(limit as u32), Some(&rule.limits[limit]), scratch, |keys| {
                         rule.write_key(limit, domain.name(), descriptor.entries, keys);
                     });
                 }
@@ -92,7 +92,7 @@ fn put_soft_last(scratch: &mut Scratch) {
         let only = statuses.iter().position(|status| status.is_quota && !status.is_shadow_rule);
         items
             .iter_mut()
-            .filter(|item| Some(item.descriptor as usize) == only)
+            .filter(|item| Some(item.descriptor as usize) == only && !item.shadow)
             .for_each(|item| item.soft = false);
     }
     items.sort_by_key(|item| item.soft);
@@ -168,7 +168,7 @@ struct Next {
     rule: u32,
     sharing: Sharing,
     origin: Origin,
-    cost: Cost,
+    hits: u64,
     soft: bool,
 }
 
@@ -177,15 +177,29 @@ impl Next {
     fn push(
         &self,
         limit: LimitRef,
-        excess: u32,
+        of_rule: Option<&Limit>,
         scratch: &mut Scratch,
         write_key: impl FnOnce(&mut Vec<u8>),
     ) {
         let start = scratch.keys.len() as u32;
         write_key(&mut scratch.keys);
         let key = start..scratch.keys.len() as u32;
-        let Self { descriptor, rule, sharing, origin, cost, soft } = *self;
-        scratch.items.push(Item { descriptor, rule, limit, excess, key, sharing, origin, cost, soft });
+        let Self { descriptor, rule, sharing, origin, hits, soft } = *self;
+        let (excess, each, shadow) = of_rule.map_or((0, 1, false), |it| (it.excess, it.cost, it.shadow));
+        let cost = Cost(if each == 1 { hits } else { hits.saturating_mul(each) });
+        let soft = soft || shadow;
+        scratch.items.push(Item {
+            descriptor,
+            rule,
+            limit,
+            excess,
+            key,
+            sharing,
+            origin,
+            cost,
+            soft,
+            shadow,
+        });
     }
 }
 
@@ -199,7 +213,7 @@ fn override_limit(
 ) -> Result<(), RequestError> {
     let Some(given) = descriptor.limit else { return Ok(()) };
     let given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
-    next.push(LimitRef::Override(scratch.overrides.len() as u32), 0, scratch, |keys| {
+    next.push(LimitRef::Override(scratch.overrides.len() as u32), None, scratch, |keys| {
         given.write_key(rule, domain.name(), descriptor.entries, keys);
     });
     scratch.overrides.push(given);

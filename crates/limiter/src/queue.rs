@@ -328,7 +328,9 @@ fn claims(domain: &Domain, scratch: &Scratch) -> Claims {
 fn max_wait(domain: &Domain, item: &Item, statuses: &[Status]) -> Option<Duration> {
     let status = statuses.get(item.descriptor as usize)?;
     match item.limit {
-        LimitRef::Rule(_) if !status.is_shadow_rule => domain.rules().get(item.rule as usize)?.max_wait,
+        LimitRef::Rule(_) if !status.is_shadow_rule && !item.shadow => {
+            domain.rules().get(item.rule as usize)?.max_wait
+        }
         _ => None,
     }
 }

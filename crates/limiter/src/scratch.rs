@@ -47,6 +47,8 @@ pub(crate) struct Item {
     pub(crate) cost: Cost,
     /// Its denial does not deny the request, so it does not keep others from being charged.
     pub(crate) soft: bool,
+    /// It binds nothing: its limit is tried beside others.
+    pub(crate) shadow: bool,
 }
 
 impl Item {

@@ -22,6 +22,9 @@ pub(crate) enum ItemResult {
 /// `is_charged`: whether an admitted take was in fact taken.
 #[inline(always)]
 pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_charged: bool) {
+    if item.shadow {
+        return try_in_shadow(status, result);
+    }
     let (decision, degraded) = match result {
         ItemResult::Decided(decision) => (Some(decision), None),
         ItemResult::ByShare { decision, .. } => (Some(decision), Some(Degraded::Local)),
@@ -65,6 +68,14 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
     }
 }
 
+/// Notes whether a limit in shadow would have denied.
+#[cold]
+fn try_in_shadow(status: &mut Status, result: ItemResult) {
+    if let ItemResult::Decided(decision) | ItemResult::ByShare { decision, .. } = result {
+        status.is_shadowed |= !decision.is_admitted();
+    }
+}
+
 /// How long a denied caller waits; without an answer less than with any.
 fn wait(decision: Option<Decision>) -> RetryAfter {
     decision.map_or(RetryAfter::Now, |decision| decision.retry_after())
@@ -81,6 +92,7 @@ pub(crate) fn overall(statuses: &mut [Status]) -> Outcome {
             status.is_shadowed = true;
         }
         let denies = status.outcome == Outcome::Deny;
+        status.is_shadowed &= !denies; // a limit denies it that is in force
         hard_denies |= denies && !status.is_quota;
         soft += u32::from(status.is_quota);
         soft_denies += u32::from(denies && status.is_quota);

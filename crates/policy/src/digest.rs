@@ -232,7 +232,8 @@ impl Writer {
 
     fn limit(&mut self, limit: &Limit) {
         // The unit and the key's tail follow from the period and the algorithm.
-        let Limit { name, quota, requests_per_unit, excess, unit: _, period, key_tail: _ } = limit;
+        let Limit { name, quota, requests_per_unit, excess, cost, shadow, unit: _, period, key_tail: _ } =
+            limit;
         self.text(name);
         self.number(u64::from(*requests_per_unit));
         self.number(period.as_secs());
@@ -245,6 +246,13 @@ impl Writer {
         if *excess > 0 {
             self.choice("excess");
             self.number(u64::from(*excess));
+        }
+        if *cost > 1 {
+            self.choice("cost");
+            self.number(*cost);
+        }
+        if *shadow {
+            self.choice("shadow");
         }
         self.algorithm(quota.algorithm());
     }

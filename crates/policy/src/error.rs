@@ -115,6 +115,9 @@ pub enum RuleError {
     /// A rule that replaces one of its own limits.
     #[error("names a limit of this list; name another rule's")]
     ReplacesOwnLimit,
+    /// Limits that are all in shadow, so that none is in force.
+    #[error("every limit is in shadow, so nothing is in force; write shadow_mode: true for the whole rule")]
+    OnlyShadow,
     /// A limit that cannot be leased.
     #[error(
         "{algorithm} cannot be leased; token_bucket (refill: continuous, full at first, without overdraft), leaky_bucket \

@@ -20,6 +20,10 @@ pub struct Limit {
     pub requests_per_unit: u32,
     /// Hits per period that the quota admits beyond these, as soft excess; 0 for a hard limit.
     pub excess: u32,
+    /// Permits that each hit takes; at least 1.
+    pub cost: u64,
+    /// It counts and never denies, beside limits that do.
+    pub shadow: bool,
     /// The unit if the period is exactly one; `None` for any other period, such as ten seconds.
     pub unit: Option<Unit>,
     /// Length of the period; of the unit, if a time zone makes it vary; zero for a total, which has none.
@@ -55,6 +59,14 @@ pub enum LimitError {
         excess: u32,
         /// The limit.
         limit: u32,
+    },
+    /// A cost that never fits, or of nothing.
+    #[error("a cost of {cost} never fits; write 1 to {most}")]
+    Cost {
+        /// As given.
+        cost: u64,
+        /// The most permits that can ever be taken at once.
+        most: u64,
     },
     /// [`Algorithm::Unlimited`] counts nothing.
     #[error("unlimited is not a limit; use RuleSpec::unlimited")]
@@ -98,7 +110,17 @@ impl Limit {
         let key_tail = tail(&algorithm, &length.text, requests_per_unit == 0).into();
         let quota = Quota::new(u64::from(requests_per_unit), length.period, algorithm)?;
         let (unit, period) = (length.unit, length.span);
-        Ok(Self { name: String::new(), quota, requests_per_unit, excess: 0, unit, period, key_tail })
+        Ok(Self {
+            name: String::new(),
+            quota,
+            requests_per_unit,
+            excess: 0,
+            cost: 1,
+            shadow: false,
+            unit,
+            period,
+            key_tail,
+        })
     }
 
     /// The same limit as a soft one: `excess` further hits per period are admitted and marked, and no more.
@@ -128,6 +150,40 @@ impl Limit {
         self.quota = Quota::new(most, self.quota.period().clone(), algorithm.clone())?;
         self.excess = excess;
         Ok(self)
+    }
+
+    /// The same limit, of which each hit takes `cost` permits.
+    ///
+    /// # Errors
+    /// [`LimitError::Cost`] for 0, and for more permits than can ever be there: the burst and the overdraft.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::Algorithm;
+    /// # use tollgate_policy::*;
+    /// let limit = Limit::per(100, Unit::Second)?.with_cost(20)?; // five a second
+    /// assert_eq!(limit.to_string(), "100 per second, fixed_window, cost 20");
+    /// assert!(Limit::per(100, Unit::Second)?.with_cost(101).is_err());
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    pub fn with_cost(mut self, cost: u64) -> Result<Self, LimitError> {
+        let overdraft = match self.quota.algorithm() {
+            Algorithm::TokenBucket { overdraft, .. } => *overdraft,
+            _ => 0,
+        };
+        let most = self.quota.burst().saturating_add(overdraft);
+        if cost == 0 || (cost > 1 && cost > most) {
+            return Err(LimitError::Cost { cost, most });
+        }
+        self.cost = cost;
+        Ok(self)
+    }
+
+    /// The same limit as one that counts and never denies: a candidate beside the limits that do.
+    #[must_use]
+    pub const fn in_shadow(mut self) -> Self {
+        self.shadow = true;
+        self
     }
 
     /// The most permits that can remain: the burst or the capacity of a bucket, otherwise the hits per
@@ -305,6 +361,8 @@ impl Override {
                 quota: Quota::fixed_window(u64::from(requests_per_unit), period)?,
                 requests_per_unit,
                 excess: 0,
+                cost: 1,
+                shadow: false,
                 unit: Some(unit),
                 period,
                 key_tail: Arc::default(), // its key ends in the unit's name

@@ -30,6 +30,12 @@ impl fmt::Display for Limit {
         if self.excess > 0 {
             write!(f, ", excess {}", self.excess)?;
         }
+        if self.cost > 1 {
+            write!(f, ", cost {}", self.cost)?;
+        }
+        if self.shadow {
+            write!(f, ", shadow")?;
+        }
         if let Period::Civil { time_zone, .. } = self.quota.period()
             && let Some(name) = time_zone.iana_name()
         {

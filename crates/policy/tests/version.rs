@@ -62,6 +62,12 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
         Limit::per(2, Unit::Day).map(RuleSpec::new)?,
         Limit::per(1, Unit::Week).map(RuleSpec::new)?,
         RuleSpec::new(Limit::per(1, Unit::Day)?.with_excess(1)?),
+        RuleSpec::new(Limit::per(2, Unit::Day)?.with_cost(2)?),
+        RuleSpec::all_of([Limit::per(1, Unit::Day)?.named("x"), Limit::per(1, Unit::Day)?.named("y")]),
+        RuleSpec::all_of([
+            Limit::per(1, Unit::Day)?.named("x"),
+            Limit::per(1, Unit::Day)?.named("y").in_shadow(),
+        ]),
         RuleSpec::unlimited(),
         RuleSpec::denied(),
         RuleSpec::all_of([Limit::per(1, Unit::Day)?.named("x")]),

@@ -143,6 +143,9 @@ macro_rules! decision {
             /// It would have been denied, but a rule or the server is in shadow mode.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             shadow: bool,
+            /// Permits of the limit that each hit takes, if more than one; `remaining` counts permits.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            cost: Option<u64>,
             /// It passes above a limit, within the `excess` of that limit.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             excess: bool,

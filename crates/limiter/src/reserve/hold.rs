@@ -190,6 +190,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                     key: item.key(keys).into(),
                     quota: quota_ref(item, domain, overrides),
                     cost: item.cost,
+                    each: each(item, domain),
                     is_scaled: request.descriptors[item.descriptor as usize].hits.is_none(),
                     share_of,
                     said: decision,
@@ -234,6 +235,14 @@ fn counter<'a>(item: &'a HeldItem, domain: &'a Domain, overrides: &'a [Override]
         }
     };
     Some(Counter::new(Key(&item.key), quota).shared(sharing).from_origin(origin))
+}
+
+/// Permits that each hit takes of the item's limit.
+fn each(item: &Item, domain: &Domain) -> u64 {
+    match item.limit {
+        LimitRef::Rule(limit) => domain.rules()[item.rule as usize].limits[limit as usize].cost,
+        LimitRef::Override(_) => 1,
+    }
 }
 
 fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {

@@ -81,7 +81,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let rules = self.rules.load_full();
         for item in &held.items {
             let used = match settled.ending {
-                Ending::Committed if item.is_scaled => Cost(settled.used),
+                Ending::Committed if item.is_scaled => Cost(settled.used.saturating_mul(item.each)),
                 Ending::Committed | Ending::CancelledLate => item.cost,
                 Ending::Cancelled => Cost::PEEK,
             };

@@ -42,7 +42,9 @@ pub(crate) struct HeldItem {
     pub(crate) quota: QuotaRef,
     /// Permits held.
     pub(crate) cost: Cost,
-    /// It has no number of hits of its own, so the permits that the request used are those that it used.
+    /// Permits that each hit takes.
+    pub(crate) each: u64,
+    /// It has no number of hits of its own, so the hits that the request used are those that it used.
     pub(crate) is_scaled: bool,
     /// Of how many nodes this one held its share, since the store did not answer; `None` where the store
     /// answered.

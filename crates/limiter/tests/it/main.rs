@@ -21,3 +21,4 @@ mod slots;
 mod throttle;
 mod unmatched;
 mod unobserved;
+mod weighed;

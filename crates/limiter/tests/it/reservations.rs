@@ -19,6 +19,7 @@ domain: d
 descriptors:
   - {key: bucket, rate_limit: {unit: second, requests_per_unit: 10, algorithm: token_bucket}}
   - {key: minute, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: costly, rate_limit: {unit: minute, requests_per_unit: 30, cost: 3}}
   - {key: queue, rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, form: queue, capacity: 3}}
   - {key: strict, rate_limit: {unit: minute, requests_per_unit: 10, algorithm: sliding_window}}
   - {key: shadow, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
@@ -48,6 +49,9 @@ fn what_is_not_used_goes_back_and_what_is_used_beyond_it_is_owed() {
         ("bucket", 6, None, (Cancelled, 6, 0), 10),
         ("minute", 6, Some(Some(1)), (Committed, 6, 1), 9),
         ("minute", 6, None, (Cancelled, 6, 0), 10),
+        ("costly", 6, Some(Some(1)), (Committed, 6, 1), 27),
+        ("costly", 6, Some(Some(9)), (Committed, 6, 9), 3),
+        ("costly", 6, None, (Cancelled, 6, 0), 30),
         ("strict", 6, Some(Some(7)), (Committed, 6, 7), 3),
         ("strict", 6, None, (Cancelled, 6, 0), 10),
         ("two", 4, Some(Some(1)), (Committed, 4, 1), 3),

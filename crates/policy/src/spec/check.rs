@@ -105,10 +105,16 @@ impl RuleSpec {
             }
             Limits::One(limit) => {
                 self.check_replaces(errors);
+                if limit.shadow {
+                    errors.push((Part::Limit, RuleError::OnlyShadow));
+                }
                 self.check_limit(limit, Part::Limit, countable, errors);
             }
             Limits::Named(limits) if limits.is_empty() => errors.push((Part::Limits, RuleError::NoLimits)),
             Limits::Named(limits) => {
+                if limits.iter().all(|limit| limit.shadow) {
+                    errors.push((Part::Limits, RuleError::OnlyShadow));
+                }
                 let mut names = HashMap::new();
                 for (index, limit) in limits.iter().enumerate() {
                     if limit.name.is_empty() {
@@ -140,7 +146,9 @@ impl RuleSpec {
             Limits::Denied => Some("a rule that denies everything has nothing to wait for; remove it"),
             Limits::Slots(_) => Some("slots are free when holders release them, not after a time; remove it"),
             Limits::One(limit) => no_queue(&limit.quota),
-            Limits::Named(limits) => limits.iter().find_map(|limit| no_queue(&limit.quota)),
+            Limits::Named(limits) => {
+                limits.iter().filter(|limit| !limit.shadow).find_map(|limit| no_queue(&limit.quota))
+            }
         };
         if let Some(reason) = reason {
             errors.push((Part::OnLimit, RuleError::NoQueue { reason }));

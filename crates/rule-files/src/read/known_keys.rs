@@ -66,6 +66,8 @@ const LIMITS_ENTRY: &[&str] = &[
     "cold_factor",
     "limit",
     "excess",
+    "cost",
+    "shadow",
     "time_zone",
     "ttl",
 ];

@@ -45,6 +45,7 @@ impl LimitPlace<'_> {
     pub(super) fn of_error(&self, error: &RuleError) -> (Pos, String) {
         let keys: &[&str] = match error {
             RuleError::NotLeasable { .. } => &["sharing", "algorithm"],
+            RuleError::OnlyShadow => &["shadow"],
             _ => &["algorithm"],
         };
         match keys.iter().find_map(|key| Some((key, self.fields.get(key)?))) {
@@ -202,6 +203,8 @@ impl Reader<'_> {
             None => self.requests(fields, path, is_total),
         };
         let excess = requests.and_then(|requests| self.excess(fields, path, requests));
+        let cost = fields.get("cost").and_then(|node| self.number(node, &path.key("cost"), 1, u64::MAX));
+        let is_shadow = self.flag(fields, path, "shadow");
         let limit = match (algorithm, period, requests) {
             (Some(algorithm), Some(period), Some(requests)) => {
                 let limit = Limit::new(requests, period, algorithm);
@@ -209,7 +212,9 @@ impl Reader<'_> {
                     Some(excess) => limit.and_then(|limit| limit.with_excess(excess)),
                     None => limit,
                 };
+                let limit = limit.and_then(|limit| limit.with_cost(cost.unwrap_or(1)));
                 match limit {
+                    Ok(limit) if is_shadow => Some(limit.in_shadow()),
                     Ok(limit) => Some(limit),
                     // Two keys that cannot be combined are reported already.
                     Err(LimitError::Quota(QuotaError::Unsupported { .. }))
@@ -317,6 +322,7 @@ fn explain(error: &LimitError, fields: &Fields<'_>) -> (&'static str, String) {
         LimitError::ExcessOfBucket(_) | LimitError::LargeExcess { .. } => {
             return ("excess", error.to_string());
         }
+        LimitError::Cost { .. } => return ("cost", error.to_string()),
         _ => return ("time_zone", error.to_string()),
     };
     let first =
