@@ -43,7 +43,8 @@ impl MonotonicClock {
             .get_or_init(|| {
                 let counter = quanta::Clock::new();
                 let rate = Rate(counter.delta_as_nanos(0, 1 << 32));
-                Self { began: counter.raw(), starts_ns: wall_ns(), counter, rate }
+                // Half of all time is left for what passes.
+                Self { began: counter.raw(), starts_ns: wall_ns().min(u64::MAX / 2), counter, rate }
             })
             .clone()
     }
@@ -61,7 +62,7 @@ impl Clock for MonotonicClock {
         // The counters of two processors may differ by a little: not before the beginning.
         let ticks = self.counter.raw().saturating_sub(self.began);
         let since_ns = (u128::from(ticks) * u128::from(self.rate.0)) >> 32;
-        Timestamp::from_nanos(self.starts_ns.saturating_add(since_ns as u64))
+        Timestamp::from_nanos(self.starts_ns.wrapping_add(since_ns as u64))
     }
 }
 

@@ -28,6 +28,7 @@ mod step;
 mod step_params;
 mod time;
 
+pub use algorithm::token_bucket::{ShortBucket, ShortStep};
 pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
 pub use bounds::MAX_COUNT;
 pub use cost::Cost;

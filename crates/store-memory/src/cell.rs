@@ -1,14 +1,16 @@
 //! One state without a key: what a program keeps that limits itself as a whole.
 //!
 //! A state of one word is changed by compare-and-swap, without a lock, with the same instructions as a slot
-//! of the table; a wide state is behind a lock of its own. Not here: which quota counts, what time it is.
+//! of the table; a wide state is behind a lock of its own. A cell that was made for a token bucket keeps
+//! [64 bits](ShortBucket) in place of the word for as long as they say as much, and takes by that bucket swap
+//! them. Not here: which quota counts, what time it is.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use tollgate_core::{Cost, Decision, FastStep, Quota, State, Step, Timestamp, Wide, Word};
+use tollgate_core::{Cost, Decision, FastStep, Quota, ShortBucket, State, Step, Timestamp, Wide, Word};
 
 use crate::atomic128::detect_processor;
-use crate::sync::{AtomicU128, InLine, Mutex};
+use crate::sync::{AtomicU64, AtomicU128, InLine, Mutex};
 use crate::table::{pack, unpack};
 
 /// The state of one quota, which all threads share.
@@ -29,10 +31,19 @@ use crate::table::{pack, unpack};
 #[derive(Debug)]
 #[repr(align(128))] // processors fetch lines in pairs: what else is read often stays out of both
 pub struct StateCell {
+    /// The state by `own`, or that it is in `word`: it never comes back from there.
+    short: AtomicU64,
     word: AtomicU128,
     in_line: Option<InLine>,
+    /// Also held by who moves the state to `word`.
     wide: Mutex<Wide>,
+    own: Apart<Option<ShortBucket>>,
 }
+
+/// In lines of its own: what is only read stays in the cache of every processor.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 impl Default for StateCell {
     fn default() -> Self {
@@ -44,11 +55,48 @@ impl StateCell {
     /// The state of a quota that was never asked.
     #[must_use]
     pub fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// The same, made for `quota`: [`take_own`](Self::take_own) takes by it, and is fast from `now` on.
+    #[must_use]
+    pub fn made_for(quota: &Quota, now: Timestamp) -> Self {
+        Self::with(ShortBucket::of(quota, now))
+    }
+
+    fn with(own: Option<ShortBucket>) -> Self {
         detect_processor();
         Self {
+            short: AtomicU64::new(if own.is_some() { 0 } else { ShortBucket::NO_STATE }),
             word: AtomicU128::default(),
             in_line: InLine::if_possible(),
             wide: Mutex::new(Wide::default()),
+            own: Apart(own),
+        }
+    }
+
+    /// As [`take`](Self::take), where `quota` is the one that the cell was [made for](Self::made_for). `answer`
+    /// is in line where each outcome is known, so that a caller who looks at nothing else pays for nothing
+    /// else.
+    #[inline(always)]
+    pub fn take_own<T>(
+        &self,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        answer: impl Fn(Decision) -> T,
+    ) -> T {
+        let Some(own) = &self.own.0 else { return answer(self.take(quota, cost, now)) };
+        let mut short = self.short.load(Acquire);
+        loop {
+            let Some(step) = own.take(short, cost, now) else {
+                return answer(self.take_slow(quota, cost, now).by_fields());
+            };
+            let Some(after) = step.write else { return answer(own.decision(step)) };
+            match self.short.compare_exchange_weak(short, after, AcqRel, Acquire) {
+                Ok(_) => return answer(own.decision(step)),
+                Err(actual) => short = actual,
+            }
         }
     }
 
@@ -65,6 +113,9 @@ impl StateCell {
     #[inline(always)]
     fn take_fast(&self, quota: &Quota, cost: Cost, now: Timestamp) -> Option<Decision> {
         let (in_line, Step::Word(algorithm)) = (self.in_line?, quota.step()) else { return None };
+        if self.short.load(Acquire) != ShortBucket::NO_STATE {
+            return None;
+        }
         let packed = in_line.glance(&self.word);
         let FastStep { write, decision } = algorithm.take_fast(unpack(packed), cost, now)?;
         let is_same = match write {
@@ -92,6 +143,9 @@ impl StateCell {
             }
             return answer;
         }
+        if let Some(answer) = self.update_short(quota, &mut step) {
+            return answer;
+        }
         let mut packed = self.word.load(Acquire);
         loop {
             let mut state = State::Word(unpack(packed));
@@ -100,6 +154,44 @@ impl StateCell {
             match self.word.compare_exchange(packed, pack(after, 0), AcqRel, Acquire) {
                 Ok(_) => return answer,
                 Err(actual) => packed = actual,
+            }
+        }
+    }
+
+    /// [`update`](Self::update) for as long as the state is a short one; `None` once it is in the word.
+    fn update_short<T>(&self, quota: &Quota, step: &mut impl FnMut(&mut State) -> T) -> Option<T> {
+        let own = self.own.0.as_ref()?;
+        let mut short = self.short.load(Acquire);
+        while short != ShortBucket::NO_STATE {
+            if !own.is_read_by(quota) {
+                self.move_to_word(own);
+                break;
+            }
+            let mut state = State::Word(own.word(short));
+            let answer = step(&mut state);
+            let State::Word(after) = state else { return Some(answer) };
+            let Some(after) = own.state(after) else {
+                self.move_to_word(own);
+                break;
+            };
+            match self.short.compare_exchange(short, after, AcqRel, Acquire) {
+                Ok(_) => return Some(answer),
+                Err(actual) => short = actual,
+            }
+        }
+        None
+    }
+
+    /// For a state that `own` cannot say, or a quota that would not read it.
+    #[cold]
+    fn move_to_word(&self, own: &ShortBucket) {
+        let _only_writer_of_the_word = self.wide.lock();
+        let mut short = self.short.load(Acquire);
+        while short != ShortBucket::NO_STATE {
+            self.word.store(pack(own.word(short), 0), Release);
+            match self.short.compare_exchange(short, ShortBucket::NO_STATE, AcqRel, Acquire) {
+                Ok(_) => return,
+                Err(actual) => short = actual,
             }
         }
     }
@@ -114,6 +206,10 @@ impl StateCell {
     }
 
     fn word(&self) -> Word {
+        let short = self.short.load(Acquire);
+        if let (Some(own), true) = (&self.own.0, short != ShortBucket::NO_STATE) {
+            return own.word(short);
+        }
         unpack(self.word.load(Acquire))
     }
 }
@@ -144,14 +240,20 @@ mod tests {
 
     #[test]
     fn threads_that_share_a_cell_share_its_permits_and_no_more() {
-        for quota in quotas() {
-            let (cell, admitted) = (StateCell::new(), AtomicU64::new(0));
+        for (quota, is_own) in quotas().into_iter().flat_map(|quota| [(quota.clone(), false), (quota, true)])
+        {
+            let cell = if is_own { StateCell::made_for(&quota, NOON) } else { StateCell::new() };
+            let admitted = AtomicU64::new(0);
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
                         for turn in 0..10_000 {
                             let cost = Cost(turn % 2);
-                            if cell.take(&quota, cost, NOON).is_admitted() {
+                            let decision = match is_own {
+                                true => cell.take_own(&quota, cost, NOON, |it| it),
+                                false => cell.take(&quota, cost, NOON),
+                            };
+                            if decision.is_admitted() {
                                 admitted.fetch_add(cost.permits(), Ordering::Relaxed);
                             }
                         }
@@ -164,18 +266,55 @@ mod tests {
 
     #[test]
     fn a_cell_answers_as_the_quota_does_on_its_own() {
-        for quota in quotas() {
-            let (cell, mut state) = (StateCell::new(), quota.fresh());
+        for (quota, is_own) in quotas().into_iter().flat_map(|quota| [(quota.clone(), false), (quota, true)])
+        {
+            let cell = if is_own { StateCell::made_for(&quota, NOON) } else { StateCell::new() };
+            let mut state = quota.fresh();
             for turn in 0..2_000_u64 {
                 let (now, cost) = (NOON + Duration::from_millis(turn * 7), Cost(turn * turn % 23));
                 let want = quota.take(&mut state, cost, now);
-                assert_eq!(cell.take(&quota, cost, now), want, "{} at {turn}", quota.algorithm().name());
+                let own = is_own && turn % 3 != 0;
+                let is = match own {
+                    true => cell.take_own(&quota, cost, now, |it| it),
+                    false => cell.take(&quota, cost, now),
+                };
+                assert_eq!(is, want, "{} at {turn}", quota.algorithm().name());
                 if turn % 5 == 0 {
                     let back = quota.give_back(&mut state, cost, now);
                     assert_eq!(cell.update(&quota, |state| quota.give_back(state, cost, now)), back);
                 }
             }
             assert_eq!(cell.get(&quota), state);
+        }
+    }
+
+    #[test]
+    fn a_short_state_moves_to_the_word_when_another_rate_or_an_old_state_comes() {
+        let hour = Duration::from_secs(3_600);
+        let quota = Quota::token_bucket(10, hour).expect("a quota");
+        let next = Quota::token_bucket(40, hour).expect("a quota").migrated_from(&quota, NOON);
+        let before_noon = Timestamp::from_unix_seconds(1_600_000_000);
+        let mut old = quota.fresh();
+        let _ = quota.take(&mut old, Cost(4), before_noon);
+        for by_rate in [true, false] {
+            let (cell, mut state) = (StateCell::made_for(&quota, NOON), quota.fresh());
+            let both = |quota: &Quota, state: &mut State, cost| {
+                assert_eq!(cell.take(quota, cost, NOON), quota.take(state, cost, NOON));
+                assert_eq!(cell.get(quota), *state);
+            };
+            both(&quota, &mut state, Cost(4));
+            assert_ne!(cell.short.load(Acquire), ShortBucket::NO_STATE);
+            if by_rate {
+                both(&next, &mut state, Cost(3));
+                both(&next, &mut state, Cost(30));
+            } else {
+                state = old.clone();
+                cell.update(&quota, |state| *state = old.clone());
+                both(&quota, &mut state, Cost(10));
+            }
+            assert_eq!(cell.short.load(Acquire), ShortBucket::NO_STATE);
+            let _ = by_rate || cell.take_own(&quota, Cost::ONE, NOON, |it| it.is_admitted());
+            assert_eq!(cell.get(&quota), state, "nothing is left to take");
         }
     }
 }

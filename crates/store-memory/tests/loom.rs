@@ -10,7 +10,7 @@ use loom::sync::Arc;
 use loom::thread;
 use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_store::{Counter, Key};
-use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
+use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore, StateCell};
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -138,5 +138,46 @@ fn a_new_key_brought_while_the_table_moves_is_kept() {
             assert_eq!(left(&store, name, &quota), 2, "{name}");
         }
         assert_eq!(store.stats().tracked_keys, 6);
+    });
+}
+
+#[test]
+fn a_take_that_meets_another_rate_in_a_cell_is_counted_once() {
+    check(|| {
+        let quota = quota(3, HOUR);
+        let next = Quota::token_bucket(4, HOUR).expect("a quota").migrated_from(&quota, NOON);
+        let cell = Arc::new(StateCell::made_for(&quota, NOON));
+        assert!(cell.take_own(&quota, Cost::ONE, NOON, |it| it.is_admitted()));
+        let (cell2, quota2) = (cell.clone(), quota.clone());
+        let (own, ()) = both(
+            move || cell2.take_own(&quota2, Cost::ONE, NOON, |it| it.is_admitted()),
+            || cell.update(&next, |_| ()), // from here on the state is a word
+        );
+        assert!(own);
+        assert_eq!(cell.take_own(&quota, Cost::PEEK, NOON, |it| it.remaining()), 1);
+    });
+}
+
+#[test]
+fn takes_that_meet_an_old_state_in_a_cell_are_counted_before_it_or_after() {
+    check(|| {
+        let quota = quota(2, HOUR);
+        let mut old = quota.fresh();
+        let _ = quota.take(&mut old, Cost::ONE, Timestamp::from_unix_seconds(1_600_000_000));
+        let cell = Arc::new(StateCell::made_for(&quota, NOON));
+        let (cell2, quota2) = (cell.clone(), quota.clone());
+        let (own, before) = both(
+            move || cell2.take_own(&quota2, Cost::ONE, NOON, |it| it.is_admitted()),
+            || {
+                cell.update(&quota, |state| {
+                    let left = quota.take(&mut state.clone(), Cost::PEEK, NOON).remaining();
+                    *state = old.clone(); // full again long since
+                    left
+                })
+            },
+        );
+        assert!(own);
+        let left = cell.take_own(&quota, Cost::PEEK, NOON, |it| it.remaining());
+        assert!(matches!((before, left), (1, 2) | (2, 1)), "{before} before, {left} after");
     });
 }

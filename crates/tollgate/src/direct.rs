@@ -87,7 +87,8 @@ impl<C: Clock + 'static> RateLimiter<C> {
     pub fn direct_with_clock(quota: Quota, clock: C) -> Result<Self, QuotaError> {
         let quota = quota.checked()?;
         let starts_partial = quota.starts_partial();
-        let engine = Engine::new(quota, StateCell::new(), clock);
+        let cell = StateCell::made_for(&quota, clock.now());
+        let engine = Engine::new(quota, cell, clock);
         if starts_partial {
             engine.start_refill(b"");
         }

@@ -118,7 +118,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         if self.is_special.load(Ordering::Acquire) {
             return special(now);
         }
-        Denied::unless_admitted(self.first.states.take(key, &self.first.quota, Cost(n), now))
+        self.first.states.take_own(key, &self.first.quota, Cost(n), now, Denied::unless_admitted)
     }
 
     #[cold]

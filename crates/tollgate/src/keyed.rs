@@ -195,9 +195,10 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     #[inline(always)]
     pub fn check_n(&self, key: &K, n: u64) -> Result<Admitted, Denied> {
         let bytes = key.key_bytes();
-        self.engine.check_or_else(&bytes, n, |now| match &self.resolver {
-            None => self.engine.check_special(&bytes, n, now),
-            Some(quota_of) => self.engine.check_asking(&bytes, n, now, || quota_of(key)),
+        let bytes: &[u8] = &bytes; // what is borrowed by the closure is put into memory
+        self.engine.check_or_else(bytes, n, |now| match &self.resolver {
+            None => self.engine.check_special(bytes, n, now),
+            Some(quota_of) => self.engine.check_asking(bytes, n, now, || quota_of(key)),
         })
     }
 

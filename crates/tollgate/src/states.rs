@@ -11,6 +11,19 @@ pub(crate) trait States: Send + Sync {
 
     fn take(&self, key: &[u8], quota: &Quota, cost: Cost, now: Timestamp) -> Decision;
 
+    /// What `answer` makes of a [`take`](Self::take) by the quota that the states were made for.
+    #[inline(always)]
+    fn take_own<T>(
+        &self,
+        key: &[u8],
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        answer: impl Fn(Decision) -> T,
+    ) -> T {
+        answer(self.take(key, quota, cost, now))
+    }
+
     /// Runs `step` on the state of `key` and keeps what it made of it. `step` may be called again.
     fn update<T>(&self, key: &[u8], quota: &Quota, now: Timestamp, step: impl FnMut(&mut State) -> T) -> T;
 
@@ -27,6 +40,18 @@ impl States for StateCell {
     #[inline(always)]
     fn take(&self, _: &[u8], quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         self.take(quota, cost, now)
+    }
+
+    #[inline(always)]
+    fn take_own<T>(
+        &self,
+        _: &[u8],
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        answer: impl Fn(Decision) -> T,
+    ) -> T {
+        self.take_own(quota, cost, now, answer)
     }
 
     fn update<T>(&self, _: &[u8], quota: &Quota, _: Timestamp, step: impl FnMut(&mut State) -> T) -> T {

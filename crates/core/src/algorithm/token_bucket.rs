@@ -15,11 +15,13 @@
 //! ([`leaky_queue`](super::leaky_queue)).
 
 mod history;
+mod short;
 
 use core::time::Duration;
 
 pub(crate) use self::history::Debt;
 use self::history::{GENERATION_BITS, History, MAX_BEHIND_SECONDS};
+pub use self::short::{ShortBucket, ShortStep};
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::error::QuotaError;
