@@ -7,15 +7,21 @@
 mod command;
 mod exact_log;
 mod format;
+mod generate;
 mod instant;
 mod line;
 mod mapping;
 mod reader;
+mod report;
 mod row;
+mod side;
 mod source;
+mod suggest;
+mod timeline;
+mod track;
 mod verify;
 
-pub use command::{Bound, Outcome};
+pub use command::{Bound, Outcome, Replay};
 pub use exact_log::ExactLog;
 pub use line::Line;
 pub use verify::{Claim, Verdict, Verifier, Worst};

@@ -5,12 +5,13 @@ mod bound;
 mod bound_laws;
 mod logs;
 mod real_trace;
+mod replay;
 
 use std::io::Write;
 use std::path::Path;
 
 use clap::Parser;
-use tollgate_replay::{Bound, Outcome};
+use tollgate_replay::{Bound, Outcome, Replay};
 
 #[derive(Parser)]
 struct BoundCli {
@@ -33,6 +34,36 @@ fn bound_of(path: &Path, args: &str) -> (Outcome, String, String) {
     let (mut out, mut talk) = (Vec::new(), Vec::new());
     let outcome = cli.bound.run(&mut out, &mut talk).expect("written");
     let text = |bytes| String::from_utf8(bytes).expect("text").replace(&path, "LOG");
+    (outcome, text(out), text(talk))
+}
+
+#[derive(Parser)]
+struct ReplayCli {
+    #[command(flatten)]
+    replay: Replay,
+}
+
+/// Outcome, output and talk of `replay` on a log with this text, with these sets of rules.
+fn replay(log: &str, rules: &[&str], args: &str) -> (Outcome, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log");
+    std::fs::write(&path, log).expect("written");
+    let mut args = args.to_owned();
+    for (place, rules) in rules.iter().enumerate() {
+        let file = folder.path().join(format!("rules-{place}.yaml"));
+        std::fs::write(&file, rules).expect("written");
+        args.push_str(&format!(" --rules {}", file.display()));
+    }
+    replay_args(Some(&path), &args)
+}
+
+fn replay_args(path: Option<&Path>, args: &str) -> (Outcome, String, String) {
+    let path = path.map(|path| path.display().to_string());
+    let words = ["replay"].into_iter().chain(path.as_deref()).chain(args.split_whitespace());
+    let cli = ReplayCli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let outcome = cli.replay.run(&mut out, &mut talk).expect("written");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
     (outcome, text(out), text(talk))
 }
 
