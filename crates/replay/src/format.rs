@@ -4,7 +4,7 @@ mod common;
 mod csv;
 mod json;
 
-pub(crate) use common::common;
+pub(crate) use common::Common;
 pub(crate) use csv::Columns;
 pub(crate) use json::json;
 

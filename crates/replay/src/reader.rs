@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use tollgate_human_text::{InQuotes, clip_to};
 
-use crate::format::{Columns, Format, common, json};
+use crate::format::{Columns, Common, Format, json};
 use crate::instant::{Instants, show};
 use crate::mapping::{Mapping, value_of};
 use crate::row::{Names, Row, Wanted};
@@ -105,6 +105,7 @@ pub(crate) struct Reader {
     condition_place: usize,
     format: Option<Format>,
     columns: Option<Columns>,
+    common: Common,
     /// Names of columns, for messages.
     header: Vec<String>,
     instants: Instants,
@@ -127,11 +128,13 @@ impl Reader {
         let cost_places = cost_begins..all.len();
         let condition_place = all.len();
         all.extend(mapping.admitted.iter().map(|condition| Wanted(vec![condition.field.clone()])));
+        let names = Names::new(&all);
         Self {
             lines,
             format: mapping.format,
             settings,
-            names: Names::new(&all),
+            common: Common::new(&names),
+            names,
             wanted: all,
             time_place,
             cost_places,
@@ -265,7 +268,7 @@ impl Reader {
         match (format, &mut self.columns) {
             (Format::Csv, Some(columns)) => columns.read(line, row)?,
             (Format::Json, _) => json(line, &self.names, row)?,
-            _ => common(line, &self.names, row)?,
+            _ => self.common.read(line, row)?,
         }
         let Some(time) = row.get(self.time_place) else { return Err(self.missing(self.time_place, "time")) };
         let unit = row.rank(self.time_place).and_then(|rank| self.mapping.unit(rank));

@@ -65,7 +65,9 @@ struct Key {
     denied: u64,
     first_ns: u64,
     last_ns: u64,
-    limits: Box<[KeyLimit]>,
+    first: KeyLimit,
+    /// Of rules with several limits.
+    others: Box<[KeyLimit]>,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +91,7 @@ pub(crate) struct Tracks {
     sweep_from_ns: u64,
 }
 
-const KEY_BYTES: usize = size_of::<Key>() + size_of::<KeyLimit>() + 80;
+const KEY_BYTES: usize = size_of::<Key>() + 80;
 
 impl Tracks {
     pub(crate) fn new<'a>(rules: impl Iterator<Item = &'a Rule>, max_bytes: usize) -> Self {
@@ -116,8 +118,9 @@ impl Tracks {
             None if self.bytes <= self.max_bytes => {
                 self.bytes += KEY_BYTES + key.len();
                 track.keys += 1;
-                let limits = track.limits.iter().map(|_| KeyLimit::default()).collect();
-                let new = Key { rule, denied: 0, first_ns: now, last_ns: now, limits };
+                let others = track.limits.iter().skip(1).map(|_| KeyLimit::default()).collect();
+                let first = KeyLimit::default();
+                let new = Key { rule, denied: 0, first_ns: now, last_ns: now, first, others };
                 self.keys.entry(key.into()).or_insert(new)
             }
             _ => {
@@ -129,15 +132,16 @@ impl Tracks {
         state.last_ns = now;
         state.denied += u64::from(!is_admitted);
         let mut fits_all = true;
-        for (limit, exact) in state.limits.iter_mut().zip(&track.limits) {
+        for (limit, exact) in state.limits().zip(&track.limits) {
             let Some(exact) = exact else { continue };
             limit.forget(now, exact.window_ns);
             fits_all &= limit.fits(cost, exact.limit);
         }
-        for (place, (limit, exact)) in state.limits.iter_mut().zip(&track.limits).enumerate() {
+        let first_ns = state.first_ns;
+        for (place, (limit, exact)) in state.limits().zip(&track.limits).enumerate() {
             let Some(exact) = exact else { continue };
             let before = limit.bytes();
-            let refilled = product(exact.limit, now - state.first_ns);
+            let refilled = product(exact.limit, now - first_ns);
             limit.push(now, cost, is_admitted, fits_all);
             let line = product(limit.total, exact.window_ns) - refilled;
             limit.line.step(line - product(cost, exact.window_ns), line, now);
@@ -167,7 +171,7 @@ impl Tracks {
             let is_kept = key.denied > 0 || key.last_ns.saturating_add(longest) > now;
             if is_kept {
                 bytes += KEY_BYTES + text.len();
-                for limit in &mut key.limits {
+                for limit in key.limits() {
                     limit.shrink();
                     bytes += limit.bytes();
                 }
@@ -186,7 +190,7 @@ impl Tracks {
     /// the `most` that were denied most.
     pub(crate) fn finish(&mut self, most: usize) -> Vec<Denied> {
         let mut denied: Vec<Denied> = self.rules.iter().map(|_| Denied::default()).collect();
-        for (text, key) in self.keys.drain() {
+        for (text, mut key) in self.keys.drain() {
             let (Some(track), Some(of_rule)) = (self.rules.get_mut(key.rule), denied.get_mut(key.rule))
             else {
                 continue;
@@ -224,8 +228,12 @@ fn product(permits: u64, ns: u64) -> i128 {
 }
 
 impl Key {
-    fn note_peaks(&self, track: &mut RuleTrack) {
-        for ((limit, exact), peaks) in self.limits.iter().zip(&track.limits).zip(&mut track.peaks) {
+    fn limits(&mut self) -> impl Iterator<Item = &mut KeyLimit> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
+    }
+
+    fn note_peaks(&mut self, track: &mut RuleTrack) {
+        for ((limit, exact), peaks) in self.limits().zip(&track.limits).zip(&mut track.peaks) {
             let Some(exact) = exact else { continue };
             *peaks.in_window.entry(limit.most).or_default() += 1;
             let window = i128::from(exact.window_ns);

@@ -7,7 +7,7 @@ use tollgate_replay::Outcome;
 
 use crate::{bound, gzip, zstd};
 
-const COMBINED: &str = r#"192.0.2.1 - ann [10/Oct/2000:13:55:36 -0700] "GET /a?b=\"c\" HTTP/1.0" 200 23 "-" "curl \"8\""
+pub(crate) const COMBINED: &str = r#"192.0.2.1 - ann [10/Oct/2000:13:55:36 -0700] "GET /a?b=\"c\" HTTP/1.0" 200 23 "-" "curl \"8\""
 192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET /b HTTP/1.0" 429 23 "-" "curl"
 192.0.2.2 - - [10/Oct/2000:13:55:37 -0700] "-" 400 0
 192.0.2.1 - - [10/Oct/2000:20:55:38 +0000] "GET /a HTTP/1.0" 200 -

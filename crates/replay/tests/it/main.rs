@@ -3,6 +3,7 @@
 
 mod bound;
 mod bound_laws;
+mod docs;
 mod logs;
 mod real_trace;
 mod replay;
@@ -65,6 +66,12 @@ fn replay_args(path: Option<&Path>, args: &str) -> (Outcome, String, String) {
     let outcome = cli.replay.run(&mut out, &mut talk).expect("written");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (outcome, text(out), text(talk))
+}
+
+/// As many seconds with a request of one of seven clients.
+fn log_of(seconds: u64) -> String {
+    let rows = (0..seconds).map(|at| format!("{at},client-{}\n", at * 7_919 % 7));
+    format!("t_s,client\n{}", rows.collect::<String>())
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
