@@ -4,13 +4,14 @@
 //! queue of its own and shares no code with the algorithms. Time comes from the trace, so every figure is the same on
 //! every machine, but for the bytes, which are what the memory store counts against its cap.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, Shape, State, Timestamp};
+use tollgate_replay::ExactLog;
 use tollgate_store::{Counter, Key};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
@@ -138,17 +139,9 @@ fn made_up() -> Vec<(u64, u64)> {
 }
 
 fn exact(trace: &[(u64, u64)]) -> Vec<bool> {
-    let mut logs: HashMap<u64, VecDeque<u64>> = HashMap::new();
+    let mut logs: HashMap<u64, ExactLog> = HashMap::new();
     let admit = |&(second, client): &(u64, u64)| {
-        let log = logs.entry(client).or_default();
-        while log.front().is_some_and(|&oldest| oldest + WINDOW_S <= second) {
-            log.pop_front();
-        }
-        let fits = log.len() < LIMIT as usize;
-        if fits {
-            log.push_back(second);
-        }
-        fits
+        logs.entry(client).or_default().take(second, 1, WINDOW_S, LIMIT.into())
     };
     trace.iter().map(admit).collect()
 }
@@ -162,16 +155,14 @@ fn replay(quota: &Quota, trace: &[(u64, u64)]) -> Vec<bool> {
     trace.iter().map(admit).collect()
 }
 
-fn most_in_any_window(trace: &[(u64, u64)], admitted: &[bool]) -> usize {
-    let mut windows: HashMap<u64, VecDeque<u64>> = HashMap::new();
+fn most_in_any_window(trace: &[(u64, u64)], admitted: &[bool]) -> u64 {
+    let mut windows: HashMap<u64, ExactLog> = HashMap::new();
     let mut most = 0;
     for (&(second, client), _) in trace.iter().zip(admitted).filter(|&(_, &admitted)| admitted) {
         let window = windows.entry(client).or_default();
-        window.push_back(second);
-        while window.front().is_some_and(|&oldest| oldest + WINDOW_S <= second) {
-            window.pop_front();
-        }
-        most = most.max(window.len());
+        window.forget(second, WINDOW_S);
+        window.push(second, 1);
+        most = most.max(window.sum());
     }
     most
 }

@@ -7,6 +7,7 @@ use std::io::Write;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use tollgate_load::Bench;
+use tollgate_replay::{Bound, Replay};
 use tollgate_top::{Healthcheck, Top};
 
 use crate::command::{Check, Completions, Explain, Import, Man, Serve};
@@ -26,6 +27,8 @@ Examples:
   tollgate check examples/rules
   tollgate explain --rules examples/rules --domain messaging message_type=marketing
   tollgate import nginx /etc/nginx/nginx.conf
+  tollgate bound access.log.gz --limit 100 --window 1m
+  tollgate replay access.log.gz --rules examples/rules --map domain=shop
   tollgate top
   tollgate bench --target resp://127.0.0.1:6390";
 
@@ -35,6 +38,8 @@ enum Command {
     Check(Check),
     Explain(Explain),
     Import(Import),
+    Bound(Box<Bound>),
+    Replay(Box<Replay>),
     Bench(Box<Bench>),
     Top(Top),
     Healthcheck(Healthcheck),
@@ -53,6 +58,8 @@ impl Cli {
             Command::Check(check) => check.run(out, talk),
             Command::Explain(explain) => explain.run(out, talk),
             Command::Import(import) => import.run(out, talk),
+            Command::Bound(bound) => bound.run(out, talk).map(Into::into),
+            Command::Replay(replay) => replay.run(out, talk).map(Into::into),
             Command::Bench(bench) => bench.run(out, talk).map(Into::into),
             Command::Top(top) => top.run(out, talk).map(Into::into),
             Command::Healthcheck(healthcheck) => healthcheck.run(talk).map(Into::into),

@@ -33,6 +33,16 @@ impl From<tollgate_load::Outcome> for Ending {
     }
 }
 
+impl From<tollgate_replay::Outcome> for Ending {
+    fn from(outcome: tollgate_replay::Outcome) -> Self {
+        match outcome {
+            tollgate_replay::Outcome::Yes => Self::Yes,
+            tollgate_replay::Outcome::No => Self::No,
+            tollgate_replay::Outcome::CouldNotTell => Self::CouldNotTell,
+        }
+    }
+}
+
 impl From<tollgate_top::Ending> for Ending {
     fn from(ending: tollgate_top::Ending) -> Self {
         match ending {

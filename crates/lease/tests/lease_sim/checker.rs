@@ -82,12 +82,8 @@ struct Line {
     elapsed_us: i128,
     /// For the clock's steps and lost keys.
     allowed: i128,
-    /// Its least before any admission so far.
-    lowest: Option<i128>,
-    /// When that was, in true time.
-    lowest_at: u64,
-    /// The most that it ever was above its least.
-    highest: i128,
+    /// Its least before any admission so far, and when that was in true time.
+    line: tollgate_replay::Line,
 }
 
 impl Line {
@@ -95,13 +91,7 @@ impl Line {
     fn admit(&mut self, now: i128, more: i128, limit: i128, held_over: i128, true_ns: u64) -> i128 {
         let refilled = limit * self.elapsed_us * 1_000 + self.allowed;
         let before = now - refilled + held_over;
-        if self.lowest.is_none_or(|lowest| before < lowest) {
-            (self.lowest, self.lowest_at) = (Some(before), true_ns);
-        }
-        let lowest = self.lowest.unwrap_or(before);
-        let above = now + more - refilled - lowest;
-        self.highest = self.highest.max(above);
-        above
+        self.line.step(before, now + more - refilled, true_ns)
     }
 }
 
@@ -280,7 +270,7 @@ impl Checker {
         let rose = self.rose.admit(now, more, self.limit, held_over, true_ns);
         let ahead = if self.was_set_back { self.ahead } else { 0 };
         for (above, most, which, since) in
-            [(ran, 0, "I1", self.ran.lowest_at), (rose, ahead, "I6", self.rose.lowest_at)]
+            [(ran, 0, "I1", self.ran.line.lowest_at()), (rose, ahead, "I6", self.rose.line.lowest_at())]
         {
             let over = above - self.burst * self.period_ns - most;
             if over > 0 {
@@ -296,7 +286,7 @@ impl Checker {
 
     /// The most that was above the least, as a share of the burst.
     pub(crate) fn peak(&self) -> f64 {
-        self.ran.highest as f64 / (self.burst * self.period_ns) as f64
+        self.ran.line.highest() as f64 / (self.burst * self.period_ns) as f64
     }
 
     /// I2: at most L in a window. Allowances of windows are whole windows' worth.

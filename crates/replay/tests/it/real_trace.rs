@@ -2,15 +2,14 @@
 //! client.
 //!
 //! The trace is not part of the project: where it is absent the tests are skipped, and say so.
-#![expect(clippy::expect_used, reason = "a test that cannot set up its case has failed")]
-#![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, State, Timestamp};
+use tollgate_replay::{Claim, ExactLog, Verifier};
 
 const GCRA: Algorithm =
     Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill: Refill::Continuous };
@@ -40,19 +39,10 @@ fn trace() -> Option<Vec<(u64, u32)>> {
 }
 
 /// Which requests of each client a limit per window admits that remembers every admitted request.
-fn exact(trace: &[(u64, u32)], limit: usize, seconds: u64) -> Vec<bool> {
-    let mut admitted: HashMap<u32, VecDeque<u64>> = HashMap::new();
-    let decide = |&(second, client): &(u64, u32)| {
-        let admitted = admitted.entry(client).or_default();
-        while admitted.front().is_some_and(|&oldest| oldest + seconds <= second) {
-            admitted.pop_front();
-        }
-        let fits = admitted.len() < limit;
-        if fits {
-            admitted.push_back(second);
-        }
-        fits
-    };
+fn exact(trace: &[(u64, u32)], limit: u64, seconds: u64) -> Vec<bool> {
+    let mut logs: HashMap<u32, ExactLog> = HashMap::new();
+    let decide =
+        |&(second, client): &(u64, u32)| logs.entry(client).or_default().take(second, 1, seconds, limit);
     trace.iter().map(decide).collect()
 }
 
@@ -69,17 +59,14 @@ fn decide(trace: &[(u64, u32)], limit: u64, seconds: u64, algorithm: &Algorithm)
 }
 
 /// Most that one client got admitted within any window.
-fn worst(trace: &[(u64, u32)], limit: u64, seconds: u64, algorithm: &Algorithm) -> usize {
-    let mut passed: HashMap<u32, Vec<u64>> = HashMap::new();
+fn worst(trace: &[(u64, u32)], limit: u64, seconds: u64, algorithm: &Algorithm) -> u64 {
+    let claim = Claim::Window { limit, window_ns: seconds };
+    let mut verifier = Verifier::new(claim, 1 << 30);
     let decisions = decide(trace, limit, seconds, algorithm);
     for (&(second, client), _) in trace.iter().zip(decisions).filter(|(_, is_admitted)| *is_admitted) {
-        passed.entry(client).or_default().push(second);
+        verifier.admit(&client.to_le_bytes(), 1, second);
     }
-    let most = |passed: &Vec<u64>| {
-        let first_in_window = |&end: &u64| passed.partition_point(|&at| at + seconds <= end);
-        (0..passed.len()).map(|last| last + 1 - first_in_window(&passed[last])).max().unwrap_or(0)
-    };
-    passed.values().map(most).max().unwrap_or(0)
+    verifier.finish().worst.map_or(0, |worst| worst.admitted)
 }
 
 /// Row 126
@@ -105,7 +92,7 @@ fn the_most_admitted_in_any_window_of_a_real_day_is_as_published() {
 #[test]
 fn the_error_of_each_algorithm_on_a_real_day_is_as_published() {
     let Some(trace) = trace() else { return };
-    let page = include_str!("../../../docs/choosing.md");
+    let page = include_str!("../../../../docs/choosing.md");
     let published = page.split("<!-- accuracy-trace -->").nth(1).expect("the table of the real day");
     let exact = exact(&trace, 100, 3_600);
     let mut algorithms = vec![

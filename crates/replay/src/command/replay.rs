@@ -1,0 +1,228 @@
+//! `tollgate replay`: what rules would have done to a trace.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_limiter::Policy;
+use tollgate_rule_files::Options;
+
+use super::bound::Reading;
+use super::outcome::Outcome;
+use super::progress::Progress;
+use crate::generate::{Plan, Shape, generate};
+use crate::reader::Reader;
+use crate::report::{Difference, Report, SideReport};
+use crate::row::Row;
+use crate::side::{MOST, Side};
+use crate::source::{Lines, Source};
+use crate::suggest::yaml;
+use crate::timeline::Timeline;
+
+/// Replay a log with a set of rules, or compare two sets on it.
+///
+/// The log's requests are decided by the code that serves, on the log's own clock, in memory. Reads the same
+/// formats as `bound`. Exit 0: the log was replayed. 2: it cannot be read to its end, or the rules are
+/// invalid.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tollgate replay access.log.gz --rules examples/rules --map domain=shop
+  tollgate replay day.csv --rules today.yaml --rules tomorrow.yaml --json
+  tollgate replay day.csv --rules today.yaml --percentile 99 --suggest
+  tollgate replay --generate surge --requests 1000000 --seed 7 > trace.csv")]
+pub struct Replay {
+    /// The log; `-` is standard input.
+    #[arg(value_name = "TRACE", required_unless_present = "generate")]
+    trace: Option<PathBuf>,
+    /// File or folder of rules; a second one is compared with the first.
+    #[arg(long, value_name = "PATH", required_unless_present = "generate")]
+    rules: Vec<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print a rule file with numbers that are enough for --percentile of the keys, instead of the report.
+    #[arg(long, conflicts_with = "json")]
+    suggest: bool,
+    /// Share of the keys that a suggestion is enough for.
+    #[arg(long, value_name = "PERCENT", default_value_t = 99.0, value_parser = percentile)]
+    percentile: f64,
+    /// Memory in MiB: for the counters of each set of rules, and as much for comparing them with exact logs.
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    max_memory: u32,
+    /// Write a trace instead, as CSV to standard output.
+    #[arg(long, value_name = "SHAPE", conflicts_with_all = ["trace", "rules"], help_heading = GENERATE)]
+    generate: Option<Shape>,
+    /// Requests of the trace.
+    #[arg(long, value_name = "N", default_value_t = 100_000, requires = "generate", help_heading = GENERATE)]
+    requests: u64,
+    /// Requests a second, on average.
+    #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = positive, requires = "generate", help_heading = GENERATE)]
+    rate: f64,
+    /// Clients.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), requires = "generate", help_heading = GENERATE)]
+    clients: u64,
+    /// How uneven clients are: the exponent of Zipf's law, 0 for even, usually 0.6 to 2.7.
+    #[arg(long, value_name = "ALPHA", default_value_t = 1.0, value_parser = alpha, requires = "generate", help_heading = GENERATE)]
+    zipf: f64,
+    /// The same seed makes the same trace.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "generate", help_heading = GENERATE)]
+    seed: u64,
+}
+
+const GENERATE: &str = "Generating";
+
+fn number_in(text: &str, range: std::ops::RangeInclusive<f64>, want: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(format!("write {want}")),
+    }
+}
+
+fn percentile(text: &str) -> Result<f64, String> {
+    number_in(text, 0.0..=100.0, "a share from 0 to 100, such as 99.9")
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    number_in(text, 1e-6..=1e9, "a rate above 0 and up to 1e9 a second")
+}
+
+fn alpha(text: &str) -> Result<f64, String> {
+    number_in(text, 0.0..=10.0, "an exponent from 0 to 10")
+}
+
+impl Replay {
+    /// Writes the report to `out`; progress, warnings and errors to `talk`.
+    ///
+    /// # Errors
+    /// When either cannot be written to.
+    pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Outcome> {
+        if let Some(shape) = self.generate {
+            let &Self { requests, rate, clients, zipf, seed, .. } = &self;
+            generate(&Plan { shape, requests, rate, clients, alpha: zipf, seed }, out)?;
+            return Ok(Outcome::Yes);
+        }
+        let replayed = match self.replay(talk) {
+            Ok(replayed) => replayed,
+            Err(why) => {
+                writeln!(talk, "error: {why}")?;
+                return Ok(Outcome::CouldNotTell);
+            }
+        };
+        for note in &replayed.notes {
+            writeln!(talk, "warning: {note}")?;
+        }
+        let report = &replayed.report;
+        if report.lines.requests == 0 {
+            let why = if report.lines.lines == 0 { "the log is empty" } else { "no line can be replayed" };
+            writeln!(talk, "error: {why}")?;
+            return Ok(Outcome::CouldNotTell);
+        }
+        match (self.json, self.suggest, report.rules.last()) {
+            (true, ..) => {
+                serde_json::to_writer_pretty(&mut *out, report)?;
+                writeln!(out)?;
+            }
+            (_, true, Some(side)) => out.write_all(yaml(&replayed.policy, side).as_bytes())?,
+            _ => report.write(out)?,
+        }
+        let is_whole = report.lines.cut_off.is_none();
+        Ok(if is_whole { Outcome::Yes } else { Outcome::CouldNotTell })
+    }
+
+    fn replay(&self, talk: &mut dyn Write) -> Result<Replayed, String> {
+        let mapping = self.reading.mapping()?;
+        if self.rules.len() > 2 {
+            return Err("give --rules once or twice; a folder may hold several files".to_owned());
+        }
+        if mapping.descriptors.len() > MOST {
+            return Err(format!("a request has at most {MOST} descriptors"));
+        }
+        let trace = self.trace.as_deref().ok_or("name a log")?;
+        let source =
+            Source::open(trace).map_err(|error| format!("cannot read {}: {error}", trace.display()))?;
+        let (mut sides, mut wanted) = (Vec::new(), Vec::new());
+        for path in &self.rules {
+            let policy = load(path)?;
+            let max_bytes = (self.max_memory as usize) << 20;
+            let side = Side::new(policy, &mapping, &mut wanted, max_bytes);
+            sides.push(side.map_err(|error| format!("{}: {error}", path.display()))?);
+        }
+        let mut progress = Progress::new(source.so_far, source.size);
+        let settings = self.reading.settings(Duration::ZERO);
+        let mut reader = Reader::new(Lines::new(source.bytes), mapping, &wanted, settings);
+        let (mut row, mut timeline) = (Row::default(), None::<Timeline>);
+        let mut difference = Difference::default();
+        while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {
+            let mut verdicts = [true; 2];
+            for (side, verdict) in sides.iter_mut().zip(&mut verdicts) {
+                *verdict = side.decide(|place| reader.value(&row, place), at.ns, at.cost);
+            }
+            let [a, b] = verdicts;
+            difference.newly_denied += u64::from(a && !b);
+            difference.newly_admitted += u64::from(!a && b);
+            timeline.get_or_insert_with(|| Timeline::new(at.ns)).add(at.ns, !a, !b);
+            progress.step(reader.tally.requests, talk);
+        }
+        progress.end(talk);
+        let mut notes = reader.notes();
+        for (label, side) in ["A", "B"].into_iter().zip(&sides) {
+            notes_of(label, side, reader.tally.requests, &mut notes);
+        }
+        let compares = sides.len() > 1;
+        let reports = ["A", "B"].into_iter().zip(&mut sides);
+        let rules = reports.map(|(label, side)| SideReport::of(label, side, self.percentile)).collect();
+        let begin_ns = reader.tally.first_ns.unwrap_or_default();
+        let report = Report {
+            span_ns: reader.tally.last_ns.saturating_sub(begin_ns),
+            lines: reader.tally,
+            rules,
+            difference: compares.then_some(difference),
+            timeline,
+        };
+        let policy = sides.last().map_or_else(Policy::empty, |side| side.policy().clone());
+        Ok(Replayed { report, notes, policy })
+    }
+}
+
+struct Replayed {
+    report: Report,
+    notes: Vec<String>,
+    /// Of the last set of rules.
+    policy: Policy,
+}
+
+fn load(path: &std::path::Path) -> Result<Policy, String> {
+    let rules = tollgate_rule_files::load(&[path.to_path_buf()], &Options::default());
+    let rules = rules.map_err(|error| error.to_string())?;
+    if rules.policy.domains().is_empty() {
+        return Err(format!(
+            "{}: no rule file found; only *.yaml, *.yml and *.json are read",
+            path.display()
+        ));
+    }
+    Ok(rules.policy)
+}
+
+/// What people should know of a set of rules.
+fn notes_of(label: &str, side: &Side, requests: u64, notes: &mut Vec<String>) {
+    for keys in side.chains_that_never_came() {
+        notes.push(format!(
+            "rules {label}: no request has the fields of the descriptor ({keys}); see --mapping"
+        ));
+    }
+    if side.bare > 0 {
+        let bare = side.bare;
+        notes.push(format!("rules {label}: {bare} of {requests} requests have the fields of no descriptor"));
+    }
+    if let Some(error) = &side.first_error {
+        notes.push(format!("rules {label}: {} requests were not decided: {error}", side.undecided));
+    }
+    let queues = side.policy().rules().filter(|rule| rule.max_wait.is_some()).count();
+    if queues > 0 {
+        notes.push(format!(
+            "rules {label}: {queues} rules queue; a replay denies at once what would have waited"
+        ));
+    }
+}

@@ -1,0 +1,92 @@
+//! The common log format, and the combined one, which has two fields more.
+
+use crate::row::{Names, Row};
+
+/// The fields of a line.
+#[derive(Clone, Copy)]
+enum Field {
+    Client,
+    Ident,
+    User,
+    Time,
+    Request,
+    Method,
+    Target,
+    Path,
+    Protocol,
+    Status,
+    Bytes,
+    Referer,
+    Agent,
+}
+
+/// Their names, in that order.
+const NAMES: [&str; 13] = [
+    "client", "ident", "user", "time", "request", "method", "target", "path", "protocol", "status", "bytes",
+    "referer", "agent",
+];
+
+/// What wants each field.
+pub(crate) struct Common([Vec<(usize, u8)>; 13]);
+
+impl Common {
+    pub(crate) fn new(names: &Names) -> Self {
+        Self(NAMES.map(|name| names.places(name).to_vec()))
+    }
+
+    /// `host ident user [time] "method target protocol" status bytes "referer" "agent"`; what comes after
+    /// the request may be missing.
+    pub(crate) fn read(&self, line: &str, row: &mut Row) -> Result<(), &'static str> {
+        let mut set = |field: Field, value: &str| row.set(&self.0[field as usize], value);
+        let (client, rest) = at_byte(line, b' ').ok_or("no field but the first")?;
+        let (ident, rest) = at_byte(rest, b' ').ok_or("no user")?;
+        let (user, rest) = at_byte(rest, b'[').ok_or("no time in [ ]")?;
+        let (time, rest) = at_byte(rest, b']').ok_or("the time has no ]")?;
+        set(Field::Client, client);
+        set(Field::Ident, ident);
+        set(Field::User, user.trim_end());
+        set(Field::Time, time);
+        let rest = rest.strip_prefix(" \"").ok_or("no request in quotes after the time")?;
+        let (request, rest) = quoted(rest).ok_or("the request has no closing quote")?;
+        set(Field::Request, request);
+        if let Some((method, after)) = at_byte(request, b' ') {
+            let (target, protocol) = at_byte(after, b' ').unwrap_or((after, ""));
+            set(Field::Method, method);
+            set(Field::Target, target);
+            set(Field::Path, target.split(['?', '#']).next().unwrap_or(target));
+            set(Field::Protocol, protocol);
+        }
+        let mut rest = rest.trim_start();
+        let (status, after) = at_byte(rest, b' ').unwrap_or((rest, ""));
+        let (bytes, after) = at_byte(after, b' ').unwrap_or((after, ""));
+        set(Field::Status, status);
+        set(Field::Bytes, if bytes == "-" { "0" } else { bytes });
+        rest = after;
+        for field in [Field::Referer, Field::Agent] {
+            let Some((value, after)) = rest.trim_start().strip_prefix('"').and_then(quoted) else { break };
+            set(field, value);
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+/// What is before and after the first `byte`, which is ASCII.
+#[inline]
+fn at_byte(text: &str, byte: u8) -> Option<(&str, &str)> {
+    let place = memchr::memchr(byte, text.as_bytes())?;
+    Some((&text[..place], &text[place + 1..]))
+}
+
+/// Until the next quote that has no backslash before it, and what comes after.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let mut from = 0;
+    loop {
+        let quote = from + memchr::memchr(b'"', text.as_bytes().get(from..)?)?;
+        let slashes = text[..quote].bytes().rev().take_while(|&byte| byte == b'\\').count();
+        if slashes % 2 == 0 {
+            return Some((&text[..quote], &text[quote + 1..]));
+        }
+        from = quote + 1;
+    }
+}

@@ -1,0 +1,82 @@
+//! Columns. A record is one line: a quoted field with a line break in it is a broken line, so that one
+//! missing quote never swallows the rest of a log.
+
+use csv_core::{ReadRecordResult, Reader};
+
+use crate::row::{Names, Row};
+
+/// The columns of a file, by what wants them.
+pub(crate) struct Columns {
+    places: Vec<Vec<(usize, u8)>>,
+    parser: Parser,
+}
+
+#[derive(Default)]
+struct Parser {
+    line: Vec<u8>,
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Columns {
+    /// Columns with these names.
+    pub(crate) fn new(header: &[String], names: &Names) -> Self {
+        let places = header.iter().map(|name| names.places(name).to_vec()).collect();
+        Self { places, parser: Parser::default() }
+    }
+
+    /// The names in the first line of a file.
+    pub(crate) fn header(line: &str) -> Result<Vec<String>, &'static str> {
+        let mut parser = Parser::default();
+        let count = parser.split(line.trim_start_matches('\u{feff}'))?;
+        (0..count).map(|column| parser.field(column).map(|name| name.trim().to_owned())).collect()
+    }
+
+    pub(crate) fn read(&mut self, line: &str, row: &mut Row) -> Result<(), &'static str> {
+        let count = self.parser.split(line)?;
+        if count < self.places.len() {
+            return Err("fewer fields than columns");
+        }
+        if count > self.places.len() {
+            return Err("more fields than columns");
+        }
+        for (column, places) in self.places.iter().enumerate() {
+            if !places.is_empty() {
+                row.set(places, self.parser.field(column)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Parser {
+    /// Splits a line; returns the number of its fields.
+    fn split(&mut self, line: &str) -> Result<usize, &'static str> {
+        if memchr::memchr(b'"', line.as_bytes()).is_none() {
+            // The usual line, without quotes: the same fields as by the reader below.
+            self.text.clear();
+            self.ends.clear();
+            for field in line.split(',') {
+                self.text.extend_from_slice(field.as_bytes());
+                self.ends.push(self.text.len());
+            }
+            return Ok(self.ends.len());
+        }
+        // The end of the line ends the record, or shows that a quote is open.
+        self.line.clear();
+        self.line.extend_from_slice(line.as_bytes());
+        self.line.push(b'\n');
+        self.text.resize(self.line.len(), 0);
+        self.ends.resize(self.line.len() + 1, 0);
+        let (result, _, _, count) = Reader::new().read_record(&self.line, &mut self.text, &mut self.ends);
+        match result {
+            ReadRecordResult::Record => Ok(count),
+            _ => Err("a quote is not closed on its line"),
+        }
+    }
+
+    fn field(&self, column: usize) -> Result<&str, &'static str> {
+        let begin = column.checked_sub(1).map_or(0, |before| self.ends[before]);
+        std::str::from_utf8(&self.text[begin..self.ends[column]]).map_err(|_| "not UTF-8")
+    }
+}

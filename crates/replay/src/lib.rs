@@ -1,0 +1,27 @@
+//! Logs of requests as evidence: whether a limiter kept its bound, and what rules would have done to
+//! yesterday's traffic.
+//!
+//! A log is read once, line by line, in bounded memory. Not here: deciding (`limiter`), the grammar of rules
+//! (`rule-files`), the binary's other commands (`server`).
+
+mod command;
+mod exact_log;
+mod format;
+mod generate;
+mod instant;
+mod line;
+mod mapping;
+mod reader;
+mod report;
+mod row;
+mod side;
+mod source;
+mod suggest;
+mod timeline;
+mod track;
+mod verify;
+
+pub use command::{Bound, Outcome, Replay};
+pub use exact_log::ExactLog;
+pub use line::Line;
+pub use verify::{Claim, Verdict, Verifier, Worst};

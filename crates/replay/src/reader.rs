@@ -1,0 +1,345 @@
+//! A log as requests in the order of their times: which lines are broken, what is late, what was cut off.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt::Write as _;
+
+use tollgate_human_text::{InQuotes, clip_to};
+
+use crate::format::{Columns, Common, Format, json};
+use crate::instant::{Instants, show};
+use crate::mapping::{Mapping, value_of};
+use crate::row::{Names, Row, Wanted};
+use crate::source::{Lines, MAX_LINE, Next};
+
+/// Broken lines that are quoted.
+const QUOTED: usize = 3;
+/// Requests that wait for their place, at most.
+const MAX_WAITING: usize = 1 << 20;
+
+/// A broken line.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Broken {
+    pub(crate) line: u64,
+    pub(crate) why: String,
+    pub(crate) quote: String,
+}
+
+/// What became of the lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Tally {
+    /// Lines, without empty ones and the heading.
+    pub(crate) lines: u64,
+    /// Those that were requests.
+    pub(crate) requests: u64,
+    /// Those that the mapping says were not admitted.
+    pub(crate) not_admitted: u64,
+    pub(crate) broken: u64,
+    /// The first broken lines.
+    pub(crate) first_broken: Vec<Broken>,
+    /// Requests whose time is before that of a line above.
+    pub(crate) back: u64,
+    /// By how much, at most.
+    pub(crate) most_back_ns: u64,
+    /// Those that were more than the tolerance back.
+    pub(crate) late: u64,
+    /// Why the log ended before its end.
+    pub(crate) cut_off: Option<String>,
+    pub(crate) first_ns: Option<u64>,
+    pub(crate) last_ns: u64,
+}
+
+/// Why reading stops.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("line {}: {}: {}; --strict stops at the first broken line", .0.line, .0.why, .0.quote)]
+    Strict(Broken),
+}
+
+/// How to read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReadSettings {
+    /// Stop at the first broken line.
+    pub(crate) is_strict: bool,
+    /// Requests are sorted that are at most this much out of order.
+    pub(crate) tolerance_ns: u64,
+}
+
+/// One request. Its fields are in the [`Row`] that it came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) ns: u64,
+    pub(crate) cost: u64,
+    /// It came too late, and is of the latest time before it instead.
+    pub(crate) is_late: bool,
+}
+
+/// A request that waits for its place: by time, then by line.
+struct Waiting(u64, u64, u64, Row);
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Waiting {}
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+pub(crate) struct Reader {
+    lines: Lines,
+    mapping: Mapping,
+    settings: ReadSettings,
+    wanted: Vec<Wanted>,
+    names: Names,
+    time_place: usize,
+    cost_places: std::ops::Range<usize>,
+    condition_place: usize,
+    format: Option<Format>,
+    columns: Option<Columns>,
+    common: Common,
+    /// Names of columns, for messages.
+    header: Vec<String>,
+    instants: Instants,
+    /// The latest time that was read, and the latest that was handed on.
+    newest_ns: u64,
+    handed_ns: u64,
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    has_ended: bool,
+    pub(crate) tally: Tally,
+}
+
+impl Reader {
+    /// A reader of a log with `mapping`, which fills rows with the fields `wanted`, in their order.
+    pub(crate) fn new(lines: Lines, mapping: Mapping, wanted: &[Wanted], settings: ReadSettings) -> Self {
+        let mut all = wanted.to_vec();
+        let time_place = all.len();
+        all.push(mapping.time());
+        let cost_begins = all.len();
+        all.extend(mapping.cost.iter().map(|field| Wanted(vec![field.clone()])));
+        let cost_places = cost_begins..all.len();
+        let condition_place = all.len();
+        all.extend(mapping.admitted.iter().map(|condition| Wanted(vec![condition.field.clone()])));
+        let names = Names::new(&all);
+        Self {
+            lines,
+            format: mapping.format,
+            settings,
+            common: Common::new(&names),
+            names,
+            wanted: all,
+            time_place,
+            cost_places,
+            condition_place,
+            columns: None,
+            header: Vec::new(),
+            instants: Instants::default(),
+            newest_ns: 0,
+            handed_ns: 0,
+            waiting: BinaryHeap::new(),
+            has_ended: false,
+            tally: Tally::default(),
+            mapping,
+        }
+    }
+
+    /// The value of the field at a place of what was wanted, as a descriptor has it.
+    #[inline]
+    pub(crate) fn value<'a>(&self, row: &'a Row, place: usize) -> Option<&'a str> {
+        let value = row.get(place)?;
+        let name = row.rank(place).and_then(|rank| self.wanted.get(place)?.0.get(rank));
+        Some(name.map_or(value, |name| value_of(name, value)))
+    }
+
+    /// The next request by time, and its fields; `None` at the end.
+    pub(crate) fn next(&mut self, row: &mut Row) -> Result<Option<At>, ReadError> {
+        if self.settings.tolerance_ns == 0 {
+            let next = self.read(row)?;
+            return Ok(next.map(|at| self.hand_on(at)));
+        }
+        loop {
+            let is_due = self.waiting.peek().is_some_and(|Reverse(first)| {
+                self.has_ended
+                    || self.waiting.len() > MAX_WAITING
+                    || first.0.saturating_add(self.settings.tolerance_ns) < self.newest_ns
+            });
+            if is_due && let Some(Reverse(Waiting(ns, _, cost, fields))) = self.waiting.pop() {
+                *row = fields;
+                return Ok(Some(self.hand_on(At { ns, cost, is_late: false })));
+            }
+            match self.read(row)? {
+                Some(at) => {
+                    self.waiting.push(Reverse(Waiting(at.ns, self.lines.number, at.cost, row.clone())))
+                }
+                None if self.waiting.is_empty() => return Ok(None),
+                None => self.has_ended = true,
+            }
+        }
+    }
+
+    /// Time never goes back: a request that comes too late is of the latest time.
+    #[inline]
+    fn hand_on(&mut self, at: At) -> At {
+        let is_late = at.ns < self.handed_ns;
+        self.tally.late += u64::from(is_late);
+        self.handed_ns = self.handed_ns.max(at.ns);
+        At { ns: self.handed_ns, is_late, ..at }
+    }
+
+    /// The next request in the order of the lines.
+    fn read(&mut self, row: &mut Row) -> Result<Option<At>, ReadError> {
+        while !self.has_ended {
+            let next = match self.lines.next() {
+                Ok(Next::End) => break,
+                Ok(next) => next,
+                Err(error) => {
+                    self.tally.cut_off = Some(format!("after line {}: {error}", self.lines.number));
+                    break;
+                }
+            };
+            match self.parse(next, row) {
+                Ok(None) => {}
+                Ok(Some(at)) => {
+                    self.tally.requests += 1;
+                    self.tally.first_ns.get_or_insert(at.ns);
+                    if at.ns < self.newest_ns {
+                        self.tally.back += 1;
+                        self.tally.most_back_ns = self.tally.most_back_ns.max(self.newest_ns - at.ns);
+                    }
+                    self.newest_ns = self.newest_ns.max(at.ns);
+                    self.tally.last_ns = self.newest_ns;
+                    return Ok(Some(at));
+                }
+                Err(why) => self.broken(why)?,
+            }
+        }
+        self.has_ended = true;
+        Ok(None)
+    }
+
+    #[cold]
+    fn broken(&mut self, why: String) -> Result<(), ReadError> {
+        self.tally.broken += 1;
+        let is_quoted = self.tally.first_broken.len() < QUOTED;
+        if is_quoted || self.settings.is_strict {
+            let text = String::from_utf8_lossy(&self.lines.line[..self.lines.line.len().min(400)]);
+            let quote = InQuotes(&clip_to(&text, 100)).to_string();
+            let broken = Broken { line: self.lines.number, why, quote };
+            if self.settings.is_strict {
+                return Err(ReadError::Strict(broken));
+            }
+            self.tally.first_broken.push(broken);
+        }
+        Ok(())
+    }
+
+    /// One line; `None` for one that is no request: empty, a heading, or not admitted.
+    fn parse(&mut self, next: Next, row: &mut Row) -> Result<Option<At>, String> {
+        if next == Next::TooLong {
+            self.tally.lines += 1;
+            return Err(format!("longer than {MAX_LINE} bytes"));
+        }
+        let Ok(line) = std::str::from_utf8(&self.lines.line) else {
+            self.tally.lines += 1;
+            return Err("not UTF-8".to_owned());
+        };
+        if line.trim().is_empty() {
+            return Ok(None);
+        }
+        let format = *self.format.get_or_insert_with(|| Format::guess(line));
+        row.clear(&self.names);
+        if format == Format::Csv && self.columns.is_none() {
+            let is_heading = self.mapping.columns.is_empty();
+            self.header = if is_heading { Columns::header(line)? } else { self.mapping.columns.clone() };
+            self.columns = Some(Columns::new(&self.header, &self.names));
+            if is_heading {
+                return Ok(None);
+            }
+        }
+        self.tally.lines += 1;
+        match (format, &mut self.columns) {
+            (Format::Csv, Some(columns)) => columns.read(line, row)?,
+            (Format::Json, _) => json(line, &self.names, row)?,
+            _ => self.common.read(line, row)?,
+        }
+        let Some(time) = row.get(self.time_place) else { return Err(self.missing(self.time_place, "time")) };
+        let unit = row.rank(self.time_place).and_then(|rank| self.mapping.unit(rank));
+        let Some(ns) = self.instants.read(time, unit) else {
+            return Err(format!("{} is not a time", InQuotes(&clip_to(time, 40))));
+        };
+        if let Some(condition) = &self.mapping.admitted {
+            let Some(value) = row.get(self.condition_place) else {
+                return Err(self.missing(self.condition_place, "admitted"));
+            };
+            if (value == condition.value) != condition.is_equal {
+                self.tally.not_admitted += 1;
+                return Ok(None);
+            }
+        }
+        let mut cost = u64::from(self.cost_places.is_empty());
+        for place in self.cost_places.clone() {
+            let Some(text) = row.get(place) else { return Err(self.missing(place, "cost")) };
+            let part: u64 = text.parse().map_err(|_| {
+                format!("{} is not a cost; a cost is a whole number", InQuotes(&clip_to(text, 40)))
+            })?;
+            cost = cost.checked_add(part).ok_or("the cost is above 2^64")?;
+        }
+        Ok(Some(At { ns, cost, is_late: false }))
+    }
+
+    /// Says that a field is not there, and which are.
+    pub(crate) fn missing(&self, place: usize, what: &str) -> String {
+        let names = self.wanted.get(place).map_or(&[][..], |wanted| wanted.0.as_slice());
+        let mut text = format!("no field for {what}: ");
+        let _ = match names {
+            [name] => write!(text, "there is no {name}"),
+            names => write!(text, "it has none of {}", names.join(", ")),
+        };
+        if !self.header.is_empty() {
+            let _ = write!(text, "; the columns are {}", self.header.join(", "));
+        }
+        text
+    }
+
+    /// A line that was read cannot be used.
+    pub(crate) fn unusable(&mut self, why: String) -> Result<(), ReadError> {
+        self.tally.requests -= 1;
+        self.broken(why)
+    }
+
+    /// What people should know of the lines, one sentence each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let tally = &self.tally;
+        let mut notes = Vec::new();
+        if let Some(why) = &tally.cut_off {
+            notes.push(format!("the log is cut off {why}; everything below is about what was read before"));
+        }
+        if tally.broken > 0 {
+            notes.push(format!("{} of {} lines are broken and were left out", tally.broken, tally.lines));
+            for broken in &tally.first_broken {
+                notes.push(format!("line {}: {}: {}", broken.line, broken.why, broken.quote));
+            }
+        }
+        if tally.not_admitted > 0 {
+            notes.push(format!("{} lines were not admitted, as the mapping says", tally.not_admitted));
+        }
+        if tally.back > 0 {
+            let most = show(tally.most_back_ns.min(99_999_999_000_000_000));
+            let sorted = tally.back.saturating_sub(tally.late);
+            notes.push(format!(
+                "{} requests are out of order, by up to {most}: {sorted} were sorted, {} were more than the \
+                 tolerance late; --tolerance sets how far they are sorted",
+                tally.back, tally.late
+            ));
+        }
+        notes
+    }
+}

@@ -1,0 +1,263 @@
+//! What a replay found, as data and as text.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate_human_text::{InQuotes, show_duration};
+
+use crate::instant::show;
+use crate::reader::Tally;
+use crate::side::{Side, key_text};
+use crate::timeline::{Timeline, bars};
+use crate::track::{Denied, RuleTrack};
+
+/// Keys that are listed.
+pub(crate) const TOP: usize = 10;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) lines: Tally,
+    pub(crate) span_ns: u64,
+    /// One or two.
+    pub(crate) rules: Vec<SideReport>,
+    pub(crate) difference: Option<Difference>,
+    pub(crate) timeline: Option<Timeline>,
+}
+
+/// What the second set of rules does otherwise than the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Difference {
+    pub(crate) newly_denied: u64,
+    pub(crate) newly_admitted: u64,
+}
+
+/// What one set of rules did.
+#[derive(Debug, Serialize)]
+pub(crate) struct SideReport {
+    pub(crate) label: &'static str,
+    pub(crate) version: String,
+    pub(crate) domain: String,
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+    /// Requests that no rule limits.
+    pub(crate) unlimited: u64,
+    /// Requests without the fields of any descriptor.
+    pub(crate) without_descriptor: u64,
+    pub(crate) undecided: u64,
+    pub(crate) first_error: Option<String>,
+    pub(crate) rules: Vec<RuleReport>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct RuleReport {
+    pub(crate) path: String,
+    pub(crate) limits: Vec<String>,
+    pub(crate) offered: u64,
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+    pub(crate) shadowed: u64,
+    pub(crate) near: u64,
+    pub(crate) keys: u64,
+    pub(crate) keys_denied: u64,
+    /// Requests that were compared with the exact log, and those for which memory was missing.
+    pub(crate) compared: u64,
+    pub(crate) not_compared: u64,
+    pub(crate) wrongly_admitted: u64,
+    pub(crate) wrongly_denied: u64,
+    pub(crate) worst_windows: Vec<WorstWindow>,
+    pub(crate) top_denied: Vec<TopDenied>,
+    pub(crate) suggested: Vec<Suggested>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct WorstWindow {
+    pub(crate) limit: String,
+    pub(crate) key: String,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) admitted: u64,
+    pub(crate) allowed: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TopDenied {
+    pub(crate) key: String,
+    pub(crate) denied: u64,
+}
+
+/// What would have been enough for a share of the keys.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Suggested {
+    pub(crate) percentile: f64,
+    /// Permits in any window of this length.
+    pub(crate) limit: u64,
+    pub(crate) window: String,
+    /// Permits at once, at the rate that the rule has now.
+    pub(crate) burst: u64,
+    pub(crate) rate: String,
+}
+
+impl SideReport {
+    pub(crate) fn of(label: &'static str, side: &mut Side, percentile: f64) -> Self {
+        let denied = side.tracks.finish(TOP);
+        let rules = side.policy().rules().zip(&side.rules).zip(&side.tracks.rules).zip(&denied);
+        let domain = side.domain().to_owned();
+        let rules = rules.filter(|(((_, tally), _), _)| tally.offered > 0);
+        let rules = rules.map(|(((rule, tally), track), denied)| {
+            let window = |place: usize| rule.limits.get(place).map_or(Duration::ZERO, |limit| limit.period);
+            let worst = track.worst.iter().enumerate().filter_map(|(place, worst)| {
+                let (worst, limit) = (worst.as_ref()?, rule.limits.get(place)?);
+                Some(WorstWindow {
+                    limit: limit.to_string(),
+                    key: key_text(&worst.key),
+                    from: show(worst.from_ns),
+                    to: show(worst.to_ns),
+                    admitted: worst.admitted,
+                    allowed: limit.quota.limit(),
+                })
+            });
+            let suggested = track.peaks.iter().enumerate().filter_map(|(place, peaks)| {
+                let limit = at_percentile(&peaks.in_window, percentile)?;
+                let burst = at_percentile(&peaks.above_rate, percentile)?;
+                let window = show_duration(window(place));
+                let rate = format!("{} per {window}", rule.limits.get(place)?.quota.limit());
+                Some(Suggested { percentile, limit, window, burst, rate })
+            });
+            RuleReport {
+                path: rule.path.clone(),
+                limits: rule.limits_in_words(),
+                offered: tally.offered,
+                admitted: tally.admitted,
+                denied: tally.denied,
+                shadowed: tally.shadowed,
+                near: tally.near,
+                keys: track.keys,
+                keys_denied: denied.keys,
+                compared: track.compared,
+                not_compared: track.left_out,
+                wrongly_admitted: track.wrongly_admitted,
+                wrongly_denied: track.wrongly_denied,
+                worst_windows: worst.collect(),
+                top_denied: top(denied),
+                suggested: if is_compared(track) { suggested.collect() } else { Vec::new() },
+            }
+        });
+        Self {
+            label,
+            version: side.policy().version().to_owned(),
+            domain,
+            admitted: side.admitted,
+            denied: side.denied,
+            unlimited: side.unlimited,
+            without_descriptor: side.bare,
+            undecided: side.undecided,
+            first_error: side.first_error.clone(),
+            rules: rules.collect(),
+        }
+    }
+}
+
+const fn is_compared(track: &RuleTrack) -> bool {
+    track.compared > 0
+}
+
+fn top(denied: &Denied) -> Vec<TopDenied> {
+    denied.top.iter().map(|(denied, key)| TopDenied { key: key_text(key), denied: *denied }).collect()
+}
+
+/// The least value that this share of the keys does not exceed.
+fn at_percentile(peaks: &std::collections::BTreeMap<u64, u64>, percentile: f64) -> Option<u64> {
+    let keys: u64 = peaks.values().sum();
+    let needed = (keys as f64 * percentile / 100.0).ceil().max(1.0) as u64;
+    let mut so_far = 0;
+    peaks.iter().find_map(|(&value, &count)| {
+        so_far += count;
+        (so_far >= needed).then_some(value)
+    })
+}
+
+/// `0.617 %`
+fn share(part: u64, whole: u64) -> String {
+    format!("{:.3} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+impl Report {
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let span = show_duration(Duration::from_secs(self.span_ns.div_ceil(1_000_000_000)));
+        writeln!(out, "trace    {} requests in {span}", self.lines.requests)?;
+        for side in &self.rules {
+            side.write(out)?;
+        }
+        if let Some(Difference { newly_denied, newly_admitted }) = self.difference {
+            let all = self.lines.requests;
+            writeln!(out, "\nB instead of A")?;
+            writeln!(out, "newly denied    {newly_denied} ({})", share(newly_denied, all))?;
+            writeln!(out, "newly admitted  {newly_admitted} ({})", share(newly_admitted, all))?;
+        }
+        if let Some(timeline) = &self.timeline {
+            let each = show_duration(Duration::from_nanos(timeline.span_ns));
+            writeln!(out, "\nover time, {each} a character")?;
+            writeln!(out, "offered  |{}|", bars(timeline.spans.iter().map(|span| span.offered)))?;
+            writeln!(out, "denied A |{}|", bars(timeline.spans.iter().map(|span| span.denied)))?;
+            if self.rules.len() > 1 {
+                writeln!(out, "denied B |{}|", bars(timeline.spans.iter().map(|span| span.denied_b)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SideReport {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let all = self.admitted + self.denied;
+        writeln!(out, "\nrules {}  domain {}, version {}", self.label, self.domain, self.version)?;
+        writeln!(out, "admitted {}, denied {} ({})", self.admitted, self.denied, share(self.denied, all))?;
+        for rule in &self.rules {
+            writeln!(out, "\n  {}: {}", rule.path, rule.limits.join("; "))?;
+            let &RuleReport { offered, admitted, denied, near, keys, keys_denied, .. } = rule;
+            writeln!(
+                out,
+                "    offered {offered}, admitted {admitted}, denied {denied}, near the limit {near}"
+            )?;
+            if rule.shadowed > 0 {
+                writeln!(out, "    in shadow mode: {} more would be denied", rule.shadowed)?;
+            }
+            if rule.compared > 0 {
+                writeln!(out, "    keys {keys}, of which {keys_denied} were denied something")?;
+                writeln!(
+                    out,
+                    "    against an exact log: wrongly admitted {}, wrongly denied {}",
+                    share(rule.wrongly_admitted, rule.compared),
+                    share(rule.wrongly_denied, rule.compared)
+                )?;
+            }
+            if rule.not_compared > 0 {
+                writeln!(out, "    not compared, for lack of --max-memory: {} requests", rule.not_compared)?;
+            }
+            for worst in &rule.worst_windows {
+                writeln!(
+                    out,
+                    "    worst window: {} admitted of {} ({}), {}, {} to {}",
+                    worst.admitted,
+                    worst.allowed,
+                    worst.limit,
+                    InQuotes(&worst.key),
+                    worst.from,
+                    worst.to
+                )?;
+            }
+            for top in &rule.top_denied {
+                writeln!(out, "    denied {:>8}  {}", top.denied, InQuotes(&top.key))?;
+            }
+            for it in &rule.suggested {
+                writeln!(
+                    out,
+                    "    enough for {} % of the keys: {} in any {}; or a burst of {} at {}",
+                    it.percentile, it.limit, it.window, it.burst, it.rate
+                )?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! One set of rules over a trace: the limiter that serves, with the memory store, on the trace's own clock.
+
+use tollgate_buffers::recycle;
+use tollgate_core::Timestamp;
+use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
+use tollgate_policy::{PATH_SEPARATOR, Rule};
+use tollgate_store::block_on;
+use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
+
+use crate::mapping::{Mapping, fields_of};
+use crate::row::Wanted;
+use crate::track::Tracks;
+
+/// From this share of a limit on, an admitted request is near it, as for the metrics of a server.
+const NEAR: f64 = 0.8;
+/// Added to the times of traces that count from their beginning: whole days, so that windows begin with the
+/// trace.
+const TEN_YEARS_NS: u64 = 3_650 * 86_400 * 1_000_000_000;
+
+/// What became of the requests of a rule.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RuleTally {
+    pub(crate) offered: u64,
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+    /// Of the admitted, those that a rule in shadow mode would have denied.
+    pub(crate) shadowed: u64,
+    pub(crate) near: u64,
+    pub(crate) permits: u64,
+}
+
+/// Keys of a descriptor, and the places of their values in a row.
+#[derive(Clone, Debug)]
+struct Chain {
+    entries: Vec<(String, usize)>,
+    came: u64,
+}
+
+/// Why rules cannot be replayed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum SideError {
+    #[error("the rules are of the domains {0}; say which by --map domain=NAME")]
+    ManyDomains(String),
+    #[error("the rules have no domain {0}; they are of {1}")]
+    UnknownDomain(String, String),
+    #[error("the domain {0} has no rules")]
+    NoRules(String),
+}
+
+pub(crate) struct Side {
+    limiter: Limiter<MemoryStore, ()>,
+    policy: Policy,
+    domain: String,
+    chains: Vec<Chain>,
+    scratch: Scratch,
+    entries: Vec<Entry<'static>>,
+    ends: Vec<usize>,
+    key: Vec<u8>,
+    pub(crate) rules: Vec<RuleTally>,
+    pub(crate) tracks: Tracks,
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+    /// Requests without any descriptor, and those without a rule.
+    pub(crate) bare: u64,
+    pub(crate) unlimited: u64,
+    pub(crate) undecided: u64,
+    pub(crate) first_error: Option<String>,
+}
+
+impl Side {
+    /// `wanted` gets the fields that the descriptors need.
+    pub(crate) fn new(
+        policy: Policy,
+        mapping: &Mapping,
+        wanted: &mut Vec<Wanted>,
+        max_bytes: usize,
+    ) -> Result<Self, SideError> {
+        let names = || policy.domains().iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
+        let domain = match (&mapping.domain, policy.domains()) {
+            (Some(name), _) => policy.domain(name).ok_or(SideError::UnknownDomain(name.clone(), names()))?,
+            (None, [domain]) => domain,
+            (None, _) => return Err(SideError::ManyDomains(names())),
+        };
+        if domain.rules().is_empty() {
+            return Err(SideError::NoRules(domain.name().to_owned()));
+        }
+        let mut chains: Vec<Vec<(String, Wanted)>> = Vec::new();
+        for entries in &mapping.descriptors {
+            chains.push(
+                entries.iter().map(|(key, field)| (key.clone(), Wanted(vec![field.clone()]))).collect(),
+            );
+        }
+        if chains.is_empty() {
+            for rule in domain.rules() {
+                let chain = keys_of(rule);
+                if !chains.contains(&chain) {
+                    chains.push(chain);
+                }
+            }
+        }
+        let mut place = |field: Wanted| match wanted.iter().position(|it| *it == field) {
+            Some(place) => place,
+            None => {
+                wanted.push(field);
+                wanted.len() - 1
+            }
+        };
+        let chains = chains.into_iter().map(|entries| Chain {
+            entries: entries.into_iter().map(|(key, field)| (key, place(field))).collect(),
+            came: 0,
+        });
+        let store = MemoryStore::new(MemoryConfig {
+            max_bytes: max_bytes as u64,
+            request_share: 0.0,
+            hash_key: HashKey::Fixed(1), // so that a trace has the same answers each time
+        });
+        Ok(Self {
+            domain: domain.name().to_owned(),
+            chains: chains.collect(),
+            rules: policy.rules().map(|_| RuleTally::default()).collect(),
+            tracks: Tracks::new(policy.rules(), max_bytes),
+            limiter: Limiter::with_observer(policy.clone(), store, LimiterSettings::default(), ()),
+            policy,
+            scratch: Scratch::new(),
+            entries: Vec::new(),
+            ends: Vec::new(),
+            key: Vec::new(),
+            admitted: 0,
+            denied: 0,
+            bare: 0,
+            unlimited: 0,
+            undecided: 0,
+            first_error: None,
+        })
+    }
+
+    pub(crate) fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Descriptors for which no request had all fields.
+    pub(crate) fn chains_that_never_came(&self) -> impl Iterator<Item = String> {
+        let never = self.chains.iter().filter(|chain| chain.came == 0);
+        never.map(|chain| chain.entries.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Decides a request; true if it is admitted. `value` has the fields by their places.
+    pub(crate) fn decide<'a>(
+        &mut self,
+        value: impl Fn(usize) -> Option<&'a str>,
+        ns: u64,
+        cost: u64,
+    ) -> bool {
+        // `recycle` needs the entries of this call to live no longer than it.
+        let Self { entries: kept, chains, .. } = self;
+        let mut entries: Vec<Entry<'_>> = recycle(std::mem::take(kept));
+        self.ends.clear();
+        for chain in chains.iter_mut() {
+            let begin = entries.len();
+            for (key, place) in &chain.entries {
+                match value(*place) {
+                    Some(value) => entries.push(Entry { key, value }),
+                    None => break,
+                }
+            }
+            if entries.len() - begin == chain.entries.len() {
+                chain.came += 1;
+                self.ends.push(entries.len());
+            } else {
+                entries.truncate(begin);
+            }
+        }
+        if self.ends.is_empty() {
+            self.bare += 1;
+            self.admitted += 1;
+            *kept = recycle(entries);
+            return true;
+        }
+        let mut begin = 0;
+        let mut descriptors = [Descriptor::new(&[]); MOST];
+        let count = self.ends.len().min(MOST);
+        for (descriptor, &end) in descriptors.iter_mut().zip(&self.ends) {
+            *descriptor = Descriptor::new(&entries[begin..end]);
+            begin = end;
+        }
+        let shifted = if ns < 100_000_000_000_000_000 { ns + TEN_YEARS_NS } else { ns };
+        let request = Request { domain: &self.domain, descriptors: &descriptors[..count], hits: cost };
+        let decided =
+            block_on(self.limiter.decide(&request, Timestamp::from_nanos(shifted), &mut self.scratch));
+        let answer = match decided {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.undecided += 1;
+                self.first_error.get_or_insert_with(|| error.to_string());
+                *kept = recycle(entries);
+                return true;
+            }
+        };
+        let is_admitted = answer.is_admitted();
+        let mut is_limited = false;
+        for (descriptor, answered) in request.descriptors.iter().zip(answer.descriptors()) {
+            let Some(rule) = answered.rule else { continue };
+            is_limited = true;
+            let Some(tally) = self.rules.get_mut(rule.index) else { continue };
+            tally.offered += 1;
+            tally.permits = tally.permits.saturating_add(cost);
+            tally.shadowed += u64::from(answered.is_shadowed);
+            if answered.is_admitted() {
+                tally.admitted += 1;
+                let limit = answered.limit.map_or(0, |limit| limit.burst());
+                let used = limit.saturating_sub(answered.remaining());
+                let is_near = answered.decision.is_some() && used as f64 > NEAR * limit as f64;
+                tally.near += u64::from(is_near);
+            } else {
+                tally.denied += 1;
+            }
+            if rule.limits.is_empty() {
+                continue;
+            }
+            self.key.clear();
+            self.key.extend_from_slice(&(rule.index as u32).to_be_bytes());
+            rule.write_key(0, &self.domain, descriptor.entries, &mut self.key);
+            let passes = answered.is_admitted() && !answered.is_shadowed;
+            self.tracks.decided(&self.key, rule.index, cost, ns, passes);
+        }
+        drop(answer);
+        self.unlimited += u64::from(!is_limited);
+        self.admitted += u64::from(is_admitted);
+        self.denied += u64::from(!is_admitted);
+        *kept = recycle(entries);
+        is_admitted
+    }
+}
+
+/// Descriptors of one request, at most.
+pub(crate) const MOST: usize = 16;
+
+/// The keys of a rule's entries, each with the fields that it is taken from.
+fn keys_of(rule: &Rule) -> Vec<(String, Wanted)> {
+    let levels = rule.path.split(PATH_SEPARATOR);
+    let keys = levels.map(|level| level.split(['=', ' ']).next().unwrap_or(level));
+    keys.map(|key| (key.to_owned(), fields_of(key))).collect()
+}
+
+/// The text of a tracked key, without the number of its rule.
+pub(crate) fn key_text(key: &[u8]) -> String {
+    String::from_utf8_lossy(key.get(4..).unwrap_or_default()).into_owned()
+}

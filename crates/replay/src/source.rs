@@ -1,0 +1,180 @@
+//! The bytes of a log: a file or standard input, plain, gzip or zstd, as lines of bounded length.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The longest line that is read; a longer one is a broken line.
+pub(crate) const MAX_LINE: usize = 1 << 20;
+const BUFFER: usize = 256 << 10;
+
+/// How much of a file has been read, for a progress bar.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReadSoFar(Arc<AtomicU64>);
+
+impl ReadSoFar {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+struct Counted<R> {
+    from: R,
+    so_far: ReadSoFar,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.from.read(to)?;
+        self.so_far.0.fetch_add(bytes as u64, Relaxed);
+        Ok(bytes)
+    }
+}
+
+/// A log that is open.
+pub(crate) struct Source {
+    pub(crate) bytes: Box<dyn BufRead>,
+    /// Of what is on the disk, before it is unpacked.
+    pub(crate) so_far: ReadSoFar,
+    /// Size on the disk; `None` of a stream.
+    pub(crate) size: Option<u64>,
+}
+
+impl Source {
+    /// Opens the log at `path`; `-` is standard input.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        if path.as_os_str() == "-" {
+            return Self::of(io::stdin(), None);
+        }
+        let file = File::open(path)?;
+        let about = file.metadata()?;
+        if about.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file"));
+        }
+        let size = about.is_file().then_some(about.len());
+        Self::of(file, size)
+    }
+
+    /// Unpacks what the first bytes say is packed.
+    pub(crate) fn of(from: impl Read + 'static, size: Option<u64>) -> io::Result<Self> {
+        let so_far = ReadSoFar::default();
+        let counted = Counted { from, so_far: so_far.clone() };
+        let mut raw = BufReader::with_capacity(BUFFER, counted);
+        let start = first_bytes(&mut raw)?;
+        let raw = io::Cursor::new(start.clone()).chain(raw);
+        let bytes: Box<dyn BufRead> = match start.as_slice() {
+            [0x1f, 0x8b, ..] => {
+                Box::new(BufReader::with_capacity(BUFFER, flate2::bufread::MultiGzDecoder::new(raw)))
+            }
+            [0x28, 0xb5, 0x2f, 0xfd] => {
+                Box::new(BufReader::with_capacity(BUFFER, Frames { raw, frame: None }))
+            }
+            _ => Box::new(raw),
+        };
+        Ok(Self { bytes, so_far, size })
+    }
+}
+
+/// The first four bytes, or all of them.
+fn first_bytes(raw: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut start = Vec::with_capacity(4);
+    raw.take(4).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+/// A zstd file: frames one after another.
+struct Frames<R: BufRead> {
+    raw: R,
+    frame: Option<ruzstd::decoding::FrameDecoder>,
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+        loop {
+            let Some(frame) = &mut self.frame else {
+                if self.raw.fill_buf()?.is_empty() {
+                    return Ok(0);
+                }
+                let mut frame = FrameDecoder::new();
+                frame.reset(&mut self.raw).map_err(unpacking)?;
+                self.frame = Some(frame);
+                continue;
+            };
+            if frame.can_collect() == 0 && !frame.is_finished() {
+                let some = BlockDecodingStrategy::UptoBytes(BUFFER);
+                frame.decode_blocks(&mut self.raw, some).map_err(unpacking)?;
+            }
+            let bytes = frame.read(to)?;
+            if bytes > 0 || to.is_empty() {
+                return Ok(bytes);
+            }
+            if frame.is_finished() {
+                self.frame = None;
+            }
+        }
+    }
+}
+
+fn unpacking(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, error)
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A line is in [`Lines::line`].
+    Line,
+    /// The line was too long; its beginning is there.
+    TooLong,
+    End,
+}
+
+/// Lines, without what ends them.
+pub(crate) struct Lines {
+    from: Box<dyn BufRead>,
+    pub(crate) line: Vec<u8>,
+    /// Of the line that is there, from 1.
+    pub(crate) number: u64,
+}
+
+impl Lines {
+    pub(crate) fn new(from: Box<dyn BufRead>) -> Self {
+        Self { from, line: Vec::new(), number: 0 }
+    }
+
+    pub(crate) fn next(&mut self) -> io::Result<Next> {
+        self.line.clear();
+        let mut is_too_long = false;
+        loop {
+            let buffer = match self.from.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if buffer.is_empty() {
+                if self.line.is_empty() && !is_too_long {
+                    return Ok(Next::End);
+                }
+                break;
+            }
+            let end = memchr::memchr(b'\n', buffer);
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            let room = MAX_LINE - self.line.len();
+            is_too_long |= part.len() > room;
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            let used = end.map_or(buffer.len(), |end| end + 1);
+            self.from.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        self.number += 1;
+        if self.line.last() == Some(&b'\r') {
+            self.line.pop();
+        }
+        Ok(if is_too_long { Next::TooLong } else { Next::Line })
+    }
+}

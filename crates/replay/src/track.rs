@@ -1,0 +1,289 @@
+//! What each key of a rule did in a trace, beside what a limit that remembers everything would have done.
+//!
+//! Keys that never came near their limit have one log; a log of what the exact limit admitted, and one of
+//! what the rule admitted, begin with the first denial. Where the memory is full, keys that are idle and were
+//! never denied are forgotten, and then requests of new keys are not compared, which is counted.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tollgate_policy::{Limit, Rule};
+
+use crate::exact_log::ExactLog;
+use crate::line::Line;
+
+/// A limit as the exact arithmetic sees it.
+#[derive(Clone, Copy, Debug)]
+struct Exact {
+    limit: u64,
+    window_ns: u64,
+}
+
+impl Exact {
+    /// `None` of a limit that has no window: a total.
+    fn of(limit: &Limit) -> Option<Self> {
+        let window_ns = u64::try_from(limit.period.as_nanos()).ok().filter(|ns| *ns > 0)?;
+        Some(Self { limit: limit.quota.limit(), window_ns })
+    }
+}
+
+/// What the keys of one rule did.
+#[derive(Debug, Default)]
+pub(crate) struct RuleTrack {
+    limits: Vec<Option<Exact>>,
+    pub(crate) compared: u64,
+    pub(crate) left_out: u64,
+    pub(crate) wrongly_admitted: u64,
+    pub(crate) wrongly_denied: u64,
+    /// For each limit: the window in which most was admitted.
+    pub(crate) worst: Vec<Option<Window>>,
+    /// For each limit: how many keys have this as the most that they asked for in a window, and above the
+    /// rate.
+    pub(crate) peaks: Vec<Peaks>,
+    /// Keys that came, as far as they were tracked.
+    pub(crate) keys: u64,
+}
+
+/// Numbers of keys, by the most that each asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peaks {
+    pub(crate) in_window: BTreeMap<u64, u64>,
+    pub(crate) above_rate: BTreeMap<u64, u64>,
+}
+
+/// The window in which a key got most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+    pub(crate) admitted: u64,
+}
+
+#[derive(Debug)]
+struct Key {
+    rule: usize,
+    denied: u64,
+    first_ns: u64,
+    last_ns: u64,
+    first: KeyLimit,
+    /// Of rules with several limits.
+    others: Box<[KeyLimit]>,
+}
+
+#[derive(Debug, Default)]
+struct KeyLimit {
+    offered: ExactLog,
+    /// What the exact limit admitted, where that is not all that was offered.
+    exact: Option<Box<ExactLog>>,
+    /// What the rule admitted, where that is not all.
+    admitted: Option<Box<ExactLog>>,
+    line: Line,
+    total: u64,
+    most: u64,
+}
+
+/// All keys.
+pub(crate) struct Tracks {
+    keys: HashMap<Box<[u8]>, Key>,
+    pub(crate) rules: Vec<RuleTrack>,
+    bytes: usize,
+    max_bytes: usize,
+    sweep_from_ns: u64,
+}
+
+const KEY_BYTES: usize = size_of::<Key>() + 80;
+
+impl Tracks {
+    pub(crate) fn new<'a>(rules: impl Iterator<Item = &'a Rule>, max_bytes: usize) -> Self {
+        let rules = rules.map(|rule| RuleTrack {
+            limits: rule.limits.iter().map(Exact::of).collect(),
+            worst: vec![None; rule.limits.len()],
+            peaks: vec![Peaks::default(); rule.limits.len()],
+            ..RuleTrack::default()
+        });
+        Self { keys: HashMap::new(), rules: rules.collect(), bytes: 0, max_bytes, sweep_from_ns: 0 }
+    }
+
+    /// A request of `key`, which `rule` admitted or denied.
+    pub(crate) fn decided(&mut self, key: &[u8], rule: usize, cost: u64, now: u64, is_admitted: bool) {
+        if self.bytes > self.max_bytes {
+            self.sweep(now);
+        }
+        let Some(track) = self.rules.get_mut(rule) else { return };
+        if track.limits.iter().all(Option::is_none) {
+            return;
+        }
+        let state = match self.keys.get_mut(key) {
+            Some(state) if self.bytes <= self.max_bytes.saturating_add(self.max_bytes / 8) => state,
+            None if self.bytes <= self.max_bytes => {
+                self.bytes += KEY_BYTES + key.len();
+                track.keys += 1;
+                let others = track.limits.iter().skip(1).map(|_| KeyLimit::default()).collect();
+                let first = KeyLimit::default();
+                let new = Key { rule, denied: 0, first_ns: now, last_ns: now, first, others };
+                self.keys.entry(key.into()).or_insert(new)
+            }
+            _ => {
+                track.left_out += 1;
+                return;
+            }
+        };
+        track.compared += 1;
+        state.last_ns = now;
+        state.denied += u64::from(!is_admitted);
+        let mut fits_all = true;
+        for (limit, exact) in state.limits().zip(&track.limits) {
+            let Some(exact) = exact else { continue };
+            limit.forget(now, exact.window_ns);
+            fits_all &= limit.fits(cost, exact.limit);
+        }
+        let first_ns = state.first_ns;
+        for (place, (limit, exact)) in state.limits().zip(&track.limits).enumerate() {
+            let Some(exact) = exact else { continue };
+            let before = limit.bytes();
+            let refilled = product(exact.limit, now - first_ns);
+            limit.push(now, cost, is_admitted, fits_all);
+            let line = product(limit.total, exact.window_ns) - refilled;
+            limit.line.step(line - product(cost, exact.window_ns), line, now);
+            self.bytes += limit.bytes().saturating_sub(before);
+            let log = limit.admitted.as_deref().unwrap_or(&limit.offered);
+            if is_admitted && track.worst[place].as_ref().is_none_or(|worst| worst.admitted < log.sum()) {
+                let from_ns = log.oldest().unwrap_or(now);
+                track.worst[place] =
+                    Some(Window { key: key.into(), from_ns, to_ns: now, admitted: log.sum() });
+            }
+        }
+        track.wrongly_admitted += u64::from(is_admitted && !fits_all);
+        track.wrongly_denied += u64::from(!is_admitted && fits_all);
+    }
+
+    #[cold]
+    fn sweep(&mut self, now: u64) {
+        if now < self.sweep_from_ns {
+            return;
+        }
+        let (before, rules) = (self.bytes, &mut self.rules);
+        let (mut bytes, mut shortest) = (0, u64::MAX);
+        self.keys.retain(|text, key| {
+            let Some(track) = rules.get_mut(key.rule) else { return false };
+            let longest = track.limits.iter().flatten().map(|exact| exact.window_ns).max().unwrap_or(0);
+            shortest = shortest.min(longest);
+            let is_kept = key.denied > 0 || key.last_ns.saturating_add(longest) > now;
+            if is_kept {
+                bytes += KEY_BYTES + text.len();
+                for limit in key.limits() {
+                    limit.shrink();
+                    bytes += limit.bytes();
+                }
+            } else {
+                key.note_peaks(track);
+            }
+            is_kept
+        });
+        self.bytes = bytes;
+        if before - bytes.min(before) < before / 8 {
+            self.sweep_from_ns = now.saturating_add((shortest / 8).max(1));
+        }
+    }
+
+    /// Ends the trace: the peaks of all keys are noted. Returns for each rule how many keys were denied, and
+    /// the `most` that were denied most.
+    pub(crate) fn finish(&mut self, most: usize) -> Vec<Denied> {
+        let mut denied: Vec<Denied> = self.rules.iter().map(|_| Denied::default()).collect();
+        for (text, mut key) in self.keys.drain() {
+            let (Some(track), Some(of_rule)) = (self.rules.get_mut(key.rule), denied.get_mut(key.rule))
+            else {
+                continue;
+            };
+            key.note_peaks(track);
+            if key.denied > 0 {
+                of_rule.keys += 1;
+                of_rule.top.push((key.denied, text));
+                if of_rule.top.len() >= 2 * most.max(512) {
+                    keep(&mut of_rule.top, most);
+                }
+            }
+        }
+        for of_rule in &mut denied {
+            keep(&mut of_rule.top, most);
+        }
+        denied
+    }
+}
+
+/// The keys of a rule that were denied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Denied {
+    pub(crate) keys: u64,
+    pub(crate) top: Vec<(u64, Box<[u8]>)>,
+}
+
+fn keep(top: &mut Vec<(u64, Box<[u8]>)>, most: usize) {
+    top.sort_unstable_by(|(a, a_key), (b, b_key)| b.cmp(a).then_with(|| a_key.cmp(b_key)));
+    top.truncate(most);
+}
+
+fn product(permits: u64, ns: u64) -> i128 {
+    i128::from(permits).saturating_mul(i128::from(ns))
+}
+
+impl Key {
+    fn limits(&mut self) -> impl Iterator<Item = &mut KeyLimit> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
+    }
+
+    fn note_peaks(&mut self, track: &mut RuleTrack) {
+        for ((limit, exact), peaks) in self.limits().zip(&track.limits).zip(&mut track.peaks) {
+            let Some(exact) = exact else { continue };
+            *peaks.in_window.entry(limit.most).or_default() += 1;
+            let window = i128::from(exact.window_ns);
+            let above = u64::try_from((limit.line.highest() + window - 1) / window).unwrap_or(u64::MAX);
+            *peaks.above_rate.entry(above).or_default() += 1;
+        }
+    }
+}
+
+impl KeyLimit {
+    #[inline]
+    fn forget(&mut self, now: u64, window_ns: u64) {
+        self.offered.forget(now, window_ns);
+        for log in [&mut self.exact, &mut self.admitted].into_iter().flatten() {
+            log.forget(now, window_ns);
+        }
+    }
+
+    #[inline]
+    fn fits(&self, cost: u64, limit: u64) -> bool {
+        let log = self.exact.as_deref().unwrap_or(&self.offered);
+        log.sum().checked_add(cost).is_some_and(|sum| sum <= limit)
+    }
+
+    #[inline]
+    fn push(&mut self, now: u64, cost: u64, is_admitted: bool, fits: bool) {
+        for (log, passes) in [(&mut self.exact, fits), (&mut self.admitted, is_admitted)] {
+            match log {
+                Some(log) if passes => log.push(now, cost),
+                None if !passes => *log = Some(Box::new(self.offered.clone())),
+                _ => {}
+            }
+        }
+        self.offered.push(now, cost);
+        self.total = self.total.saturating_add(cost);
+        self.most = self.most.max(self.offered.sum());
+    }
+
+    fn logs(&self) -> impl Iterator<Item = &ExactLog> {
+        [self.exact.as_deref(), self.admitted.as_deref(), Some(&self.offered)].into_iter().flatten()
+    }
+
+    fn bytes(&self) -> usize {
+        self.logs().map(|log| log.bytes() + size_of::<ExactLog>()).sum()
+    }
+
+    fn shrink(&mut self) {
+        self.offered.shrink();
+        for log in [&mut self.exact, &mut self.admitted].into_iter().flatten() {
+            log.shrink();
+        }
+    }
+}

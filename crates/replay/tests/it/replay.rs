@@ -1,0 +1,272 @@
+//! `tollgate replay`: what it counts, compares and suggests.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+use tollgate_replay::Outcome;
+
+use crate::{replay, replay_args};
+
+const TEN_A_MINUTE: &str = "domain: web\ndescriptors:\n  - key: remote_address\n    rate_limit: {unit: minute, \
+                            requests_per_unit: 10, algorithm: ALGORITHM}\n";
+
+fn rules(algorithm: &str) -> String {
+    TEN_A_MINUTE.replace("ALGORITHM", algorithm)
+}
+
+/// Requests of `client` at these seconds.
+fn log(requests: impl Iterator<Item = (u64, &'static str)>) -> String {
+    requests.fold("t_s,client\n".to_owned(), |mut log, (at, client)| {
+        let _ = writeln!(log, "{at},{client}");
+        log
+    })
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn a_fixed_window_admits_twice_its_limit_around_a_minute_and_the_report_shows_where() {
+    // Ten just before the minute, ten just after, and two more: nothing of this is near for bob.
+    let ann = (0..10).map(|_| (59, "ann")).chain((0..12).map(|_| (60, "ann")));
+    let trace = log(ann.chain([(61, "bob")]));
+    let (outcome, out, talk) = replay(&trace, &[&rules("fixed_window")], "");
+    assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+    for want in [
+        "trace    23 requests in 2s",
+        "admitted 21, denied 2 (8.696 %)",
+        "remote_address: 10 per minute, fixed_window",
+        "offered 23, admitted 21, denied 2, near the limit 4",
+        "keys 2, of which 1 were denied something",
+        "wrongly admitted 43.478 %, wrongly denied 0.000 %",
+        "worst window: 20 admitted of 10 (10 per minute, fixed_window), \"web|remote_address=ann|minute\", \
+         59 s to 60 s",
+        "denied        2  \"web|remote_address=ann|minute\"",
+        "enough for 99 % of the keys: 22 in any 1m; or a burst of 22 at 10 per 1m",
+        "offered  |",
+    ] {
+        assert!(out.contains(want), "{want}: {out}");
+    }
+    let (_, out, _) = replay(&trace, &[&rules("sliding_window_log")], "");
+    assert!(out.contains("wrongly admitted 0.000 %, wrongly denied 0.000 %"), "{out}");
+    assert!(out.contains("worst window: 10 admitted of 10"), "{out}");
+}
+
+#[test]
+fn two_sets_of_rules_are_compared_on_one_trace() {
+    let trace = log((0..100).map(|at| (at, "ann")));
+    let twice = rules("fixed_window").replace("10", "20");
+    let (_, out, _) = replay(&trace, &[&rules("fixed_window"), &twice], "--json");
+    let report = json(&out);
+    assert_eq!(report["difference"], serde_json::json!({"newly_denied": 0, "newly_admitted": 20}));
+    assert_eq!(report["rules"][0]["rules"][0]["denied"], 80);
+    assert_eq!(report["rules"][1]["rules"][0]["denied"], 60);
+    let (_, out, _) = replay(&trace, &[&twice, &rules("fixed_window")], "");
+    assert!(out.contains("newly denied    20 (20.000 %)\nnewly admitted  0"), "{out}");
+    assert!(out.contains("denied B |"), "{out}");
+}
+
+#[test]
+fn what_is_suggested_denies_nothing_to_that_share_of_the_keys() {
+    let mut requests: Vec<(u64, &str)> = (0..30).map(|at| (100 + at, "busy")).collect();
+    for client in ["a", "b", "c"] {
+        requests.extend((0..5).map(|at| (at * 20, client)));
+    }
+    requests.sort_unstable();
+    let trace = log(requests.into_iter());
+    for (algorithm, percentile, denied) in [
+        ("sliding_window_log", "100", 0),
+        ("sliding_window_log", "75", 27),
+        ("token_bucket", "100", 0),
+        ("leaky_bucket", "100", 0),
+        ("fixed_window", "100", 0),
+    ] {
+        let args = format!("--suggest --percentile {percentile}");
+        let (outcome, suggested, talk) = replay(&trace, &[&rules(algorithm)], &args);
+        assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+        let (_, out, _) = replay(&trace, &[&suggested], "--json");
+        assert_eq!(json(&out)["rules"][0]["denied"], denied, "{algorithm}: {suggested}");
+    }
+}
+
+#[test]
+fn entries_come_from_fields_of_their_name_or_as_the_mapping_says() {
+    let rules = "domain: web\ndescriptors:\n  - key: api_key\n    descriptors:\n      - {key: plan, value: gold, \
+                 rate_limit: {unit: minute, requests_per_unit: 2}}\n  - {key: path, rate_limit: {unit: minute, \
+                 requests_per_unit: 100}}\n";
+    let log = r#"{"ts":1,"user":"ann","plan":"gold","path":"/a"}
+{"ts":1,"user":"ann","plan":"gold","path":"/a"}
+{"ts":1,"user":"ann","plan":"gold","path":"/a"}
+{"ts":1,"user":"bob","plan":"free","path":"/a"}
+{"ts":1}
+"#;
+    let (_, out, talk) = replay(log, &[rules], "--json");
+    let report = json(&out);
+    let side = &report["rules"][0];
+    assert_eq!((&side["denied"], &side["without_descriptor"]), (&1.into(), &1.into()), "{out}");
+    assert_eq!(side["rules"][0]["path"], "api_key → plan=gold");
+    assert_eq!(side["rules"][0]["offered"], 3);
+    assert_eq!(side["rules"][1]["offered"], 4);
+    assert!(talk.contains("1 of 5 requests have the fields of no descriptor"), "{talk}");
+    let (_, out, talk) = replay(log, &[rules], "--json --map descriptors=path=user;path=nowhere");
+    assert_eq!(json(&out)["rules"][0]["rules"][0]["offered"], 4, "{out}");
+    assert!(talk.contains("no request has the fields of the descriptor (path)"), "{talk}");
+}
+
+#[test]
+fn costs_are_permits() {
+    let log = "t_us,context_tokens,generated_tokens\n1,40,20\n2,30,10\n3,1,0\n";
+    let rules = "domain: llm\ndescriptors:\n  - {key: model, rate_limit: {unit: minute, requests_per_unit: 100, \
+                 algorithm: sliding_window_log}}\n";
+    // One key for all: a field that is the same in each line.
+    let log = log.replace("tokens\n", "tokens,model\n").replace('\n', ",m\n").replacen("model,m", "model", 1);
+    let (_, out, _) = replay(&log, &[rules], "--map cost=context_tokens+generated_tokens");
+    assert!(out.contains("offered 3, admitted 2, denied 1") && out.contains("100 admitted of 100"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    let rules = rules("fixed_window");
+    let two = "domain: shop\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]\n";
+    let some = "t_s,client\n1,a\n";
+    for (log, rules, args, want) in [
+        ("", &[rules.as_str()][..], "", "error: the log is empty"),
+        ("t_s,client\n", &[&rules], "", "error: the log is empty"),
+        ("a b\nc d\n", &[&rules], "", "error: no line can be replayed"),
+        (some, &["domain: [\n"], "", "error: "),
+        (some, &[&rules], "--map domain=shop", "have no domain shop; they are of web"),
+        (some, &[&rules, two, two], "", "give --rules once or twice"),
+        ("t_s,client\n1\n", &[&rules], "--strict", "error: line 2: fewer fields than columns"),
+    ] {
+        let (outcome, out, talk) = replay(log, rules, args);
+        assert_eq!(outcome, Outcome::CouldNotTell, "{out}");
+        assert!(talk.contains(want), "{want}: {talk}");
+    }
+    let (outcome, _, talk) = replay("t_s,user\n1,a\n", &[&rules], "");
+    assert_eq!(outcome, Outcome::Yes);
+    assert!(talk.contains("no request has the fields of the descriptor (remote_address)"), "{talk}");
+}
+
+#[test]
+fn times_that_go_back_are_of_the_latest_time_or_sorted_within_the_tolerance() {
+    let trace = log([(30, "ann"), (10, "ann"), (31, "ann")].into_iter());
+    let (_, _, talk) = replay(&trace, &[&rules("fixed_window")], "");
+    assert!(
+        talk.contains("1 requests are out of order, by up to 20 s: 0 were sorted, 1 were more"),
+        "{talk}"
+    );
+    let (_, _, talk) = replay(&trace, &[&rules("fixed_window")], "--tolerance 20s");
+    assert!(talk.contains("1 were sorted, 0 were more"), "{talk}");
+}
+
+#[test]
+fn a_million_clients_fit_in_the_memory_that_is_given() {
+    let mut trace = String::from("t_ms,client\n");
+    for client in 0..1_000_000 {
+        let _ = writeln!(trace, "{client},c{client}");
+    }
+    // All of them within the hour of the limit: what does not fit is counted.
+    let hourly = rules("token_bucket").replace("minute", "hour");
+    let (_, out, _) = replay(&trace, &[&hourly], "--max-memory 64 --json");
+    let rule = &json(&out)["rules"][0]["rules"][0];
+    let (compared, left_out) = (rule["compared"].as_u64(), rule["not_compared"].as_u64());
+    assert_eq!(compared.zip(left_out).map(|(a, b)| a + b), Some(1_000_000));
+    assert!(left_out > Some(500_000), "{rule}");
+    assert_eq!(rule["admitted"], 1_000_000);
+    // By the minute 60,000 are active at the same time, and all are compared.
+    let (_, out, _) = replay(&trace, &[&rules("token_bucket")], "--max-memory 64 --json");
+    let rule = &json(&out)["rules"][0]["rules"][0];
+    assert_eq!((&rule["compared"], &rule["not_compared"]), (&1_000_000.into(), &0.into()));
+    assert_eq!(rule["keys"], 1_000_000);
+}
+
+#[test]
+fn generated_traces_have_their_shapes_and_the_same_seed_makes_the_same() {
+    let trace = |args: &str| {
+        let (outcome, out, _) = replay_args(None, &format!("--generate {args}"));
+        assert_eq!(outcome, Outcome::Yes);
+        let rows = out.lines().skip(1).map(|line| line.split_once(',').expect("two columns"));
+        rows.map(|(at, client)| (at.parse().expect("a number"), client.to_owned()))
+            .collect::<Vec<(u64, String)>>()
+    };
+    for shape in ["poisson", "bursts", "diurnal", "boundary", "surge"] {
+        let first = trace(&format!("{shape} --requests 20000 --seed 7"));
+        assert_eq!(first.len(), 20_000, "{shape}");
+        assert_eq!(first, trace(&format!("{shape} --requests 20000 --seed 7")), "{shape}");
+        if shape != "boundary" {
+            assert_ne!(first, trace(&format!("{shape} --requests 20000 --seed 8")), "{shape}");
+        }
+        assert_eq!(first.iter().filter(|(at, _)| *at == 0).count(), 0, "{shape}");
+        let seconds = first.last().map_or(0, |last| last.0) as f64 / 1e6;
+        let rate = 20_000.0 / seconds;
+        let want = match shape {
+            "poisson" => 95.0..105.0,
+            "bursts" => 70.0..130.0,
+            "surge" => 400.0..800.0, // 5.75 times the rate, since a quarter of the time has 20 times it
+            _ => 5.0..300.0,
+        };
+        assert!(want.contains(&rate), "{shape}: {rate} a second");
+    }
+    // The share of the busiest client is 1 / (1 + 2^-α + …).
+    for (alpha, want) in [("0.6", 0.025), ("1", 0.134), ("2.7", 0.785)] {
+        let trace = trace(&format!("poisson --requests 50000 --clients 1000 --zipf {alpha}"));
+        let busiest = trace.iter().filter(|(_, client)| client == "c1").count() as f64 / 50_000.0;
+        assert!((busiest - want).abs() < 0.01, "{alpha}: {busiest}");
+    }
+}
+
+#[test]
+fn the_boundary_attack_gets_twice_a_fixed_window_and_never_more_than_an_exact_one() {
+    let attack = "--generate boundary --requests 4000 --clients 10 --rate 16.7";
+    let (_, trace, _) = replay_args(None, attack);
+    let hundred = |algorithm: &str| rules(algorithm).replace("10", "100");
+    for (algorithm, want) in [("fixed_window", 200), ("sliding_window", 100), ("sliding_window_log", 100)] {
+        let (_, out, _) = replay(&trace, &[&hundred(algorithm)], "--json --map time_unit=us");
+        let worst = &json(&out)["rules"][0]["rules"][0]["worst_windows"][0]["admitted"];
+        assert_eq!(worst, want, "{algorithm}");
+    }
+}
+
+/// Row 126: the table of a real day, by the command itself.
+#[test]
+fn a_real_day_has_the_worst_windows_and_the_errors_that_are_published() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/nasa-1995-08-01.csv.gz");
+    if !path.is_file() {
+        println!("SKIPPED the trace nasa-1995-08-01.csv.gz is not here");
+        return;
+    }
+    let limits = [(10, "10s"), (20, "1m"), (100, "1h")];
+    for (algorithm, worst, wrongly) in [
+        ("sliding_window_log", [10, 20, 100], ["0.000", "0.000"]),
+        ("fixed_window", [16, 28, 200], ["0.639", "0.107"]),
+        ("token_bucket", [17, 29, 193], ["0.617", "0.048"]),
+        ("sliding_window_counter", [13, 27, 146], ["0.329", "0.142"]),
+        ("sliding_window, cells: 10", [10, 20, 100], ["0.045", "0.090"]),
+    ] {
+        for ((limit, period), worst) in limits.into_iter().zip(worst) {
+            let rules = format!(
+                "domain: web\ndescriptors:\n  - key: client\n    rate_limit: {{period: {period}, \
+                 requests_per_unit: {limit}, algorithm: {algorithm}}}\n"
+            );
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("rules.yaml");
+            std::fs::write(&file, rules).expect("written");
+            let args = format!("--json --strict --rules {}", file.display());
+            let (outcome, out, talk) = replay_args(Some(&path), &args);
+            assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+            let report = json(&out);
+            let rule = &report["rules"][0]["rules"][0];
+            assert_eq!((&rule["offered"], &rule["keys"]), (&30_969.into(), &2_365.into()));
+            assert_eq!(rule["worst_windows"][0]["admitted"], worst, "{algorithm}, {limit} per {period}");
+            if limit == 100 {
+                let shares = ["wrongly_admitted", "wrongly_denied"].map(|which| {
+                    let count = rule[which].as_u64().expect("a number");
+                    format!("{:.3}", count as f64 * 100.0 / 30_969.0)
+                });
+                assert_eq!(shares, wrongly, "{algorithm}");
+            }
+        }
+    }
+}
