@@ -1,0 +1,132 @@
+//! A control plane and three nodes with real limiters, over real sockets.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tollgate_clock::MonotonicClock;
+use tollgate_core::Clock as _;
+use tollgate_fleet_hub::{AppDocuments, Document, Published};
+use tollgate_fleet_sim::real::{Control, Node, NodeOptions, ReportsInMemory};
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// Rules of one domain that admit `limit` requests per hour and key.
+fn rules(domain: &str, limit: &str) -> Document {
+    let yaml = format!(
+        "domain: {domain}\ndescriptors:\n  - key: user\n    rate_limit: {{unit: hour, requests_per_unit: {limit}}}\n"
+    );
+    Document::new(domain, yaml)
+}
+
+fn app(app: &str, version: u64, document: Document) -> AppDocuments {
+    AppDocuments { app: app.into(), version, documents: vec![document] }
+}
+
+fn publish(control: &Control, apps: &[AppDocuments]) {
+    control.published.send_replace(Arc::new(Published { apps: apps.to_vec() }));
+}
+
+/// Three nodes, each with its state folder.
+fn nodes(folder: &tempfile::TempDir, control: &Control) -> Vec<Node> {
+    let node = |name: &str| Node::start(&folder.path().join(name), name, NodeOptions::at(control.address));
+    ["a", "b", "c"].map(node).into()
+}
+
+#[test]
+fn a_publication_is_in_force_on_all_nodes_at_once_and_a_restarted_node_has_it_again() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), MonotonicClock::new());
+    let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
+    let mut nodes = nodes(&folder, &control);
+    control.wait("three nodes", |nodes| nodes.iter().filter(|node| node.connected).count() == 3);
+    let mut took = Vec::new();
+    for version in 1..=20 {
+        let clicked = clock.now();
+        publish(&control, &[app("shop", version, rules("shop", if version % 2 == 0 { "0" } else { "500" }))]);
+        control.wait_in_force(3);
+        took.push(clock.now().since(clicked));
+        for node in &nodes {
+            assert_eq!(node.admits("shop", "user", "ann"), version % 2 == 1, "version {version}");
+        }
+    }
+    took.sort();
+    println!("from click to in force on three nodes: median {:?}, longest {:?}", took[10], took[19]);
+
+    drop(nodes.remove(0));
+    control.wait("one is gone", |nodes| nodes.iter().filter(|node| node.connected).count() == 2);
+    publish(&control, &[app("shop", 21, rules("shop", "500"))]);
+    control.wait("two hold it", |nodes| {
+        nodes.iter().filter(|node| node.apps.iter().all(|app| app.acked == Some(21))).count() == 2
+    });
+    nodes.insert(0, Node::start(&folder.path().join("a"), "a", NodeOptions::at(control.address)));
+    control.wait_in_force(3);
+    assert!(nodes[0].admits("shop", "user", "ann"));
+}
+
+#[test]
+fn a_bad_app_is_rejected_by_name_and_place_while_the_others_move() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
+    let nodes = nodes(&folder, &control);
+    publish(&control, &[app("hotel", 1, rules("hotel", "5")), app("shop", 1, rules("shop", "5"))]);
+    control.wait_in_force(3);
+    publish(&control, &[app("hotel", 2, rules("hotel", "many")), app("shop", 2, rules("shop", "0"))]);
+    control.wait("shop moves, hotel stays", |nodes| {
+        let versions = |node: &tollgate_fleet_hub::NodeState| node.apps.iter().map(|app| app.acked).collect::<Vec<_>>();
+        nodes.len() == 3 && nodes.iter().all(|node| versions(node) == [Some(1), Some(2)])
+    });
+    for node in control.fleet.nodes() {
+        let fault = node.apps[0].fault.clone().expect("hotel has a fault");
+        assert_eq!((fault.app.as_str(), fault.version, fault.domain.as_str()), ("hotel", 2, "hotel"));
+        assert_eq!((fault.line, fault.path.as_str()), (4, "descriptors[0].rate_limit.requests_per_unit"));
+        assert!(fault.message.contains("many"), "{}", fault.message);
+    }
+    for node in &nodes {
+        assert!(node.admits("hotel", "user", "ann"), "the previous rules stay");
+        assert!(!node.admits("shop", "user", "ann"));
+    }
+    publish(&control, &[app("hotel", 3, rules("hotel", "0")), app("shop", 2, rules("shop", "0"))]);
+    control.wait_in_force(3);
+    assert!(nodes.iter().all(|node| !node.admits("hotel", "user", "ann")));
+}
+
+#[test]
+fn nodes_go_on_without_the_control_plane_and_their_reports_count_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let reports = Arc::new(ReportsInMemory::default());
+    let control = Control::start(LOOPBACK, &reports);
+    let address = control.address;
+    let mut nodes = nodes(&folder, &control);
+    publish(&control, &[app("shop", 1, rules("shop", "1"))]);
+    control.wait_in_force(3);
+    drop(control);
+    for node in &mut nodes {
+        node.wait("the control plane is away", |status| !status.connected && status.away_since.is_some());
+    }
+    drop(nodes.remove(2));
+    let c = Node::start(&folder.path().join("c"), "c", NodeOptions::at(address));
+    nodes.push(c);
+    nodes[2].wait("the saved rules are in force", |status| status.started);
+    for node in &nodes {
+        assert!(node.admits("shop", "user", "ann"));
+        for _ in 0..10 {
+            assert!(!node.admits("shop", "user", "ann"), "the saved rules limit");
+        }
+    }
+    let control = Control::start(address, &reports);
+    publish(&control, &[app("shop", 1, rules("shop", "1"))]);
+    control.wait_in_force(3);
+    let stored = || reports.denied();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let arrived = runtime.block_on(async {
+        let mut looks = tokio::time::interval(std::time::Duration::from_millis(20));
+        let look = async {
+            while stored() < 30 {
+                looks.tick().await;
+            }
+        };
+        tokio::time::timeout(tollgate_fleet_sim::real::PATIENCE, look).await
+    });
+    assert!(arrived.is_ok(), "{} of 30 denials arrived", stored());
+    assert_eq!(stored(), 30);
+}
