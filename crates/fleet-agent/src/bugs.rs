@@ -16,8 +16,8 @@ pub enum KnownBug {
     NoMarker,
     /// Rules are acknowledged before they are saved.
     AcknowledgedBeforeSaved,
-    /// Rejected rules are put in force all the same.
-    RejectedRulesApplied,
+    /// Rejected rules are acknowledged as if they were in force.
+    RejectedRulesAcknowledged,
 }
 
 /// The bug that is switched on, if any; none in a product.
@@ -47,5 +47,5 @@ bugs! {
     drops_unseen = UnseenReportsDropped,
     leaves_out_marker = NoMarker,
     acknowledges_early = AcknowledgedBeforeSaved,
-    applies_rejected = RejectedRulesApplied,
+    acknowledges_rejected = RejectedRulesAcknowledged,
 }

@@ -166,7 +166,7 @@ impl Work {
         if self.bugs.rejects_all() && !faults.is_empty() {
             (accepted, parsed) = (Apps::new(), None);
         }
-        if self.bugs.applies_rejected() {
+        if self.bugs.acknowledges_rejected() {
             accepted = self.steps.front().cloned().unwrap_or_default();
             parsed.get_or_insert_default();
         }

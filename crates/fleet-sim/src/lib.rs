@@ -2,3 +2,4 @@
 //! tests over real sockets. Not published.
 
 pub mod real;
+pub mod sim;
