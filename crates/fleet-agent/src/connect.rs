@@ -75,7 +75,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ConnectError`].
-    pub(crate) async fn attach(
+    pub async fn attach(
         &self,
         outgoing: mpsc::Receiver<FromNode>,
     ) -> Result<Streaming<ControlSays>, ConnectError> {

@@ -165,7 +165,7 @@ impl Running {
     fn blocking(&self, work: impl FnOnce() -> Event + Send + 'static) {
         let events = self.events.clone();
         tokio::spawn(async move {
-            // A panic of a command or of the limiter is logged by its thread; the agent goes on without it.
+            // A panic of a command or of the limiter is logged by its thread; the agent continues without it.
             if let Ok(event) = tokio::task::spawn_blocking(work).await {
                 let _ = events.send(event).await;
             }

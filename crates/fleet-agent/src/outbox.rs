@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_summed_while_nobody_sees_them_and_none_is_lost() {
+    fn counts_are_summed_until_they_are_seen_and_all_arrive() {
         let mut outbox = Outbox::new(at(0), Bugs::default());
         for tick in 1..=10_000 {
             outbox.sampled(sample("r", tick), at(5 * tick)); // 14 hours

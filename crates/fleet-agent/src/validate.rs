@@ -96,6 +96,12 @@ impl Job {
         }
     }
 
+    /// Accepts everything unread, for fleets of simulated nodes.
+    #[must_use]
+    pub fn accept(self) -> Validated {
+        Validated { accepted: self.changes, faults: Vec::new(), parsed: Some(Parsed::default()) }
+    }
+
     /// Local files, then apps that stay, then changes: of two that clash, the later one is named.
     fn files<'a>(&'a self, changes: impl Iterator<Item = &'a String> + Clone) -> Vec<RuleFile> {
         let mut files = self.local.to_vec();

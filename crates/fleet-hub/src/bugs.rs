@@ -8,7 +8,7 @@ pub enum KnownBug {
     PublicationForgotten,
     /// A report is confirmed before it is stored.
     SeenBeforeStored,
-    /// Nodes that hold an app are not told that it was removed.
+    /// Nodes that hold a removed app keep it.
     RemovalForgotten,
     /// What a node rejected is sent again and again.
     RejectedSentAgain,

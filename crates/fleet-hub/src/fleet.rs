@@ -176,7 +176,7 @@ impl Fleet {
         self.on(Event::Published(Arc::new(prepared)));
     }
 
-    /// Every node that was heard of, in the order of their ids.
+    /// Every known node, in the order of their ids.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeState> {
         let now = self.0.seams.clock.now();

@@ -181,7 +181,7 @@ impl Hub {
         std::mem::take(&mut self.actions)
     }
 
-    /// Every node that was heard of, in the order of their ids.
+    /// Every known node, in the order of their ids.
     #[must_use]
     pub fn nodes(&self, now: Timestamp) -> Vec<NodeState> {
         self.nodes.values().map(|node| node.state(&self.published, self.liveness(node, now))).collect()
@@ -379,7 +379,7 @@ impl Hub {
             self.sessions.iter().filter(|(_, session)| is_silent(session)).map(|(id, _)| *id).collect();
         silent.sort();
         for session in silent {
-            self.close(session, "nothing was heard of the node");
+            self.close(session, "the node sent nothing for too long");
         }
     }
 }

@@ -12,14 +12,14 @@ use crate::bundle::Bundle;
 use crate::hub::SessionId;
 use crate::published::Prepared;
 
-/// Whether a node was heard of lately.
+/// Whether a node has sent anything lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Liveness {
     /// Within 15 s.
     Live,
-    /// Not for 15 s; it has probably lost its network, or is overloaded.
+    /// Nothing for 15 s; it has probably lost its network, or is overloaded.
     Unresponsive,
-    /// Not for 60 s.
+    /// Nothing for 60 s.
     Lost,
 }
 
@@ -45,9 +45,9 @@ pub struct NodeState {
     pub local_domains: Vec<String>,
     /// Its stream is open.
     pub connected: bool,
-    /// Whether it was heard of lately.
+    /// Whether it has sent anything lately.
     pub liveness: Liveness,
-    /// When it was heard of last.
+    /// When its last message came.
     pub last_seen: Timestamp,
     /// Its wall clock less the hub's at its last report, in ms.
     pub skew_ms: i64,

@@ -6,10 +6,17 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tollgate_clock::MonotonicClock;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_agent::{
@@ -88,10 +95,26 @@ impl Control {
         Self::with_tokens(address, reports, Arc::new(AnyToken))
     }
 
+    /// As [`Control::start`], with reports as rare as this.
+    #[must_use]
+    pub fn reporting_every(address: SocketAddr, reports: &Arc<ReportsInMemory>, report_every: Duration) -> Self {
+        let settings = HubSettings { report_every, ..HubSettings::new("e", "r") };
+        Self::with(settings, address, reports, Arc::new(AnyToken))
+    }
+
     /// As [`Control::start`], for nodes with one of these tokens.
     #[must_use]
     pub fn with_tokens(address: SocketAddr, reports: &Arc<ReportsInMemory>, tokens: Arc<dyn Tokens>) -> Self {
         let settings = HubSettings { report_every: Duration::from_secs(1), ..HubSettings::new("e", "r") };
+        Self::with(settings, address, reports, tokens)
+    }
+
+    fn with(
+        settings: HubSettings,
+        address: SocketAddr,
+        reports: &Arc<ReportsInMemory>,
+        tokens: Arc<dyn Tokens>,
+    ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
         let seams = tollgate_fleet_hub::Seams { clock, reports: Arc::clone(reports) as _, tokens };
         let fleet = Fleet::new(settings, seams);
@@ -112,6 +135,43 @@ impl Control {
             tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming).await
         });
         Self { address, fleet, published, reports: Arc::clone(reports), runtime: Some(runtime) }
+    }
+
+    /// Serves the same nodes with TLS as well. Returns the address.
+    #[must_use]
+    pub fn encrypted(&self, certificate: &[u8], key: &[u8]) -> SocketAddr {
+        let runtime = self.runtime.as_ref().expect("running");
+        let certificate = CertificateDer::from_pem_slice(certificate).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_slice(key).expect("a key");
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key);
+        let mut config = config.expect("a certificate and its key");
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let service = FleetService::new(self.fleet.clone());
+        let incoming = futures_util::stream::unfold(listener, move |listener| {
+            let acceptor = acceptor.clone();
+            async move {
+                loop {
+                    let (tcp, _) = listener.accept().await.ok()?;
+                    if let Ok(tls) = acceptor.accept(tcp).await {
+                        return Some((Ok::<_, std::io::Error>(tls), listener));
+                    }
+                }
+            }
+        });
+        runtime.spawn(async move {
+            tonic::transport::Server::builder()
+                .add_service(service)
+                .serve_with_incoming(incoming.map_ok(Encrypted))
+                .await
+        });
+        address
     }
 
     /// Waits until the nodes satisfy `condition`.
@@ -149,6 +209,37 @@ impl Drop for Control {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+type Tls = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
+
+/// An encrypted connection, as the transport takes it.
+struct Encrypted(Tls);
+
+impl tonic::transport::server::Connected for Encrypted {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Encrypted {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Encrypted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }
 

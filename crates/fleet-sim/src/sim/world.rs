@@ -1,4 +1,4 @@
-//! The world: what happens when, and who hears of it.
+//! The world: what happens, when, and what comes of it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
