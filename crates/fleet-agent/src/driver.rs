@@ -133,7 +133,8 @@ impl Running {
                 let apply = Arc::clone(&self.seams.apply);
                 self.blocking(move || {
                     let apply = AssertUnwindSafe(|| apply.apply(&revision, *parsed));
-                    let result = catch_unwind(apply).unwrap_or_else(|_| Err("the limiter panicked".to_owned()));
+                    let result =
+                        catch_unwind(apply).unwrap_or_else(|_| Err("the limiter panicked".to_owned()));
                     Event::Applied(ticket, result)
                 });
             }
@@ -174,8 +175,7 @@ impl Running {
 
     fn connect(&mut self, link: LinkId) {
         let (sender, outgoing) = mpsc::channel(MOST_WAITING);
-        let (endpoint, events, error) =
-            (Arc::clone(&self.endpoint), self.events.clone(), self.error.clone());
+        let (endpoint, events, error) = (Arc::clone(&self.endpoint), self.events.clone(), self.error.clone());
         let task = tokio::spawn(async move {
             let why = match endpoint.attach(outgoing).await {
                 Ok(stream) => {

@@ -228,7 +228,10 @@ mod tests {
 
     fn sample(rule: &str, admitted: u64) -> Sample {
         let counts = Counts { admitted, ..Counts::default() };
-        Sample { rules: vec![RuleTotals { domain: "d".into(), rule: rule.into(), counts }], ..Sample::default() }
+        Sample {
+            rules: vec![RuleTotals { domain: "d".into(), rule: rule.into(), counts }],
+            ..Sample::default()
+        }
     }
 
     fn admitted(reports: &[Report]) -> Vec<(u64, u64, u64)> {

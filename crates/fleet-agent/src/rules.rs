@@ -99,7 +99,8 @@ impl RuleState {
     /// Remembers that a version crashed the node.
     pub(crate) fn crashed_by(&mut self, app: &str, version: u64) {
         if self.crashed.len() < MOST_REMEMBERED {
-            let message = format!("the node crashed while applying version {version}; publish another version");
+            let message =
+                format!("the node crashed while applying version {version}; publish another version");
             let fault = Fault { app: app.to_owned(), version, message, ..Fault::default() };
             self.crashed.insert(app.to_owned(), fault);
         }

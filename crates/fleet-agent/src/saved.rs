@@ -86,11 +86,8 @@ impl RuleState {
                 yaml: (*text.yaml).to_owned(),
             }));
         }
-        let gone = |(app, version): (&String, &u64)| Held {
-            app: app.clone(),
-            version: *version,
-            ..Held::default()
-        };
+        let gone =
+            |(app, version): (&String, &u64)| Held { app: app.clone(), version: *version, ..Held::default() };
         saved.gone = self.gone.iter().map(gone).collect();
         saved.crashed = self.crashed.values().cloned().collect();
         sealed(&saved)

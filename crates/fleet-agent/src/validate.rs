@@ -27,7 +27,8 @@ pub struct Parsed {
 pub(crate) type FileFault = (PathBuf, u32, u32, String, String);
 
 /// Reads rule files: all of them, or every fault.
-pub type Parser = dyn Fn(&[RuleFile]) -> Result<Parsed, Vec<(PathBuf, u32, u32, String, String)>> + Send + Sync;
+pub type Parser =
+    dyn Fn(&[RuleFile]) -> Result<Parsed, Vec<(PathBuf, u32, u32, String, String)>> + Send + Sync;
 
 /// The parser of rule files.
 pub fn rule_files_parser(options: Options) -> Arc<Parser> {
@@ -138,7 +139,8 @@ impl Job {
     /// The changed apps that crash the parser, by themselves or with the others.
     fn panicking(&self, parser: &Parser, panic: &str, faults: &mut Vec<Fault>) -> BTreeSet<String> {
         let alone = |app: &String| {
-            let files: Vec<_> = self.changes.get(app).into_iter().flat_map(|rules| rules.files(app)).collect();
+            let files: Vec<_> =
+                self.changes.get(app).into_iter().flat_map(|rules| rules.files(app)).collect();
             parse(parser, &files).is_err()
         };
         let with_the_others = |app: &String| parse(parser, &self.files(std::iter::once(app))).is_err();

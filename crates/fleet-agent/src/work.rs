@@ -60,7 +60,12 @@ pub(crate) enum Next {
 
 impl Work {
     /// The saved rules, after the crash that `marker` shows, if any.
-    pub(crate) fn start(saved: RuleState, marker: Option<&Marker>, local: Arc<[RuleFile]>, bugs: Bugs) -> Self {
+    pub(crate) fn start(
+        saved: RuleState,
+        marker: Option<&Marker>,
+        local: Arc<[RuleFile]>,
+        bugs: Bugs,
+    ) -> Self {
         let mut next = saved;
         let mut attempt = 0;
         if let Some(marker) = marker {
@@ -139,7 +144,8 @@ impl Work {
             let message = format!("version {version} is older than version {floor}, which this node has had");
             Fault { app: app.to_owned(), version, message, ..Fault::default() }
         } else if held.is_some_and(|held| held.version == version) {
-            let message = format!("version {version} is in force with other content; publish a newer version");
+            let message =
+                format!("version {version} is in force with other content; publish a newer version");
             Fault { app: app.to_owned(), version, message, ..Fault::default() }
         } else {
             return true;

@@ -308,7 +308,10 @@ impl Fleet {
         }
         for session in too_slow {
             if let Some(stream) = state.streams.remove(&session) {
-                tracing::warn!(session = session.0, "stream of a node closed: it sends too much or reads too slowly");
+                tracing::warn!(
+                    session = session.0,
+                    "stream of a node closed: it sends too much or reads too slowly"
+                );
                 if let Some(reader) = stream.reader {
                     reader.abort();
                 }

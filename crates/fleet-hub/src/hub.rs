@@ -167,7 +167,9 @@ impl Hub {
                 }
             }
             Event::Stored(..) => {}
-            Event::NotStored(session) => self.send_away(session, Duration::from_secs(5), "reports are not stored"),
+            Event::NotStored(session) => {
+                self.send_away(session, Duration::from_secs(5), "reports are not stored")
+            }
             Event::Published(published) => self.publish(published),
             Event::Overridden(overrides) => {
                 self.overrides = Some(Arc::clone(&overrides));
@@ -400,7 +402,8 @@ fn check_hello(hello: &Hello) -> Result<(), &'static str> {
 
 fn check(report: &Report) -> Result<(), &'static str> {
     let Report { rules, top, costs, state_error, sequence, .. } = report;
-    if *sequence == 0 || [rules.len(), top.len(), costs.len()].into_iter().any(|rows| rows > MAX_REPORT_ROWS) {
+    if *sequence == 0 || [rules.len(), top.len(), costs.len()].into_iter().any(|rows| rows > MAX_REPORT_ROWS)
+    {
         return Err("a report without a number, or with more than 10,000 rows");
     }
     let texts = rules.iter().flat_map(|it| [&it.domain, &it.rule]);

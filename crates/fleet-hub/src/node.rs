@@ -207,9 +207,8 @@ impl Node {
             }
         }
         if self.is_of_epoch && !bugs.forgets_removals() {
-            let is_gone = |(name, app): &(&Arc<str>, &App)| {
-                app.acked.is_some() && !published.apps.contains_key(*name)
-            };
+            let is_gone =
+                |(name, app): &(&Arc<str>, &App)| app.acked.is_some() && !published.apps.contains_key(*name);
             bundle.removed = self.apps.iter().filter(is_gone).map(|(name, _)| name.to_string()).collect();
         }
         if bundle.apps.is_empty() && bundle.removed.is_empty() && !bundle.full {
@@ -229,9 +228,8 @@ impl Node {
     }
 
     pub(crate) fn state(&self, published: &Prepared, liveness: Liveness) -> NodeState {
-        let acked = |name: &Arc<str>| {
-            self.apps.get(name).and_then(|app| app.acked).map(|(version, _)| version)
-        };
+        let acked =
+            |name: &Arc<str>| self.apps.get(name).and_then(|app| app.acked).map(|(version, _)| version);
         let fault = |name: &Arc<str>| self.apps.get(name).and_then(|app| app.fault.clone());
         let wanted = published.apps.iter().map(|(name, rules)| AppState {
             app: Arc::clone(name),

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_hub::{
-    Action, AppDocuments, Document, Event, Hub, HubSettings, Liveness, Outgoing, Prepared, Published, SessionId,
+    Action, AppDocuments, Document, Event, Hub, HubSettings, Liveness, Outgoing, Prepared, Published,
+    SessionId,
 };
 use tollgate_fleet_proto::{
     Ack, Fault, FromControl, FromNode, Held, Hello, Label, MAX_DOCUMENT_BYTES, MAX_LABELS, MAX_REPORT_ROWS,

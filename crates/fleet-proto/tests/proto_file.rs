@@ -67,10 +67,8 @@ fn everything() -> (Vec<NodeSays>, Vec<ControlSays>) {
         FromNode::Reply(Reply { command: 1, error: text(), body: text() }),
     ];
     let app = AppVersion { app: text(), version: 2, documents: 3, sha256: vec![4] };
-    let document =
-        Document { app: text(), version: 2, domain: text(), sha256: vec![4], yaml: text() };
-    let block =
-        Override { domain: text(), entries: vec![label()], action: Action::Deny.into(), until_ms: 4 };
+    let document = Document { app: text(), version: 2, domain: text(), sha256: vec![4], yaml: text() };
+    let block = Override { domain: text(), entries: vec![label()], action: Action::Deny.into(), until_ms: 4 };
     let control = vec![
         FromControl::Welcome(Welcome { epoch: text(), replica: text(), report_interval_ms: 3 }),
         FromControl::Begin(Begin { bundle: 1, full: true, apps: vec![app], removed: vec![text()] }),

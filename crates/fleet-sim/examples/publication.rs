@@ -39,7 +39,8 @@ fn main() -> Result<(), Error> {
 /// Publishes at every line on stdin.
 fn control() -> Result<(), Error> {
     let address = ([127, 0, 0, 1], 0).into();
-    let control = Control::reporting_every(address, &Arc::new(ReportsInMemory::default()), Duration::from_secs(5));
+    let control =
+        Control::reporting_every(address, &Arc::new(ReportsInMemory::default()), Duration::from_secs(5));
     let mut apps: Vec<AppDocuments> = (0..APPS).map(|app| version(app, 1)).collect();
     println!("{}", control.address);
     for (click, line) in std::io::stdin().lines().enumerate() {
@@ -60,7 +61,9 @@ fn version(app: usize, version: u64) -> AppDocuments {
     let mut yaml = format!("domain: {domain}\ndescriptors:\n");
     for rule in 0..RULES {
         let rate = 100 + version;
-        yaml += &format!("  - key: endpoint\n    value: /v1/resource/{rule}\n    rate_limit: {{rate: {rate}/s}}\n");
+        yaml += &format!(
+            "  - key: endpoint\n    value: /v1/resource/{rule}\n    rate_limit: {{rate: {rate}/s}}\n"
+        );
     }
     AppDocuments { app: domain.clone(), version, documents: vec![Document::new(domain, yaml)] }
 }
@@ -84,7 +87,11 @@ fn nodes(count: usize) -> Result<(), Error> {
         runtime.spawn(simulated(node, endpoint.clone(), applied.clone()));
     }
     lines.next().ok_or("an answer")??;
-    println!("{count} nodes start at once, and all hold {} rules after {:?}", APPS * RULES, clock.now().since(began));
+    println!(
+        "{count} nodes start at once, and all hold {} rules after {:?}",
+        APPS * RULES,
+        clock.now().since(began)
+    );
     while in_force.try_recv().is_ok() {}
 
     let (mut to_node, mut to_all) = (Vec::new(), Vec::new());
@@ -109,7 +116,10 @@ fn nodes(count: usize) -> Result<(), Error> {
     let ticks = cpu_ticks(control.id())? - before;
     let status = std::fs::read_to_string(format!("/proc/{}/status", control.id()))?;
     let memory = status.lines().filter(|line| line.starts_with("VmHWM") || line.starts_with("VmRSS"));
-    println!("{count} nodes report {RULES} rules every 5 s: {:.1} % of a core", ticks as f64 / REPORTING.as_secs_f64());
+    println!(
+        "{count} nodes report {RULES} rules every 5 s: {:.1} % of a core",
+        ticks as f64 / REPORTING.as_secs_f64()
+    );
     memory.for_each(|line| println!("{line}"));
     runtime.shutdown_background();
     drop(clicks);
@@ -198,6 +208,7 @@ async fn simulated(node: usize, endpoint: Endpoint, applied: mpsc::UnboundedSend
 
 fn sample(counted: u64) -> Sample {
     let counts = Counts { admitted: counted * 1_000, denied: counted * 10, ..Counts::default() };
-    let rule = |rule| RuleTotals { domain: "app-0".into(), rule: format!("endpoint=/v1/resource/{rule}"), counts };
+    let rule =
+        |rule| RuleTotals { domain: "app-0".into(), rule: format!("endpoint=/v1/resource/{rule}"), counts };
     Sample { rules: (0..RULES).map(rule).collect(), ..Sample::default() }
 }

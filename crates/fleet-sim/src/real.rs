@@ -20,8 +20,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tollgate_clock::MonotonicClock;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_agent::{
-    AgentSettings, Apply, Endpoint, FollowApply, Parser, Seams, Start, StateDir, Status, rule_files_parser, run,
-    sample,
+    AgentSettings, Apply, Endpoint, FollowApply, Parser, Seams, Start, StateDir, Status, rule_files_parser,
+    run, sample,
 };
 use tollgate_fleet_hub::{
     AnyToken, Fleet, FleetService, HubSettings, NodeState, Published, Reports, ReportsError, Tokens,
@@ -97,7 +97,11 @@ impl Control {
 
     /// As [`Control::start`], with reports as rare as this.
     #[must_use]
-    pub fn reporting_every(address: SocketAddr, reports: &Arc<ReportsInMemory>, report_every: Duration) -> Self {
+    pub fn reporting_every(
+        address: SocketAddr,
+        reports: &Arc<ReportsInMemory>,
+        report_every: Duration,
+    ) -> Self {
         let settings = HubSettings { report_every, ..HubSettings::new("e", "r") };
         Self::with(settings, address, reports, Arc::new(AnyToken))
     }
@@ -224,13 +228,21 @@ impl tonic::transport::server::Connected for Encrypted {
 }
 
 impl AsyncRead for Encrypted {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Encrypted {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, buf)
     }
 

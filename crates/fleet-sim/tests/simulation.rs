@@ -34,7 +34,9 @@ fn no_seed_breaks_a_law() {
     let sum = |of: fn(&Report) -> u64| sums.iter().map(of).sum::<u64>();
     let (events, crashes) = (sum(|it| it.events), sum(|it| it.crashes));
     let (rejected, breaks) = (sum(|it| it.rejected), sum(|it| it.breaks));
-    println!("{seeds} seeds: {events} events, {crashes} crashes, {breaks} broken streams, {rejected} rejections");
+    println!(
+        "{seeds} seeds: {events} events, {crashes} crashes, {breaks} broken streams, {rejected} rejections"
+    );
     assert!(crashes > seeds && breaks > seeds && rejected > seeds, "too little happens");
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_agent::{
-    Action, Agent, AgentSettings, Counts, Event, Identity, LinkId, Marker, RuleState, RuleTotals, Sample, Start,
+    Action, Agent, AgentSettings, Counts, Event, Identity, LinkId, Marker, RuleState, RuleTotals, Sample,
+    Start,
 };
 
 use super::content::InForce;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use tollgate_core::Timestamp;
 use tollgate_fleet_agent::{Action as Do, Event as AgentEvent, LinkId, Validated};
 use tollgate_fleet_hub::{
-    Action, AppDocuments, Document, Event as HubEvent, Hub, HubSettings, Outgoing, Prepared, Published, SessionId,
+    Action, AppDocuments, Document, Event as HubEvent, Hub, HubSettings, Outgoing, Prepared, Published,
+    SessionId,
 };
 use tollgate_fleet_proto::{FromControl, FromNode};
 
@@ -518,7 +519,8 @@ impl World {
     fn change(&mut self, app: &str, kind: Kind, domain: &str) {
         // After the database was restored, versions are used again.
         let known = self.published.apps.iter().find(|it| it.app == app).map(|it| it.version);
-        let version = if self.is_calm || known.is_none() { self.last_version + 1 } else { known.unwrap_or(0) + 1 };
+        let version =
+            if self.is_calm || known.is_none() { self.last_version + 1 } else { known.unwrap_or(0) + 1 };
         self.last_version = self.last_version.max(version);
         self.published.apps.retain(|it| it.app != app);
         let documents = vec![Document::new(domain, content::text(app, version, kind, domain))];

@@ -76,7 +76,8 @@ fn a_bad_app_is_rejected_by_name_and_place_while_the_others_move() {
     control.wait_in_force(3);
     publish(&control, &[app("hotel", 2, rules("hotel", "many")), app("shop", 2, rules("shop", "0"))]);
     control.wait("shop moves, hotel stays", |nodes| {
-        let versions = |node: &tollgate_fleet_hub::NodeState| node.apps.iter().map(|app| app.acked).collect::<Vec<_>>();
+        let versions =
+            |node: &tollgate_fleet_hub::NodeState| node.apps.iter().map(|app| app.acked).collect::<Vec<_>>();
         nodes.len() == 3 && nodes.iter().all(|node| versions(node) == [Some(1), Some(2)])
     });
     for node in control.fleet.nodes() {
@@ -158,7 +159,9 @@ fn a_token_is_needed_and_a_wrong_one_is_rejected() {
         });
     }
     let mut lost = start("lost", Some(folder.path().join("nothing")));
-    lost.wait("no file", |status| status.error.as_ref().is_some_and(|error| error.contains("cannot read the token")));
+    lost.wait("no file", |status| {
+        status.error.as_ref().is_some_and(|error| error.contains("cannot read the token"))
+    });
     assert!(control.fleet.nodes().is_empty());
     let _node = start("right", Some(file("right")));
     control.wait_in_force(1);
