@@ -1,0 +1,262 @@
+//! Carries out what [`Agent`] asks for: the stream, the state folder, the limiter, the timer.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tollgate_core::{Clock, Timestamp};
+use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply};
+use tollgate_rule_files::RuleFile;
+
+use crate::agent::{Action, Agent, AgentSettings, Event, LinkId, Start};
+use crate::apply::Apply;
+use crate::connect::Endpoint;
+use crate::outbox::Sample;
+use crate::state_dir::StateDir;
+use crate::validate::Parser;
+
+/// Messages and events that wait, at most; then the stream is not read, or closed.
+const MOST_WAITING: usize = 64;
+
+/// What surrounds the agent.
+pub struct Seams {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Reads rules.
+    pub parser: Arc<Parser>,
+    /// Puts rules in force.
+    pub apply: Arc<dyn Apply>,
+    /// Reads the counters; called at every report.
+    pub sample: Box<dyn FnMut(Timestamp) -> Sample + Send>,
+    /// Takes blocks and allowances instead of the previous ones.
+    pub overrides: Box<dyn FnMut(Overrides) + Send>,
+    /// Carries out commands; may block.
+    pub command: Arc<dyn Fn(Command) -> Reply + Send + Sync>,
+    /// The node's own rule files, whenever they have changed.
+    pub local: mpsc::Receiver<Vec<RuleFile>>,
+    /// What is shown of the node.
+    pub status: watch::Sender<Status>,
+}
+
+impl std::fmt::Debug for Seams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seams").finish_non_exhaustive()
+    }
+}
+
+/// What is shown of a node: readiness and metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Saved rules and the node's own are in force, as far as they can be.
+    pub started: bool,
+    /// The control plane has welcomed this node.
+    pub connected: bool,
+    /// Since when it has not.
+    pub away_since: Option<Timestamp>,
+    /// Number of apps in force.
+    pub apps: usize,
+    /// Why the last attempt to connect failed; `None` while connected.
+    pub error: Option<Arc<str>>,
+}
+
+struct Running {
+    endpoint: Arc<Endpoint>,
+    seams: Seams,
+    state_dir: StateDir,
+    events: mpsc::Sender<Event>,
+    link: Option<(LinkId, mpsc::Sender<FromNode>, JoinHandle<()>)>,
+    /// Events that actions brought about at once.
+    at_once: VecDeque<Event>,
+    error: watch::Sender<Option<Arc<str>>>,
+}
+
+/// Runs a node's end until the future is dropped. It writes files and waits for them, so give it a runtime of
+/// its own (current-thread will do) where no request is decided.
+pub async fn run(
+    settings: AgentSettings,
+    start: Start,
+    state_dir: StateDir,
+    endpoint: Endpoint,
+    seams: Seams,
+) {
+    let (events, mut arriving) = mpsc::channel(MOST_WAITING);
+    let clock = Arc::clone(&seams.clock);
+    let (error, _) = watch::channel(None);
+    let (at_once, endpoint) = (VecDeque::new(), Arc::new(endpoint));
+    let mut running = Running { endpoint, seams, state_dir, events, link: None, at_once, error };
+    let (mut agent, mut actions) = Agent::start(settings, start, clock.now());
+    let mut has_local = true;
+    loop {
+        for action in actions {
+            running.carry_out(action);
+        }
+        if let Some(event) = running.at_once.pop_front() {
+            actions = agent.on(event, clock.now());
+            continue;
+        }
+        running.show(&agent);
+        let wait = agent.wake_at().since(clock.now());
+        let event = tokio::select! {
+            event = arriving.recv() => event.unwrap_or(Event::Tick),
+            files = running.seams.local.recv(), if has_local => match files {
+                Some(files) => Event::Local(files),
+                None => {
+                    has_local = false;
+                    Event::Tick
+                }
+            },
+            () = tokio::time::sleep(wait) => Event::Tick,
+        };
+        actions = agent.on(event, clock.now());
+    }
+}
+
+impl Running {
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Connect(link) => self.connect(link),
+            Action::Disconnect(link) => self.disconnect(link),
+            Action::Send(link, says) => self.send(link, says),
+            Action::Validate(ticket, job) => {
+                let parser = Arc::clone(&self.seams.parser);
+                self.blocking(move || Event::Validated(ticket, job.run(&*parser)));
+            }
+            Action::Mark(marker) => {
+                if let Err(error) = self.state_dir.mark(&marker) {
+                    tracing::warn!("cannot write the marker to the state folder: {error}");
+                }
+            }
+            Action::Apply(ticket, parsed, revision) => {
+                let apply = Arc::clone(&self.seams.apply);
+                self.blocking(move || {
+                    let apply = AssertUnwindSafe(|| apply.apply(&revision, *parsed));
+                    let result =
+                        catch_unwind(apply).unwrap_or_else(|_| Err("the limiter panicked".to_owned()));
+                    Event::Applied(ticket, result)
+                });
+            }
+            Action::Save(state) => {
+                let result = self.state_dir.save(&state).map_err(|error| error.to_string());
+                if let Err(error) = &result {
+                    tracing::warn!("cannot save the rules to the state folder: {error}");
+                }
+                self.at_once.push_back(Event::Saved(result));
+            }
+            Action::Unmark => {
+                if let Err(error) = self.state_dir.unmark() {
+                    tracing::warn!("cannot remove the marker from the state folder: {error}");
+                }
+            }
+            Action::Sample => {
+                let sample = (self.seams.sample)(self.seams.clock.now());
+                self.at_once.push_back(Event::Sampled(sample));
+            }
+            Action::Override(overrides) => (self.seams.overrides)(overrides),
+            Action::Command(link, command) => {
+                let carry_out = Arc::clone(&self.seams.command);
+                self.blocking(move || Event::Replied(link, carry_out(command)));
+            }
+            Action::Rejected(why) => tracing::error!("rules of the control plane rejected: {why}"),
+        }
+    }
+
+    fn blocking(&self, work: impl FnOnce() -> Event + Send + 'static) {
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            // A panic of a command or of the limiter is logged by its thread; the agent continues without it.
+            if let Ok(event) = tokio::task::spawn_blocking(work).await {
+                let _ = events.send(event).await;
+            }
+        });
+    }
+
+    fn connect(&mut self, link: LinkId) {
+        let (sender, outgoing) = mpsc::channel(MOST_WAITING);
+        let (endpoint, events, error) = (Arc::clone(&self.endpoint), self.events.clone(), self.error.clone());
+        let task = tokio::spawn(async move {
+            let why = match endpoint.attach(outgoing).await {
+                Ok(stream) => {
+                    error.send_replace(None);
+                    read(link, stream, &events).await
+                }
+                Err(error) => error.to_string(),
+            };
+            error.send_replace(Some(why.into()));
+            let _ = events.send(Event::Disconnected(link)).await;
+        });
+        self.link = Some((link, sender, task));
+    }
+
+    fn disconnect(&mut self, link: LinkId) {
+        if let Some((_, _, task)) = self.link.take_if(|(current, ..)| *current == link) {
+            task.abort();
+        }
+    }
+
+    fn send(&mut self, link: LinkId, says: FromNode) {
+        let Some((_, sender, _)) = self.link.as_ref().filter(|(current, ..)| *current == link) else {
+            return;
+        };
+        // The control plane does not read: begin anew.
+        if sender.try_send(says).is_err() {
+            self.disconnect(link);
+            self.at_once.push_back(Event::Disconnected(link));
+        }
+    }
+
+    fn show(&self, agent: &Agent) {
+        let status = Status {
+            started: agent.is_started(),
+            connected: agent.is_connected(),
+            away_since: agent.away_since(),
+            apps: agent.state().apps.len(),
+            error: self.error.borrow().clone(),
+        };
+        self.seams.status.send_if_modified(|shown| {
+            let is_new = *shown != status;
+            if is_new && shown.connected != status.connected {
+                match (status.connected, &status.error) {
+                    (true, _) => tracing::info!("connected to the control plane"),
+                    (false, Some(error)) => tracing::warn!("control plane away, keeping the rules: {error}"),
+                    (false, None) => tracing::warn!("control plane away, keeping the rules"),
+                }
+            }
+            *shown = status;
+            is_new
+        });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some((_, _, task)) = self.link.take() {
+            task.abort();
+        }
+    }
+}
+
+/// Passes messages on until the stream ends; returns why it did.
+async fn read(
+    link: LinkId,
+    mut stream: tonic::Streaming<tollgate_fleet_proto::ControlSays>,
+    events: &mpsc::Sender<Event>,
+) -> String {
+    if events.send(Event::Connected(link)).await.is_err() {
+        return String::new();
+    }
+    loop {
+        match stream.message().await {
+            Ok(Some(says)) => {
+                let Some(says) = says.says else { continue }; // of a later release
+                if events.send(Event::Received(link, says)).await.is_err() {
+                    return String::new();
+                }
+            }
+            Ok(None) => return "the control plane closed the stream".to_owned(),
+            Err(status) => return status.message().to_owned(),
+        }
+    }
+}

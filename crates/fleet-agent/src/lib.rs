@@ -1,0 +1,33 @@
+//! A node's end of the control plane's stream: rules come down and are put in force, reports go up.
+//!
+//! [`Agent`] is the protocol without I/O and without a clock. [`run`] carries out its actions over a real
+//! stream, a state folder and a limiter that follows. Not here: the control plane's end (`fleet-hub`), what
+//! rules mean (`policy`, `rule-files`).
+
+mod agent;
+mod apply;
+mod backoff;
+mod bugs;
+mod connect;
+mod driver;
+mod incoming;
+mod outbox;
+mod rules;
+mod sample;
+mod saved;
+mod state_dir;
+mod validate;
+mod work;
+
+pub use agent::{Action, Agent, AgentSettings, Event, LinkId, Start, Ticket};
+pub use apply::{Apply, FollowApply};
+#[cfg(feature = "known-bugs")]
+pub use bugs::KnownBug;
+pub use connect::{ConnectError, Endpoint};
+pub use driver::{Seams, Status, run};
+pub use outbox::{Counts, RuleTotals, Sample};
+pub use rules::{AppRules, RuleState, Text};
+pub use sample::sample;
+pub use saved::{Marker, SavedError};
+pub use state_dir::{Identity, StateDir};
+pub use validate::{Job, Parsed, Parser, Validated, rule_files_parser};

@@ -1,0 +1,287 @@
+//! Counts on their way to the control plane: each is reported until it is seen, and counts once.
+//!
+//! A report that was sent may have arrived, so it is repeated unchanged, with its number. What was never sent
+//! is summed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tollgate_core::Timestamp;
+use tollgate_fleet_proto::{MAX_REPORT_ROWS, Report, RuleCounts, Store, TopKey};
+
+use crate::bugs::Bugs;
+
+/// Most reports that were sent and not seen.
+const MOST_IN_DOUBT: usize = 8;
+/// The longest span of one sum.
+const LONGEST_SUM: Duration = Duration::from_secs(600);
+/// Most sums that are kept while the control plane is away; then the two oldest become one.
+const MOST_SUMS: usize = 6;
+/// The name of all rules above the cap together.
+const OTHERS: &str = "(others)";
+
+/// What a node has counted since it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Totals of rules since the start of the process.
+    pub rules: Vec<RuleTotals>,
+    /// Keys that were limited most.
+    pub top: Vec<TopKey>,
+    /// Health of the store.
+    pub store: Option<Store>,
+    /// Memory of the table of counters.
+    pub table_bytes: u64,
+    /// The wall clock, in ms since the Unix epoch.
+    pub wall_ms: u64,
+}
+
+/// Totals of one rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleTotals {
+    /// Its domain.
+    pub domain: String,
+    /// Its path.
+    pub rule: String,
+    /// Totals since the start of the process.
+    pub counts: Counts,
+}
+
+/// Decisions by their outcome, and hits near a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as in the message")]
+pub struct Counts {
+    pub admitted: u64,
+    pub denied: u64,
+    pub shadow_denied: u64,
+    pub degraded: u64,
+    pub near: u64,
+}
+
+impl Counts {
+    fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            admitted: with(self.admitted, other.admitted),
+            denied: with(self.denied, other.denied),
+            shadow_denied: with(self.shadow_denied, other.shadow_denied),
+            degraded: with(self.degraded, other.degraded),
+            near: with(self.near, other.near),
+        }
+    }
+
+    /// What came since `before`; all of it if the counters began anew.
+    fn since(self, before: Self) -> Self {
+        self.zip(before, |now, before| now.checked_sub(before).unwrap_or(now))
+    }
+}
+
+type Key = (String, String);
+
+#[derive(Debug, Default)]
+struct Sum {
+    rules: BTreeMap<Key, Counts>,
+    from: Timestamp,
+    to: Timestamp,
+}
+
+impl Sum {
+    fn add(&mut self, key: Key, counts: Counts) {
+        let is_room = self.rules.len() < MAX_REPORT_ROWS - 1 || self.rules.contains_key(&key);
+        let key = if is_room { key } else { (String::new(), OTHERS.to_owned()) };
+        let sum = self.rules.entry(key).or_default();
+        *sum = sum.zip(counts, u64::saturating_add);
+    }
+
+    fn join(&mut self, later: Self) {
+        self.to = later.to;
+        for (key, counts) in later.rules {
+            self.add(key, counts);
+        }
+    }
+}
+
+/// Counts that the control plane has not seen.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bugs: Bugs,
+    totals: BTreeMap<Key, Counts>,
+    open: Sum,
+    /// Sums that were never sent, oldest first.
+    closed: VecDeque<Sum>,
+    /// Sent and not seen, with the end of each span.
+    in_doubt: VecDeque<(Timestamp, Report)>,
+    /// Number of the last report.
+    last: u64,
+    latest: Sample,
+    pub(crate) state_error: String,
+}
+
+impl Outbox {
+    pub(crate) fn new(now: Timestamp, bugs: Bugs) -> Self {
+        let open = Sum { from: now, to: now, ..Sum::default() };
+        Self { bugs, open, ..Self::default() }
+    }
+
+    /// Adds what came since the last sample.
+    pub(crate) fn sampled(&mut self, mut sample: Sample, now: Timestamp) {
+        // A rule that is gone is forgotten: its counters begin anew if it comes back.
+        let before = std::mem::take(&mut self.totals);
+        for RuleTotals { domain, rule, counts } in sample.rules.drain(..) {
+            let key = (domain, rule);
+            let since = counts.since(before.get(&key).copied().unwrap_or_default());
+            if since != Counts::default() {
+                self.open.add(key.clone(), since);
+            }
+            self.totals.insert(key, counts);
+        }
+        sample.top.truncate(MAX_REPORT_ROWS);
+        self.latest = sample;
+        self.open.to = now;
+        if now.since(self.open.from) >= LONGEST_SUM {
+            self.close(now);
+        }
+    }
+
+    fn close(&mut self, now: Timestamp) {
+        let open = Sum { from: now, to: now, ..Sum::default() };
+        self.closed.push_back(std::mem::replace(&mut self.open, open));
+        if self.closed.len() > MOST_SUMS
+            && let (Some(mut oldest), Some(next)) = (self.closed.pop_front(), self.closed.pop_front())
+        {
+            oldest.join(next);
+            self.closed.push_front(oldest);
+        }
+    }
+
+    /// The reports to send now: the sums, oldest first, as far as there is room for reports in doubt.
+    pub(crate) fn next(&mut self, now: Timestamp) -> Vec<Report> {
+        if self.in_doubt.len() + self.closed.len() < MOST_IN_DOUBT {
+            self.close(now);
+        }
+        let mut reports = Vec::new();
+        while self.in_doubt.len() < MOST_IN_DOUBT
+            && let Some(sum) = self.closed.pop_front()
+        {
+            self.last += 1;
+            let report = self.report(sum);
+            reports.push(aged(&report, now));
+            self.in_doubt.push_back(report);
+        }
+        reports
+    }
+
+    fn report(&self, sum: Sum) -> (Timestamp, Report) {
+        let counts = |((domain, rule), counts): (Key, Counts)| {
+            let Counts { admitted, denied, shadow_denied, degraded, near } = counts;
+            RuleCounts { domain, rule, admitted, denied, shadow_denied, degraded, near }
+        };
+        let report = Report {
+            sequence: self.last,
+            span_ms: millis(sum.to.since(sum.from)),
+            rules: sum.rules.into_iter().map(counts).collect(),
+            top: self.latest.top.clone(),
+            store: self.latest.store.clone(),
+            table_bytes: self.latest.table_bytes,
+            wall_ms: self.latest.wall_ms,
+            state_error: self.state_error.clone(),
+            ..Report::default()
+        };
+        (sum.to, report)
+    }
+
+    /// The reports to repeat on a new stream, in order.
+    pub(crate) fn again(&mut self, now: Timestamp) -> Vec<Report> {
+        if self.bugs.drops_unseen() {
+            self.in_doubt.clear();
+        }
+        if self.bugs.renumbers() {
+            for (_, report) in &mut self.in_doubt {
+                self.last += 1;
+                report.sequence = self.last;
+            }
+        }
+        self.in_doubt.iter().map(|report| aged(report, now)).collect()
+    }
+
+    /// The control plane has these reports.
+    pub(crate) fn seen(&mut self, sequence: u64) {
+        while self.in_doubt.front().is_some_and(|(_, report)| report.sequence <= sequence) {
+            self.in_doubt.pop_front();
+        }
+    }
+}
+
+fn aged((end, report): &(Timestamp, Report), now: Timestamp) -> Report {
+    Report { age_ms: millis(now.since(*end)), ..report.clone() }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_unix_seconds(seconds)
+    }
+
+    fn sample(rule: &str, admitted: u64) -> Sample {
+        let counts = Counts { admitted, ..Counts::default() };
+        Sample {
+            rules: vec![RuleTotals { domain: "d".into(), rule: rule.into(), counts }],
+            ..Sample::default()
+        }
+    }
+
+    fn admitted(reports: &[Report]) -> Vec<(u64, u64, u64)> {
+        let sum = |report: &Report| report.rules.iter().map(|rule| rule.admitted).sum();
+        reports.iter().map(|report| (report.sequence, sum(report), report.age_ms / 1_000)).collect()
+    }
+
+    #[test]
+    fn a_report_is_repeated_unchanged_until_it_is_seen() {
+        let mut outbox = Outbox::new(at(0), Bugs::default());
+        outbox.sampled(sample("r", 3), at(5));
+        assert_eq!(admitted(&outbox.next(at(5))), [(1, 3, 0)]);
+        outbox.sampled(sample("r", 10), at(10));
+        assert_eq!(admitted(&outbox.next(at(10))), [(2, 7, 0)]);
+        assert_eq!(admitted(&outbox.again(at(15))), [(1, 3, 10), (2, 7, 5)]);
+        outbox.seen(1);
+        assert_eq!(admitted(&outbox.again(at(15))), [(2, 7, 5)]);
+        outbox.seen(2);
+        assert_eq!(admitted(&outbox.again(at(15))), []);
+        outbox.sampled(sample("r", 4), at(20)); // the counters began anew
+        assert_eq!(admitted(&outbox.next(at(20))), [(3, 4, 0)]);
+    }
+
+    #[test]
+    fn counts_are_summed_until_they_are_seen_and_all_arrive() {
+        let mut outbox = Outbox::new(at(0), Bugs::default());
+        for tick in 1..=10_000 {
+            outbox.sampled(sample("r", tick), at(5 * tick)); // 14 hours
+            assert!(outbox.closed.len() <= MOST_SUMS);
+        }
+        let reports = outbox.next(at(50_000));
+        assert!(reports.len() <= MOST_IN_DOUBT);
+        assert_eq!(admitted(&reports).iter().map(|it| it.1).sum::<u64>(), 10_000);
+        let spans: Vec<_> = reports.iter().skip(1).map(|report| report.span_ms).collect();
+        assert!(spans.iter().all(|span| *span <= 600_000), "{spans:?}");
+        for tick in 0..100 {
+            outbox.sampled(sample("r", 10_001 + tick), at(50_005 + 5 * tick));
+            outbox.next(at(50_005 + 5 * tick));
+            assert!(outbox.in_doubt.len() <= MOST_IN_DOUBT, "the control plane sees nothing");
+        }
+    }
+
+    #[test]
+    fn rules_above_the_cap_are_counted_together() {
+        let mut outbox = Outbox::new(at(0), Bugs::default());
+        for rule in 0..MAX_REPORT_ROWS + 5 {
+            outbox.sampled(sample(&rule.to_string(), 1), at(5));
+        }
+        let reports = outbox.next(at(5));
+        assert_eq!(reports[0].rules.len(), MAX_REPORT_ROWS);
+        assert_eq!(admitted(&reports)[0].1, MAX_REPORT_ROWS as u64 + 5);
+    }
+}

@@ -1,0 +1,237 @@
+//! One change of the node's rules, in steps: check, mark, apply, save, unmark.
+//!
+//! A change usually has one step. After a crash, each app has a step and a marker of its own, so that the
+//! next crash names the app. Not here: I/O, which the actions ask for (`agent`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use tollgate_fleet_proto::{Fault, Held};
+use tollgate_policy::Policy;
+use tollgate_rule_files::RuleFile;
+
+use crate::agent::LinkId;
+use crate::bugs::Bugs;
+use crate::incoming::Bundle;
+use crate::rules::{AppRules, RuleState};
+use crate::saved::Marker;
+use crate::validate::{Job, Parsed, Validated};
+
+/// How often saved rules may be found half applied before the only app in doubt is left out. They worked
+/// before, and a machine may lose power at any time.
+const MOST_ATTEMPTS: u32 = 3;
+
+type Apps = BTreeMap<String, Arc<AppRules>>;
+
+/// What asks for a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The node starts with its saved rules.
+    Start,
+    /// The node's own files have changed.
+    Local,
+    /// A bundle of this number arrived on this stream.
+    Bundle(LinkId, u64),
+}
+
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) cause: Cause,
+    /// What will be in force.
+    next: RuleState,
+    local: Arc<[RuleFile]>,
+    steps: VecDeque<Apps>,
+    accepted: Apps,
+    /// Something changes also if no app is accepted.
+    changes_anyway: bool,
+    attempt: u32,
+    pub(crate) faults: Vec<Fault>,
+    bugs: Bugs,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Validate(Job),
+    /// Put these rules in force. The marker is written before.
+    Apply(Marker, Parsed),
+    Finished,
+}
+
+impl Work {
+    /// The saved rules, after the crash that `marker` shows, if any.
+    pub(crate) fn start(
+        saved: RuleState,
+        marker: Option<&Marker>,
+        local: Arc<[RuleFile]>,
+        bugs: Bugs,
+    ) -> Self {
+        let mut next = saved;
+        let mut attempt = 0;
+        if let Some(marker) = marker {
+            attempt = if marker.is_saved { marker.attempt } else { 0 };
+            if let [Held { app, version, .. }] = &marker.apps[..]
+                && (!marker.is_saved || attempt >= MOST_ATTEMPTS)
+            {
+                next.crashed_by(app, *version);
+                attempt = 0;
+            }
+        }
+        let mut changes = std::mem::take(&mut next.apps);
+        changes.retain(|app, rules| next.crashed.get(app).is_none_or(|fault| fault.version != rules.version));
+        // Also those that cannot be put in force this time.
+        next.gone.extend(changes.iter().map(|(app, rules)| (app.clone(), rules.version.saturating_sub(1))));
+        let work = Self::new(Cause::Start, next, local, bugs);
+        Self { attempt, changes_anyway: true, ..work }.steps(changes, marker.is_some())
+    }
+
+    pub(crate) fn local(state: &RuleState, local: Arc<[RuleFile]>, bugs: Bugs) -> Self {
+        let work = Self::new(Cause::Local, state.clone(), local, bugs);
+        Self { changes_anyway: true, ..work }.steps(Apps::new(), false)
+    }
+
+    /// A bundle of the database `epoch`.
+    pub(crate) fn bundle(
+        (link, bundle): (LinkId, Bundle),
+        epoch: &str,
+        state: &RuleState,
+        local: Arc<[RuleFile]>,
+        (is_careful, bugs): (bool, Bugs),
+    ) -> Self {
+        let mut next = state.clone();
+        next.move_to(epoch);
+        let Bundle { id, full, apps, mut removed, faults } = bundle;
+        if full {
+            let stays = |app: &String| apps.contains_key(app) || faults.iter().any(|fault| fault.app == *app);
+            removed.extend(next.apps.keys().filter(|app| !stays(app)).cloned());
+        }
+        removed.retain(|app| next.apps.contains_key(app));
+        for app in &removed {
+            next.remove(app);
+        }
+        let mut work = Self::new(Cause::Bundle(link, id), next, local, bugs);
+        work.changes_anyway = !removed.is_empty() || work.next.epoch != state.epoch;
+        work.faults = faults;
+        let changes: Apps = apps.into_iter().filter(|(app, rules)| work.is_news(app, rules)).collect();
+        work.steps(changes, is_careful)
+    }
+
+    fn new(cause: Cause, next: RuleState, local: Arc<[RuleFile]>, bugs: Bugs) -> Self {
+        let (steps, accepted, faults) = (VecDeque::new(), Apps::new(), Vec::new());
+        Self { cause, next, local, steps, accepted, changes_anyway: false, attempt: 0, faults, bugs }
+    }
+
+    fn steps(mut self, changes: Apps, is_careful: bool) -> Self {
+        if is_careful && !changes.is_empty() {
+            self.steps = changes.into_iter().map(|change| Apps::from([change])).collect();
+        } else if !changes.is_empty() || self.changes_anyway {
+            self.steps.push_back(changes);
+        }
+        self
+    }
+
+    /// Whether to try a version: it is newer than what is in force, and has not crashed the node.
+    fn is_news(&mut self, app: &str, rules: &AppRules) -> bool {
+        let held = self.next.apps.get(app);
+        if held.is_some_and(|held| held.version == rules.version && held.sha256 == rules.sha256) {
+            return false;
+        }
+        let (version, floor) = (rules.version, self.next.floor(app));
+        let crashed = self.next.crashed.get(app).filter(|fault| fault.version == version);
+        let fault = if let Some(fault) = crashed {
+            fault.clone()
+        } else if version < floor && !self.bugs.applies_older() {
+            let message = format!("version {version} is older than version {floor}, which this node has had");
+            Fault { app: app.to_owned(), version, message, ..Fault::default() }
+        } else if held.is_some_and(|held| held.version == version) {
+            let message =
+                format!("version {version} is in force with other content; publish a newer version");
+            Fault { app: app.to_owned(), version, message, ..Fault::default() }
+        } else {
+            return true;
+        };
+        self.faults.push(fault);
+        false
+    }
+
+    /// The next step, or the end.
+    pub(crate) fn next(&mut self) -> Next {
+        match self.steps.front() {
+            Some(changes) => Next::Validate(Job {
+                local: Arc::clone(&self.local),
+                held: self.next.apps.clone(),
+                changes: changes.clone(),
+            }),
+            None => Next::Finished,
+        }
+    }
+
+    /// The step was checked.
+    pub(crate) fn validated(&mut self, validated: Validated) -> Next {
+        let Validated { mut accepted, mut faults, mut parsed } = validated;
+        if self.bugs.rejects_all() && !faults.is_empty() {
+            (accepted, parsed) = (Apps::new(), None);
+        }
+        if self.bugs.acknowledges_rejected() {
+            accepted = self.steps.front().cloned().unwrap_or_default();
+            parsed.get_or_insert_default();
+        }
+        self.faults.append(&mut faults);
+        let is_change = !accepted.is_empty() || self.changes_anyway;
+        match parsed.filter(|_| is_change) {
+            Some(parsed) => {
+                let held = |(app, rules): (&String, &Arc<AppRules>)| Held {
+                    app: app.clone(),
+                    version: rules.version,
+                    sha256: rules.sha256.to_vec(),
+                };
+                let apps = accepted.iter().map(held).collect();
+                let is_saved = self.cause == Cause::Start;
+                self.accepted = accepted;
+                Next::Apply(Marker { apps, is_saved, attempt: self.attempt + 1 }, parsed)
+            }
+            None => {
+                self.steps.pop_front();
+                self.next()
+            }
+        }
+    }
+
+    /// The step is in force: the new state, to be saved.
+    pub(crate) fn applied(&mut self) -> &RuleState {
+        for (app, rules) in std::mem::take(&mut self.accepted) {
+            self.next.set(&app, rules);
+        }
+        self.changes_anyway = false;
+        self.steps.pop_front();
+        &self.next
+    }
+
+    /// The step could not be put in force.
+    pub(crate) fn failed(&mut self, why: &str) {
+        for (app, rules) in std::mem::take(&mut self.accepted) {
+            let message = format!("cannot be put in force: {why}");
+            self.faults.push(Fault { app, version: rules.version, message, ..Fault::default() });
+        }
+        self.steps.pop_front();
+    }
+
+    /// The node's own files as of this change.
+    pub(crate) fn local_files(&self) -> Arc<[RuleFile]> {
+        Arc::clone(&self.local)
+    }
+
+    /// The domains of `policy` that are the node's own.
+    pub(crate) fn local_domains(&self, policy: &Policy) -> Vec<String> {
+        let held = self.next.apps.values().chain(self.accepted.values());
+        let of_apps: BTreeSet<&str> =
+            held.flat_map(|rules| &rules.documents).map(|text| text.domain.as_str()).collect();
+        let names = policy.domains().iter().map(|domain| domain.name());
+        names.filter(|name| !of_apps.contains(name)).map(str::to_owned).collect()
+    }
+
+    /// What the node remembers even if nothing could be put in force.
+    pub(crate) fn next_state(&self) -> &RuleState {
+        &self.next
+    }
+}

@@ -1,0 +1,338 @@
+//! Carries out what [`Hub`] asks for: streams, the database of reports, publications, the timer.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
+use tollgate_core::{Clock, Timestamp};
+use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report};
+
+use crate::bundle::Outgoing;
+use crate::hub::{Action, Event, Hub, HubSettings, SessionId};
+use crate::node::NodeState;
+use crate::published::{Prepared, Published};
+use crate::tokens::Tokens;
+
+/// Things to send that wait, per stream, at most; then the stream is closed.
+const MOST_OUTGOING: usize = 64;
+/// Reports that wait to be stored, per stream, at most; then the stream is closed. A node has at most 8 that
+/// are not confirmed.
+const MOST_REPORTS: usize = 16;
+/// Commands that wait for a reply, at most.
+const MOST_COMMANDS: usize = 1_000;
+
+/// Keeps the reports of nodes.
+pub trait Reports: Send + Sync + 'static {
+    /// Stores a report that ended `report.age_ms` before `at`, unless one of the same number or a higher one
+    /// of this node and incarnation is stored: a repeated report counts once. Reports of one incarnation come
+    /// in the order of their numbers, and repeated from the first that is not confirmed.
+    fn store<'a>(
+        &'a self,
+        node: &'a str,
+        incarnation: u64,
+        report: Report,
+        at: Timestamp,
+    ) -> Pin<Box<dyn Future<Output = Result<(), ReportsError>> + Send + 'a>>;
+}
+
+/// Why a report is not stored. The node keeps it and sends it again.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot store the report: {0}")]
+pub struct ReportsError(pub Box<dyn std::error::Error + Send + Sync>);
+
+/// Why a command has no reply.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// Nothing was sent.
+    #[error("the node is not connected")]
+    Away,
+    /// Nothing was sent.
+    #[error("too many commands wait for a reply")]
+    Busy,
+    /// The node may or may not have carried it out.
+    #[error("no reply within {0:?}")]
+    Silent(Duration),
+}
+
+/// What surrounds the hub.
+pub struct Seams {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Keeps reports.
+    pub reports: Arc<dyn Reports>,
+    /// Decides which tokens open a stream.
+    pub tokens: Arc<dyn Tokens>,
+}
+
+impl std::fmt::Debug for Seams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seams").finish_non_exhaustive()
+    }
+}
+
+struct Stream {
+    outgoing: mpsc::Sender<Outgoing>,
+    reports: mpsc::Sender<Stored>,
+    /// Reads what the node sends.
+    reader: Option<AbortHandle>,
+}
+
+struct Stored {
+    node: String,
+    incarnation: u64,
+    report: Report,
+}
+
+struct State {
+    hub: Hub,
+    streams: HashMap<SessionId, Stream>,
+    last_session: u64,
+    last_command: u64,
+    commands: HashMap<u64, oneshot::Sender<Reply>>,
+}
+
+/// The nodes of a control plane. Clones share them.
+#[derive(Clone)]
+pub struct Fleet(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    seams: Seams,
+    max_streams: usize,
+    /// The hub's revision.
+    changes: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").finish_non_exhaustive()
+    }
+}
+
+impl Fleet {
+    /// A fleet without nodes.
+    #[must_use]
+    pub fn new(settings: HubSettings, seams: Seams) -> Self {
+        let max_streams = settings.max_nodes.saturating_add(1_000);
+        let state = State {
+            hub: Hub::new(settings),
+            streams: HashMap::new(),
+            last_session: 0,
+            last_command: 0,
+            commands: HashMap::new(),
+        };
+        let (changes, _) = watch::channel(0);
+        Self(Arc::new(Shared { state: Mutex::new(state), seams, max_streams, changes }))
+    }
+
+    /// Sends every change of `published` to the nodes, and looks after them once a second, until the future is
+    /// dropped or both senders are.
+    pub async fn run(
+        &self,
+        mut published: watch::Receiver<Arc<Published>>,
+        mut overrides: watch::Receiver<Arc<Overrides>>,
+    ) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut publishes, mut overrides_come) = (true, true);
+        published.mark_changed();
+        if !overrides.borrow().overrides.is_empty() {
+            overrides.mark_changed();
+        }
+        while publishes || overrides_come {
+            tokio::select! {
+                changed = published.changed(), if publishes => match changed {
+                    Ok(()) => {
+                        let latest = Arc::clone(&published.borrow_and_update());
+                        self.publish(latest).await;
+                    }
+                    Err(_) => publishes = false,
+                },
+                changed = overrides.changed(), if overrides_come => match changed {
+                    Ok(()) => {
+                        let latest = Arc::clone(&overrides.borrow_and_update());
+                        self.on(Event::Overridden(latest));
+                    }
+                    Err(_) => overrides_come = false,
+                },
+                _ = ticks.tick() => self.on(Event::Tick),
+            }
+        }
+    }
+
+    async fn publish(&self, latest: Arc<Published>) {
+        let before = self.state().hub.published();
+        // Digests of megabytes: not on a thread that serves.
+        let prepared = tokio::task::spawn_blocking(move || Prepared::new(&latest, &before)).await;
+        let Ok(prepared) = prepared else { return };
+        for fault in &prepared.faults {
+            tracing::error!("not published to the nodes: {fault}");
+        }
+        self.on(Event::Published(Arc::new(prepared)));
+    }
+
+    /// Every known node, in the order of their ids.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeState> {
+        let now = self.0.seams.clock.now();
+        self.state().hub.nodes(now)
+    }
+
+    /// Changes whenever [`Fleet::nodes`] does, except for the time.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// Has a node carry out a command.
+    ///
+    /// # Errors
+    /// [`CommandError`] says whether the node may have carried it out.
+    pub async fn command(
+        &self,
+        node: &str,
+        kind: &str,
+        body: String,
+        patience: Duration,
+    ) -> Result<Reply, CommandError> {
+        let (sender, reply) = oneshot::channel();
+        let command = {
+            let mut state = self.state();
+            state.commands.retain(|_, waiting| !waiting.is_closed());
+            if state.commands.len() >= MOST_COMMANDS {
+                return Err(CommandError::Busy);
+            }
+            state.last_command += 1;
+            let command = state.last_command;
+            let sent = Command { command, kind: kind.to_owned(), body };
+            let actions = state.hub.command(node, sent).ok_or(CommandError::Away)?;
+            state.commands.insert(command, sender);
+            self.carry_out(&mut state, actions);
+            command
+        };
+        let answer = tokio::time::timeout(patience, reply).await;
+        self.state().commands.remove(&command);
+        answer.ok().and_then(Result::ok).ok_or(CommandError::Silent(patience))
+    }
+
+    pub(crate) fn admits(&self, token: Option<&str>) -> bool {
+        self.0.seams.tokens.admits(token)
+    }
+
+    /// A new stream from `address`: its number, and what to send on it. `None` if there are too many.
+    pub(crate) fn open(&self, address: String) -> Option<(SessionId, mpsc::Receiver<Outgoing>)> {
+        let mut state = self.state();
+        if state.streams.len() >= self.0.max_streams {
+            return None;
+        }
+        state.last_session += 1;
+        let session = SessionId(state.last_session);
+        let (outgoing, receiver) = mpsc::channel(MOST_OUTGOING);
+        let (reports, arriving) = mpsc::channel(MOST_REPORTS);
+        state.streams.insert(session, Stream { outgoing, reports, reader: None });
+        self.change(&mut state, Event::Opened(session, address));
+        drop(state);
+        tokio::spawn(store(self.clone(), session, arriving));
+        Some((session, receiver))
+    }
+
+    /// `reader` ends when the stream is closed from here.
+    pub(crate) fn reads(&self, session: SessionId, reader: AbortHandle) {
+        match self.state().streams.get_mut(&session) {
+            Some(stream) => stream.reader = Some(reader),
+            None => reader.abort(),
+        }
+    }
+
+    pub(crate) fn said(&self, session: SessionId, says: FromNode) {
+        self.on(Event::Said(session, says));
+    }
+
+    pub(crate) fn closed(&self, session: SessionId) {
+        let mut state = self.state();
+        if state.streams.remove(&session).is_some() {
+            self.change(&mut state, Event::Closed(session));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on(&self, event: Event) {
+        let mut state = self.state();
+        self.change(&mut state, event);
+    }
+
+    fn change(&self, state: &mut State, event: Event) {
+        let actions = state.hub.on(event, self.0.seams.clock.now());
+        self.carry_out(state, actions);
+        let revision = state.hub.revision();
+        self.0.changes.send_if_modified(|shown| std::mem::replace(shown, revision) != revision);
+    }
+
+    fn carry_out(&self, state: &mut State, actions: Vec<Action>) {
+        let mut too_slow = Vec::new();
+        for action in actions {
+            match action {
+                Action::Send(session, outgoing) => {
+                    let stream = state.streams.get(&session);
+                    if stream.is_some_and(|stream| stream.outgoing.try_send(outgoing).is_err()) {
+                        too_slow.push(session);
+                    }
+                }
+                Action::Close(session, why) => {
+                    tracing::info!(session = session.0, "stream of a node closed: {why}");
+                    if let Some(Stream { reader: Some(reader), .. }) = state.streams.remove(&session) {
+                        reader.abort();
+                    }
+                }
+                Action::Store { session, node, incarnation, report } => {
+                    let stored = Stored { node, incarnation, report: *report };
+                    let stream = state.streams.get(&session);
+                    if stream.is_some_and(|stream| stream.reports.try_send(stored).is_err()) {
+                        too_slow.push(session);
+                    }
+                }
+                Action::Replied(reply) => {
+                    if let Some(waiting) = state.commands.remove(&reply.command) {
+                        let _ = waiting.send(reply);
+                    }
+                }
+            }
+        }
+        for session in too_slow {
+            if let Some(stream) = state.streams.remove(&session) {
+                tracing::warn!(
+                    session = session.0,
+                    "stream of a node closed: it sends too much or reads too slowly"
+                );
+                if let Some(reader) = stream.reader {
+                    reader.abort();
+                }
+                let now = self.0.seams.clock.now();
+                let actions = state.hub.on(Event::Closed(session), now);
+                debug_assert!(actions.is_empty(), "closing asks for nothing");
+            }
+        }
+    }
+}
+
+/// Stores the reports of one stream in their order, until the stream is closed.
+async fn store(fleet: Fleet, session: SessionId, mut arriving: mpsc::Receiver<Stored>) {
+    while let Some(Stored { node, incarnation, report }) = arriving.recv().await {
+        let (sequence, at) = (report.sequence, fleet.0.seams.clock.now());
+        match fleet.0.seams.reports.store(&node, incarnation, report, at).await {
+            Ok(()) => fleet.on(Event::Stored(session, sequence)),
+            Err(error) => {
+                tracing::warn!(node, "{error}");
+                return fleet.on(Event::NotStored(session));
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The control plane's end of the nodes' streams: what is published goes down, acknowledgements and reports
+//! come up.
+//!
+//! [`Hub`] is the protocol without I/O and without a clock: which node holds what, and what to send it.
+//! [`Fleet`] carries out its actions and is the gRPC service. Not here: where publications come from and
+//! where reports go (`control`), the node's end (`fleet-agent`).
+
+mod bugs;
+mod bundle;
+mod fleet;
+mod hub;
+mod node;
+mod published;
+mod service;
+mod storm;
+mod tokens;
+
+#[cfg(feature = "known-bugs")]
+pub use bugs::KnownBug;
+pub use bundle::{Bundle, Outgoing};
+pub use fleet::{CommandError, Fleet, Reports, ReportsError, Seams};
+pub use hub::{Action, Event, Hub, HubSettings, SessionId};
+pub use node::{AppState, Liveness, NodeState};
+pub use published::{AppDocuments, Document, Prepared, Published};
+pub use service::{FleetService, PeerAddress};
+pub use tokens::{AnyToken, TokenDigests, Tokens};

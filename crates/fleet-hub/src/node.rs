@@ -1,0 +1,272 @@
+//! What the hub knows of a node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::Timestamp;
+use tollgate_fleet_proto::{Fault, Held, Hello, Label, MAX_APPS, Sha256Bytes};
+
+use crate::bugs::Bugs;
+use crate::bundle::Bundle;
+use crate::hub::SessionId;
+use crate::published::Prepared;
+
+/// Whether a node has sent anything lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Liveness {
+    /// Within 15 s.
+    Live,
+    /// Nothing for 15 s; it has probably lost its network, or is overloaded.
+    Unresponsive,
+    /// Nothing for 60 s.
+    Lost,
+}
+
+/// A node, for pages and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeState {
+    /// Its id, from its state folder.
+    pub id: String,
+    /// Number of its start.
+    pub incarnation: u64,
+    /// Name for people.
+    pub name: String,
+    /// Labels.
+    pub labels: Vec<Label>,
+    /// Address of its stream.
+    pub address: String,
+    /// Such as `tollgate 0.1.0`.
+    pub software: String,
+    /// Highest language level of rules that it reads.
+    pub language: u32,
+    /// Domains of its own rule files.
+    pub local_domains: Vec<String>,
+    /// Its stream is open.
+    pub connected: bool,
+    /// Whether it has sent anything lately.
+    pub liveness: Liveness,
+    /// When its last message came.
+    pub last_seen: Timestamp,
+    /// Its wall clock less the hub's at its last report, in ms.
+    pub skew_ms: i64,
+    /// Why it could not save its rules; empty if it could.
+    pub state_error: String,
+    /// Every app that is published, or that it holds.
+    pub apps: Vec<AppState>,
+}
+
+/// An app on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AppState {
+    /// Its name.
+    pub app: Arc<str>,
+    /// The version that the node should hold; `None` if the app is removed.
+    pub wanted: Option<u64>,
+    /// The version in force on the node, as far as it has said.
+    pub acked: Option<u64>,
+    /// Why the wanted version is not in force.
+    pub fault: Option<Fault>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct App {
+    acked: Option<(u64, Sha256Bytes)>,
+    fault: Option<Fault>,
+}
+
+/// What the hub knows of a node.
+#[derive(Debug)]
+pub(crate) struct Node {
+    hello: Hello,
+    pub(crate) address: String,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) last_seen: Timestamp,
+    pub(crate) skew_ms: i64,
+    pub(crate) state_error: String,
+    apps: BTreeMap<Arc<str>, App>,
+    /// Versions that the node holds belong to this hub's database.
+    is_of_epoch: bool,
+    /// Sent and not answered.
+    outstanding: Option<Arc<Bundle>>,
+}
+
+impl Node {
+    pub(crate) fn new(mut hello: Hello, epoch: &str, address: String, now: Timestamp) -> Self {
+        let is_of_epoch = hello.epoch == epoch;
+        let (held, crashed) = (std::mem::take(&mut hello.held), std::mem::take(&mut hello.crashed));
+        let mut node = Self {
+            hello,
+            address,
+            session: None,
+            last_seen: now,
+            skew_ms: 0,
+            state_error: String::new(),
+            apps: BTreeMap::new(),
+            is_of_epoch,
+            outstanding: None,
+        };
+        node.holds(held);
+        if is_of_epoch {
+            node.rejects(crashed);
+        }
+        node
+    }
+
+    pub(crate) fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// What is in force, as the node says.
+    fn holds(&mut self, held: Vec<Held>) {
+        for app in self.apps.values_mut() {
+            app.acked = None;
+        }
+        for Held { app, version, sha256 } in held.into_iter().take(MAX_APPS) {
+            let Ok(sha256) = Sha256Bytes::try_from(sha256) else { continue };
+            let app = self.apps.entry(app.into()).or_default();
+            app.acked = Some((version, sha256));
+            if app.fault.as_ref().is_some_and(|fault| fault.version <= version) {
+                app.fault = None;
+            }
+        }
+        self.apps.retain(|_, app| app.acked.is_some() || app.fault.is_some());
+    }
+
+    fn rejects(&mut self, faults: Vec<Fault>) {
+        for fault in faults.into_iter().take(MAX_APPS) {
+            let app = self.apps.entry(fault.app.as_str().into()).or_default();
+            // The first of several is what people should read first.
+            if app.fault.as_ref().is_none_or(|known| known.version < fault.version) {
+                app.fault = Some(fault);
+            }
+        }
+    }
+
+    /// The answer to a bundle. False if it answers no bundle.
+    pub(crate) fn answered(&mut self, bundle: u64, held: Vec<Held>, faults: Vec<Fault>) -> bool {
+        let Some(sent) = self.outstanding.take_if(|sent| sent.id == bundle) else { return false };
+        self.is_of_epoch = true;
+        self.holds(held);
+        self.rejects(faults);
+        for (name, rules) in &sent.apps {
+            let app = self.apps.entry(Arc::clone(name)).or_default();
+            let is_held = app.acked == Some((rules.version, rules.sha256));
+            if !is_held && app.fault.as_ref().is_none_or(|fault| fault.version < rules.version) {
+                let message = "the node acknowledged this version and does not hold it".to_owned();
+                let version = rules.version;
+                app.fault = Some(Fault { app: name.to_string(), version, message, ..Fault::default() });
+            }
+        }
+        true
+    }
+
+    /// What clashed may not clash any more.
+    pub(crate) fn forget_faults(&mut self) {
+        for app in self.apps.values_mut() {
+            app.fault = None;
+        }
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.outstanding.is_some()
+    }
+
+    /// Known bug: as if the node had answered.
+    pub(crate) fn forget_outstanding(&mut self) {
+        self.outstanding = None;
+    }
+
+    pub(crate) fn closed(&mut self) {
+        self.session = None;
+        self.outstanding = None;
+    }
+
+    /// What to send to get from what the node holds to what is published; `None` if there is nothing to send.
+    pub(crate) fn plan(&mut self, published: &Prepared, id: u64, bugs: Bugs) -> Option<Arc<Bundle>> {
+        if !self.is_of_epoch && published.apps.is_empty() {
+            return None; // a new, empty database must not take away the rules of a fleet
+        }
+        let mut bundle = Bundle { id, full: !self.is_of_epoch, ..Bundle::default() };
+        for (name, rules) in &published.apps {
+            if !self.is_of_epoch {
+                bundle.apps.push((Arc::clone(name), Arc::clone(rules)));
+                continue;
+            }
+            let app = self.apps.entry(Arc::clone(name)).or_default();
+            let was_rejected = app.fault.as_ref().is_some_and(|fault| fault.version >= rules.version);
+            match app.acked {
+                Some(acked) if acked == (rules.version, rules.sha256) => {}
+                _ if was_rejected && !bugs.insists() => {}
+                Some((version, _)) if version >= rules.version => {
+                    app.fault = Some(is_ahead(name, version, rules.version));
+                }
+                _ => bundle.apps.push((Arc::clone(name), Arc::clone(rules))),
+            }
+        }
+        if self.is_of_epoch && !bugs.forgets_removals() {
+            let is_gone =
+                |(name, app): &(&Arc<str>, &App)| app.acked.is_some() && !published.apps.contains_key(*name);
+            bundle.removed = self.apps.iter().filter(is_gone).map(|(name, _)| name.to_string()).collect();
+        }
+        if bundle.apps.is_empty() && bundle.removed.is_empty() && !bundle.full {
+            return None;
+        }
+        let bundle = Arc::new(bundle);
+        self.outstanding = Some(Arc::clone(&bundle));
+        Some(bundle)
+    }
+
+    pub(crate) fn liveness(&self, now: Timestamp, unresponsive: Duration, lost: Duration) -> Liveness {
+        match now.since(self.last_seen) {
+            silent if silent > lost => Liveness::Lost,
+            silent if silent > unresponsive => Liveness::Unresponsive,
+            _ => Liveness::Live,
+        }
+    }
+
+    pub(crate) fn state(&self, published: &Prepared, liveness: Liveness) -> NodeState {
+        let acked =
+            |name: &Arc<str>| self.apps.get(name).and_then(|app| app.acked).map(|(version, _)| version);
+        let fault = |name: &Arc<str>| self.apps.get(name).and_then(|app| app.fault.clone());
+        let wanted = published.apps.iter().map(|(name, rules)| AppState {
+            app: Arc::clone(name),
+            wanted: Some(rules.version),
+            acked: acked(name),
+            fault: fault(name).filter(|fault| fault.version >= rules.version),
+        });
+        let removed = self.apps.keys().filter(|name| !published.apps.contains_key(*name));
+        let removed = removed.filter_map(|name| {
+            let acked = Some(acked(name)?);
+            Some(AppState { app: Arc::clone(name), wanted: None, acked, fault: fault(name) })
+        });
+        NodeState {
+            id: self.hello.node.clone(),
+            incarnation: self.hello.incarnation,
+            name: self.hello.name.clone(),
+            labels: self.hello.labels.clone(),
+            address: self.address.clone(),
+            software: self.hello.software.clone(),
+            language: self.hello.language,
+            local_domains: self.hello.local_domains.clone(),
+            connected: self.session.is_some(),
+            liveness,
+            last_seen: self.last_seen,
+            skew_ms: self.skew_ms,
+            state_error: self.state_error.clone(),
+            apps: wanted.chain(removed).collect(),
+        }
+    }
+}
+
+/// The database is older than the node: it was restored from a copy.
+fn is_ahead(app: &str, held: u64, published: u64) -> Fault {
+    let message = if held > published {
+        format!("the node holds version {held}, newer than version {published} of this database")
+    } else {
+        format!("the node holds version {held} with other content")
+    };
+    Fault { app: app.to_owned(), version: held, message, ..Fault::default() }
+}

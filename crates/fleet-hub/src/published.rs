@@ -1,0 +1,133 @@
+//! What is published: all apps with their documents, as the control plane hands them to the hub.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_fleet_proto::{
+    MAX_APPS, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_TEXT_BYTES, Sha256Bytes, app_digest, text_digest,
+};
+
+/// Everything that nodes should hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Published {
+    /// Every app; one that is missing is removed from the nodes.
+    pub apps: Vec<AppDocuments>,
+}
+
+/// One version of an app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppDocuments {
+    /// Its name, of at most 256 bytes.
+    pub app: String,
+    /// From 1; grows with every change, also with a rollback.
+    pub version: u64,
+    /// One per domain, at most 1,000.
+    pub documents: Vec<Document>,
+}
+
+/// The rules of one domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// The domain.
+    pub domain: String,
+    /// A rule file of that domain, of at most 4 MiB.
+    pub yaml: String,
+    /// Digest of `yaml`.
+    pub sha256: [u8; 32],
+}
+
+impl Document {
+    /// A document with its digest.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_fleet_hub::Document;
+    /// let document = Document::new("shop", "domain: shop\ndescriptors: []\n");
+    /// assert_eq!(document.domain, "shop");
+    /// ```
+    #[must_use]
+    pub fn new(domain: impl Into<String>, yaml: impl Into<String>) -> Self {
+        let yaml = yaml.into();
+        Self { domain: domain.into(), sha256: text_digest(&yaml), yaml }
+    }
+}
+
+/// One app, ready to be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PreparedApp {
+    pub(crate) version: u64,
+    pub(crate) sha256: Sha256Bytes,
+    /// In the order of their domains.
+    pub(crate) documents: Vec<Document>,
+}
+
+/// What is published, checked and with its digests. Made outside the hub, since it takes time.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    pub(crate) apps: BTreeMap<Arc<str>, Arc<PreparedApp>>,
+    /// Apps that break a bound, and why they are not sent.
+    pub(crate) faults: Vec<String>,
+    /// Which app has which domain.
+    owners: BTreeMap<String, Arc<str>>,
+}
+
+impl Prepared {
+    /// Checks `published`. Apps of `before` with the same version and content are taken from there.
+    #[must_use]
+    pub fn new(published: &Published, before: &Self) -> Self {
+        let mut prepared = Self::default();
+        for AppDocuments { app, version, documents } in published.apps.iter().take(MAX_APPS) {
+            let name: Arc<str> = app.as_str().into();
+            let mut documents = documents.clone();
+            documents.sort_by(|a, b| a.domain.cmp(&b.domain));
+            let known = before.apps.get(&name);
+            let known = known.filter(|known| known.version == *version && known.documents == documents);
+            let ready = match known {
+                Some(known) => Ok(Arc::clone(known)),
+                None => prepare(app, *version, documents).map(Arc::new),
+            };
+            match ready {
+                Ok(ready) => {
+                    let domains = ready.documents.iter().map(|it| (it.domain.clone(), Arc::clone(&name)));
+                    prepared.owners.extend(domains);
+                    prepared.apps.insert(name, ready);
+                }
+                Err(why) => {
+                    prepared.faults.push(format!("app {app}: {why}"));
+                    // Nodes keep the version that they have.
+                    if let Some(known) = before.apps.get(&name) {
+                        prepared.apps.insert(name, Arc::clone(known));
+                    }
+                }
+            }
+        }
+        if published.apps.len() > MAX_APPS {
+            prepared.faults.push(format!("more than {MAX_APPS} apps"));
+        }
+        prepared
+    }
+
+    /// A domain belongs to another app than `before`, so what clashed may not clash any more.
+    pub(crate) fn moves_domains(&self, before: &Self) -> bool {
+        before.owners.iter().any(|(domain, app)| self.owners.get(domain) != Some(app))
+    }
+}
+
+fn prepare(app: &str, version: u64, documents: Vec<Document>) -> Result<PreparedApp, String> {
+    if app.is_empty() || app.len() > MAX_TEXT_BYTES || version == 0 {
+        return Err("invalid name or version".to_owned());
+    }
+    if documents.len() > MAX_DOCUMENTS {
+        return Err(format!("{} documents; the most is {MAX_DOCUMENTS}", documents.len()));
+    }
+    for Document { domain, yaml, sha256 } in &documents {
+        if yaml.len() > MAX_DOCUMENT_BYTES {
+            return Err(format!("domain {domain}: {} bytes; the most is {MAX_DOCUMENT_BYTES}", yaml.len()));
+        }
+        if text_digest(yaml) != *sha256 {
+            return Err(format!("domain {domain}: the SHA-256 differs from the text"));
+        }
+    }
+    let sha256 = app_digest(documents.iter().map(|it| (it.domain.as_str(), it.sha256)));
+    Ok(PreparedApp { version, sha256, documents })
+}

@@ -1,0 +1,264 @@
+//! The hub's side of the protocol, message by message.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::Timestamp;
+use tollgate_fleet_hub::{
+    Action, AppDocuments, Document, Event, Hub, HubSettings, Liveness, Outgoing, Prepared, Published,
+    SessionId,
+};
+use tollgate_fleet_proto::{
+    Ack, Fault, FromControl, FromNode, Held, Hello, Label, MAX_DOCUMENT_BYTES, MAX_LABELS, MAX_REPORT_ROWS,
+    MAX_TEXT_BYTES, Nack, Report, RuleCounts, app_digest, text_digest,
+};
+
+const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+const FIRST: SessionId = SessionId(1);
+
+fn at(ms: u64) -> Timestamp {
+    NOON + Duration::from_millis(ms)
+}
+
+fn app(app: &str, version: u64) -> AppDocuments {
+    let documents = vec![Document::new(app, format!("{app} {version}"))];
+    AppDocuments { app: app.into(), version, documents }
+}
+
+fn held(app: &str, version: u64) -> Held {
+    let digest = app_digest([(app, text_digest(&format!("{app} {version}")))]);
+    Held { app: app.into(), version, sha256: digest.into() }
+}
+
+fn hello(node: &str) -> Hello {
+    Hello { node: node.into(), incarnation: 1, epoch: "e".into(), ..Hello::default() }
+}
+
+fn hub() -> Hub {
+    Hub::new(HubSettings::new("e", "r"))
+}
+
+fn publish(hub: &mut Hub, apps: Vec<AppDocuments>) -> Vec<String> {
+    let prepared = Prepared::new(&Published { apps }, &hub.published());
+    shown(hub.on(Event::Published(Arc::new(prepared)), NOON))
+}
+
+fn open(hub: &mut Hub, session: SessionId, hello: Hello) -> Vec<String> {
+    assert!(hub.on(Event::Opened(session, "10.0.0.1:5".into()), NOON).is_empty());
+    said(hub, session, FromNode::Hello(hello))
+}
+
+fn said(hub: &mut Hub, session: SessionId, says: FromNode) -> Vec<String> {
+    shown(hub.on(Event::Said(session, says), NOON))
+}
+
+/// The actions in short words.
+fn shown(actions: Vec<Action>) -> Vec<String> {
+    let message = |says: FromControl| match says {
+        FromControl::Welcome(_) => "welcome".to_owned(),
+        FromControl::Begin(begin) => {
+            let apps = begin.apps.iter().map(|app| format!("{} {}", app.app, app.version));
+            let removed = begin.removed.iter().map(|app| format!("-{app}"));
+            let full = if begin.full { "full" } else { "delta" };
+            let what: Vec<_> = apps.chain(removed).collect();
+            format!("{full} {}: {}", begin.bundle, what.join(", "))
+        }
+        FromControl::GoAway(_) => "go away".to_owned(),
+        FromControl::Seen(seen) => format!("seen {}", seen.sequence),
+        other => format!("{other:?}"),
+    };
+    let begins = |outgoing: Outgoing| outgoing.messages().take(1);
+    let mut shown = Vec::new();
+    for action in actions {
+        match action {
+            Action::Send(_, outgoing) => shown.extend(begins(outgoing).map(message)),
+            Action::Close(session, why) => shown.push(format!("close {}: {why}", session.0)),
+            Action::Store { incarnation, report, .. } => {
+                shown.push(format!("store {incarnation}/{}", report.sequence));
+            }
+            Action::Replied(reply) => shown.push(format!("{reply:?}")),
+        }
+    }
+    shown
+}
+
+#[test]
+fn a_node_gets_what_it_lacks_and_nothing_that_it_has() {
+    let mut hub = hub();
+    publish(&mut hub, vec![app("hotel", 3), app("shop", 7)]);
+    let has = Hello { held: vec![held("hotel", 3), held("old", 2)], ..hello("n") };
+    assert_eq!(open(&mut hub, FIRST, has), ["welcome", "delta 1: shop 7, -old"]);
+    assert_eq!(publish(&mut hub, vec![app("hotel", 4), app("shop", 7)]), [""; 0], "one bundle at a time");
+    let ack = Ack { bundle: 1, held: vec![held("hotel", 3), held("shop", 7)] };
+    assert_eq!(said(&mut hub, FIRST, FromNode::Ack(ack)), ["delta 2: hotel 4"]);
+    let ack = Ack { bundle: 2, held: vec![held("hotel", 4), held("shop", 7)] };
+    assert_eq!(said(&mut hub, FIRST, FromNode::Ack(ack.clone())), [""; 0]);
+    assert_eq!(said(&mut hub, FIRST, FromNode::Ack(ack)), [""; 0], "an answer to nothing");
+    let node = &hub.nodes(NOON)[0];
+    assert!(node.apps.iter().all(|app| app.wanted == app.acked && app.fault.is_none()), "{node:?}");
+}
+
+#[test]
+fn a_rejected_version_is_not_sent_again_until_there_is_a_newer_one_or_its_domain_is_free() {
+    let mut hub = hub();
+    publish(&mut hub, vec![app("hotel", 1), app("shop", 1)]);
+    open(&mut hub, FIRST, hello("n"));
+    let fault = Fault { app: "hotel".into(), version: 1, message: "is bad".into(), ..Fault::default() };
+    let nack = Nack { bundle: 1, faults: vec![fault], held: vec![held("shop", 1)] };
+    assert_eq!(said(&mut hub, FIRST, FromNode::Nack(nack)), [""; 0]);
+    let shown = hub.nodes(NOON)[0].apps[0].fault.clone().expect("a fault");
+    assert_eq!((shown.app.as_str(), shown.message.as_str()), ("hotel", "is bad"));
+    assert_eq!(publish(&mut hub, vec![app("hotel", 1), app("shop", 2)]), ["delta 2: shop 2"]);
+    let ack = Ack { bundle: 2, held: vec![held("shop", 2)] };
+    assert_eq!(said(&mut hub, FIRST, FromNode::Ack(ack)), [""; 0]);
+    assert_eq!(publish(&mut hub, vec![app("hotel", 2), app("shop", 2)]), ["delta 3: hotel 2"]);
+    let fault = Fault { app: "hotel".into(), version: 2, message: "clashes".into(), ..Fault::default() };
+    let nack = Nack { bundle: 3, faults: vec![fault], held: vec![held("shop", 2)] };
+    said(&mut hub, FIRST, FromNode::Nack(nack));
+    let freed = publish(&mut hub, vec![app("hotel", 2)]);
+    assert_eq!(freed, ["delta 4: hotel 2, -shop"], "the domain of shop is free");
+}
+
+#[test]
+fn a_database_older_than_the_node_changes_nothing_and_is_shown() {
+    let mut hub = hub();
+    publish(&mut hub, vec![app("shop", 3)]);
+    let ahead = Hello { held: vec![held("shop", 5)], ..hello("n") };
+    assert_eq!(open(&mut hub, FIRST, ahead), ["welcome"]);
+    let fault = hub.nodes(NOON)[0].apps[0].fault.clone().expect("a fault");
+    assert_eq!(fault.message, "the node holds version 5, newer than version 3 of this database");
+    let mut other = held("shop", 4);
+    other.sha256 = vec![9; 32];
+    publish(&mut hub, vec![app("shop", 4)]);
+    let forked = Hello { held: vec![other], ..hello("m") };
+    assert_eq!(open(&mut hub, SessionId(2), forked), ["welcome"], "the same version with other content");
+    let newer = publish(&mut hub, vec![app("shop", 6)]);
+    assert_eq!(newer, ["delta 1: shop 6", "delta 2: shop 6"]);
+}
+
+#[test]
+fn another_database_replaces_everything_unless_it_is_empty() {
+    let mut hub = hub();
+    let other = Hello { epoch: "before".into(), held: vec![held("shop", 9)], ..hello("n") };
+    assert_eq!(open(&mut hub, FIRST, other), ["welcome"], "an empty database takes nothing away");
+    assert_eq!(publish(&mut hub, vec![app("hotel", 1)]), ["full 1: hotel 1"]);
+}
+
+#[test]
+fn hellos_are_metered_and_another_stream_of_a_node_replaces_the_first() {
+    let mut hub = hub();
+    let mut sent_away = 0;
+    for node in 0..250 {
+        let done = open(&mut hub, SessionId(node), hello(&node.to_string()));
+        sent_away += u32::from(done[0] == "go away");
+    }
+    assert_eq!(sent_away, 50);
+    hub.on(Event::Opened(SessionId(500), String::new()), at(1_000));
+    let again = hub.on(Event::Said(SessionId(500), FromNode::Hello(hello("7"))), at(1_000));
+    assert_eq!(shown(again), ["close 7: the node has opened another stream", "welcome"]);
+    assert!(hub.on(Event::Closed(SessionId(7)), at(1_001)).is_empty());
+    assert!(hub.nodes(at(1_001)).iter().all(|node| node.connected), "the late end of the first is ignored");
+    hub.on(Event::Opened(SessionId(501), String::new()), at(2_000));
+    let older = Hello { incarnation: 0, ..hello("7") };
+    let older = shown(hub.on(Event::Said(SessionId(501), FromNode::Hello(older)), at(2_000)));
+    assert_eq!(older[0], "go away", "an older process of that node");
+}
+
+#[test]
+fn silence_is_shown_after_15_s_and_ends_the_stream_after_60_s() {
+    let mut hub = hub();
+    open(&mut hub, FIRST, hello("n"));
+    hub.on(Event::Opened(SessionId(2), String::new()), NOON);
+    for (ms, want, closed) in [
+        (10_000, Liveness::Live, 0),
+        (10_001, Liveness::Live, 1), // no Hello
+        (15_000, Liveness::Live, 0),
+        (15_001, Liveness::Unresponsive, 0),
+        (60_000, Liveness::Unresponsive, 0),
+        (60_001, Liveness::Lost, 1),
+    ] {
+        assert_eq!(hub.on(Event::Tick, at(ms)).len(), closed, "{ms} ms");
+        assert_eq!(hub.nodes(at(ms))[0].liveness, want, "{ms} ms");
+    }
+    assert!(!hub.nodes(at(60_001))[0].connected);
+}
+
+#[test]
+fn a_report_is_confirmed_once_it_is_stored() {
+    let mut hub = hub();
+    open(&mut hub, FIRST, hello("n"));
+    let report = Report { sequence: 4, wall_ms: 1_700_003_600_000, ..Report::default() };
+    assert_eq!(said(&mut hub, FIRST, FromNode::Report(report)), ["store 1/4"]);
+    assert_eq!(hub.nodes(NOON)[0].skew_ms, 3_600_000);
+    assert_eq!(shown(hub.on(Event::Stored(FIRST, 4), NOON)), ["seen 4"]);
+    let failed = shown(hub.on(Event::NotStored(FIRST), NOON));
+    assert_eq!(failed, ["go away", "close 1: reports are not stored"]);
+    assert!(hub.on(Event::Stored(FIRST, 5), NOON).is_empty(), "the stream is closed");
+}
+
+#[test]
+fn a_full_fleet_takes_a_new_node_only_in_the_place_of_a_lost_one() {
+    let mut hub = Hub::new(HubSettings { max_nodes: 1, ..HubSettings::new("e", "r") });
+    open(&mut hub, FIRST, hello("n"));
+    assert_eq!(open(&mut hub, SessionId(2), hello("m"))[0], "go away");
+    hub.on(Event::Tick, at(61_000));
+    hub.on(Event::Opened(SessionId(3), String::new()), at(61_000));
+    let taken = hub.on(Event::Said(SessionId(3), FromNode::Hello(hello("m"))), at(61_000));
+    assert_eq!(shown(taken), ["welcome"]);
+    assert_eq!(hub.nodes(NOON).iter().map(|node| node.id.as_str()).collect::<Vec<_>>(), ["m"]);
+}
+
+#[test]
+fn each_bound_holds_from_both_sides() {
+    let text = |bytes| "x".repeat(bytes);
+    let label = || Label { key: "k".into(), value: "v".into() };
+    let hellos = [
+        (Hello { name: text(MAX_TEXT_BYTES), ..hello("n") }, true),
+        (Hello { name: text(MAX_TEXT_BYTES + 1), ..hello("n") }, false),
+        (Hello { labels: vec![label(); MAX_LABELS], ..hello("n") }, true),
+        (Hello { labels: vec![label(); MAX_LABELS + 1], ..hello("n") }, false),
+        (Hello { held: vec![held("a", 1); 10_001], ..hello("n") }, false),
+        (hello(""), false),
+    ];
+    for (hello, is_good) in hellos {
+        assert_eq!(open(&mut hub(), FIRST, hello)[0] == "welcome", is_good);
+    }
+    let rows = |count| Report { sequence: 1, rules: vec![RuleCounts::default(); count], ..Report::default() };
+    let name = |bytes| Report { sequence: 1, state_error: text(bytes), ..Report::default() };
+    let reports = [
+        (rows(MAX_REPORT_ROWS), true),
+        (rows(MAX_REPORT_ROWS + 1), false),
+        (name(8 << 10), true),
+        (name((8 << 10) + 1), false),
+        (Report::default(), false),
+    ];
+    for (report, is_good) in reports {
+        let mut hub = hub();
+        open(&mut hub, FIRST, hello("n"));
+        assert_eq!(said(&mut hub, FIRST, FromNode::Report(report))[0].starts_with("store"), is_good);
+    }
+    for (bytes, is_good) in [(MAX_DOCUMENT_BYTES, true), (MAX_DOCUMENT_BYTES + 1, false)] {
+        let mut hub = hub();
+        open(&mut hub, FIRST, hello("n"));
+        let documents = vec![Document::new("d", text(bytes))];
+        let sent = publish(&mut hub, vec![AppDocuments { app: "a".into(), version: 1, documents }]);
+        assert_eq!(sent.len(), usize::from(is_good), "{bytes} bytes");
+    }
+    let mut hub = hub();
+    assert_eq!(open(&mut hub, FIRST, hello("n")), ["welcome"]);
+    assert_eq!(said(&mut hub, FIRST, FromNode::Hello(hello("n"))), ["close 1: a second Hello"]);
+    hub.on(Event::Opened(SessionId(2), String::new()), NOON);
+    let early = said(&mut hub, SessionId(2), FromNode::Report(Report::default()));
+    assert_eq!(early, ["close 2: a message before Hello"]);
+}
+
+#[test]
+fn a_node_that_acknowledges_without_holding_gets_nothing_twice() {
+    let mut hub = hub();
+    publish(&mut hub, vec![app("shop", 1)]);
+    assert_eq!(open(&mut hub, FIRST, hello("n")), ["welcome", "delta 1: shop 1"]);
+    assert_eq!(said(&mut hub, FIRST, FromNode::Ack(Ack { bundle: 1, held: Vec::new() })), [""; 0]);
+    let fault = hub.nodes(NOON)[0].apps[0].fault.clone().expect("a fault");
+    assert_eq!(fault.message, "the node acknowledged this version and does not hold it");
+}

@@ -1,0 +1,70 @@
+//! What must hold of every run.
+
+use std::collections::BTreeMap;
+
+use super::content::{InForce, Kind};
+
+/// What a node has had in force, and has acknowledged.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    /// Highest version of each app that this process put in force.
+    process: BTreeMap<String, u64>,
+    /// Highest version of each app that was acknowledged, by any process of the node.
+    acknowledged: BTreeMap<String, u64>,
+}
+
+impl Versions {
+    pub(crate) fn restarted(&mut self) {
+        self.process.clear();
+    }
+
+    pub(crate) fn acknowledged(&mut self, app: &str, version: u64) {
+        let highest = self.acknowledged.entry(app.to_owned()).or_default();
+        *highest = version.max(*highest);
+    }
+
+    /// Laws C1 and C2.
+    pub(crate) fn in_force(&mut self, rules: &[InForce]) -> Result<(), String> {
+        for InForce { app, version, kind } in rules {
+            if matches!(kind, Kind::Bad | Kind::Panics) {
+                return Err(format!("C1: version {version} of {app} is in force, and the parser rejects it"));
+            }
+            let process = self.process.entry(app.clone()).or_default();
+            let highest = (*process).max(self.acknowledged.get(app).copied().unwrap_or(0));
+            if *version < highest {
+                return Err(format!("C2: {app} went from version {highest} to {version}"));
+            }
+            *process = *version;
+        }
+        Ok(())
+    }
+}
+
+/// What nodes have counted, by node and incarnation, and what is stored of it.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) counted: BTreeMap<(usize, u64), u64>,
+    /// Last number and sum.
+    stored: BTreeMap<(usize, u64), (u64, u64)>,
+}
+
+impl History {
+    /// Stores a report as the database does.
+    pub(crate) fn store(&mut self, process: (usize, u64), sequence: u64, count: u64) {
+        let (last, sum) = self.stored.entry(process).or_default();
+        if sequence > *last {
+            (*last, *sum) = (sequence, *sum + count);
+        }
+    }
+
+    /// Law C5: what is stored of a process that is dead is part of what it counted; of one that `lives`, all.
+    pub(crate) fn check(&self, lives: impl Fn((usize, u64)) -> bool) -> Result<(), String> {
+        for (process, counted) in &self.counted {
+            let stored = self.stored.get(process).map_or(0, |(_, sum)| *sum);
+            if stored > *counted || (lives(*process) && stored != *counted) {
+                return Err(format!("C5: {process:?} counted {counted}, and {stored} are stored"));
+            }
+        }
+        Ok(())
+    }
+}
