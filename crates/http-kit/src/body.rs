@@ -1,6 +1,8 @@
 //! One request, and its body within its bounds: bytes, time, and what all connections together may hold.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, Method, StatusCode};
+use percent_encoding::percent_decode_str;
 use tokio::time::Sleep;
 use tollgate_net::{Budget, OverBudget, Presence};
 
@@ -45,6 +48,20 @@ impl Request<'_> {
     #[must_use]
     pub fn path(&self) -> &str {
         self.received.uri().path()
+    }
+
+    /// The segment of the path at `index`, counted from 0 and percent-decoded: `b` is segment 1 of `/a/b`.
+    /// `None` when there is none, or when it is not UTF-8.
+    #[must_use]
+    pub fn segment(&self, index: usize) -> Option<Cow<'_, str>> {
+        let segment = self.path().split('/').nth(index + 1)?;
+        percent_decode_str(segment).decode_utf8().ok()
+    }
+
+    /// Where the client is; `None` where connections have no address.
+    #[must_use]
+    pub const fn peer(&self) -> Option<IpAddr> {
+        self.caller.peer
     }
 
     /// What follows `?` in the target, if there is one.

@@ -56,8 +56,11 @@ fn described<R>(operation: &Operation<R>) -> Value {
         "summary": operation.summary,
         "responses": responses(&description, operation.access),
     });
-    if !description.parameters.is_empty() {
-        described["parameters"] = description.parameters.into();
+    let in_path = operation.path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = in_path.map(|name| json!({"name": name, "in": "path", "required": true, "schema": string()}));
+    let parameters: Vec<Value> = in_path.chain(description.parameters).collect();
+    if !parameters.is_empty() {
+        described["parameters"] = parameters.into();
     }
     if let Some(BodyDescription { schema, example }) = description.body {
         let content = json!({JSON: {"schema": schema, "example": example}});

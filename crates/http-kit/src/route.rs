@@ -47,7 +47,12 @@ impl<A: Api> HttpSurface<A> {
 fn find<R>(operations: &'static [Operation<R>], request: &Request<'_>) -> Option<&'static Operation<R>> {
     let (path, method) = (request.path(), request.method());
     let method = if *method == Method::HEAD { &Method::GET } else { method };
-    operations.iter().find(|operation| operation.method == *method && operation.path == path)
+    let mut whole = operations.iter();
+    let whole = whole.find(|operation| operation.method == *method && operation.path == path);
+    whole.or_else(|| {
+        let is_it = |it: &&Operation<R>| it.method == *method && operations::matches(it.path, path);
+        operations.iter().find(is_it)
+    })
 }
 
 /// The reply where there is no such operation, or only the question which there are.

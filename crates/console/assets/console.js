@@ -1,0 +1,34 @@
+// What the pages do better with JavaScript. Everything works without it.
+const $ = (selector) => document.querySelector(selector);
+
+// Times are shown in the reader's zone from the next page on.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone && !document.cookie.includes(`zone=${zone}`)) {
+  document.cookie = `zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax`;
+}
+
+// The size of a page takes effect at once.
+document.querySelectorAll("select[data-submit]").forEach((select) => {
+  select.addEventListener("change", () => select.form.requestSubmit());
+});
+
+// One number fills the rate and the burst.
+$("[data-preset]")?.addEventListener("click", (event) => {
+  const number = $("#preset").value.trim();
+  if (!/^[1-9][0-9]{0,9}$/.test(number)) return;
+  event.preventDefault();
+  $("#max_permits").value = number;
+  $("#rate").value = number;
+  $("#rate").focus();
+});
+
+// Keys: `/` searches, `n` begins a new rule.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input,select,textarea")) return;
+  if (event.key === "/" && $("input[type=search]")) {
+    event.preventDefault();
+    $("input[type=search]").focus();
+  } else if (event.key === "n" && $("a[data-new]")) {
+    $("a[data-new]").click();
+  }
+});

@@ -1,0 +1,71 @@
+//! What every page has: language, theme, navigation, who is logged in; times and places as people read them.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::{NodeState, Role, actor::EVERY_APP, rules};
+use tollgate_http_kit::{Reply, reply};
+
+use crate::assets::VERSION;
+use crate::texts::{Lang, Texts};
+use crate::web::{Failure, Visit};
+
+/// The parts that all templates share.
+pub(crate) struct Frame {
+    pub(crate) t: &'static Texts,
+    pub(crate) is_zh: bool,
+    pub(crate) theme: &'static str,
+    pub(crate) title: String,
+    pub(crate) nav: &'static str,
+    pub(crate) path: String,
+    pub(crate) user: String,
+    pub(crate) is_admin: bool,
+    pub(crate) may_create: bool,
+    pub(crate) assets: &'static str,
+}
+
+impl Frame {
+    pub(crate) fn new(visit: &Visit, nav: &'static str, title: impl Into<String>) -> Self {
+        let actor = visit.actor.as_ref();
+        Self {
+            t: visit.lang.texts(),
+            is_zh: visit.lang == Lang::Zh,
+            theme: visit.theme,
+            title: title.into(),
+            nav,
+            // A page that answers a post is not one to come back to.
+            path: if visit.is_safe { visit.target.clone() } else { "/".to_owned() },
+            user: actor.map_or_else(String::new, |it| it.name.clone()),
+            is_admin: actor.is_some_and(|it| it.may(Role::Admin, EVERY_APP)),
+            may_create: actor.is_some_and(rules::may_create),
+            assets: &VERSION,
+        }
+    }
+}
+
+/// A page of this template.
+pub(crate) fn page(status: StatusCode, template: &impl Template) -> Result<Reply, Failure> {
+    let html = template.render().map_err(|error| Failure::Page(error.to_string()))?;
+    Ok(reply::reply(status, reply::HTML, html))
+}
+
+/// How many of the live nodes satisfy `has`, as class and text.
+pub(crate) fn live(
+    lang: Lang,
+    nodes: &[NodeState],
+    now_ms: i64,
+    has: impl Fn(&NodeState) -> bool,
+) -> (&'static str, String) {
+    let (have, live) = counted(nodes, now_ms, has);
+    let class = match (have, live) {
+        (_, 0) => "none",
+        _ if have == live => "ok",
+        _ => "warn",
+    };
+    (class, lang.live(have, live))
+}
+
+/// How many of the live nodes satisfy `has`, and how many live nodes there are.
+pub(crate) fn counted(nodes: &[NodeState], now_ms: i64, has: impl Fn(&NodeState) -> bool) -> (usize, usize) {
+    let live: Vec<_> = nodes.iter().filter(|node| node.is_live(now_ms)).collect();
+    (live.iter().filter(|node| has(node)).count(), live.len())
+}

@@ -1,0 +1,17 @@
+//! The console and the REST API of the control plane, as one HTTP surface.
+//!
+//! [`Console`] is an [`Api`](tollgate_http_kit::Api) of `http-kit`: one table makes the routes and the OpenAPI
+//! description, and the kit brings connections, timeouts and bodies within bounds. Pages are rendered on the
+//! server and work without JavaScript. Not here: rights, validation and audit, which are in `control` beneath
+//! both pages and API; sockets and TLS (`net`).
+
+mod assets;
+mod field;
+mod frame;
+mod pages;
+mod rest;
+mod surface;
+mod texts;
+mod web;
+
+pub use surface::{Console, ConsoleSettings};

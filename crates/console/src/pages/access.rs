@@ -1,0 +1,193 @@
+//! Login, logout, first setup, language and theme.
+
+use askama::Template;
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, SET_COOKIE};
+use tollgate_control::{ControlError, FieldFault, logins::LONGEST_MS, setup};
+use tollgate_http_kit::Reply;
+
+use crate::field::Field;
+use crate::frame::{Frame, page};
+use crate::surface::Console;
+use crate::web::{Failure, Visit, cookie, query_of, redirect};
+
+/// Language and theme are remembered for a year.
+const YEAR_S: i64 = 365 * 24 * 3_600;
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct LoginPage {
+    f: Frame,
+    action: String,
+    about: &'static str,
+    fault: Option<String>,
+    inputs: Vec<Field>,
+    button: &'static str,
+}
+
+pub(super) async fn login(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    if visit.actor.is_some() {
+        return Ok(redirect("/rules"));
+    }
+    if console.control.read(setup::is_open).await? {
+        return Ok(redirect("/setup"));
+    }
+    login_page(visit, StatusCode::OK, None)
+}
+
+fn login_page(visit: &Visit, status: StatusCode, fault: Option<String>) -> Result<Reply, Failure> {
+    let t = visit.lang.texts();
+    let mut name = Field::text("name", t.user_name, "", visit.field("name")).required();
+    name.autocomplete = "username";
+    let password = Field::text("password", t.password, "", "").required().secret("current-password");
+    let login = LoginPage {
+        f: Frame::new(visit, "", t.login),
+        action: query_of("/login", &[("back", visit.parameter("back"))]),
+        about: "",
+        fault,
+        inputs: vec![name, password],
+        button: t.login,
+    };
+    page(status, &login)
+}
+
+pub(super) async fn log_in(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let logged_in = console.control.log_in(&visit.ip, visit.field("name"), visit.field("password")).await;
+    match logged_in {
+        Ok(secret) => Ok(with_login(console, redirect(place(visit.parameter("back"))), &secret)),
+        Err(ControlError::WrongLogin) => {
+            let fault = visit.lang.texts().wrong_login.to_owned();
+            login_page(visit, StatusCode::UNAUTHORIZED, Some(fault))
+        }
+        Err(ControlError::TooMany { seconds }) => {
+            let mut reply =
+                login_page(visit, StatusCode::TOO_MANY_REQUESTS, Some(visit.lang.too_many(seconds)))?;
+            reply.headers_mut().insert("retry-after", HeaderValue::from(seconds));
+            Ok(reply)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn log_out(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    if let (Some(actor), Some(secret)) = (&visit.actor, &visit.cookie) {
+        console.control.log_out(actor, secret).await?;
+    }
+    let mut reply = redirect("/login");
+    add_cookie(&mut reply, cookie(console.cookie_name(), "", 0, console.settings.is_secure));
+    Ok(reply)
+}
+
+pub(super) async fn setup(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    if !console.control.read(setup::is_open).await? {
+        return Ok(redirect("/login"));
+    }
+    setup_page(visit, StatusCode::OK, None, &[])
+}
+
+fn setup_page(
+    visit: &Visit,
+    status: StatusCode,
+    fault: Option<String>,
+    faults: &[FieldFault],
+) -> Result<Reply, Failure> {
+    let (t, lang) = (visit.lang.texts(), visit.lang);
+    let code = if visit.is_safe { visit.parameter("code") } else { visit.field("code") };
+    let mut name = Field::text("name", t.user_name, "", visit.field("name")).required();
+    name.autocomplete = "username";
+    let password = Field::text("password", t.password, t.password_hint, "").required();
+    let again = Field::text("again", t.password_again, "", "").required();
+    let inputs = vec![
+        Field::text("code", t.code, "", code).required().mono(),
+        name,
+        password.secret("new-password"),
+        again.secret("new-password"),
+    ];
+    let inputs = inputs.into_iter().map(|it| it.faulted(lang, faults)).collect();
+    let f = Frame::new(visit, "", t.setup);
+    let setup = LoginPage {
+        f,
+        action: "/setup".to_owned(),
+        about: t.setup_about,
+        fault,
+        inputs,
+        button: t.create_admin,
+    };
+    page(status, &setup)
+}
+
+pub(super) async fn set_up(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let field = |name| visit.field(name);
+    let made = console.control.set_up(
+        &visit.ip,
+        field("code").trim(),
+        field("name"),
+        field("password"),
+        field("again"),
+    );
+    match made.await {
+        Ok(secret) => Ok(with_login(console, redirect("/rules"), &secret)),
+        Err(ControlError::Invalid(faults)) => {
+            setup_page(visit, StatusCode::UNPROCESSABLE_ENTITY, None, &faults)
+        }
+        Err(ControlError::WrongCode) => {
+            setup_page(visit, StatusCode::FORBIDDEN, Some(visit.lang.texts().wrong_code.to_owned()), &[])
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn prefer(console: &Console, visit: &Visit) -> Reply {
+    let mut reply = redirect(place(visit.field("back")));
+    for (name, allowed) in [("lang", &["zh", "en"][..]), ("theme", &["light", "dark"])] {
+        let value = visit.field(name);
+        if allowed.contains(&value) {
+            add_cookie(&mut reply, cookie(name, value, YEAR_S, console.settings.is_secure));
+        } else if name == "theme" && visit.field("lang").is_empty() {
+            add_cookie(&mut reply, cookie(name, "", 0, console.settings.is_secure));
+        }
+    }
+    reply
+}
+
+/// A reply that carries the cookie of a login.
+pub(crate) fn with_login(console: &Console, mut reply: Reply, secret: &str) -> Reply {
+    let cookie = cookie(console.cookie_name(), secret, LONGEST_MS / 1_000, console.settings.is_secure);
+    add_cookie(&mut reply, cookie);
+    reply
+}
+
+fn add_cookie(reply: &mut Reply, cookie: Option<HeaderValue>) {
+    if let Some(cookie) = cookie {
+        reply.headers_mut().append(SET_COOKIE, cookie);
+    }
+}
+
+/// A path of this server, whatever a form says.
+fn place(back: &str) -> &str {
+    let is_ours = back.starts_with('/')
+        && !back.starts_with("//")
+        && !back.contains(['\\', '\r', '\n'])
+        && back.len() <= 2_000;
+    if is_ours { back } else { "/rules" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+
+    #[test]
+    fn a_login_leads_to_our_own_pages_only() {
+        for (back, want) in [
+            ("/nodes", "/nodes"),
+            ("/rules?page=2", "/rules?page=2"),
+            ("", "/rules"),
+            ("//evil.example", "/rules"),
+            ("/\\evil.example", "/rules"),
+            ("https://evil.example", "/rules"),
+            ("/a\r\nSet-Cookie: x=y", "/rules"),
+        ] {
+            assert_eq!(place(back), want, "{back:?}");
+        }
+    }
+}

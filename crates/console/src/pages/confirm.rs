@@ -1,0 +1,128 @@
+//! Questions before something is taken away: deleting a rule, rolling back.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::{ControlError, Role, apps, rules, versions};
+use tollgate_http_kit::Reply;
+
+use super::rules::rule_href;
+use crate::frame::{Frame, page};
+use crate::surface::Console;
+use crate::texts::grouped;
+use crate::web::{Failure, Visit, encoded, query_of, redirect};
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+struct ConfirmPage {
+    f: Frame,
+    crumb: String,
+    fault: Option<String>,
+    action: String,
+    question: &'static str,
+    facts: Vec<(&'static str, String)>,
+    consequence: &'static str,
+    etag: i64,
+    asks_reason: bool,
+    button: &'static str,
+    back: String,
+}
+
+pub(super) async fn ask_delete(
+    console: &Console,
+    visit: &Visit,
+    fault: Option<String>,
+) -> Result<Reply, Failure> {
+    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    actor.must(Role::Editor, &app)?;
+    let rule = console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?;
+    let t = visit.lang.texts();
+    let href = rule_href(&rule.app, &rule.car.key);
+    let facts = vec![
+        (t.app, rule.app.clone()),
+        (t.key, rule.car.key.clone()),
+        (t.max_permits, grouped(rule.car.max_permits)),
+        (t.rate_long, format!("{} {}", grouped(rule.car.rate), t.per_second)),
+        (t.description, rule.car.description.clone()),
+    ];
+    let status = if fault.is_some() { StatusCode::PRECONDITION_FAILED } else { StatusCode::OK };
+    let confirm = ConfirmPage {
+        f: Frame::new(visit, "rules", t.delete_rule),
+        crumb: format!("{} / {}", t.limits, t.delete_rule),
+        fault,
+        action: format!("{href}/delete"),
+        question: t.delete_question,
+        facts,
+        consequence: t.delete_consequence,
+        etag: rule.etag,
+        asks_reason: false,
+        button: t.delete,
+        back: "/rules".to_owned(),
+    };
+    page(status, &confirm)
+}
+
+pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let name = app.clone();
+    match console.control.change(move |tx| rules::delete(tx, &actor, &app, &key, etag)).await {
+        Ok(version) => Ok(redirect(&query_of("/rules", &[
+            ("saved", &name),
+            ("version", &version.to_string()),
+        ]))),
+        Err(ControlError::Stale { .. }) => {
+            let fault = visit.lang.texts().stale_delete.to_owned();
+            ask_delete(console, visit, Some(fault)).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn ask_rollback(
+    console: &Console,
+    visit: &Visit,
+    fault: Option<String>,
+) -> Result<Reply, Failure> {
+    let (actor, app, to) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    let app = console.control.read(move |tx| apps::get(tx, &actor, Role::Editor, &app)).await?;
+    let t = visit.lang.texts();
+    let status = if fault.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    let versions = format!("/apps/{}/versions", encoded(&app.name));
+    let confirm = ConfirmPage {
+        f: Frame::new(visit, "versions", t.rollback),
+        crumb: format!("{} / {} / {}", t.limits, t.versions, app.name),
+        fault,
+        action: format!("{versions}/{}/rollback", encoded(&to)),
+        question: t.rollback_question,
+        facts: vec![(t.app, app.name), (t.current, app.version.to_string()), (t.rollback, to)],
+        consequence: t.rollback_consequence,
+        etag: app.version,
+        asks_reason: true,
+        button: t.rollback,
+        back: versions,
+    };
+    page(status, &confirm)
+}
+
+pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app) = (visit.actor()?, visit.segment(1));
+    let to = visit.segment(3).parse().map_err(|_| Failure::NoPage)?;
+    let base = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let (reason, name) = (visit.field("reason").to_owned(), app.clone());
+    let rolled = console.control.change(move |tx| versions::rollback(tx, &actor, &app, base, to, &reason));
+    match rolled.await {
+        Ok(version) => Ok(redirect(&query_of("/rules", &[
+            ("saved", &name),
+            ("version", &version.to_string()),
+        ]))),
+        Err(ControlError::Invalid(faults)) => {
+            let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
+            let fault = format!("{}: {}", visit.lang.texts().reason, texts.join(" · "));
+            ask_rollback(console, visit, Some(fault)).await
+        }
+        Err(ControlError::Stale { .. }) => {
+            ask_rollback(console, visit, Some(visit.lang.texts().stale_delete.to_owned())).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}

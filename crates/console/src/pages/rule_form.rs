@@ -1,0 +1,282 @@
+//! The form of a rule: new, or one that is there.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::car::CarInput;
+use tollgate_control::rules::Rule;
+use tollgate_control::{ControlError, Fault, FieldFault, NodeState, Role, apps, compile, rules};
+use tollgate_http_kit::Reply;
+
+use super::rules::rule_href;
+use crate::field::Field;
+use crate::frame::{Frame, live, page};
+use crate::surface::Console;
+use crate::web::{Failure, Visit, encoded, query_of, redirect};
+
+#[derive(Template)]
+#[template(path = "rule_form.html")]
+struct FormPage {
+    f: Frame,
+    crumb: String,
+    live: Option<(&'static str, String)>,
+    delete_href: Option<String>,
+    notice: Option<(&'static str, String)>,
+    action: String,
+    etag: Option<i64>,
+    main: Vec<Field>,
+    numbers: Vec<Field>,
+    preset: String,
+    rest: Vec<Field>,
+    is_more_open: bool,
+    more: Vec<Field>,
+    extras: Field,
+    /// Whether they are accepted, and what is wrong with that; only for a new rule.
+    terms: Option<(bool, Option<String>)>,
+    may_edit: bool,
+    button: &'static str,
+    yaml: Option<String>,
+    changed: String,
+    versions_href: String,
+    apps: Vec<String>,
+}
+
+pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    visit.actor()?;
+    let input = CarInput { max_permits: "100".to_owned(), rate: "1".to_owned(), ..CarInput::default() };
+    show_new(console, visit, StatusCode::OK, visit.parameter("app"), &input, &[]).await
+}
+
+pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    let mut input = input(visit);
+    let app = visit.field("app").to_owned();
+    if visit.field("action") == "preset" {
+        // Without JavaScript the server fills in both fields.
+        let number = visit.field("preset").trim().to_owned();
+        (input.rate, input.max_permits) = (number.clone(), number);
+        return show_new(console, visit, StatusCode::OK, &app, &input, &[]).await;
+    }
+    let is_accepted = visit.field("terms") == "yes";
+    let (asked, asked_app) = (input.clone(), app.clone());
+    let created = if is_accepted {
+        console.control.change(move |tx| rules::create(tx, &actor, &asked_app, &asked)).await
+    } else {
+        // Everything else that is wrong is shown at the same time.
+        let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
+        if let Err(fault) = tollgate_control::car::app_name(&app) {
+            faults.push(FieldFault { field: "app", fault });
+        }
+        if let Err(ControlError::Invalid(more)) = input.check() {
+            faults.extend(more);
+        }
+        Err(ControlError::Invalid(faults))
+    };
+    match created {
+        Ok(rule) => Ok(saved(&rule.app, rule.version)),
+        Err(ControlError::Invalid(faults)) => {
+            show_new(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &app, &input, &faults).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (rule, now_ms) = read(console, visit).await?;
+    let input = rule.car.to_input();
+    show(console, visit, StatusCode::OK, &rule, now_ms, &input, &[], None)
+}
+
+pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    let mut input = input(visit);
+    input.key = visit.segment(3);
+    if visit.field("action") == "preset" {
+        let (rule, now_ms) = read(console, visit).await?;
+        let number = visit.field("preset").trim().to_owned();
+        (input.rate, input.max_permits) = (number.clone(), number);
+        return show(console, visit, StatusCode::OK, &rule, now_ms, &input, &[], None);
+    }
+    let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let (app, asked) = (visit.segment(1), input.clone());
+    match console.control.change(move |tx| rules::update(tx, &actor, &app, etag, &asked)).await {
+        Ok(rule) => Ok(saved(&rule.app, rule.version)),
+        Err(ControlError::Invalid(faults)) => {
+            let (mut rule, now_ms) = read(console, visit).await?;
+            rule.etag = etag; // a change by others meanwhile is still found
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            show(console, visit, status, &rule, now_ms, &input, &faults, None)
+        }
+        Err(ControlError::Stale { .. }) => {
+            let (rule, now_ms) = read(console, visit).await?;
+            let now = format!("{} {}", visit.lang.texts().stale, in_words(visit, &rule));
+            let notice = Some(("warn", now));
+            show(console, visit, StatusCode::PRECONDITION_FAILED, &rule, now_ms, &input, &[], notice)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn read(console: &Console, visit: &Visit) -> Result<(Rule, i64), Failure> {
+    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    let read = console.control.read(move |tx| Ok((rules::get(tx, &actor, &app, &key)?, tx.now_ms())));
+    Ok(read.await?)
+}
+
+fn saved(app: &str, version: i64) -> Reply {
+    let version = version.to_string();
+    redirect(&query_of("/rules", &[("saved", app), ("version", &version)]))
+}
+
+/// The numbers that people compare.
+fn in_words(visit: &Visit, rule: &Rule) -> String {
+    let t = visit.lang.texts();
+    let car = &rule.car;
+    let changed = visit.lang.changed(&rule.updated_by, &visit.time(rule.updated_at));
+    let state = super::rules::state_text(visit.lang, &car.state);
+    format!(
+        "{} {} · {} {} · {state} · {} · {changed}",
+        t.max_permits, car.max_permits, t.rate, car.rate, car.description
+    )
+}
+
+fn input(visit: &Visit) -> CarInput {
+    let field = |name: &str| visit.field(name).to_owned();
+    CarInput {
+        key: field("key"),
+        rate: field("rate"),
+        max_permits: field("max_permits"),
+        need_permits: field("need_permits"),
+        pre_permits: field("pre_permits"),
+        g: field("g"),
+        u: field("u"),
+        extras: field("extras"),
+        description: field("description"),
+        per: field("per"),
+        sharing: field("sharing"),
+        on_store_failure: field("on_store_failure"),
+        state: field("state"),
+    }
+}
+
+async fn show_new(
+    console: &Console,
+    visit: &Visit,
+    status: StatusCode,
+    app: &str,
+    input: &CarInput,
+    faults: &[FieldFault],
+) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    if !rules::may_create(&actor) {
+        return Err(ControlError::NoRight { need: Role::Editor, app: app.to_owned() }.into());
+    }
+    let apps = console.control.read(move |tx| apps::list(tx, &actor)).await?;
+    let t = visit.lang.texts();
+    let mut form = form(visit, Frame::new(visit, "new", t.create), app, input, faults, false);
+    form.crumb = format!("{} / {}", t.limits_short, t.create);
+    form.action = "/rules/new".to_owned();
+    form.button = t.submit;
+    form.apps = apps.into_iter().map(|it| it.name).collect();
+    let fault = faults.iter().find(|it| it.field == "terms").map(|it| visit.lang.fault(&it.fault));
+    form.terms = Some((visit.field("terms") == "yes", fault));
+    page(status, &form)
+}
+
+#[allow(clippy::too_many_arguments, reason = "a rule, what was entered instead, and what is wrong with that")]
+fn show(
+    console: &Console,
+    visit: &Visit,
+    status: StatusCode,
+    rule: &Rule,
+    now_ms: i64,
+    input: &CarInput,
+    faults: &[FieldFault],
+    notice: Option<(&'static str, String)>,
+) -> Result<Reply, Failure> {
+    let t = visit.lang.texts();
+    let may_edit = visit.actor()?.may(Role::Editor, &rule.app);
+    let title = format!("{} / {}", rule.app, rule.car.key);
+    let mut form = form(visit, Frame::new(visit, "rules", title), &rule.app, input, faults, true);
+    let href = rule_href(&rule.app, &rule.car.key);
+    let has = |node: &NodeState| node.has(&rule.app, rule.version.unsigned_abs());
+    form.live = Some(live(visit.lang, &console.control.nodes().nodes(), now_ms, has));
+    form.crumb = format!("{} / {}", t.limits, t.edit_rule);
+    form.delete_href = may_edit.then(|| format!("{href}/delete"));
+    form.action = href;
+    form.etag = Some(rule.etag);
+    form.button = t.save;
+    form.may_edit = may_edit;
+    form.notice = notice;
+    let documents = compile::documents(&rule.app, std::slice::from_ref(&rule.car))?;
+    form.yaml = Some(documents.into_iter().map(|it| it.yaml).collect());
+    form.changed = visit.lang.changed(&rule.updated_by, &visit.time(rule.updated_at));
+    form.versions_href = format!("/apps/{}/versions", encoded(&rule.app));
+    page(status, &form)
+}
+
+/// The fields with their values and faults.
+fn form(
+    visit: &Visit,
+    f: Frame,
+    app: &str,
+    input: &CarInput,
+    faults: &[FieldFault],
+    is_there: bool,
+) -> FormPage {
+    let t = visit.lang.texts();
+    let or = |value: &str, default: &str| if value.is_empty() { default } else { value }.to_owned();
+    let faulted = |fields: Vec<Field>| -> Vec<Field> {
+        fields.into_iter().map(|it| it.faulted(visit.lang, faults)).collect()
+    };
+    let main = vec![
+        Field::text("app", t.app, t.app_hint, app).required().mono().listed("apps").fixed(is_there),
+        Field::text("key", t.key, t.key_hint, &input.key).required().mono().fixed(is_there),
+    ];
+    let numbers = vec![
+        Field::text("max_permits", t.max_permits, t.burst_hint, &input.max_permits).required().number(),
+        Field::text("rate", t.rate, t.rate_hint, &input.rate).required().number(),
+    ];
+    let rest = vec![Field::text("description", t.description_label, t.description_hint, &input.description)];
+    let states = [("on", t.state_on), ("shadow", t.state_shadow), ("off", t.state_off)];
+    let sharings = [("exact", t.sharing_exact), ("leased", t.sharing_leased), ("local", t.sharing_local)];
+    let failures = [("allow", t.failure_allow), ("deny", t.failure_deny), ("local", t.failure_local)];
+    let more = vec![
+        Field::text("state", t.state, t.state_hint, &or(&input.state, "on")).of(&states),
+        Field::text("per", t.per, t.per_hint, &input.per).mono(),
+        Field::text("need_permits", t.need_permits, t.need_hint, &or(&input.need_permits, "1")).number(),
+        Field::text("pre_permits", t.pre_permits, t.pre_hint, &or(&input.pre_permits, "0")).number(),
+        Field::text("g", t.g, t.g_hint, &or(&input.g, "1")).number(),
+        Field::text("u", t.u, t.g_hint, &or(&input.u, "1")).number(),
+        Field::text("sharing", t.sharing, t.sharing_hint, &or(&input.sharing, "exact")).of(&sharings),
+        Field::text("on_store_failure", t.failure, t.failure_hint, &or(&input.on_store_failure, "allow"))
+            .of(&failures),
+    ];
+    let extras = Field::text("extras", t.extras, t.extras_hint, &input.extras).area();
+    let is_more = |it: &FieldFault| {
+        more.iter().any(|field| field.name == it.field) || it.field == "extras"
+    };
+    let is_more_open = faults.iter().any(is_more) || is_there;
+    FormPage {
+        crumb: String::new(),
+        live: None,
+        delete_href: None,
+        notice: None,
+        action: String::new(),
+        etag: None,
+        main: faulted(main),
+        numbers: faulted(numbers),
+        preset: visit.field("preset").to_owned(),
+        rest: faulted(rest),
+        is_more_open,
+        more: faulted(more),
+        extras: extras.faulted(visit.lang, faults),
+        terms: None,
+        may_edit: true,
+        button: "",
+        yaml: None,
+        changed: String::new(),
+        versions_href: String::new(),
+        apps: Vec::new(),
+        f,
+    }
+}

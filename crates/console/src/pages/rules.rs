@@ -1,0 +1,157 @@
+//! The list of rules: eight columns, pages, search, order, counts.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::{NodeState, Role, rules, rules::Query, rules::Rule, rules::Sort};
+use tollgate_http_kit::Reply;
+
+use crate::frame::{Frame, counted, live, page};
+use crate::surface::Console;
+use crate::texts::{Lang, grouped};
+use crate::web::{Failure, Visit, encoded, query_of};
+
+/// Rows of a page, as people choose.
+const SIZES: [i64; 4] = [10, 25, 50, 100];
+
+#[derive(Template)]
+#[template(path = "rules.html")]
+struct RulesPage {
+    f: Frame,
+    live: (&'static str, String),
+    notice: Option<(&'static str, String)>,
+    sizes: [i64; 4],
+    size: i64,
+    app: String,
+    search: String,
+    sort: &'static str,
+    sorted: (String, String),
+    rows: Vec<Row>,
+    total: i64,
+    counts: String,
+    page: i64,
+    pages: Vec<(i64, String)>,
+    previous: Option<String>,
+    next: Option<String>,
+}
+
+/// A rule as the list shows it.
+struct Row {
+    app: String,
+    app_href: String,
+    key: String,
+    href: String,
+    state: String,
+    state_text: &'static str,
+    burst: String,
+    rate: String,
+    /// Tokens, and the width of their bar of 64.
+    tokens: Option<(String, i64)>,
+    description: String,
+    /// The time, and its milliseconds.
+    used: Option<(String, i64)>,
+    may_edit: bool,
+    delete_href: String,
+}
+
+pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    let t = visit.lang.texts();
+    let size = visit.number("size", 10);
+    let size = if SIZES.contains(&size) { size } else { 10 };
+    let (sort, order) = match visit.parameter("sort") {
+        "rate" => ("rate", Sort::Rate),
+        "updated" => ("updated", Sort::Updated),
+        _ => ("key", Sort::Key),
+    };
+    let (app, search) = (visit.parameter("app").to_owned(), visit.parameter("search").to_owned());
+    let asked_page = visit.number("page", 1);
+    let query = Query { app: app.clone(), search: search.clone(), sort: order, page: asked_page, size };
+    let reader = actor.clone();
+    let read = console.control.read(move |tx| Ok((rules::list(tx, &reader, &query)?, tx.now_ms())));
+    let (found, now_ms) = read.await?;
+    let nodes = console.control.nodes().nodes();
+    let rows = found.rules.iter().map(|rule| row(console, visit, rule, actor.may(Role::Editor, &rule.app)));
+    let rows: Vec<Row> = rows.collect();
+    let href = |page: i64, sort: &str| {
+        let (size, page) = (size.to_string(), page.to_string());
+        let parameters = [("app", &*app), ("search", &search), ("sort", sort), ("size", &size), ("page", &page)];
+        query_of("/rules", &parameters)
+    };
+    let last = (found.matching - 1).max(0) / size + 1;
+    let first = (found.page - 1) * size + 1;
+    let shown = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+    let around = (found.page - 2).max(1)..=(found.page + 2).min(last);
+    let list = RulesPage {
+        f: Frame::new(visit, "rules", t.list_long),
+        live: all_live(console, visit.lang, &nodes, now_ms),
+        notice: notice(visit, &nodes, now_ms),
+        sizes: SIZES,
+        size,
+        sort,
+        sorted: (href(1, "key"), href(1, "rate")),
+        counts: visit.lang.counts(first.min(found.matching), first + shown - 1, found.matching, found.total),
+        rows,
+        total: found.total,
+        page: found.page,
+        pages: around.map(|page| (page, href(page, sort))).collect(),
+        previous: (found.page > 1).then(|| href(found.page - 1, sort)),
+        next: (found.page < last).then(|| href(found.page + 1, sort)),
+        app: app.clone(),
+        search: search.clone(),
+    };
+    page(StatusCode::OK, &list)
+}
+
+fn row(console: &Console, visit: &Visit, rule: &Rule, may_edit: bool) -> Row {
+    let (t, car) = (visit.lang.texts(), &rule.car);
+    let href = rule_href(&rule.app, &car.key);
+    let usage = console.control.nodes().usage(&rule.app, &car.key);
+    let width = |tokens: i64| tokens.clamp(0, car.max_permits) * 64 / car.max_permits.max(1);
+    Row {
+        app_href: query_of("/rules", &[("app", &rule.app)]),
+        app: rule.app.clone(),
+        key: car.key.clone(),
+        delete_href: format!("{href}/delete"),
+        href,
+        state_text: state_text(visit.lang, &car.state),
+        state: car.state.clone(),
+        burst: grouped(car.max_permits),
+        rate: format!("{} {}", grouped(car.rate), t.per_second),
+        tokens: usage.map(|it| (grouped(it.tokens), width(it.tokens))),
+        description: car.description.clone(),
+        used: usage.map(|it| (visit.time(it.last_used_ms), it.last_used_ms)),
+        may_edit,
+    }
+}
+
+/// Where the form of a rule is.
+pub(super) fn rule_href(app: &str, key: &str) -> String {
+    format!("/apps/{}/rules/{}", encoded(app), encoded(key))
+}
+
+pub(super) fn state_text(lang: Lang, state: &str) -> &'static str {
+    let t = lang.texts();
+    match state {
+        "on" => t.state_on,
+        "shadow" => t.state_shadow,
+        _ => t.state_off,
+    }
+}
+
+/// On how many nodes everything is in force.
+fn all_live(console: &Console, lang: Lang, nodes: &[NodeState], now_ms: i64) -> (&'static str, String) {
+    let published = console.control.published().borrow().clone();
+    let has_all = |node: &NodeState| published.apps.iter().all(|it| node.has(&it.app, it.version));
+    live(lang, nodes, now_ms, has_all)
+}
+
+/// What the page before did, and where that is in force.
+fn notice(visit: &Visit, nodes: &[NodeState], now_ms: i64) -> Option<(&'static str, String)> {
+    let (app, version) = (visit.parameter("saved"), visit.number("version", 0));
+    if tollgate_control::car::app_name(app).is_err() || version < 1 {
+        return None;
+    }
+    let (have, live) = counted(nodes, now_ms, |node| node.has(app, version.unsigned_abs()));
+    let class = if have == live { "ok" } else { "warn" };
+    Some((class, visit.lang.saved(app, version, have, live)))
+}

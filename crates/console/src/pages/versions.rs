@@ -1,0 +1,71 @@
+//! Apps and their versions.
+
+use hyper::StatusCode;
+use tollgate_control::{Role, apps, versions};
+use tollgate_http_kit::Reply;
+
+use super::table::{TablePage, cell};
+use crate::frame::{Frame, page};
+use crate::surface::Console;
+use crate::texts::grouped;
+use crate::web::{Failure, Visit, encoded};
+
+pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    if visit.segment(0) == "apps" { of_app(console, visit).await } else { of_all(console, visit).await }
+}
+
+async fn of_all(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, t) = (visit.actor()?, visit.lang.texts());
+    let apps = console.control.read(move |tx| apps::list(tx, &actor)).await?;
+    let frame = Frame::new(visit, "versions", t.versions);
+    let mut list = TablePage::new(frame, format!("{} / {}", t.limits, t.versions));
+    list.empty = (t.no_apps, t.empty_text, String::new());
+    list.head = vec![(t.app, false), (t.version, true), (t.rules_count, true), (t.time, false)];
+    for app in apps {
+        list.rows.push(vec![
+            cell(&app.name).href(format!("/apps/{}/versions", encoded(&app.name))),
+            cell(grouped(app.version)).class("n"),
+            cell(grouped(app.rules)).class("n"),
+            cell(visit.time(app.updated_at)).class("time").title(app.updated_at.to_string()),
+        ]);
+    }
+    page(StatusCode::OK, &list)
+}
+
+async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, name, t) = (visit.actor()?, visit.segment(1), visit.lang.texts());
+    let may_edit = actor.may(Role::Editor, &name);
+    let asked = name.clone();
+    let versions = console.control.read(move |tx| versions::list(tx, &actor, &asked, 200)).await?;
+    let title = format!("{name} · {}", t.versions);
+    let mut list =
+        TablePage::new(Frame::new(visit, "versions", title), format!("{} / {}", t.limits, t.versions));
+    list.empty = (t.no_versions, t.no_versions_text, String::new());
+    list.head = vec![
+        (t.version, true),
+        (t.kind, false),
+        (t.comment, false),
+        (t.author, false),
+        (t.time, false),
+        ("", false),
+    ];
+    for (index, it) in versions.iter().enumerate() {
+        let last = if index == 0 {
+            cell(t.current).tag("tag on")
+        } else if may_edit {
+            cell(t.rollback).href(format!("/apps/{}/versions/{}/rollback", encoded(&name), it.version))
+        } else {
+            cell("")
+        };
+        let kind = if it.kind == "rollback" { t.kind_rollback } else { t.kind_publish };
+        list.rows.push(vec![
+            cell(grouped(it.version)).class("n").title(&it.sha256),
+            cell(kind),
+            cell(&it.comment).class("text"),
+            cell(&it.author),
+            cell(visit.time(it.created_at)).class("time").title(it.created_at.to_string()),
+            last,
+        ]);
+    }
+    page(StatusCode::OK, &list)
+}

@@ -1,0 +1,89 @@
+//! Apps, and the login of programs.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tollgate_control::apps::{self, App};
+use tollgate_control::{ControlError, Role};
+use tollgate_http_kit::{Reply, reply};
+
+use super::body::{AppBody, LoginBody, read};
+use super::{if_match, tagged};
+use crate::pages::with_login;
+use crate::surface::Console;
+use crate::web::{Failure, Visit};
+
+pub(super) async fn log_in(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let LoginBody { name, password } = read(visit)?;
+    let secret = console.control.log_in(&visit.ip, &name, &password).await?;
+    Ok(with_login(console, reply::json(StatusCode::OK, &json!({"name": name})), &secret))
+}
+
+pub(super) async fn log_out(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    if let Some(secret) = &visit.cookie {
+        console.control.log_out(&actor, secret).await?;
+    }
+    Ok(reply::json(StatusCode::OK, &json!({})))
+}
+
+pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    let apps = console.control.read(move |tx| apps::list(tx, &actor)).await?;
+    let apps: Vec<Value> = apps.iter().map(shown).collect();
+    Ok(reply::json(StatusCode::OK, &json!({"total": apps.len(), "apps": apps})))
+}
+
+pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    let AppBody { app, description, .. } = read(visit)?;
+    let app = console.control.change(move |tx| apps::create(tx, &actor, &app, &description)).await?;
+    Ok(tagged(StatusCode::CREATED, &shown(&app), app.etag))
+}
+
+pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let app = current(console, visit).await?;
+    Ok(tagged(StatusCode::OK, &shown(&app), app.etag))
+}
+
+async fn current(console: &Console, visit: &Visit) -> Result<App, Failure> {
+    let (actor, name) = (visit.actor()?, visit.segment(3));
+    Ok(console.control.read(move |tx| apps::get(tx, &actor, Role::Viewer, &name)).await?)
+}
+
+pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    visit.actor()?;
+    let body: AppBody = read(visit)?;
+    let state = if body.state.is_empty() { "active".to_owned() } else { body.state };
+    update(console, visit, body.description, state).await
+}
+
+pub(super) async fn disable(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let before = current(console, visit).await?;
+    update(console, visit, before.description, "disabled".to_owned()).await
+}
+
+async fn update(
+    console: &Console,
+    visit: &Visit,
+    description: String,
+    state: String,
+) -> Result<Reply, Failure> {
+    let (actor, name, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
+    let changed =
+        console.control.change(move |tx| apps::update(tx, &actor, &name, etag, &description, &state));
+    match changed.await {
+        Ok(app) => Ok(tagged(StatusCode::OK, &shown(&app), app.etag)),
+        Err(ControlError::Stale { .. }) => {
+            let now = current(console, visit).await?;
+            Ok(tagged(StatusCode::PRECONDITION_FAILED, &shown(&now), now.etag))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn shown(app: &App) -> Value {
+    json!({
+        "app": app.name, "description": app.description, "version": app.version, "state": app.state,
+        "rules": app.rules, "updated_at": app.updated_at,
+    })
+}

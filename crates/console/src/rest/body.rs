@@ -1,0 +1,97 @@
+//! Bodies as JSON: unknown and duplicate members are rejected, and numbers are numbers.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tollgate_control::car::{CarInput, MAX_NUMBER};
+use tollgate_control::{ControlError, Fault, FieldFaults};
+
+use crate::web::{Failure, Visit};
+
+/// The body of a login.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LoginBody {
+    pub(super) name: String,
+    pub(super) password: String,
+}
+
+/// The body of an app.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AppBody {
+    #[serde(default)]
+    pub(super) app: String,
+    #[serde(default)]
+    pub(super) description: String,
+    #[serde(default)]
+    pub(super) state: String,
+}
+
+/// The body of a rule. Members are checked by the same code as the fields of the form.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RuleBody {
+    // What a reply has besides, so that it can be sent back.
+    #[serde(rename = "app")]
+    _app: IgnoredAny,
+    #[serde(rename = "version")]
+    _version: IgnoredAny,
+    #[serde(rename = "updated_at")]
+    _updated_at: IgnoredAny,
+    #[serde(rename = "updated_by")]
+    _updated_by: IgnoredAny,
+    key: String,
+    rate: Value,
+    max_permits: Value,
+    need_permits: Value,
+    pre_permits: Value,
+    g: Value,
+    u: Value,
+    extras: Value,
+    description: String,
+    per: String,
+    sharing: String,
+    on_store_failure: String,
+    state: String,
+}
+
+impl RuleBody {
+    /// The texts to check, for `key` if the path names it.
+    pub(super) fn input(self, key: Option<String>) -> Result<CarInput, ControlError> {
+        let mut faults = FieldFaults::default();
+        let whole = Fault::Whole { min: 0, max: MAX_NUMBER };
+        let mut number = |field, value: Value, fault: Fault| match value {
+            Value::Null => String::new(),
+            Value::Number(number) => number.to_string(),
+            Value::String(text) if matches!(field, "g" | "u") => text, // exact, unlike floats
+            _ => faults.take(field, Err(fault), String::new()),
+        };
+        let input = CarInput {
+            key: key.unwrap_or(self.key),
+            rate: number("rate", self.rate, whole.clone()),
+            max_permits: number("max_permits", self.max_permits, whole.clone()),
+            need_permits: number("need_permits", self.need_permits, whole.clone()),
+            pre_permits: number("pre_permits", self.pre_permits, whole),
+            g: number("g", self.g, Fault::Decimal),
+            u: number("u", self.u, Fault::Decimal),
+            extras: match self.extras {
+                Value::Null => String::new(),
+                Value::String(text) => text, // byte for byte
+                other => other.to_string(),
+            },
+            description: self.description,
+            per: self.per,
+            sharing: self.sharing,
+            on_store_failure: self.on_store_failure,
+            state: self.state,
+        };
+        faults.check()?;
+        Ok(input)
+    }
+}
+
+/// The body as `T`.
+pub(super) fn read<T: for<'de> Deserialize<'de>>(visit: &Visit) -> Result<T, Failure> {
+    serde_json::from_slice(&visit.body).map_err(|error| Failure::Bad(format!("invalid request body: {error}")))
+}

@@ -1,0 +1,77 @@
+//! Failures as `application/problem+json`, with a pointer to each member at fault.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, RETRY_AFTER};
+use serde_json::{Value, json};
+use tollgate_control::ControlError;
+use tollgate_db::DbError;
+use tollgate_http_kit::{Reply, reply::reply};
+
+use crate::web::{Failure, Visit};
+
+pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
+    let (mut errors, mut retry_after) = (Vec::new(), None);
+    let (status, kind, detail) = match failure {
+        Failure::NoLogin => (StatusCode::UNAUTHORIZED, "login", "log in by POST /api/v1/login".to_owned()),
+        Failure::NoPage => (StatusCode::NOT_FOUND, "not-found", "unknown path; /openapi.json lists all".to_owned()),
+        Failure::NoMatch => {
+            let detail = "send `If-Match` with the ETag of the object that you read";
+            (StatusCode::PRECONDITION_REQUIRED, "if-match", detail.to_owned())
+        }
+        Failure::Bad(detail) => (StatusCode::BAD_REQUEST, "body", detail),
+        Failure::Foreign(detail) => (StatusCode::FORBIDDEN, "foreign", detail.to_owned()),
+        Failure::Body(problem) => (problem.status, "body", problem.detail),
+        Failure::Control(error) => {
+            if let ControlError::TooMany { seconds } = error {
+                retry_after = Some(seconds);
+            }
+            if let ControlError::Invalid(faults) = &error {
+                errors = faults
+                    .iter()
+                    .map(|it| json!({"pointer": format!("/{}", it.field), "message": it.fault.to_string()}))
+                    .collect();
+            }
+            of_control(visit, &error)
+        }
+        Failure::Page(error) => {
+            tracing::error!(request = %visit.request_id, %error, "an operation failed");
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error; nothing was changed".to_owned())
+        }
+    };
+    let mut body = json!({
+        "type": format!("/problems/{kind}"),
+        "title": status.canonical_reason().unwrap_or_default(),
+        "status": status.as_u16(),
+        "detail": detail,
+        "request_id": visit.request_id,
+    });
+    if !errors.is_empty() {
+        body["errors"] = Value::from(errors);
+    }
+    let mut reply = reply(status, HeaderValue::from_static("application/problem+json"), body.to_string());
+    if let Some(seconds) = retry_after {
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    reply
+}
+
+fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str, String) {
+    let (status, kind) = match error {
+        ControlError::Invalid(_) | ControlError::Document { .. } => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "invalid")
+        }
+        ControlError::NoRight { .. } => (StatusCode::FORBIDDEN, "no-right"),
+        ControlError::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
+        ControlError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "stale"),
+        ControlError::Cap { .. } => (StatusCode::CONFLICT, "cap"),
+        ControlError::WrongLogin | ControlError::WrongCode => (StatusCode::UNAUTHORIZED, "login"),
+        ControlError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too-many"),
+        ControlError::Db(DbError::DiskFull) => (StatusCode::INSUFFICIENT_STORAGE, "disk-full"),
+        error => {
+            tracing::error!(request = %visit.request_id, %error, "an operation failed");
+            let detail = "the database or this program failed; the log says more under this request id";
+            return (StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail.to_owned());
+        }
+    };
+    (status, kind, error.to_string())
+}

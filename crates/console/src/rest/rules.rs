@@ -1,0 +1,96 @@
+//! Rules as JSON.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, LOCATION};
+use serde_json::{Value, json};
+use tollgate_control::ControlError;
+use tollgate_control::car::in_words;
+use tollgate_control::rules::{self, Query, Rule, Sort};
+use tollgate_http_kit::{Reply, reply};
+
+use super::body::{RuleBody, read};
+use super::{if_match, tagged};
+use crate::surface::Console;
+use crate::web::{Failure, Visit, encoded};
+
+pub(super) async fn list(console: &Console, visit: &Visit, app: String) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    let sort = match visit.parameter("sort") {
+        "" | "key" => Sort::Key,
+        "rate" => Sort::Rate,
+        "updated" => Sort::Updated,
+        _ => return Err(Failure::Bad("unknown `sort`: expected key, rate or updated".to_owned())),
+    };
+    let number = |name: &str, default: i64, max: i64| match visit.parameter(name) {
+        "" => Ok(default),
+        text => text.parse().ok().filter(|it| (1..=max).contains(it)).ok_or_else(|| {
+            Failure::Bad(format!("invalid `{name}`: expected a whole number from 1 to {max}"))
+        }),
+    };
+    let (page, size) = (number("page", 1, i64::from(u32::MAX))?, number("size", 100, 500)?);
+    let query = Query { app, search: visit.parameter("search").to_owned(), sort, page, size };
+    let found = console.control.read(move |tx| rules::list(tx, &actor, &query)).await?;
+    let rules: Vec<Value> = found.rules.iter().map(shown).collect();
+    let body = json!({
+        "rules": rules, "page": found.page, "size": size, "matching": found.matching, "total": found.total,
+    });
+    Ok(reply::json(StatusCode::OK, &body))
+}
+
+pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app) = (visit.actor()?, visit.segment(3));
+    let input = read::<RuleBody>(visit)?.input(None)?;
+    let rule = console.control.change(move |tx| rules::create(tx, &actor, &app, &input)).await?;
+    let mut reply = tagged(StatusCode::CREATED, &shown(&rule), rule.etag);
+    let place = format!("/api/v1/apps/{}/rules/{}", encoded(&rule.app), encoded(&rule.car.key));
+    if let Ok(place) = HeaderValue::try_from(place) {
+        reply.headers_mut().insert(LOCATION, place);
+    }
+    Ok(reply)
+}
+
+pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let rule = current(console, visit).await?;
+    Ok(tagged(StatusCode::OK, &shown(&rule), rule.etag))
+}
+
+async fn current(console: &Console, visit: &Visit) -> Result<Rule, Failure> {
+    let (actor, app, key) = (visit.actor()?, visit.segment(3), visit.segment(5));
+    Ok(console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?)
+}
+
+pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
+    let input = read::<RuleBody>(visit)?.input(Some(visit.segment(5)))?;
+    match console.control.change(move |tx| rules::update(tx, &actor, &app, etag, &input)).await {
+        Ok(rule) => Ok(tagged(StatusCode::OK, &shown(&rule), rule.etag)),
+        Err(ControlError::Stale { .. }) => stale(console, visit).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app, key, etag) = (visit.actor()?, visit.segment(3), visit.segment(5), if_match(visit)?);
+    match console.control.change(move |tx| rules::delete(tx, &actor, &app, &key, etag)).await {
+        Ok(version) => Ok(reply::json(StatusCode::OK, &json!({"version": version}))),
+        Err(ControlError::Stale { .. }) => stale(console, visit).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// 412 with the newer object, so that a client can merge and repeat.
+async fn stale(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let now = current(console, visit).await?;
+    Ok(tagged(StatusCode::PRECONDITION_FAILED, &shown(&now), now.etag))
+}
+
+fn shown(rule: &Rule) -> Value {
+    let car = &rule.car;
+    json!({
+        "app": rule.app, "key": car.key, "rate": car.rate, "max_permits": car.max_permits,
+        "need_permits": car.need_permits, "pre_permits": car.pre_permits, "g": in_words(car.g_micro),
+        "u": in_words(car.u_micro), "extras": car.extras, "description": car.description, "per": car.per,
+        "sharing": car.sharing, "on_store_failure": car.on_store_failure, "state": car.state,
+        "version": rule.version, "updated_at": rule.updated_at, "updated_by": rule.updated_by,
+    })
+}

@@ -1,0 +1,155 @@
+//! The surface: its table, and the way of each request through it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
+
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use hyper::Method;
+use jiff::tz::TimeZone;
+use tollgate_control::Control;
+use tollgate_http_kit::openapi::Description;
+use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
+
+use crate::pages::{self, Page};
+use crate::rest::{self, Call};
+use crate::web::{Failure, Visit, check};
+use crate::assets;
+
+/// How the console is reached.
+#[derive(Clone, Debug)]
+pub struct ConsoleSettings {
+    /// `Host`s that it answers to besides this machine's, with their ports: that of the public URL.
+    pub hosts: Vec<String>,
+    /// Browsers reach it over TLS. Without, use it on loopback only.
+    pub is_secure: bool,
+    /// The zone of times until a browser names its own.
+    pub zone: TimeZone,
+}
+
+impl Default for ConsoleSettings {
+    fn default() -> Self {
+        Self { hosts: Vec::new(), is_secure: false, zone: TimeZone::UTC }
+    }
+}
+
+/// Console and REST API; serve it by [`HttpSurface`](tollgate_http_kit::HttpSurface).
+#[derive(Debug)]
+pub struct Console {
+    pub(crate) control: Arc<Control>,
+    pub(crate) settings: ConsoleSettings,
+    requests: AtomicU64,
+    /// Distinguishes the requests of this process from those of others.
+    prefix: String,
+}
+
+/// What an operation is called.
+#[derive(Clone, Copy, Debug)]
+pub enum Route {
+    #[doc(hidden)]
+    Page(Page),
+    #[doc(hidden)]
+    Call(Call),
+    #[doc(hidden)]
+    Asset,
+    #[doc(hidden)]
+    Unknown,
+}
+
+/// Headers of every reply. Inline scripts and styles never run.
+const HEADERS: &[(&str, &str)] = &[
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+         frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "same-origin"),
+    ("x-frame-options", "DENY"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+];
+
+static OPERATIONS: LazyLock<Vec<Operation<Route>>> = LazyLock::new(|| {
+    let mut rows = rest::operations();
+    rows.extend(pages::PAGES.iter().map(|(method, path, page)| Operation {
+        method: method.clone(),
+        path,
+        route: Route::Page(*page),
+        access: Access::Anyone,
+        id: path,
+        summary: "A page of the console",
+        describe: Description::default,
+    }));
+    for (path, route) in [("/assets/{name}", Route::Asset), ("/{*}", Route::Unknown)] {
+        rows.push(Operation {
+            method: Method::GET,
+            path,
+            route,
+            access: Access::Anyone,
+            id: path,
+            summary: "What pages load, and what there is not",
+            describe: Description::default,
+        });
+    }
+    rows
+});
+
+impl Console {
+    /// The console of `control`.
+    #[must_use]
+    pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
+        let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
+        Self { control, settings, requests: AtomicU64::new(0), prefix }
+    }
+
+    /// The name of the login cookie: with the prefix that browsers guard where they may.
+    pub(crate) const fn cookie_name(&self) -> &'static str {
+        if self.settings.is_secure { "__Host-tollgate" } else { "tollgate" }
+    }
+
+    async fn visit(&self, route: Route, visit: &mut Visit, request: &mut Request<'_>) -> Result<Reply, Failure> {
+        if let Route::Asset = route {
+            return assets::asset(&visit.segment(1)).ok_or(Failure::NoPage);
+        }
+        check(request.headers(), &self.settings.hosts, visit.is_safe)?;
+        if !visit.is_safe {
+            visit.read_body(request).await?;
+        }
+        if let Some(cookie) = &visit.cookie {
+            visit.actor = self.control.actor(cookie, &visit.ip, &visit.request_id).await?;
+        }
+        match route {
+            Route::Page(page) => pages::answer(self, page, visit).await,
+            Route::Call(call) => rest::answer(self, call, visit).await,
+            Route::Asset | Route::Unknown => Err(Failure::NoPage),
+        }
+    }
+}
+
+impl Api for Console {
+    type Route = Route;
+
+    fn operations() -> &'static [Operation<Route>] {
+        &OPERATIONS
+    }
+
+    async fn answer(self: &Arc<Self>, route: Route, mut request: Request<'_>) -> Result<Reply, Problem> {
+        let number = self.requests.fetch_add(1, Relaxed);
+        let request_id = format!("{}-{number}", self.prefix);
+        let mut visit = Visit::new(&request, request_id, self.cookie_name(), &self.settings.zone);
+        let mut reply = match self.visit(route, &mut visit, &mut request).await {
+            Ok(reply) => reply,
+            Err(failure) if visit.is_api => rest::failed(&visit, failure),
+            Err(failure) => pages::failed(self, &visit, failure).await,
+        };
+        let fields = reply.headers_mut();
+        for (name, value) in HEADERS {
+            fields.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        if let Ok(id) = HeaderValue::try_from(&visit.request_id) {
+            fields.insert("x-request-id", id);
+        }
+        fields.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        Ok(reply)
+    }
+}

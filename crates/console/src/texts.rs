@@ -1,0 +1,313 @@
+//! Every text of the pages, in both languages: a row without one of them does not compile.
+
+use tollgate_control::Fault;
+
+macro_rules! texts {
+    ($($name:ident: $zh:literal, $en:literal;)*) => {
+        /// The texts of one language.
+        pub(crate) struct Texts { $(pub(crate) $name: &'static str,)* }
+        pub(crate) static ZH: Texts = Texts { $($name: $zh,)* };
+        pub(crate) static EN: Texts = Texts { $($name: $en,)* };
+    };
+}
+
+texts! {
+    html_lang: "zh-CN", "en";
+    skip: "跳到内容", "Skip to content";
+    menu: "主菜单", "Main menu";
+    preferences: "语言", "Language";
+    theme: "主题", "Theme";
+    theme_auto: "自动", "Auto";
+    theme_light: "浅色", "Light";
+    theme_dark: "深色", "Dark";
+    login: "登录", "Log in";
+    logout: "退出", "Log out";
+    logged_in_as: "当前用户", "Logged in";
+    setup: "首次设置", "First setup";
+    setup_about: "创建第一个管理员。设置码由控制端启动时打印，只能使用一次，24 小时内有效。", "Create the first administrator. The setup code is printed when the control plane starts; it works once, within 24 hours.";
+    code: "设置码", "Setup code";
+    user_name: "用户名", "User name";
+    password: "密码", "Password";
+    password_hint: "至少 12 个字符", "At least 12 characters";
+    password_again: "再次输入密码", "Password again";
+    create_admin: "创建管理员", "Create administrator";
+    wrong_login: "用户名或密码错误", "Wrong user name or password";
+    wrong_code: "设置码错误、已使用或已过期。重启控制端会打印新的设置码。", "The setup code is wrong, used or expired. Restart the control plane to print a new one.";
+    limits: "限流管理", "Rate limits";
+    limits_short: "限流", "Limits";
+    list: "限流列表", "Limits";
+    list_long: "限流信息列表", "Rate limits";
+    create: "限流新增", "New limit";
+    fleet: "节点", "Fleet";
+    nodes: "节点", "Nodes";
+    system: "系统", "System";
+    audit: "审计", "Audit";
+    users: "用户管理", "Users";
+    versions: "版本", "Versions";
+    app: "应用标识", "App";
+    key: "请求标识", "Request key";
+    max_permits: "桶突发度", "Burst";
+    rate: "令牌添加速度", "Rate per second";
+    rate_long: "令牌添加速率", "Rate";
+    per_second: "/ 秒", "/ s";
+    tokens: "当前令牌数", "Tokens now";
+    description: "描述信息", "Description";
+    last_used: "最近一次更新时间", "Last update";
+    delete: "删除", "Delete";
+    never_used: "从未使用", "never used";
+    not_reported: "节点尚未上报", "Not reported by any node yet";
+    state_on: "生效", "on";
+    state_shadow: "试运行", "shadow";
+    state_off: "停用", "off";
+    per_page_before: "每页", "Show";
+    per_page_after: "条", "per page";
+    all_apps: "全部应用", "All apps";
+    search: "搜索", "Search";
+    search_hint: "搜索应用或请求标识（按 / 聚焦）", "Search apps and keys (press /)";
+    previous: "上一页", "Previous";
+    next: "下一页", "Next";
+    older: "更早", "Older";
+    empty_title: "还没有限流规则", "No rate limits yet";
+    empty_text: "一条规则限制一个应用的一类请求。新增后，所有节点在一秒内生效。", "A rule limits one class of requests of one app. A new rule is in force on every node within a second.";
+    no_match: "没有匹配的规则", "No rule matches";
+    no_match_text: "换一个关键词，或查看全部规则。", "Try another word, or show all rules.";
+    show_all: "查看全部", "Show all";
+    app_hint: "应用名称，如 SIP_HOTEL", "Name of the app, such as SIP_HOTEL";
+    key_hint: "请求类别，如 pushGeoHotelList；同一应用内唯一", "Class of requests, such as pushGeoHotelList; unique in its app";
+    burst_hint: "桶的容量，正整数", "Height of the bucket; a positive whole number";
+    rate_hint: "每秒添加的令牌数，正整数", "Tokens added per second; a positive whole number";
+    preset: "QPS 预设", "QPS preset";
+    preset_button: "填入", "Fill in";
+    preset_hint: "用一个数同时填写突发度和速度", "Fills the burst and the rate with one number";
+    description_label: "接入描述", "Description";
+    description_hint: "用途、负责人等，可不填", "Purpose, owner and the like; optional";
+    more: "更多选项", "More options";
+    need_permits: "所需令牌数", "Tokens per request";
+    need_hint: "每个请求消耗的令牌数，默认 1", "Tokens that one request takes; 1 by default";
+    pre_permits: "可预消费令牌数", "Overdraft";
+    pre_hint: "可提前消费的令牌数，先偿还后发放", "Tokens a request may take in advance; repaid first";
+    g: "优先级 G", "Priority G";
+    g_hint: "0 至 1000，默认 1", "0 to 1000; 1 by default";
+    u: "调整系数 U", "Adjustment U";
+    per: "按…分别计数", "Count separately by";
+    per_hint: "请求中的一个条目，如 provider", "An entry of the request, such as provider";
+    sharing: "计数位置", "Sharing";
+    sharing_exact: "精确共享（每次访问存储）", "Exact (store asked for each request)";
+    sharing_leased: "租约（批量领取令牌）", "Leased (tokens fetched in batches)";
+    sharing_local: "各节点单独计数", "Local to each node";
+    sharing_hint: "多节点共用存储时的计数方式", "Where tokens are counted when nodes share a store";
+    failure: "存储故障时", "If the store fails";
+    failure_allow: "放行", "Allow";
+    failure_deny: "拒绝", "Deny";
+    failure_local: "按节点份额计数", "Count this node's share";
+    failure_hint: "存储不可用时的处理策略", "What to do while the store is unavailable";
+    state: "状态", "State";
+    state_hint: "试运行只计数，不拒绝", "Shadow counts and never denies";
+    extras: "附加字段", "Extra fields";
+    extras_hint: "JSON 对象，原样保存，可不填", "A JSON object, kept as entered; optional";
+    terms: "接受接入条款", "I accept the terms of use";
+    terms_hint: "规则提交后立即对全部节点生效", "The rule takes effect on all nodes at once";
+    submit: "新增", "Create";
+    save: "保存", "Save";
+    cancel: "取消", "Cancel";
+    help: "接入说明", "Guide";
+    help_names: "应用标识使用大写字母和下划线，如 SIP_HOTEL；请求标识使用方法名，如 pushGeoHotelList。", "Name apps in capitals, such as SIP_HOTEL, and keys after the method, such as pushGeoHotelList.";
+    help_unique: "应用标识与请求标识的组合全局唯一。", "An app and a key together name one rule.";
+    help_numbers: "突发度和速度均为正整数。", "Burst and rate are positive whole numbers.";
+    help_preset: "只知道 QPS 时，用 QPS 预设同时填写两项。", "If you only know the QPS, the preset fills in both.";
+    help_burst: "自己的服务能承受突发流量时，可调高突发度。", "Raise the burst if your own service can absorb bursts.";
+    help_third: "保护第三方时，突发度不要超过对方允许的数值。", "To protect a third party, keep the burst within what it allows.";
+    as_yaml: "节点收到的规则", "As nodes receive it";
+    as_yaml_hint: "由上面的字段生成的规则文件片段。", "The part of the rule file that these fields make.";
+    edit_rule: "限流规则", "Rate limit";
+    delete_rule: "删除限流规则", "Delete rate limit";
+    delete_question: "确定删除这条规则？删除后，这类请求不再受限。", "Delete this rule? Its requests are no longer limited afterwards.";
+    delete_consequence: "在“版本”中回滚可以恢复。", "A rollback under Versions brings it back.";
+    stale: "在您编辑期间，这条规则已被修改。下面是您填写的内容；再次保存将覆盖对方的修改。当前内容：", "The rule was changed while you edited it. Your input is below; saving again replaces the other change. It is now:";
+    stale_delete: "这条规则刚被修改，请核对后再删除。", "The rule was changed meanwhile. Check it before you delete it.";
+    address: "地址", "Address";
+    node: "节点", "Node";
+    software: "软件版本", "Software";
+    last_seen: "最近上报", "Last report";
+    apps_on_node: "应用版本", "App versions";
+    node_live: "在线", "live";
+    node_lost: "失联", "unresponsive";
+    no_nodes: "还没有节点连接", "No node is connected";
+    no_nodes_text: "在另一台机器或终端上启动一个节点：", "Start a node on another machine or in another terminal:";
+    live_none: "没有节点", "no nodes";
+    actor: "操作人", "Actor";
+    action: "操作", "Action";
+    target: "对象", "Object";
+    time: "时间", "Time";
+    from: "来源", "From";
+    change: "变更内容", "Change";
+    chain_whole: "审计链完整", "Audit chain whole";
+    chain_broken: "审计链在此处断裂：条目", "Audit chain broken at entry";
+    no_entries: "没有记录", "No entries";
+    version: "版本", "Version";
+    kind: "类型", "Kind";
+    kind_publish: "发布", "publish";
+    kind_rollback: "回滚", "rollback";
+    author: "作者", "Author";
+    comment: "说明", "Comment";
+    rollback: "回滚", "Roll back";
+    rollback_question: "恢复到该版本的全部规则，并作为新版本发布到所有节点。", "Restores all rules of that version and publishes them to all nodes as a new version.";
+    rollback_consequence: "版本号继续递增，历史不会改变。", "Version numbers continue to rise; the history stays.";
+    reason: "原因", "Reason";
+    current: "当前", "current";
+    no_versions: "还没有版本", "No versions yet";
+    no_versions_text: "每次修改规则都会产生一个新版本。", "Each change of a rule makes a new version.";
+    no_apps: "还没有应用", "No apps yet";
+    rules_count: "规则数", "Rules";
+    roles: "角色", "Roles";
+    last_login: "最近登录", "Last login";
+    disable: "停用", "Disable";
+    enable: "启用", "Enable";
+    active: "正常", "active";
+    disabled: "已停用", "disabled";
+    new_user: "新增用户", "New user";
+    role: "角色", "Role";
+    role_app: "应用（* 表示全部）", "App (* for all)";
+    role_viewer: "查看者", "Viewer";
+    role_editor: "编辑者", "Editor";
+    role_approver: "审批者", "Approver";
+    role_admin: "管理员", "Administrator";
+    request: "请求编号", "Request";
+    back_to_list: "返回列表", "Back to the list";
+    not_found: "页面不存在", "Page not found";
+    not_found_text: "地址有误，或对象已被删除。", "The address is wrong, or the object was deleted.";
+    no_right: "没有权限", "Not permitted";
+    no_right_text: "此操作需要更高的角色，请联系管理员。需要：", "This needs a higher role; ask an administrator. Needed:";
+    failed: "操作失败", "Something failed";
+    failed_text: "没有任何修改。请重试；如仍失败，请把请求编号告诉管理员。", "Nothing was changed. Try again; if it fails again, give the administrator the request number.";
+    bad_request: "请求无效", "Invalid request";
+    cross_site: "请求来自其他网站，已拒绝。", "The request came from another site and was rejected.";
+}
+
+/// A language of the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lang {
+    Zh,
+    En,
+}
+
+impl Lang {
+    pub(crate) const fn texts(self) -> &'static Texts {
+        match self {
+            Self::Zh => &ZH,
+            Self::En => &EN,
+        }
+    }
+
+    /// What is wrong with a field.
+    pub(crate) fn fault(self, fault: &Fault) -> String {
+        if self == Self::En {
+            return capitalized(&fault.to_string());
+        }
+        match fault {
+            Fault::Required => "必填".to_owned(),
+            Fault::TooLong { max } => format!("最多 {max} 个字符"),
+            Fault::TooShort { min } => format!("至少 {min} 个字符"),
+            Fault::Characters { allowed: "text without control characters" } => "不能包含控制字符".to_owned(),
+            Fault::Characters { allowed } => format!("只能使用这些字符：{allowed}"),
+            Fault::Star => "不能包含 *：它表示通配".to_owned(),
+            Fault::Whole { min, max } => format!("请输入 {min} 至 {max} 的整数"),
+            Fault::Decimal => "请输入 0 至 1000 的数，最多六位小数".to_owned(),
+            Fault::AboveBurst { max } => format!("不能大于桶突发度 {max}"),
+            Fault::Duplicate => "已存在".to_owned(),
+            Fault::Choice { .. } => "请选择列表中的一项".to_owned(),
+            Fault::CostUnsupported => "节点暂不支持大于 1 的所需令牌数".to_owned(),
+            Fault::LeasedOverdraft => "租约计数不能预消费：请设为 0 或更换计数位置".to_owned(),
+            Fault::Json => "请输入 JSON 对象，最多 64 KiB".to_owned(),
+            Fault::NotAccepted => "请先接受接入条款".to_owned(),
+            Fault::Guessable => "太容易猜到：包含用户名或是常见密码".to_owned(),
+            Fault::Differs => "两次输入的密码不一致".to_owned(),
+            Fault::LastAdmin => "必须保留至少一位全局管理员".to_owned(),
+        }
+    }
+
+    /// "Showing 1 to 4 of 4 entries".
+    pub(crate) fn counts(self, first: i64, last: i64, matching: i64, total: i64) -> String {
+        let entries = if matching == 1 { "entry" } else { "entries" };
+        let (first, last, all) = (grouped(first), grouped(last), grouped(matching));
+        let of_more = matching != total;
+        let total = grouped(total);
+        match self {
+            Self::Zh if of_more => format!("显示第 {first} 到 {last} 条，共 {all} 条（从 {total} 条中筛选）"),
+            Self::Zh => format!("显示第 {first} 到 {last} 条，共 {all} 条"),
+            Self::En if of_more => {
+                format!("Showing {first} to {last} of {all} {entries} (filtered from {total})")
+            }
+            Self::En => format!("Showing {first} to {last} of {all} {entries}"),
+        }
+    }
+
+    /// On how many live nodes something is in force.
+    pub(crate) fn live(self, have: usize, live: usize) -> String {
+        match self {
+            Self::Zh if live == 0 => self.texts().live_none.to_owned(),
+            Self::Zh => format!("已在 {have}/{live} 节点生效"),
+            Self::En if live == 0 => self.texts().live_none.to_owned(),
+            Self::En => format!("live on {have} of {live} {}", if live == 1 { "node" } else { "nodes" }),
+        }
+    }
+
+    /// What was saved, and where it is in force.
+    pub(crate) fn saved(self, app: &str, version: i64, have: usize, live: usize) -> String {
+        let live = self.live(have, live);
+        match self {
+            Self::Zh => format!("{app} 版本 {version} 已发布 · {live}"),
+            Self::En => format!("{app} version {version} is published · {live}"),
+        }
+    }
+
+    pub(crate) fn too_many(self, seconds: u64) -> String {
+        match self {
+            Self::Zh => format!("尝试次数过多，请在 {seconds} 秒后重试"),
+            Self::En => format!("Too many attempts; try again in {seconds} s"),
+        }
+    }
+
+    /// Who changed a rule when.
+    pub(crate) fn changed(self, by: &str, at: &str) -> String {
+        match self {
+            Self::Zh => format!("{by} 于 {at} 修改"),
+            Self::En => format!("Changed by {by} at {at}"),
+        }
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+/// A number with commas between thousands.
+pub(crate) fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = if number < 0 { "−".to_owned() } else { String::new() };
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_read_as_people_write_them() {
+        assert_eq!(Lang::Zh.counts(1, 4, 4, 4), "显示第 1 到 4 条，共 4 条");
+        assert_eq!(Lang::En.counts(1, 4, 4, 4), "Showing 1 to 4 of 4 entries");
+        assert_eq!(Lang::En.counts(1, 1, 1, 1), "Showing 1 to 1 of 1 entry");
+        assert_eq!(Lang::En.counts(11, 20, 34, 1_234), "Showing 11 to 20 of 34 entries (filtered from 1,234)");
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (-1_234_567, "−1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(Lang::En.live(1, 1), "live on 1 of 1 node");
+    }
+}

@@ -1,0 +1,206 @@
+//! One request as pages and API read it: owned, with its body, its cookies and its preferences.
+
+use bytes::Bytes;
+use hyper::header::{ACCEPT_LANGUAGE, COOKIE, CONTENT_TYPE, HeaderValue, IF_MATCH, LOCATION};
+use hyper::{HeaderMap, Method, StatusCode};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tollgate_control::Actor;
+use tollgate_http_kit::{Reply, Request, query::parameters};
+
+use super::Failure;
+use crate::texts::Lang;
+
+/// Largest body of a form or of JSON.
+const MAX_BODY: usize = 1024 * 1024;
+
+/// Most fields of a form.
+const MAX_FIELDS: usize = 100;
+
+/// One request.
+pub(crate) struct Visit {
+    /// Path and query.
+    pub(crate) target: String,
+    path: String,
+    /// The query, decoded.
+    query: Vec<(String, String)>,
+    /// The form that was posted, decoded.
+    form: Vec<(String, String)>,
+    pub(crate) body: Bytes,
+    pub(crate) is_safe: bool,
+    pub(crate) is_api: bool,
+    pub(crate) if_match: Option<String>,
+    pub(crate) request_id: String,
+    pub(crate) ip: String,
+    /// The secret of the login.
+    pub(crate) cookie: Option<String>,
+    pub(crate) actor: Option<Actor>,
+    pub(crate) lang: Lang,
+    pub(crate) theme: &'static str,
+    pub(crate) zone: TimeZone,
+}
+
+impl Visit {
+    /// Reads a request with its body. `name` is that of the login cookie.
+    pub(crate) fn new(
+        request: &Request<'_>,
+        request_id: String,
+        name: &str,
+        zone: &TimeZone,
+    ) -> Self {
+        let fields = request.headers();
+        let path = request.path().to_owned();
+        let target = match request.query() {
+            Some(query) => format!("{path}?{query}"),
+            None => path.clone(),
+        };
+        let is_api = path.starts_with("/api/") || path == "/openapi.json";
+        let zone = match cookie_of(fields, "zone") {
+            Some(name) if name.len() <= 64 => TimeZone::get(&name).unwrap_or_else(|_| zone.clone()),
+            _ => zone.clone(),
+        };
+        let theme = match cookie_of(fields, "theme").as_deref() {
+            Some("light") => "light",
+            Some("dark") => "dark",
+            _ => "",
+        };
+        Self {
+            target,
+            query: pairs(request.query().unwrap_or_default()),
+            form: Vec::new(),
+            body: Bytes::new(),
+            is_safe: matches!(*request.method(), Method::GET | Method::HEAD),
+            is_api,
+            if_match: fields.get(IF_MATCH).and_then(|it| it.to_str().ok()).map(str::to_owned),
+            request_id,
+            ip: request.peer().map_or_else(String::new, |it| it.to_string()),
+            cookie: cookie_of(fields, name),
+            actor: None,
+            lang: lang(fields),
+            theme,
+            zone,
+            path,
+        }
+    }
+
+    /// Reads the body, and the form in it.
+    pub(crate) async fn read_body(&mut self, request: &mut Request<'_>) -> Result<(), Failure> {
+        let is_form = {
+            let value = request.headers().get(CONTENT_TYPE);
+            let value = value.map(|it| it.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+            value.starts_with(b"application/x-www-form-urlencoded")
+        };
+        self.body = request.body(MAX_BODY).await.map_err(Failure::Body)?;
+        if self.is_api || self.body.is_empty() {
+            return Ok(());
+        }
+        if !is_form {
+            return Err(Failure::Bad("expected a form".to_owned()));
+        }
+        let text = std::str::from_utf8(&self.body).map_err(|_| Failure::Bad("expected a form".to_owned()))?;
+        for parameter in parameters(text) {
+            let (name, value) = parameter.map_err(|problem| Failure::Bad(problem.detail))?;
+            if self.form.len() == MAX_FIELDS || self.form.iter().any(|(known, _)| *known == name) {
+                return Err(Failure::Bad("duplicate or too many fields".to_owned()));
+            }
+            self.form.push((name.into_owned(), value.into_owned()));
+        }
+        Ok(())
+    }
+
+    /// A field of the form; empty when it was not sent.
+    pub(crate) fn field(&self, name: &str) -> &str {
+        value(&self.form, name)
+    }
+
+    /// A parameter of the query; empty when there is none.
+    pub(crate) fn parameter(&self, name: &str) -> &str {
+        value(&self.query, name)
+    }
+
+    /// A whole number of the query.
+    pub(crate) fn number(&self, name: &str, default: i64) -> i64 {
+        self.parameter(name).parse().unwrap_or(default)
+    }
+
+    /// A segment of the path, decoded; empty when there is none.
+    pub(crate) fn segment(&self, index: usize) -> String {
+        let segment = self.path.split('/').nth(index + 1).unwrap_or_default();
+        percent_encoding::percent_decode_str(segment).decode_utf8_lossy().into_owned()
+    }
+
+    /// Who acts.
+    pub(crate) fn actor(&self) -> Result<Actor, Failure> {
+        self.actor.clone().ok_or(Failure::NoLogin)
+    }
+
+    /// A time as `2018-04-23 22:41:24` in the reader's zone.
+    pub(crate) fn time(&self, ms: i64) -> String {
+        let Ok(at) = Timestamp::from_millisecond(ms) else { return String::new() };
+        at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+    }
+}
+
+fn value<'v>(pairs: &'v [(String, String)], name: &str) -> &'v str {
+    pairs.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+}
+
+/// The decodable pairs of a query; a page ignores the others.
+fn pairs(query: &str) -> Vec<(String, String)> {
+    let pairs = parameters(query).take(MAX_FIELDS).filter_map(Result::ok);
+    pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+}
+
+fn cookie_of(fields: &HeaderMap, name: &str) -> Option<String> {
+    let cookies = fields.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
+    let mut pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+}
+
+/// By cookie, then by what the browser prefers.
+fn lang(fields: &HeaderMap) -> Lang {
+    match cookie_of(fields, "lang").as_deref() {
+        Some("zh") => return Lang::Zh,
+        Some("en") => return Lang::En,
+        _ => {}
+    }
+    let accepted = fields.get(ACCEPT_LANGUAGE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let known = accepted.split(',').map(str::trim).find(|it| it.starts_with("zh") || it.starts_with("en"));
+    if known.is_some_and(|it| it.starts_with("zh")) { Lang::Zh } else { Lang::En }
+}
+
+/// A cookie that only this server reads. `max_age_s` 0 removes it.
+pub(crate) fn cookie(name: &str, value: &str, max_age_s: i64, is_secure: bool) -> Option<HeaderValue> {
+    let secure = if is_secure { "; Secure" } else { "" };
+    let text = format!("{name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}");
+    HeaderValue::try_from(text).ok()
+}
+
+/// 303 to a place of this server.
+pub(crate) fn redirect(target: &str) -> Reply {
+    let mut reply = Reply::default();
+    *reply.status_mut() = StatusCode::SEE_OTHER;
+    let target = HeaderValue::try_from(target).unwrap_or_else(|_| HeaderValue::from_static("/"));
+    reply.headers_mut().insert(LOCATION, target);
+    reply
+}
+
+/// A query of these parameters; empty ones are left out.
+pub(crate) fn query_of(path: &str, parameters: &[(&str, &str)]) -> String {
+    let mut target = path.to_owned();
+    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+        let separator = if target.contains('?') { '&' } else { '?' };
+        target.push(separator);
+        target.push_str(name);
+        target.push('=');
+        target.push_str(&encoded(value));
+    }
+    target
+}
+
+/// Percent-encoded for any part of a URL.
+pub(crate) fn encoded(text: &str) -> String {
+    use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+    const OTHERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+    utf8_percent_encode(text, OTHERS).to_string()
+}

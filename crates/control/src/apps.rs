@@ -1,0 +1,205 @@
+//! Apps: the unit of rights, versions and publication. The domain of an app's rows has its name.
+
+use serde_json::json;
+use tollgate_db::{DbError, Row, Tx};
+
+use crate::actor::{Actor, EVERY_APP, Role};
+use crate::audit::{self, Note};
+use crate::car;
+use crate::control::Change;
+use crate::error::{ControlError, Fault, FieldFaults, invalid};
+use crate::ids::id;
+use crate::versions;
+
+/// Most apps.
+pub const MAX_APPS: i64 = 1_000;
+
+/// An app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct App {
+    pub(crate) id: String,
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// The version that nodes should have; 0 before the first change.
+    pub version: i64,
+    /// `active` or `disabled`; a disabled app has no rule on any node.
+    pub state: String,
+    /// Goes up with each change.
+    pub etag: i64,
+    /// Milliseconds UTC.
+    pub updated_at: i64,
+    /// How many rules it has.
+    pub rules: i64,
+}
+
+impl App {
+    fn read(row: &Row) -> Result<Self, DbError> {
+        Ok(Self {
+            id: row.text(0)?,
+            name: row.text(1)?,
+            description: row.text(2)?,
+            version: row.int(3)?,
+            state: row.text(4)?,
+            etag: row.int(5)?,
+            updated_at: row.int(6)?,
+            rules: row.int(7)?,
+        })
+    }
+
+    fn shown(&self) -> serde_json::Value {
+        json!({"name": self.name, "description": self.description, "state": self.state})
+    }
+}
+
+/// The app of this name, for an actor who has at least `need` there.
+///
+/// # Errors
+/// [`ControlError::NoRight`], [`ControlError::NotFound`], [`ControlError::Db`].
+pub fn get(tx: &mut dyn Tx, actor: &Actor, need: Role, name: &str) -> Result<App, ControlError> {
+    actor.must(need, name)?;
+    find(tx, name)?.ok_or_else(|| ControlError::NotFound { what: "app", name: name.to_owned() })
+}
+
+pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlError> {
+    let row = tx.query_one(
+        "SELECT id, name, description, version, state, etag, updated_at, \
+         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id) FROM apps WHERE name = $1",
+        &[name.into()],
+    )?;
+    Ok(row.as_ref().map(App::read).transpose()?)
+}
+
+/// The apps that the actor may see, by name.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<App>, ControlError> {
+    let rows = tx.query(
+        "SELECT id, name, description, version, state, etag, updated_at, \
+         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id) FROM apps ORDER BY name",
+        &[],
+    )?;
+    let apps: Vec<App> = rows.iter().map(App::read).collect::<Result<_, _>>()?;
+    Ok(apps.into_iter().filter(|app| actor.may(Role::Viewer, &app.name)).collect())
+}
+
+/// Creates an app without rules. Needs admin of that app.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn create(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    name: &str,
+    description: &str,
+) -> Result<Change<App>, ControlError> {
+    let mut faults = FieldFaults::default();
+    let name = faults.take("app", car::app_name(name), String::new());
+    let description =
+        faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
+    faults.check()?;
+    actor.must(Role::Admin, &name)?;
+    let app = insert(tx, actor, &name, &description)?;
+    Ok(Change { value: app, documents: None })
+}
+
+/// The app of this name, created if it does not exist yet: the form of a rule does both in one step. Who may
+/// edit every app may create one so.
+pub(crate) fn get_or_create(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Result<App, ControlError> {
+    let name = car::app_name(name).map_err(|fault| invalid("app", fault))?;
+    actor.must(Role::Editor, &name)?;
+    match find(tx, &name)? {
+        Some(app) => Ok(app),
+        None => {
+            actor.must(Role::Editor, EVERY_APP)?;
+            insert(tx, actor, &name, "")
+        }
+    }
+}
+
+fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Result<App, ControlError> {
+    if find(tx, name)?.is_some() {
+        return Err(invalid("app", Fault::Duplicate));
+    }
+    let count = tx.query_one("SELECT COUNT(*) FROM apps", &[])?.map_or(Ok(0), |row| row.int(0))?;
+    if count >= MAX_APPS {
+        return Err(ControlError::Cap { what: "apps", max: MAX_APPS });
+    }
+    let (id, now) = (id(tx.now_ms())?, tx.now_ms());
+    tx.execute(
+        "INSERT INTO apps (id, name, description, version, state, source, approvals, etag, created_at, \
+         updated_at) VALUES ($1, $2, $3, 0, 'active', 'console', 0, 1, $4, $4)",
+        &[(&id).into(), name.into(), description.into(), now.into()],
+    )?;
+    tx.execute("INSERT INTO domains (domain, app_id) VALUES ($1, $2)", &[name.into(), (&id).into()])?;
+    let app = App {
+        id,
+        name: name.to_owned(),
+        description: description.to_owned(),
+        version: 0,
+        state: "active".to_owned(),
+        etag: 1,
+        updated_at: now,
+        rules: 0,
+    };
+    let (target, after) = (name.to_owned(), Some(app.shown()));
+    audit::append(
+        tx,
+        actor,
+        Note { action: "app.create", target, app: Some(name), after, ..Note::default() },
+    )?;
+    Ok(app)
+}
+
+/// Changes the description and the state. Disabling takes all rules of the app off the nodes, and a later
+/// enabling brings them back; both are a new version. Needs admin of the app.
+///
+/// # Errors
+/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
+pub fn update(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    name: &str,
+    etag: i64,
+    description: &str,
+    state: &str,
+) -> Result<Change<App>, ControlError> {
+    let before = get(tx, actor, Role::Admin, name)?;
+    must_match(etag, before.etag)?;
+    let mut faults = FieldFaults::default();
+    let description =
+        faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
+    if !["active", "disabled"].contains(&state) {
+        faults.add("state", Fault::Choice { expected: "active, disabled" });
+    }
+    faults.check()?;
+    tx.execute(
+        "UPDATE apps SET description = $2, state = $3, etag = etag + 1, updated_at = $4 WHERE id = $1",
+        &[(&before.id).into(), (&description).into(), state.into(), tx.now_ms().into()],
+    )?;
+    let mut app = App { description, state: state.to_owned(), etag: etag + 1, ..before.clone() };
+    let (shown, after) = (before.shown(), app.shown());
+    let note = Note {
+        action: "app.update",
+        target: name.to_owned(),
+        app: Some(name),
+        before: Some(shown),
+        after: Some(after),
+        ..Note::default()
+    };
+    audit::append(tx, actor, note)?;
+    let mut documents = None;
+    if before.state != state {
+        documents = Some(versions::publish(tx, actor, &app, "publish", state, &[])?);
+        app = get(tx, actor, Role::Admin, name)?;
+    }
+    Ok(Change { value: app, documents })
+}
+
+/// # Errors
+/// [`ControlError::Stale`] when the etags differ.
+pub(crate) const fn must_match(expected: i64, now: i64) -> Result<(), ControlError> {
+    if expected == now { Ok(()) } else { Err(ControlError::Stale { expected, now }) }
+}

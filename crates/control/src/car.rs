@@ -1,0 +1,357 @@
+//! The table of committed rates: the fields of a rule, and their bounds. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ControlError, Fault, FieldFaults};
+
+/// The largest rate and burst.
+pub const MAX_NUMBER: i64 = 1_000_000_000;
+
+/// Longest description, in characters.
+pub const MAX_DESCRIPTION: usize = 500;
+
+/// Most bytes of `extras`.
+pub const MAX_EXTRAS: usize = 64 * 1024;
+
+const APP: &str = "A-Z a-z 0-9 _ . -";
+const KEY: &str = "A-Z a-z 0-9 _ . : / -";
+
+/// A row as people and programs enter it: texts that are not checked yet. Empty optional fields mean their
+/// defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CarInput {
+    /// Request class.
+    pub key: String,
+    /// Permits per second.
+    pub rate: String,
+    /// Burst.
+    pub max_permits: String,
+    /// Permits of one request.
+    pub need_permits: String,
+    /// Permits that may be taken in advance.
+    pub pre_permits: String,
+    /// Priority.
+    pub g: String,
+    /// Adjustment factor.
+    pub u: String,
+    /// Free-form JSON.
+    pub extras: String,
+    /// For people.
+    pub description: String,
+    /// An entry of the request, each value of which is counted separately.
+    pub per: String,
+    /// `exact`, `leased`, `local`.
+    pub sharing: String,
+    /// `allow`, `deny`, `local`.
+    pub on_store_failure: String,
+    /// `on`, `shadow`, `off`.
+    pub state: String,
+}
+
+/// A row whose fields are within their bounds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Car {
+    /// Request class, unique in its app.
+    pub key: String,
+    /// Permits added per second, 1 to 10⁹.
+    pub rate: i64,
+    /// The bucket's height, 1 to 10⁹.
+    pub max_permits: i64,
+    /// Permits that one request takes, 1 to `max_permits`.
+    pub need_permits: i64,
+    /// Permits that a request may take in advance, 0 to `max_permits`.
+    pub pre_permits: i64,
+    /// Priority in millionths, 0 to 10⁹.
+    pub g_micro: i64,
+    /// Adjustment factor in millionths, 0 to 10⁹.
+    pub u_micro: i64,
+    /// Free-form JSON, byte for byte as entered; empty for none.
+    pub extras: String,
+    /// For people.
+    pub description: String,
+    /// An entry of the request, each value of which is counted separately; empty for none.
+    pub per: String,
+    /// `exact`, `leased`, `local`.
+    pub sharing: String,
+    /// `allow`, `deny`, `local`.
+    pub on_store_failure: String,
+    /// `on`, `shadow`, `off`.
+    pub state: String,
+}
+
+impl CarInput {
+    /// The row, if every field is within its bounds.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] with one fault for each invalid field.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_control::car::CarInput;
+    /// let input = CarInput { key: "pushGeo".into(), max_permits: "100".into(), ..CarInput::default() };
+    /// let car = input.check()?;
+    /// assert_eq!((car.rate, car.max_permits, car.need_permits), (1, 100, 1));
+    /// let faults = CarInput { max_permits: "1.5".into(), ..input }.check().expect_err("not whole");
+    /// assert_eq!(
+    ///     faults.to_string(),
+    ///     "invalid input: max_permits: expected a whole number from 1 to 1000000000"
+    /// );
+    /// # Ok::<(), tollgate_control::ControlError>(())
+    /// ```
+    pub fn check(&self) -> Result<Car, ControlError> {
+        let mut faults = FieldFaults::default();
+        let key = faults.take("key", name(&self.key, 128, ".:/", KEY), String::new());
+        let max_permits = whole(&self.max_permits, None, 1, MAX_NUMBER);
+        let burst = max_permits.as_ref().copied().unwrap_or(MAX_NUMBER);
+        let max_permits = faults.take("max_permits", max_permits, 1);
+        let rate = faults.take("rate", whole(&self.rate, Some(1), 1, MAX_NUMBER), 1);
+        let need = whole(&self.need_permits, Some(1), 1, MAX_NUMBER).and_then(|it| within(it, burst));
+        let need_permits = faults.take("need_permits", need, 1);
+        let pre = whole(&self.pre_permits, Some(0), 0, MAX_NUMBER).and_then(|it| within(it, burst));
+        let pre_permits = faults.take("pre_permits", pre, 0);
+        let g_micro = faults.take("g", micro(&self.g), 0);
+        let u_micro = faults.take("u", micro(&self.u), 0);
+        let extras = faults.take("extras", extras(&self.extras), String::new());
+        let description = faults.take("description", text(&self.description, MAX_DESCRIPTION), String::new());
+        let per = if self.per.is_empty() { Ok(String::new()) } else { name(&self.per, 64, ".", APP) };
+        let per = faults.take("per", per, String::new());
+        let mut choice = |field, value: &str, among: &[&str], expected| {
+            let value = if value.is_empty() { among[0] } else { value };
+            let found = among.iter().find(|it| **it == value).map(|it| (*it).to_owned());
+            faults.take(field, found.ok_or(Fault::Choice { expected }), String::new())
+        };
+        let sharing = choice("sharing", &self.sharing, &["exact", "leased", "local"], "exact, leased, local");
+        let on_store_failure = choice(
+            "on_store_failure",
+            &self.on_store_failure,
+            &["allow", "deny", "local"],
+            "allow, deny, local",
+        );
+        let state = choice("state", &self.state, &["on", "shadow", "off"], "on, shadow, off");
+        if sharing == "leased" && pre_permits > 0 {
+            faults.add("pre_permits", Fault::LeasedOverdraft);
+        }
+        if need_permits > 1 && crate::compile::cost_key(need_permits).is_err() {
+            faults.add("need_permits", Fault::CostUnsupported);
+        }
+        faults.check()?;
+        Ok(Car {
+            key,
+            rate,
+            max_permits,
+            need_permits,
+            pre_permits,
+            g_micro,
+            u_micro,
+            extras,
+            description,
+            per,
+            sharing,
+            on_store_failure,
+            state,
+        })
+    }
+}
+
+impl Car {
+    /// The texts that would make this row.
+    #[must_use]
+    pub fn to_input(&self) -> CarInput {
+        CarInput {
+            key: self.key.clone(),
+            rate: self.rate.to_string(),
+            max_permits: self.max_permits.to_string(),
+            need_permits: self.need_permits.to_string(),
+            pre_permits: self.pre_permits.to_string(),
+            g: in_words(self.g_micro),
+            u: in_words(self.u_micro),
+            extras: self.extras.clone(),
+            description: self.description.clone(),
+            per: self.per.clone(),
+            sharing: self.sharing.clone(),
+            on_store_failure: self.on_store_failure.clone(),
+            state: self.state.clone(),
+        }
+    }
+}
+
+/// The name of an app, which is the name of its domain too.
+///
+/// # Errors
+/// A [`Fault`].
+pub fn app_name(text: &str) -> Result<String, Fault> {
+    name(text, 64, ".", APP)
+}
+
+/// Millionths as a decimal number.
+#[must_use]
+pub fn in_words(micro: i64) -> String {
+    let (whole, part) = (micro / 1_000_000, micro % 1_000_000);
+    if part == 0 {
+        return whole.to_string();
+    }
+    format!("{whole}.{part:06}").trim_end_matches('0').to_owned()
+}
+
+fn name(text: &str, max: usize, punctuation: &str, allowed: &'static str) -> Result<String, Fault> {
+    if text.is_empty() {
+        return Err(Fault::Required);
+    }
+    if text.contains('*') {
+        return Err(Fault::Star);
+    }
+    let is_allowed = |it: char| it.is_ascii_alphanumeric() || "_-".contains(it) || punctuation.contains(it);
+    // A name of dots alone would be a folder in a URL.
+    if !text.chars().all(is_allowed) || text.bytes().all(|it| it == b'.') {
+        return Err(Fault::Characters { allowed });
+    }
+    // All characters are ASCII here.
+    if text.len() > max { Err(Fault::TooLong { max }) } else { Ok(text.to_owned()) }
+}
+
+/// A whole number in digits; spaces around it are a slip of the hand.
+fn whole(text: &str, default: Option<i64>, min: i64, max: i64) -> Result<i64, Fault> {
+    let text = text.trim_matches(' ');
+    match default {
+        Some(default) if text.is_empty() => return Ok(default),
+        None if text.is_empty() => return Err(Fault::Required),
+        _ => {}
+    }
+    let is_digits = text.len() <= 20 && text.bytes().all(|it| it.is_ascii_digit());
+    let number = is_digits.then(|| text.parse::<i64>().ok()).flatten();
+    number.filter(|it| (min..=max).contains(it)).ok_or(Fault::Whole { min, max })
+}
+
+const fn within(number: i64, burst: i64) -> Result<i64, Fault> {
+    if number > burst { Err(Fault::AboveBurst { max: burst }) } else { Ok(number) }
+}
+
+/// A decimal number as whole millionths, without floats; 1 by default.
+fn micro(text: &str) -> Result<i64, Fault> {
+    let text = text.trim_matches(' ');
+    if text.is_empty() {
+        return Ok(1_000_000);
+    }
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let are_digits = |it: &str, max| (1..=max).contains(&it.len()) && it.bytes().all(|b| b.is_ascii_digit());
+    if !are_digits(whole, 4) || !are_digits(part, 6) {
+        return Err(Fault::Decimal);
+    }
+    let read = |text: &str| text.parse::<i64>().map_err(|_| Fault::Decimal);
+    let micro = read(whole)? * 1_000_000 + read(&format!("{part:0<6}"))?;
+    if micro <= 1_000_000_000 { Ok(micro) } else { Err(Fault::Decimal) }
+}
+
+fn extras(text: &str) -> Result<String, Fault> {
+    if text.trim().is_empty() {
+        return Ok(String::new());
+    }
+    // serde_json stops at a depth of 128.
+    let is_object = text.len() <= MAX_EXTRAS
+        && serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok();
+    if is_object { Ok(text.to_owned()) } else { Err(Fault::Json) }
+}
+
+/// Text for people: any script, one line.
+pub(crate) fn text(text: &str, max: usize) -> Result<String, Fault> {
+    if text.chars().any(char::is_control) {
+        return Err(Fault::Characters { allowed: "text without control characters" });
+    }
+    if text.chars().count() > max { Err(Fault::TooLong { max }) } else { Ok(text.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input() -> CarInput {
+        CarInput { key: "pushGeo".into(), max_permits: "100".into(), ..CarInput::default() }
+    }
+
+    /// The fields at fault when `field` has this value.
+    fn faults(field: &'static str, value: &str) -> Vec<&'static str> {
+        let mut input = input();
+        let place = match field {
+            "key" => &mut input.key,
+            "rate" => &mut input.rate,
+            "max_permits" => &mut input.max_permits,
+            "need_permits" => &mut input.need_permits,
+            "pre_permits" => &mut input.pre_permits,
+            "g" => &mut input.g,
+            "u" => &mut input.u,
+            "extras" => &mut input.extras,
+            "description" => &mut input.description,
+            "per" => &mut input.per,
+            "sharing" => &mut input.sharing,
+            "on_store_failure" => &mut input.on_store_failure,
+            _ => &mut input.state,
+        };
+        *place = value.to_owned();
+        match input.check() {
+            Ok(_) => Vec::new(),
+            Err(ControlError::Invalid(faults)) => faults.into_iter().map(|it| it.field).collect(),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn every_field_rejects_bad_input_by_its_own_name() {
+        let numbers = ["rate", "max_permits", "need_permits", "pre_permits"];
+        let bad = ["-1", "1.5", "1e30", "1000000000000000000000000000000", "１", "0x10", "+1", "1 0", "{{1}}"];
+        for field in numbers {
+            for value in bad {
+                assert_eq!(faults(field, value), [field], "{field} = {value:?}");
+            }
+        }
+        for field in ["rate", "max_permits", "need_permits"] {
+            assert_eq!(faults(field, "0"), [field]);
+        }
+        for value in ["", "*", "a*", "a b", "a\n", "a\u{0}", "..", "酒店", "<b>", "{{a}}", &"k".repeat(129)] {
+            assert_eq!(faults("key", value), ["key"], "{value:?}");
+        }
+        for value in ["-1", "1000.000001", "1.1234567", ".5", "1.", "1e3", "NaN", "9999999"] {
+            assert_eq!((faults("g", value), faults("u", value)), (vec!["g"], vec!["u"]), "{value:?}");
+        }
+        for value in ["[1]", "{", "1", "{\"a\":1}x", &format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_EXTRAS))] {
+            assert_eq!(faults("extras", value), ["extras"]);
+        }
+        assert_eq!(faults("extras", &("{\"a\":".repeat(200) + "1" + &"}".repeat(200))), ["extras"]);
+        assert_eq!(faults("description", "a\u{7}"), ["description"]);
+        assert_eq!(faults("description", &"酒".repeat(501)), ["description"]);
+        for field in ["sharing", "on_store_failure", "state"] {
+            assert_eq!(faults(field, "perhaps"), [field]);
+        }
+    }
+
+    #[test]
+    fn the_bounds_themselves_are_accepted() {
+        for (field, value) in [
+            ("key", "k".repeat(128)),
+            ("key", "A-z_0.9:/".into()),
+            ("rate", "1".into()),
+            ("rate", "1000000000".into()),
+            ("rate", " 7 ".into()),
+            ("max_permits", "1000000000".into()),
+            ("pre_permits", "100".into()),
+            ("g", "1000".into()),
+            ("u", "0.000001".into()),
+            ("extras", r#"{"b": 1,  "a": [2]}"#.into()),
+            ("description", "酒".repeat(500)),
+            ("description", "<b>{{x}}</b>".into()),
+        ] {
+            assert_eq!(faults(field, &value), [] as [&str; 0], "{field} = {value:?}");
+        }
+        assert_eq!(faults("rate", "1000000001"), ["rate"]);
+        assert_eq!(faults("pre_permits", "101"), ["pre_permits"]);
+        assert_eq!(faults("need_permits", "101"), ["need_permits"]);
+    }
+
+    #[test]
+    fn a_row_read_back_from_its_texts_is_equal() {
+        let car = CarInput { g: "0.25".into(), u: "12.000001".into(), pre_permits: "3".into(), ..input() };
+        let car = car.check().expect("valid");
+        assert_eq!((car.g_micro, car.u_micro), (250_000, 12_000_001));
+        assert_eq!(car.to_input().check().expect("valid"), car);
+    }
+}

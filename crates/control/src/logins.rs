@@ -1,0 +1,105 @@
+//! Logins: a cookie of 256 random bits, of which the database has the SHA-256.
+
+use tollgate_db::Tx;
+
+use crate::actor::Actor;
+use crate::audit::{self, Note};
+use crate::error::ControlError;
+use crate::ids::sha256;
+use crate::users;
+
+/// A login ends after this long without a request.
+pub const IDLE_MS: i64 = 12 * 3_600_000;
+
+/// A login ends after this long in any case.
+pub const LONGEST_MS: i64 = 7 * 24 * 3_600_000;
+
+/// How old the record of the last request may be.
+const SEEN_MS: i64 = 5 * 60_000;
+
+/// Logins of a user; the oldest ends when there are more.
+const MAX_LOGINS: i64 = 20;
+
+/// Begins a login of a user whose password was right. `actor` says from where.
+pub(crate) fn begin(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    user_id: &str,
+    secret: &str,
+) -> Result<(), ControlError> {
+    let now = tx.now_ms();
+    tx.execute("DELETE FROM logins WHERE expires_at <= $1 OR last_seen <= $2", &[
+        now.into(),
+        (now - IDLE_MS).into(),
+    ])?;
+    tx.execute(
+        "DELETE FROM logins WHERE user_id = $1 AND sha256 NOT IN \
+         (SELECT sha256 FROM logins WHERE user_id = $1 ORDER BY created_at DESC LIMIT $2)",
+        &[user_id.into(), (MAX_LOGINS - 1).into()],
+    )?;
+    tx.execute(
+        "INSERT INTO logins (sha256, user_id, created_at, last_seen, expires_at, ip) \
+         VALUES ($1, $2, $3, $3, $4, $5)",
+        &[
+            sha256(secret).into(),
+            user_id.into(),
+            now.into(),
+            (now + LONGEST_MS).into(),
+            (&actor.ip).into(),
+        ],
+    )?;
+    tx.execute("UPDATE users SET last_login_at = $2 WHERE id = $1", &[user_id.into(), now.into()])?;
+    let target = actor.name.clone();
+    audit::append(tx, actor, Note { action: "login", target, ..Note::default() })
+}
+
+/// A login that is valid.
+#[derive(Clone, Debug)]
+pub struct Login {
+    /// Whose it is, with the roles of now.
+    pub actor: Actor,
+    /// Whether [`touch`] should record this request.
+    pub is_stale: bool,
+}
+
+/// The login whose cookie holds `secret`, if it is valid.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn resume(tx: &mut dyn Tx, secret: &str) -> Result<Option<Login>, ControlError> {
+    let now = tx.now_ms();
+    let row = tx.query_one(
+        "SELECT users.id, users.name, logins.last_seen FROM logins JOIN users ON users.id = logins.user_id \
+         WHERE logins.sha256 = $1 AND users.state = 'active' AND logins.expires_at > $2 \
+         AND logins.last_seen > $3",
+        &[sha256(secret).into(), now.into(), (now - IDLE_MS).into()],
+    )?;
+    let Some(row) = row else { return Ok(None) };
+    let (user_id, name) = (row.text(0)?, row.text(1)?);
+    let roles = users::roles(tx, &user_id)?;
+    let (ip, request_id) = (String::new(), String::new());
+    let actor = Actor { kind: "user", user_id, name, roles, ip, request_id };
+    Ok(Some(Login { actor, is_stale: now - row.int(2)? > SEEN_MS }))
+}
+
+/// Records that the login was used now.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn touch(tx: &mut dyn Tx, secret: &str) -> Result<(), ControlError> {
+    let values = [sha256(secret).into(), tx.now_ms().into()];
+    tx.execute("UPDATE logins SET last_seen = $2 WHERE sha256 = $1", &values)?;
+    Ok(())
+}
+
+/// Ends a login.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn end(tx: &mut dyn Tx, actor: &Actor, secret: &str) -> Result<(), ControlError> {
+    let ended = tx.execute("DELETE FROM logins WHERE sha256 = $1", &[sha256(secret).into()])?;
+    if ended == 0 {
+        return Ok(());
+    }
+    audit::append(tx, actor, Note { action: "logout", target: actor.name.clone(), ..Note::default() })
+}

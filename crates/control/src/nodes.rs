@@ -1,0 +1,105 @@
+//! What nodes reported last, in memory: for pages that show where a version is in force.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+/// Nodes that are remembered; further ones are not shown.
+const MAX_NODES: usize = 5_000;
+
+/// A node that has not reported for this long is unresponsive.
+pub(crate) const UNRESPONSIVE_MS: i64 = 15_000;
+
+/// What a node said last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeState {
+    /// Kept in its state folder.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// Where it connects from.
+    pub address: String,
+    /// Its version.
+    pub software: String,
+    /// Milliseconds UTC by the control plane's clock.
+    pub last_seen_ms: i64,
+    /// By name.
+    pub apps: Vec<NodeApp>,
+}
+
+/// An app on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeApp {
+    /// Its name.
+    pub app: String,
+    /// The version that was sent.
+    pub wanted: u64,
+    /// The version in force.
+    pub acked: u64,
+    /// Why the wanted version is not in force.
+    pub fault: Option<String>,
+}
+
+impl NodeState {
+    /// Whether it reports.
+    #[must_use]
+    pub const fn is_live(&self, now_ms: i64) -> bool {
+        now_ms.saturating_sub(self.last_seen_ms) < UNRESPONSIVE_MS
+    }
+
+    /// Whether `version` of `app`, or a later one, is in force.
+    #[must_use]
+    pub fn has(&self, app: &str, version: u64) -> bool {
+        self.apps.iter().any(|it| it.app == app && it.acked >= version)
+    }
+}
+
+/// Where the state of nodes comes from.
+pub trait Nodes: Send + Sync {
+    /// Every known node, by name.
+    fn nodes(&self) -> Vec<NodeState>;
+
+    /// What is known of a rule's bucket; `None` until a node reports it.
+    fn usage(&self, app: &str, key: &str) -> Option<Usage> {
+        let _ = (app, key);
+        None
+    }
+}
+
+/// A rule's bucket, as nodes reported it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Permits that are available; negative when overdrawn.
+    pub tokens: i64,
+    /// When permits were taken last, in milliseconds UTC.
+    pub last_used_ms: i64,
+}
+
+/// Nodes that something reports to it.
+#[derive(Debug, Default)]
+pub struct KnownNodes(Mutex<BTreeMap<String, NodeState>>);
+
+impl KnownNodes {
+    /// Remembers what a node said. Returns whether there was room.
+    pub fn report(&self, node: NodeState) -> bool {
+        let mut nodes = self.0.lock();
+        if nodes.len() >= MAX_NODES && !nodes.contains_key(&node.id) {
+            return false;
+        }
+        nodes.insert(node.id.clone(), node);
+        true
+    }
+
+    /// Forgets a node.
+    pub fn forget(&self, id: &str) {
+        self.0.lock().remove(id);
+    }
+}
+
+impl Nodes for KnownNodes {
+    fn nodes(&self) -> Vec<NodeState> {
+        let mut nodes: Vec<_> = self.0.lock().values().cloned().collect();
+        nodes.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+        nodes
+    }
+}

@@ -1,0 +1,7 @@
+//! The tables, as numbered changes. A change that was released is never edited.
+
+use tollgate_db::Migration;
+
+/// All changes of the schema, in their order.
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "apps, rules, versions, users, audit", sql: include_str!("schema/1.sql") }];

@@ -1,0 +1,181 @@
+//! The database threads: one that writes, and several that read.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+
+use tokio::sync::oneshot;
+
+use crate::error::DbError;
+use crate::migrate::{Migration, migrate};
+use crate::sqlite::{Sqlite, TimeSource};
+use crate::tx::Tx;
+
+/// Transactions that may wait for a thread; more are rejected.
+const MAX_WAITING: usize = 512;
+
+/// Threads that read.
+const READERS: usize = 4;
+
+type Job = Box<dyn FnOnce(&mut Sqlite) + Send>;
+
+/// A database. Clones share it; it closes with the last of them.
+#[derive(Clone)]
+pub struct Db {
+    writer: Queue,
+    readers: Queue,
+}
+
+/// What one or several threads take their work from.
+#[derive(Clone)]
+struct Queue {
+    jobs: SyncSender<Job>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Db {
+    /// Opens or creates the file at `path` and brings its schema up to date.
+    ///
+    /// # Errors
+    /// [`DbError`]: the file cannot be opened, or has a schema that is not that of `migrations`.
+    pub fn open(path: &Path, migrations: &[Migration], time: TimeSource) -> Result<Self, DbError> {
+        let mut writer = Sqlite::open(path, time.clone())?;
+        migrate(writer.connection(), migrations)?;
+        let readers = (0..READERS).map(|_| Sqlite::open(path, time.clone())?.read_only());
+        let readers = readers.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { writer: Queue::start("db-write", vec![writer])?, readers: Queue::start("db-read", readers)? })
+    }
+
+    /// Runs `work` in a transaction that changes nothing.
+    ///
+    /// # Errors
+    /// What `work` returns, and [`DbError`].
+    pub async fn read<T, E>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        let sent = self.readers.send(|sqlite| sqlite.run("BEGIN", work));
+        sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+    }
+
+    /// Runs `work` in a transaction that is kept if it returns `Ok`, as a whole, and otherwise undone. When it
+    /// returns, the changes are on the disk. `work` is `Fn`, since a database may ask to run it again.
+    ///
+    /// # Errors
+    /// What `work` returns, and [`DbError`].
+    pub async fn write<T, E>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        let sent = self.writer.send(|sqlite| sqlite.run("BEGIN IMMEDIATE", work));
+        sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+    }
+
+    /// [`read`](Self::read) for callers outside a runtime.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_blocking<T, E>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        let sent = self.readers.send(|sqlite| sqlite.run("BEGIN", work));
+        sent?.blocking_recv().unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+    }
+
+    /// [`write`](Self::write) for callers outside a runtime.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_blocking<T, E>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        let sent = self.writer.send(|sqlite| sqlite.run("BEGIN IMMEDIATE", work));
+        sent?.blocking_recv().unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+    }
+
+    /// Transactions that wait for a thread now: to write, and to read.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.writer.waiting.load(Relaxed), self.readers.waiting.load(Relaxed))
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("waiting", &self.waiting()).finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    fn start(name: &str, connections: Vec<Sqlite>) -> Result<Self, DbError> {
+        let (jobs, taken) = sync_channel::<Job>(MAX_WAITING);
+        let (taken, waiting) = (Arc::new(Mutex::new(taken)), Arc::new(AtomicUsize::new(0)));
+        for connection in connections {
+            let (taken, waiting) = (Arc::clone(&taken), Arc::clone(&waiting));
+            let thread = Builder::new().name(name.to_owned());
+            thread.spawn(move || serve(connection, &taken, &waiting)).map_err(DbError::Thread)?;
+        }
+        Ok(Self { jobs, waiting })
+    }
+
+    fn send<T, E>(
+        &self,
+        work: impl FnOnce(&mut Sqlite) -> Result<T, E> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, E>>, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = move |sqlite: &mut Sqlite| {
+            let worked = catch_unwind(AssertUnwindSafe(|| work(sqlite)));
+            let worked = worked.unwrap_or_else(|_| {
+                sqlite.roll_back();
+                Err(E::from(DbError::Panicked))
+            });
+            drop(reply.send(worked)); // the caller may have left
+        };
+        self.waiting.fetch_add(1, Relaxed);
+        self.jobs.try_send(Box::new(job)).map_err(|error| {
+            self.waiting.fetch_sub(1, Relaxed);
+            E::from(match error {
+                TrySendError::Full(_) => DbError::Busy { waiting: MAX_WAITING },
+                TrySendError::Disconnected(_) => DbError::Closed,
+            })
+        })?;
+        Ok(answer)
+    }
+}
+
+/// Works until the last [`Db`] is gone.
+fn serve(mut connection: Sqlite, jobs: &Mutex<Receiver<Job>>, waiting: &AtomicUsize) {
+    loop {
+        // The lock is held while waiting, and released before the work.
+        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        waiting.fetch_sub(1, Relaxed);
+        job(&mut connection);
+    }
+}

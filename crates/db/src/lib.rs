@@ -1,0 +1,31 @@
+//! Storage functions over one transaction.
+//!
+//! A storage function is plain blocking code over a [`Tx`]; [`Db::read`] and [`Db::write`] run it on a database
+//! thread. Statements are written in Postgres' form, with `$1` for the first value, and are `'static`: no text
+//! of a user is ever part of a statement. SQLite is built; Postgres would be another implementation of [`Tx`]
+//! and of the threads in `sqlite.rs`. Not here: which tables there are and what they mean (`control`).
+//!
+//! ```
+//! # use tollgate_db::*;
+//! # let folder = tempfile::tempdir()?;
+//! let migrations = [Migration { number: 1, name: "greetings", sql: "CREATE TABLE hi (name TEXT NOT NULL)" }];
+//! let db = Db::open(&folder.path().join("hi.db"), &migrations, TimeSource::Database)?;
+//! db.write_blocking(|tx| tx.execute("INSERT INTO hi VALUES ($1)", &["ann".into()]))?;
+//! let rows = db.read_blocking(|tx| tx.query("SELECT name FROM hi", &[]))?;
+//! assert_eq!(rows[0].text(0)?, "ann");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod db;
+mod error;
+mod migrate;
+mod sqlite;
+mod tx;
+mod value;
+
+pub use db::Db;
+pub use error::DbError;
+pub use migrate::Migration;
+pub use sqlite::TimeSource;
+pub use tx::{MAX_ROWS, Tx};
+pub use value::{Row, Value};

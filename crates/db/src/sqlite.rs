@@ -1,0 +1,201 @@
+//! SQLite: one file, one writer, several readers, write-ahead log.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+
+use crate::error::DbError;
+use crate::tx::{MAX_ROWS, Tx};
+use crate::value::{Row, Value};
+
+/// How long a statement waits for the lock of another process.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// What [`Tx::now_ms`] reads.
+#[derive(Clone, Debug, Default)]
+pub enum TimeSource {
+    /// The clock of the database.
+    #[default]
+    Database,
+    /// A number of milliseconds that a test sets.
+    Manual(Arc<AtomicI64>),
+}
+
+/// One connection, as one thread uses it.
+pub(crate) struct Sqlite {
+    connection: Connection,
+    time: TimeSource,
+    /// Statements with `?1` in place of `$1`.
+    rewritten: HashMap<&'static str, Arc<str>>,
+}
+
+impl Sqlite {
+    pub(crate) fn open(path: &Path, time: TimeSource) -> Result<Self, DbError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY)?; // before the first statement, which may need the lock
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.set_prepared_statement_cache_capacity(256);
+        Ok(Self { connection, time, rewritten: HashMap::new() })
+    }
+
+    pub(crate) const fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// Has the connection reject every change.
+    pub(crate) fn read_only(self) -> Result<Self, DbError> {
+        self.connection.pragma_update(None, "query_only", true)?;
+        Ok(self)
+    }
+
+    /// Runs `work` in a transaction that begins with `begin`.
+    pub(crate) fn run<T, E: From<DbError>>(
+        &mut self,
+        begin: &'static str,
+        work: impl FnOnce(&mut dyn Tx) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.connection.execute_batch(begin).map_err(|error| E::from(error.into()))?;
+        let now_ms = match self.now_ms() {
+            Ok(now_ms) => now_ms,
+            Err(error) => {
+                self.roll_back();
+                return Err(E::from(error));
+            }
+        };
+        let worked = work(&mut Open { sqlite: self, now_ms });
+        match worked {
+            Ok(result) => match self.connection.execute_batch("COMMIT") {
+                Ok(()) => Ok(result),
+                Err(error) => {
+                    self.roll_back();
+                    Err(E::from(error.into()))
+                }
+            },
+            Err(error) => {
+                self.roll_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the transaction that is open, if one is; also after a panic within it.
+    pub(crate) fn roll_back(&self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction could not be rolled back");
+        }
+    }
+
+    fn now_ms(&self) -> Result<i64, DbError> {
+        match &self.time {
+            TimeSource::Manual(at) => Ok(at.load(Relaxed)),
+            TimeSource::Database => {
+                let mut now =
+                    self.connection.prepare_cached("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)")?;
+                Ok(now.query_row([], |row| row.get(0))?)
+            }
+        }
+    }
+
+    fn rewritten(&mut self, statement: &'static str) -> Arc<str> {
+        Arc::clone(self.rewritten.entry(statement).or_insert_with(|| for_sqlite(statement).into()))
+    }
+}
+
+/// A transaction that is open.
+struct Open<'s> {
+    sqlite: &'s mut Sqlite,
+    now_ms: i64,
+}
+
+impl Tx for Open<'_> {
+    fn query(&mut self, statement: &'static str, values: &[Value]) -> Result<Vec<Row>, DbError> {
+        let text = self.sqlite.rewritten(statement);
+        let mut prepared = self.sqlite.connection.prepare_cached(&text)?;
+        let columns = prepared.column_count();
+        let mut found = prepared.query(params_from_iter(values))?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            if rows.len() == MAX_ROWS {
+                return Err(DbError::TooManyRows { max: MAX_ROWS });
+            }
+            let read = (0..columns).map(|column| read(row.get_ref(column)?, column));
+            rows.push(Row(read.collect::<Result<_, _>>()?));
+        }
+        Ok(rows)
+    }
+
+    fn execute(&mut self, statement: &'static str, values: &[Value]) -> Result<u64, DbError> {
+        let text = self.sqlite.rewritten(statement);
+        let mut prepared = self.sqlite.connection.prepare_cached(&text)?;
+        Ok(prepared.execute(params_from_iter(values))? as u64)
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+}
+
+fn read(value: ValueRef<'_>, column: usize) -> Result<Value, DbError> {
+    match value {
+        ValueRef::Null => Ok(Value::Null),
+        ValueRef::Integer(number) => Ok(Value::Int(number)),
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => Ok(Value::Text(text.to_owned())),
+            Err(_) => Err(DbError::Shape { column, wanted: "a text" }),
+        },
+        ValueRef::Real(_) | ValueRef::Blob(_) => Err(DbError::Shape { column, wanted: "a number or a text" }),
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+/// A statement in SQLite's form. In texts between quotes a `$` stays.
+fn for_sqlite(statement: &str) -> String {
+    let mut is_quoted = false;
+    let mut rewritten = String::with_capacity(statement.len());
+    let mut characters = statement.chars().peekable();
+    while let Some(character) = characters.next() {
+        is_quoted ^= character == '\'';
+        let is_place = character == '$' && !is_quoted && characters.peek().is_some_and(char::is_ascii_digit);
+        rewritten.push(if is_place { '?' } else { character });
+    }
+    rewritten
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_rewritten_and_quoted_texts_are_not() {
+        for (postgres, sqlite) in [
+            ("SELECT $1, $12", "SELECT ?1, ?12"),
+            ("SELECT '$1', $2", "SELECT '$1', ?2"),
+            ("SELECT '''$1', $2", "SELECT '''$1', ?2"),
+            ("SELECT $a", "SELECT $a"),
+        ] {
+            assert_eq!(for_sqlite(postgres), sqlite);
+        }
+    }
+}
