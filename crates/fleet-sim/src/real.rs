@@ -36,9 +36,12 @@ use tollgate_store_memory::{MemoryConfig, MemoryStore};
 /// Far beyond what any machine needs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The number of the last report of a node's incarnation, and what it denied by rule.
+type Stored = (u64, BTreeMap<String, u64>);
+
 /// Reports in memory.
 #[derive(Debug, Default)]
-pub struct ReportsInMemory(Mutex<BTreeMap<(String, u64), (u64, BTreeMap<String, u64>)>>);
+pub struct ReportsInMemory(Mutex<BTreeMap<(String, u64), Stored>>);
 
 impl ReportsInMemory {
     /// Denied of each rule, over all nodes.
