@@ -86,5 +86,5 @@ fn difference(entry: &Entry) -> String {
     if !entry.reason.is_empty() {
         parts.push(entry.reason.clone());
     }
-    tollgate_human_text::clip_to(&parts.join(" · "), 400).into()
+    tollgate_human_text::clip_to(&parts.join(" · "), 400)
 }
