@@ -41,13 +41,12 @@ async fn main() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let nodes = Arc::new(DemoNodes::default());
     let shown = Arc::<DemoNodes>::clone(&nodes);
-    let control = Arc::new(Control::open(&folder, TimeSource::Database, shown).expect("a database"));
+    let control = Arc::new(Control::open(&folder, TimeSource::Database, shown).await.expect("a database"));
     for (key, max_permits, rate, description, state, ..) in RULES {
         let [key, max_permits, rate, description, state] =
             [key, max_permits, rate, description, state].map(str::to_owned);
         let input = CarInput { key, max_permits, rate, description, state, ..CarInput::default() };
-        let create = control
-            .change(move |tx| rules::create(tx, &Actor::system(), "HOTEL_SIP", &input));
+        let create = control.change(move |tx| rules::create(tx, &Actor::system(), "HOTEL_SIP", &input));
         create.await.expect("a rule");
     }
     for number in 1..=3 {

@@ -144,7 +144,11 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
         Failure::NoLogin => {
             let is_open = console.control.read(setup::is_open).await.unwrap_or(false);
             let back = if visit.is_safe { &*visit.target } else { "" };
-            return redirect(&if is_open { "/setup".to_owned() } else { query_of("/login", &[("back", back)]) });
+            return redirect(&if is_open {
+                "/setup".to_owned()
+            } else {
+                query_of("/login", &[("back", back)])
+            });
         }
         Failure::NoPage | Failure::Control(ControlError::NotFound { .. }) => {
             (StatusCode::NOT_FOUND, t.not_found, t.not_found_text.to_owned())

@@ -95,40 +95,47 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
 
 /// The rows of the surface's table.
 pub(crate) fn operations() -> Vec<Operation<Route>> {
-    let row = |(method, path, call, id, summary): &(Method, &'static str, Call, &'static str, &'static str)| {
-        Operation {
-            method: method.clone(),
-            path,
-            route: Route::Call(*call),
-            access: Access::Anyone,
-            id,
-            summary,
-            describe: match call {
-                Call::CreateRule | Call::ChangeRule => || {
-                    let example = json!({"key": "pushGeoHotelList", "max_permits": 100, "rate": 50});
-                    described().takes(json!({"type": "object"}), example)
+    let row =
+        |(method, path, call, id, summary): &(Method, &'static str, Call, &'static str, &'static str)| {
+            Operation {
+                method: method.clone(),
+                path,
+                route: Route::Call(*call),
+                access: Access::Anyone,
+                id,
+                summary,
+                describe: match call {
+                    Call::CreateRule | Call::ChangeRule => || {
+                        let example = json!({"key": "pushGeoHotelList", "max_permits": 100, "rate": 50});
+                        described().takes(json!({"type": "object"}), example)
+                    },
+                    Call::CreateApp | Call::ChangeApp => || {
+                        let example = json!({"app": "SIP_HOTEL", "description": "hotel supplier interface"});
+                        described().takes(json!({"type": "object"}), example)
+                    },
+                    Call::LogIn => || {
+                        let example = json!({"name": "ann", "password": "a long passphrase"});
+                        described().takes(json!({"type": "object"}), example)
+                    },
+                    Call::Rules | Call::AppRules => || {
+                        let number = || json!({"type": "integer"});
+                        described().with([
+                            parameter(
+                                "search",
+                                false,
+                                openapi::string(),
+                                None,
+                                "Part of app, key or description",
+                            ),
+                            parameter("sort", false, openapi::string(), None, "key, rate or updated"),
+                            parameter("page", false, number(), None, "From 1"),
+                            parameter("size", false, number(), None, "Rows of a page, 1 to 500"),
+                        ])
+                    },
+                    _ => described,
                 },
-                Call::CreateApp | Call::ChangeApp => || {
-                    let example = json!({"app": "SIP_HOTEL", "description": "hotel supplier interface"});
-                    described().takes(json!({"type": "object"}), example)
-                },
-                Call::LogIn => || {
-                    let example = json!({"name": "ann", "password": "correct horse battery"});
-                    described().takes(json!({"type": "object"}), example)
-                },
-                Call::Rules | Call::AppRules => || {
-                    let number = || json!({"type": "integer"});
-                    described().with([
-                        parameter("search", false, openapi::string(), None, "Part of app, key or description"),
-                        parameter("sort", false, openapi::string(), None, "key, rate or updated"),
-                        parameter("page", false, number(), None, "From 1"),
-                        parameter("size", false, number(), None, "Rows of a page, 1 to 500"),
-                    ])
-                },
-                _ => described,
-            },
-        }
-    };
+            }
+        };
     ROWS.iter().map(row).collect()
 }
 

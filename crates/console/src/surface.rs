@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 
-use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use hyper::Method;
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use jiff::tz::TimeZone;
 use tollgate_control::Control;
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
 
+use crate::assets;
 use crate::pages::{self, Page};
 use crate::rest::{self, Call};
 use crate::web::{Failure, Visit, check};
-use crate::assets;
 
 /// How the console is reached.
 #[derive(Clone, Debug)]
@@ -107,7 +107,12 @@ impl Console {
         if self.settings.is_secure { "__Host-tollgate" } else { "tollgate" }
     }
 
-    async fn visit(&self, route: Route, visit: &mut Visit, request: &mut Request<'_>) -> Result<Reply, Failure> {
+    async fn visit(
+        &self,
+        route: Route,
+        visit: &mut Visit,
+        request: &mut Request<'_>,
+    ) -> Result<Reply, Failure> {
         if let Route::Asset = route {
             return assets::asset(&visit.segment(1)).ok_or(Failure::NoPage);
         }

@@ -38,7 +38,7 @@ texts! {
     list: "限流列表", "Limits";
     list_long: "限流信息列表", "Rate limits";
     create: "限流新增", "New limit";
-    fleet: "节点", "Fleet";
+    fleet: "节点管理", "Fleet";
     nodes: "节点", "Nodes";
     system: "系统", "System";
     audit: "审计", "Audit";
@@ -304,7 +304,10 @@ mod tests {
         assert_eq!(Lang::Zh.counts(1, 4, 4, 4), "显示第 1 到 4 条，共 4 条");
         assert_eq!(Lang::En.counts(1, 4, 4, 4), "Showing 1 to 4 of 4 entries");
         assert_eq!(Lang::En.counts(1, 1, 1, 1), "Showing 1 to 1 of 1 entry");
-        assert_eq!(Lang::En.counts(11, 20, 34, 1_234), "Showing 11 to 20 of 34 entries (filtered from 1,234)");
+        assert_eq!(
+            Lang::En.counts(11, 20, 34, 1_234),
+            "Showing 11 to 20 of 34 entries (filtered from 1,234)"
+        );
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (-1_234_567, "−1,234,567")] {
             assert_eq!(grouped(number), text);
         }

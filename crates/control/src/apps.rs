@@ -97,8 +97,7 @@ pub fn create(
 ) -> Result<Change<App>, ControlError> {
     let mut faults = FieldFaults::default();
     let name = faults.take("app", car::app_name(name), String::new());
-    let description =
-        faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
+    let description = faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
     faults.check()?;
     actor.must(Role::Admin, &name)?;
     let app = insert(tx, actor, &name, &description)?;
@@ -169,8 +168,7 @@ pub fn update(
     let before = get(tx, actor, Role::Admin, name)?;
     must_match(etag, before.etag)?;
     let mut faults = FieldFaults::default();
-    let description =
-        faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
+    let description = faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
     if !["active", "disabled"].contains(&state) {
         faults.add("state", Fault::Choice { expected: "active, disabled" });
     }

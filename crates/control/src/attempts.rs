@@ -30,7 +30,7 @@ impl Attempts {
                 return Err(ControlError::TooMany { seconds: 60 });
             }
         }
-        let both = [(of(address, name), PER_NAME), (of(address, ""), PER_ADDRESS)];
+        let both = [(of(address, name), PER_NAME), (address.to_owned(), PER_ADDRESS)];
         for (window, most) in &both {
             let Some(at) = windows.get_mut(window) else { continue };
             at.retain(|at| (0..WINDOW_MS).contains(&(now_ms - at)));
@@ -45,9 +45,13 @@ impl Attempts {
         Ok(())
     }
 
-    /// Forgets the attempts of a name that got in.
+    /// Forgets the attempts of a name that got in: people behind one address do not keep each other out.
     pub(crate) fn succeeded(&self, address: &str, name: &str) {
-        self.0.lock().remove(&of(address, name));
+        let mut windows = self.0.lock();
+        windows.remove(&of(address, name));
+        if let Some(at) = windows.get_mut(address) {
+            at.pop_back();
+        }
     }
 }
 

@@ -298,7 +298,8 @@ mod tests {
     #[test]
     fn every_field_rejects_bad_input_by_its_own_name() {
         let numbers = ["rate", "max_permits", "need_permits", "pre_permits"];
-        let bad = ["-1", "1.5", "1e30", "1000000000000000000000000000000", "１", "0x10", "+1", "1 0", "{{1}}"];
+        let bad =
+            ["-1", "1.5", "1e30", "1000000000000000000000000000000", "１", "0x10", "+1", "1 0", "{{1}}"];
         for field in numbers {
             for value in bad {
                 assert_eq!(faults(field, value), [field], "{field} = {value:?}");
@@ -307,7 +308,8 @@ mod tests {
         for field in ["rate", "max_permits", "need_permits"] {
             assert_eq!(faults(field, "0"), [field]);
         }
-        for value in ["", "*", "a*", "a b", "a\n", "a\u{0}", "..", "酒店", "<b>", "{{a}}", &"k".repeat(129)] {
+        for value in ["", "*", "a*", "a b", "a\n", "a\u{0}", "..", "酒店", "<b>", "{{a}}", &"k".repeat(129)]
+        {
             assert_eq!(faults("key", value), ["key"], "{value:?}");
         }
         for value in ["-1", "1000.000001", "1.1234567", ".5", "1.", "1e3", "NaN", "9999999"] {

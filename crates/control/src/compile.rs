@@ -36,7 +36,7 @@ pub const fn cost_key(need_permits: i64) -> Result<Option<i64>, CostUnsupported>
 /// let documents = documents("SIP_HOTEL", &[input.check()?])?;
 /// let policy = tollgate_rule_files::parse_text("SIP_HOTEL", &*documents[0].yaml)?;
 /// let rule = policy.rules().next().expect("one rule");
-/// assert_eq!((&*rule.path, rule.limits[0].requests_per_unit), ("SIP_HOTEL.key_push", 5));
+/// assert_eq!((&*rule.path, rule.limits[0].requests_per_unit), ("key=push", 5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn documents(app: &str, rows: &[Car]) -> Result<Vec<Document>, ControlError> {

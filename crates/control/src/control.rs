@@ -11,6 +11,7 @@ use crate::actor::Actor;
 use crate::attempts::Attempts;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults};
+use crate::ids::secret;
 use crate::logins::{self, Login};
 use crate::nodes::Nodes;
 use crate::passwords::{self, Passwords};
@@ -19,7 +20,6 @@ use crate::schema::MIGRATIONS;
 use crate::setup;
 use crate::users::{self, User};
 use crate::versions;
-use crate::ids::secret;
 
 /// What a change returns, and what it publishes once it is committed.
 #[derive(Clone, Debug)]
@@ -52,9 +52,9 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Db`].
-    pub fn open(folder: &Path, time: TimeSource, nodes: Arc<dyn Nodes>) -> Result<Self, ControlError> {
+    pub async fn open(folder: &Path, time: TimeSource, nodes: Arc<dyn Nodes>) -> Result<Self, ControlError> {
         let db = Db::open(&folder.join("control.db"), MIGRATIONS, time)?;
-        let current = Published { apps: db.read_blocking(versions::published)? };
+        let current = Published { apps: db.read(versions::published).await? };
         let published = watch::Sender::new(Arc::new(current.clone()));
         let (passwords, attempts) = (Passwords::default(), Attempts::default());
         Ok(Self { db, current: Mutex::new(current), published, nodes, passwords, attempts })
@@ -157,10 +157,8 @@ impl Control {
                 let Some(user) = users::find(tx, &asked)?.filter(|user| user.state == "active") else {
                     return Ok(None);
                 };
-                let row = tx.query_one(
-                    "SELECT password_hash FROM users WHERE id = $1",
-                    &[(&user.id).into()],
-                )?;
+                let row =
+                    tx.query_one("SELECT password_hash FROM users WHERE id = $1", &[(&user.id).into()])?;
                 Ok(Some((user, row.map(|row| row.opt_text(0)).transpose()?.flatten())))
             })
             .await?;
@@ -190,12 +188,18 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError::Db`].
-    pub async fn actor(&self, cookie: &str, ip: &str, request_id: &str) -> Result<Option<Actor>, ControlError> {
+    pub async fn actor(
+        &self,
+        cookie: &str,
+        ip: &str,
+        request_id: &str,
+    ) -> Result<Option<Actor>, ControlError> {
         if cookie.len() != 64 {
             return Ok(None);
         }
         let given = cookie.to_owned();
-        let Some(Login { mut actor, is_stale }) = self.read(move |tx| logins::resume(tx, &given)).await? else {
+        let Some(Login { mut actor, is_stale }) = self.read(move |tx| logins::resume(tx, &given)).await?
+        else {
             return Ok(None);
         };
         if is_stale {

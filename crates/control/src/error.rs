@@ -28,7 +28,9 @@ pub enum ControlError {
         name: String,
     },
     /// The object was changed since it was read.
-    #[error("changed meanwhile: expected etag {expected}, and it is {now}; read it again and repeat the change")]
+    #[error(
+        "changed meanwhile: expected etag {expected}, and it is {now}; read it again and repeat the change"
+    )]
     Stale {
         /// Of the caller.
         expected: i64,

@@ -21,17 +21,12 @@ const SEEN_MS: i64 = 5 * 60_000;
 const MAX_LOGINS: i64 = 20;
 
 /// Begins a login of a user whose password was right. `actor` says from where.
-pub(crate) fn begin(
-    tx: &mut dyn Tx,
-    actor: &Actor,
-    user_id: &str,
-    secret: &str,
-) -> Result<(), ControlError> {
+pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, user_id: &str, secret: &str) -> Result<(), ControlError> {
     let now = tx.now_ms();
-    tx.execute("DELETE FROM logins WHERE expires_at <= $1 OR last_seen <= $2", &[
-        now.into(),
-        (now - IDLE_MS).into(),
-    ])?;
+    tx.execute(
+        "DELETE FROM logins WHERE expires_at <= $1 OR last_seen <= $2",
+        &[now.into(), (now - IDLE_MS).into()],
+    )?;
     tx.execute(
         "DELETE FROM logins WHERE user_id = $1 AND sha256 NOT IN \
          (SELECT sha256 FROM logins WHERE user_id = $1 ORDER BY created_at DESC LIMIT $2)",
@@ -40,13 +35,7 @@ pub(crate) fn begin(
     tx.execute(
         "INSERT INTO logins (sha256, user_id, created_at, last_seen, expires_at, ip) \
          VALUES ($1, $2, $3, $3, $4, $5)",
-        &[
-            sha256(secret).into(),
-            user_id.into(),
-            now.into(),
-            (now + LONGEST_MS).into(),
-            (&actor.ip).into(),
-        ],
+        &[sha256(secret).into(), user_id.into(), now.into(), (now + LONGEST_MS).into(), (&actor.ip).into()],
     )?;
     tx.execute("UPDATE users SET last_login_at = $2 WHERE id = $1", &[user_id.into(), now.into()])?;
     let target = actor.name.clone();

@@ -124,6 +124,8 @@ mod tests {
         ] {
             assert_eq!(check("ann", password), want, "{password}");
         }
-        assert!(COMMON.lines().all(|common| common.chars().count() >= MIN && common == common.to_lowercase()));
+        assert!(
+            COMMON.lines().all(|common| common.chars().count() >= MIN && common == common.to_lowercase())
+        );
     }
 }

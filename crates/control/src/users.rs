@@ -58,8 +58,10 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<User>, ControlError> {
 }
 
 pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<User>, ControlError> {
-    let row = tx
-        .query_one("SELECT id, name, state, etag, last_login_at FROM users WHERE name = $1", &[name.into()])?;
+    let row = tx.query_one(
+        "SELECT id, name, state, etag, last_login_at FROM users WHERE name = $1",
+        &[name.into()],
+    )?;
     row.map(|row| read(tx, &row)).transpose()
 }
 
@@ -111,13 +113,8 @@ pub(crate) fn create(
         &[(&id).into(), (&name).into(), password_hash.into(), tx.now_ms().into()],
     )?;
     let after = Some(json!({"name": name, "state": "active"}));
-    audit::append(
-        tx,
-        actor,
-        Note { action: "user.create", target: name.clone(), after, ..Note::default() },
-    )?;
-    let user =
-        User { id, name, state: "active".to_owned(), etag: 1, last_login_at: None, roles: Vec::new() };
+    audit::append(tx, actor, Note { action: "user.create", target: name.clone(), after, ..Note::default() })?;
+    let user = User { id, name, state: "active".to_owned(), etag: 1, last_login_at: None, roles: Vec::new() };
     Ok(Change { value: user, documents: None })
 }
 

@@ -277,8 +277,7 @@ pub fn rollback(
 ) -> Result<Change<i64>, ControlError> {
     let app = apps::get(tx, actor, Role::Editor, app)?;
     apps::must_match(base, app.version)?;
-    let reason =
-        car::text(reason, car::MAX_DESCRIPTION).map_err(|fault| invalid("reason", fault))?;
+    let reason = car::text(reason, car::MAX_DESCRIPTION).map_err(|fault| invalid("reason", fault))?;
     if reason.trim().is_empty() {
         return Err(invalid("reason", Fault::Required));
     }

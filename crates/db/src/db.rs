@@ -47,7 +47,10 @@ impl Db {
         migrate(writer.connection(), migrations)?;
         let readers = (0..READERS).map(|_| Sqlite::open(path, time.clone())?.read_only());
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { writer: Queue::start("db-write", vec![writer])?, readers: Queue::start("db-read", readers)? })
+        Ok(Self {
+            writer: Queue::start("db-write", vec![writer])?,
+            readers: Queue::start("db-read", readers)?,
+        })
     }
 
     /// Runs `work` in a transaction that changes nothing.

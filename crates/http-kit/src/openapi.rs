@@ -57,7 +57,8 @@ fn described<R>(operation: &Operation<R>) -> Value {
         "responses": responses(&description, operation.access),
     });
     let in_path = operation.path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
-    let in_path = in_path.map(|name| json!({"name": name, "in": "path", "required": true, "schema": string()}));
+    let in_path =
+        in_path.map(|name| json!({"name": name, "in": "path", "required": true, "schema": string()}));
     let parameters: Vec<Value> = in_path.chain(description.parameters).collect();
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();

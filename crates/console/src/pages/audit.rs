@@ -41,9 +41,9 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         (t.from, false),
     ];
     let last = entries.last().map(|entry| entry.seq);
-    list.more = last.filter(|seq| *seq > 1 && entries.len() == SIZE).map(|seq| {
-        query_of("/audit", &[("app", &app), ("actor", &by), ("before", &seq.to_string())])
-    });
+    list.more = last
+        .filter(|seq| *seq > 1 && entries.len() == SIZE)
+        .map(|seq| query_of("/audit", &[("app", &app), ("actor", &by), ("before", &seq.to_string())]));
     list.rows = entries.iter().map(|entry| row(visit, entry)).collect();
     page(StatusCode::OK, &list)
 }
@@ -74,6 +74,7 @@ fn difference(entry: &Entry) -> String {
     for (name, new) in &after {
         match before.get(name) {
             Some(old) if old == new => {}
+            Some(serde_json::Value::Null) => parts.push(format!("{name} {}", shown(new))),
             Some(old) => parts.push(format!("{name} {} → {}", shown(old), shown(new))),
             None if entry.before.is_some() => parts.push(format!("{name} {}", shown(new))),
             None if ["rate", "max_permits", "state", "name", "app", "role"].contains(&&**name) => {
@@ -85,5 +86,5 @@ fn difference(entry: &Entry) -> String {
     if !entry.reason.is_empty() {
         parts.push(entry.reason.clone());
     }
-    tollgate_human_text::clip_to(&parts.join(" · "), 400).into()
+    tollgate_human_text::clip_to(&parts.join(" · "), 400)
 }

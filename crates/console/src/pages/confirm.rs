@@ -66,10 +66,9 @@ pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let name = app.clone();
     match console.control.change(move |tx| rules::delete(tx, &actor, &app, &key, etag)).await {
-        Ok(version) => Ok(redirect(&query_of("/rules", &[
-            ("saved", &name),
-            ("version", &version.to_string()),
-        ]))),
+        Ok(version) => {
+            Ok(redirect(&query_of("/rules", &[("saved", &name), ("version", &version.to_string())])))
+        }
         Err(ControlError::Stale { .. }) => {
             let fault = visit.lang.texts().stale_delete.to_owned();
             ask_delete(console, visit, Some(fault)).await
@@ -111,10 +110,9 @@ pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply,
     let (reason, name) = (visit.field("reason").to_owned(), app.clone());
     let rolled = console.control.change(move |tx| versions::rollback(tx, &actor, &app, base, to, &reason));
     match rolled.await {
-        Ok(version) => Ok(redirect(&query_of("/rules", &[
-            ("saved", &name),
-            ("version", &version.to_string()),
-        ]))),
+        Ok(version) => {
+            Ok(redirect(&query_of("/rules", &[("saved", &name), ("version", &version.to_string())])))
+        }
         Err(ControlError::Invalid(faults)) => {
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
             let fault = format!("{}: {}", visit.lang.texts().reason, texts.join(" · "));

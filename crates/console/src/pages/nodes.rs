@@ -50,5 +50,9 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 fn in_words(app: &NodeApp) -> String {
     let NodeApp { app, wanted, acked, fault } = app;
     let fault = fault.as_ref().map_or_else(String::new, |it| format!(": {it}"));
-    if wanted == acked { format!("{app} {acked}{fault}") } else { format!("{app} {acked} → {wanted}{fault}") }
+    if wanted == acked {
+        format!("{app} {acked}{fault}")
+    } else {
+        format!("{app} {acked} → {wanted}{fault}")
+    }
 }

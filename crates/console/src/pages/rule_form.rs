@@ -252,9 +252,7 @@ fn form(
             .of(&failures),
     ];
     let extras = Field::text("extras", t.extras, t.extras_hint, &input.extras).area();
-    let is_more = |it: &FieldFault| {
-        more.iter().any(|field| field.name == it.field) || it.field == "extras"
-    };
+    let is_more = |it: &FieldFault| more.iter().any(|field| field.name == it.field) || it.field == "extras";
     let is_more_open = faults.iter().any(is_more) || is_there;
     FormPage {
         crumb: String::new(),

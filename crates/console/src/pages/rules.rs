@@ -74,7 +74,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let rows: Vec<Row> = rows.collect();
     let href = |page: i64, sort: &str| {
         let (size, page) = (size.to_string(), page.to_string());
-        let parameters = [("app", &*app), ("search", &search), ("sort", sort), ("size", &size), ("page", &page)];
+        let parameters =
+            [("app", &*app), ("search", &search), ("sort", sort), ("size", &size), ("page", &page)];
         query_of("/rules", &parameters)
     };
     let last = (found.matching - 1).max(0) / size + 1;

@@ -27,7 +27,8 @@ pub(super) async fn list(console: &Console, visit: &Visit, faults: &[FieldFault]
     let (actor, t, lang) = (visit.actor()?, visit.lang.texts(), visit.lang);
     let users = console.control.read(move |tx| users::list(tx, &actor)).await?;
     let mut list = TablePage::new(Frame::new(visit, "users", t.users), format!("{} / {}", t.system, t.users));
-    list.head = vec![(t.user_name, false), (t.roles, false), (t.state, false), (t.last_login, false), ("", false)];
+    list.head =
+        vec![(t.user_name, false), (t.roles, false), (t.state, false), (t.last_login, false), ("", false)];
     for user in users {
         let roles = user.roles.iter().map(|(app, role)| format!("{app} {}", role_text(lang, *role)));
         let is_active = user.state == "active";
@@ -37,8 +38,11 @@ pub(super) async fn list(console: &Console, visit: &Visit, faults: &[FieldFault]
         list.rows.push(vec![
             cell(&user.name),
             cell(roles.collect::<Vec<_>>().join(" · ")).class("text"),
-            cell(if is_active { t.active } else { t.disabled })
-                .tag(if is_active { "tag on" } else { "tag off" }),
+            cell(if is_active { t.active } else { t.disabled }).tag(if is_active {
+                "tag on"
+            } else {
+                "tag off"
+            }),
             cell(last).class("time"),
             cell(button).post(path, "state", value),
         ]);

@@ -93,5 +93,10 @@ impl RuleBody {
 
 /// The body as `T`.
 pub(super) fn read<T: for<'de> Deserialize<'de>>(visit: &Visit) -> Result<T, Failure> {
-    serde_json::from_slice(&visit.body).map_err(|error| Failure::Bad(format!("invalid request body: {error}")))
+    if visit.body.trim_ascii_start().first() != Some(&b'{') {
+        // Structs are read from arrays too, without the names of their members.
+        return Err(Failure::Bad("invalid request body: expected a JSON object".to_owned()));
+    }
+    serde_json::from_slice(&visit.body)
+        .map_err(|error| Failure::Bad(format!("invalid request body: {error}")))
 }

@@ -13,7 +13,9 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
     let (mut errors, mut retry_after) = (Vec::new(), None);
     let (status, kind, detail) = match failure {
         Failure::NoLogin => (StatusCode::UNAUTHORIZED, "login", "log in by POST /api/v1/login".to_owned()),
-        Failure::NoPage => (StatusCode::NOT_FOUND, "not-found", "unknown path; /openapi.json lists all".to_owned()),
+        Failure::NoPage => {
+            (StatusCode::NOT_FOUND, "not-found", "unknown path; /openapi.json lists all".to_owned())
+        }
         Failure::NoMatch => {
             let detail = "send `If-Match` with the ETag of the object that you read";
             (StatusCode::PRECONDITION_REQUIRED, "if-match", detail.to_owned())

@@ -1,7 +1,7 @@
 //! One request as pages and API read it: owned, with its body, its cookies and its preferences.
 
 use bytes::Bytes;
-use hyper::header::{ACCEPT_LANGUAGE, COOKIE, CONTENT_TYPE, HeaderValue, IF_MATCH, LOCATION};
+use hyper::header::{ACCEPT_LANGUAGE, CONTENT_TYPE, COOKIE, HeaderValue, IF_MATCH, LOCATION};
 use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -42,12 +42,7 @@ pub(crate) struct Visit {
 
 impl Visit {
     /// Reads a request with its body. `name` is that of the login cookie.
-    pub(crate) fn new(
-        request: &Request<'_>,
-        request_id: String,
-        name: &str,
-        zone: &TimeZone,
-    ) -> Self {
+    pub(crate) fn new(request: &Request<'_>, request_id: String, name: &str, zone: &TimeZone) -> Self {
         let fields = request.headers();
         let path = request.path().to_owned();
         let target = match request.query() {

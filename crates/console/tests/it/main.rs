@@ -1,0 +1,281 @@
+//! The console over real sockets: from the setup code to a rule on the watch, and what is rejected.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+mod server;
+
+use server::{Client, Server};
+
+const GOOD: &str =
+    "app=SIP_HOTEL&key=pushGeo&max_permits=100&rate=5&description=hotels&terms=yes&action=save";
+
+#[tokio::test]
+async fn from_the_setup_code_to_a_rule_that_nodes_get() {
+    let server = Server::start().await;
+    let mut ann = Client::new(&server);
+    assert_eq!(ann.get("/rules").await.place(), "/setup");
+    let wrong = ann.post("/setup", &server.setup("0".repeat(64).as_str())).await;
+    assert_eq!(wrong.status, 403);
+    let made = ann.post("/setup", &server.setup(&server.code)).await;
+    assert_eq!((made.status, made.place()), (303, "/rules"));
+    assert!(ann.get("/rules").await.body.contains("No rate limits yet"));
+
+    let mut published = server.control.published();
+    published.mark_unchanged();
+    let saved = ann.post("/rules/new", GOOD).await;
+    assert_eq!((saved.status, saved.place()), (303, "/rules?saved=SIP_HOTEL&version=1"));
+    assert!(published.has_changed().expect("open"));
+    let now = published.borrow_and_update().clone();
+    assert_eq!((&*now.apps[0].app, now.apps[0].version), ("SIP_HOTEL", 1));
+    let yaml = &now.apps[0].documents[0].yaml;
+    let policy = tollgate_rule_files::parse_text("SIP_HOTEL", &**yaml).expect("a rule file");
+    assert_eq!(policy.rules().next().map(|rule| rule.limits[0].requests_per_unit), Some(5));
+
+    let list = ann.get(saved.place()).await.body;
+    assert!(list.contains("pushGeo") && list.contains("Showing 1 to 1 of 1 entry"), "{list}");
+    assert_eq!(ann.post("/rules/new", GOOD).await.faults(), ["Exists already"]);
+
+    // Delete asks first, names app and key, and a rollback brings the rule back.
+    let ask = ann.get("/apps/SIP_HOTEL/rules/pushGeo/delete").await.body;
+    assert!(ask.contains("SIP_HOTEL") && ask.contains("pushGeo"));
+    assert_eq!(ann.post("/apps/SIP_HOTEL/rules/pushGeo/delete", "etag=1").await.status, 303);
+    assert!(published.borrow_and_update().apps[0].documents.is_empty());
+    let back = ann.post("/apps/SIP_HOTEL/versions/1/rollback", "etag=2&reason=mistake").await;
+    assert_eq!(back.place(), "/rules?saved=SIP_HOTEL&version=3");
+    assert_eq!(published.borrow_and_update().apps[0].documents, now.apps[0].documents);
+}
+
+#[tokio::test]
+async fn logins_begin_with_a_password_and_end() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    let again = Client::new(&server).post("/setup", &server.setup(&server.code)).await;
+    assert_eq!(again.status, 403, "a code works once");
+    let cookie = ann.cookie.clone().expect("a login");
+    assert_eq!(ann.post("/logout", "").await.place(), "/login");
+    ann.cookie = Some(cookie);
+    assert_eq!(ann.get("/rules").await.place(), "/login?back=%2Frules", "ended on the server too");
+    ann.cookie = None;
+    for (name, password) in [("ann", "wrong horse battery"), ("bob", "correct horse battery"), ("", "")] {
+        let failed =
+            ann.post("/login", &format!("name={name}&password={}", password.replace(' ', "+"))).await;
+        assert_eq!(failed.status, 401, "{name}");
+        assert!(failed.body.contains("Wrong user name or password"));
+    }
+    let login = ann.post("/login?back=%2Fnodes", "name=Ann&password=correct+horse+battery").await;
+    assert_eq!((login.status, login.place()), (303, "/nodes"));
+    for n in 0..8 {
+        let status = Client::new(&server).post("/login", "name=eve&password=x").await.status;
+        assert_eq!(status, if n < 5 { 401 } else { 429 }, "attempt {n}");
+    }
+}
+
+#[tokio::test]
+async fn every_rejection_is_beside_its_field() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    let long = "k".repeat(200);
+    let cases = [
+        ("app", vec!["", "*", "a b", "%E9%85%92", "a%00", "a%0a", "..", &long, "<b>", "{{a}}"]),
+        ("key", vec!["", "*", "a*b", "a b", "%E9%85%92", "a%00", "..", &long, "<b>", "{{a}}"]),
+        ("max_permits", vec!["", "0", "-1", "1.5", "1e30", "1000000000000000000000000000000", "x", "%00"]),
+        ("rate", vec!["0", "-1", "1.5", "1e30", "1000000000000000000000000000000", "<b>", "{{1}}"]),
+        ("need_permits", vec!["0", "-1", "1.5", "2", "101", "1e30"]),
+        ("pre_permits", vec!["-1", "1.5", "101", "1e30"]),
+        ("g", vec!["-1", "1001", "1e3", "0.0000001"]),
+        ("u", vec!["-1", "1001", "NaN"]),
+        ("extras", vec!["[1]", "{", "{{}}"]),
+        ("description", vec!["a%00b", "a%1bb"]),
+        ("per", vec!["*", "a b", "<b>"]),
+        ("sharing", vec!["perhaps"]),
+        ("on_store_failure", vec!["perhaps"]),
+        ("state", vec!["perhaps"]),
+        ("terms", vec!["", "no"]),
+    ];
+    for (field, values) in cases {
+        for value in values {
+            let mut form: Vec<(&str, &str)> = GOOD
+                .split('&')
+                .filter_map(|pair| pair.split_once('='))
+                .filter(|(name, _)| *name != field)
+                .collect();
+            form.push((field, value));
+            let form: Vec<String> = form.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let reply = ann.post("/rules/new", &form.join("&")).await;
+            assert_eq!(reply.status, 422, "{field} = {value:?}");
+            assert_eq!(reply.faults().len(), 1, "{field} = {value:?}: {:?}", reply.faults());
+            let place = format!("id=\"{field}-hint\"><span class=\"fault\"");
+            assert!(reply.body.contains(&place), "{field} = {value:?}");
+            assert!(!reply.body.contains("<b>"), "escaped: {field} = {value:?}");
+        }
+    }
+    assert!(server.control.published().borrow().apps.is_empty(), "nothing was published");
+    // Several at once, and what was entered is kept.
+    let several = ann.post("/rules/new", "app=&key=&max_permits=0&rate=7&description=kept").await;
+    assert_eq!(several.faults().len(), 4);
+    assert!(several.body.contains("value=\"kept\""));
+    // The preset fills both fields without JavaScript.
+    let filled = ann.post("/rules/new", "app=A&key=k&preset=250&action=preset").await;
+    assert_eq!((filled.status, filled.body.matches("value=\"250\"").count()), (200, 3));
+}
+
+#[tokio::test]
+async fn of_two_editors_the_second_sees_the_change_of_the_first() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", GOOD).await;
+    let path = "/apps/SIP_HOTEL/rules/pushGeo";
+    let form = |rate: &str, etag: &str| format!("max_permits=100&rate={rate}&etag={etag}&action=save");
+    assert_eq!(ann.post(path, &form("8", "1")).await.status, 303);
+    let late = ann.post(path, &form("9", "1")).await;
+    assert_eq!(late.status, 412);
+    assert!(late.body.contains("Rate per second 8") && late.body.contains("value=\"9\""));
+    assert_eq!(ann.post(path, &form("9", "2")).await.status, 303);
+    assert_eq!(ann.post(path, "max_permits=100&rate=9&action=save").await.status, 428);
+    assert_eq!(ann.post(&format!("{path}/delete"), "etag=1").await.status, 412);
+
+    let api = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
+    let body = r#"{"max_permits": 100, "rate": 10}"#;
+    assert_eq!(ann.json("PUT", api, None, body).await.status, 428);
+    let stale = ann.json("PUT", api, Some("\"1\""), body).await;
+    assert_eq!((stale.status, stale.field("etag")), (412, Some("\"3\"")));
+    assert!(stale.body.contains("\"rate\":9"));
+    let changed = ann.json("PUT", api, Some("\"3\""), body).await;
+    assert_eq!((changed.status, changed.field("etag")), (200, Some("\"4\"")));
+    // A reply can be sent back as it is; nothing changes then.
+    let same = ann.json("PUT", api, Some("\"4\""), &changed.body).await;
+    assert_eq!((same.status, same.field("etag")), (200, Some("\"4\"")), "{}", same.body);
+    assert_eq!(ann.json("DELETE", api, None, "").await.status, 428);
+    assert_eq!(ann.json("DELETE", api, Some("\"4\""), "").await.status, 200);
+    assert_eq!(ann.get(api).await.status, 404);
+}
+
+#[tokio::test]
+async fn the_api_names_each_member_at_fault() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    let path = "/api/v1/apps/SIP_HOTEL/rules";
+    for (body, status, part) in [
+        ("{", 400, "invalid request body"),
+        ("[]", 400, "expected a JSON object"),
+        (r#"{"key": "a", "max_permits": 1, "burst": 1}"#, 400, "unknown field"),
+        (r#"{"key": "a", "key": "b", "max_permits": 1}"#, 400, "duplicate field"),
+        (r#"{"key": "a*", "max_permits": 1}"#, 422, r#""pointer":"/key""#),
+        (r#"{"key": "a", "max_permits": "1"}"#, 422, r#""pointer":"/max_permits""#),
+        (r#"{"key": "a", "max_permits": 1e30}"#, 422, r#""pointer":"/max_permits""#),
+        (r#"{"key": "a", "max_permits": 1, "need_permits": 2}"#, 422, r#""pointer":"/need_permits""#),
+        (r#"{"key": "a", "max_permits": 1, "rate": 3}"#, 201, r#""rate":3"#),
+    ] {
+        let reply = ann.json("POST", path, None, body).await;
+        assert_eq!(reply.status, status, "{body}: {}", reply.body);
+        assert!(reply.body.contains(part), "{body}: {}", reply.body);
+    }
+    let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
+    assert_eq!(ann.json("POST", path, None, &deep).await.status, 400);
+    let large = format!(r#"{{"description": "{}"}}"#, "x".repeat(1024 * 1024));
+    assert_eq!(ann.json("POST", path, None, &large).await.status, 413);
+    let list = ann.get("/api/v1/rules?search=HOTEL&size=1").await;
+    assert!(list.body.contains(r#""matching":1"#), "{}", list.body);
+    assert_eq!(ann.get("/api/v1/rules?size=501").await.status, 400);
+    assert_eq!(Client::new(&server).get("/api/v1/rules").await.status, 401);
+    let described = ann.get("/openapi.json").await.body;
+    assert!(described.contains("/api/v1/apps/{app}/rules/{key}") && !described.contains("/rules/new"));
+}
+
+#[tokio::test]
+async fn a_viewer_sees_no_button_and_forged_posts_change_nothing() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", GOOD).await;
+    let user = "name=vic&password=another+good+password&role=viewer&app=SIP_HOTEL";
+    assert_eq!(ann.post("/users", user).await.place(), "/users");
+    let mut vic = Client::new(&server);
+    vic.post("/login", "name=vic&password=another+good+password").await;
+    let list = vic.get("/rules").await;
+    assert!(
+        list.body.contains("pushGeo") && !list.body.contains("/rules/new") && !list.body.contains("/delete")
+    );
+    for path in ["/audit", "/users", "/rules/new", "/apps/SIP_HOTEL/rules/pushGeo/delete"] {
+        assert_eq!(vic.get(path).await.status, 403, "{path}");
+    }
+    for (path, form) in [
+        ("/rules/new", GOOD.replace("pushGeo", "more").as_str()),
+        ("/apps/SIP_HOTEL/rules/pushGeo", "max_permits=1&etag=1&action=save"),
+        ("/apps/SIP_HOTEL/rules/pushGeo/delete", "etag=1"),
+        ("/apps/SIP_HOTEL/versions/1/rollback", "etag=1&reason=x"),
+        ("/users", "name=eve&password=another+good+password&role=admin&app=*"),
+        ("/users/ann/state", "state=disabled"),
+    ] {
+        assert_eq!(vic.post(path, form).await.status, 403, "{path}");
+    }
+    assert_eq!(server.control.published().borrow().apps[0].version, 1);
+    // A disabled user is out at once.
+    assert_eq!(ann.post("/users/vic/state", "state=disabled").await.status, 303);
+    assert_eq!(vic.get("/rules").await.status, 303);
+    assert_eq!(ann.post("/users/ann/state", "state=disabled").await.status, 422, "the last admin stays");
+}
+
+#[tokio::test]
+async fn requests_from_other_sites_and_under_other_names_are_rejected() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    for header in ["Sec-Fetch-Site: cross-site", "Origin: https://evil.example", "Origin: null"] {
+        let forged = ann.send("POST", "/rules/new", &[header], GOOD).await;
+        assert_eq!(forged.status, 403, "{header}");
+    }
+    let rebound = ann.send_to("evil.example", "GET", "/rules").await;
+    assert_eq!(rebound.status, 403);
+    assert!(server.control.published().borrow().apps.is_empty());
+    let page = ann.get("/rules").await;
+    let policy = page.field("content-security-policy").expect("a policy");
+    assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"));
+    assert!(!page.body.contains("style=") && !page.body.contains("onclick"), "nothing inline");
+    assert_eq!(ann.get("/nope").await.status, 404);
+    assert_eq!(ann.get("/assets/../Cargo.toml").await.status, 404);
+}
+
+#[tokio::test]
+async fn no_secret_is_in_a_page_or_an_audit_entry() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/login", "name=sesame-open-sesame&password=x").await;
+    let mut all = String::new();
+    for path in ["/rules", "/users", "/audit", "/nodes", "/login", "/openapi.json", "/api/v1/apps"] {
+        all += &ann.get(path).await.body;
+    }
+    let cookie = ann.cookie.clone().expect("a login");
+    for secret in ["correct horse", "argon2", "sesame-open-sesame", &server.code, &cookie] {
+        assert!(!all.contains(secret), "{secret}");
+    }
+    assert!(all.contains("login.failed") && all.contains("(unknown)"));
+}
+
+#[tokio::test]
+async fn every_page_is_in_one_language() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", GOOD).await;
+    let is_chinese = |it: char| ('\u{4e00}'..='\u{9fff}').contains(&it);
+    for path in [
+        "/rules",
+        "/rules?search=none",
+        "/rules/new",
+        "/apps/SIP_HOTEL/rules/pushGeo",
+        "/apps/SIP_HOTEL/rules/pushGeo/delete",
+        "/versions",
+        "/apps/SIP_HOTEL/versions",
+        "/nodes",
+        "/users",
+        "/audit",
+        "/nope",
+    ] {
+        let english = ann.send("GET", path, &["Accept-Language: en-GB,en;q=0.9"], "").await.body;
+        assert!(english.contains("lang=\"en\""), "{path}");
+        let rest = english.replace("中文", "");
+        assert!(!rest.contains(is_chinese), "{path}: {rest}");
+        let chinese = ann.send("GET", path, &["Accept-Language: zh-CN,zh;q=0.9,en;q=0.8"], "").await.body;
+        assert!(chinese.contains("lang=\"zh-CN\""), "{path}");
+        for label in ["Burst", "Description", "Delete", "Log out", "Search", "Save", "Theme", "Nodes"] {
+            assert!(!chinese.contains(&format!(">{label}<")), "{path}: {label}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A console on a port of its own, and a client that keeps its cookie.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tollgate_console::{Console, ConsoleSettings};
+use tollgate_control::{Control, KnownNodes};
+use tollgate_db::TimeSource;
+use tollgate_http_kit::{HttpSurface, SurfaceSettings};
+use tollgate_net::{AcceptLimits, ConnectionStats, accept};
+
+pub(crate) struct Server {
+    pub(crate) control: Arc<Control>,
+    pub(crate) code: String,
+    address: std::net::SocketAddr,
+    _folder: TempDir,
+    _running: watch::Sender<bool>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nodes = Arc::new(KnownNodes::default());
+        let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+        let control = Arc::new(control);
+        let code = control.setup_code().await.expect("a code").expect("no user yet");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let console = Console::new(Arc::clone(&control), ConsoleSettings::default());
+        let surface = Arc::new(HttpSurface::new(console, SurfaceSettings::default()));
+        let (running, drain) = watch::channel(false);
+        let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+        tokio::spawn(accept(listener, surface, None, limits, stats, drain));
+        Self { control, code, address, _folder: folder, _running: running }
+    }
+
+    /// The form of the first admin.
+    pub(crate) fn setup(&self, code: &str) -> String {
+        format!("code={code}&name=ann&password=correct+horse+battery&again=correct+horse+battery")
+    }
+}
+
+pub(crate) struct Client {
+    address: std::net::SocketAddr,
+    pub(crate) cookie: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Client {
+    pub(crate) fn new(server: &Server) -> Self {
+        Self { address: server.address, cookie: None }
+    }
+
+    /// The first admin, logged in.
+    pub(crate) async fn admin(server: &Server) -> Self {
+        let mut client = Self::new(server);
+        assert_eq!(client.post("/setup", &server.setup(&server.code)).await.status, 303);
+        client
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Reply {
+        self.send("GET", path, &[], "").await
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, form: &str) -> Reply {
+        self.send("POST", path, &["Sec-Fetch-Site: same-origin"], form).await
+    }
+
+    pub(crate) async fn json(
+        &mut self,
+        method: &str,
+        path: &str,
+        if_match: Option<&str>,
+        body: &str,
+    ) -> Reply {
+        let if_match = if_match.map(|etag| format!("If-Match: {etag}"));
+        let mut fields = vec!["Content-Type: application/json"];
+        fields.extend(if_match.as_deref());
+        self.send(method, path, &fields, body).await
+    }
+
+    pub(crate) async fn send(&mut self, method: &str, path: &str, fields: &[&str], body: &str) -> Reply {
+        let host = self.address.to_string();
+        self.exchange(&host, method, path, fields, body).await
+    }
+
+    pub(crate) async fn send_to(&mut self, host: &str, method: &str, path: &str) -> Reply {
+        self.exchange(host, method, path, &[], "").await
+    }
+
+    async fn exchange(&mut self, host: &str, method: &str, path: &str, fields: &[&str], body: &str) -> Reply {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+        for field in fields {
+            request += &format!("{field}\r\n");
+        }
+        if !fields.iter().any(|field| field.starts_with("Content-Type")) {
+            request += "Content-Type: application/x-www-form-urlencoded\r\n";
+        }
+        if let Some(cookie) = &self.cookie {
+            request += &format!("Cookie: tollgate={cookie}\r\n");
+        }
+        request += &format!("Content-Length: {}\r\n\r\n", body.len());
+        let mut socket = TcpStream::connect(self.address).await.expect("a connection");
+        socket.write_all(request.as_bytes()).await.expect("the head was sent");
+        // A server that rejects a body by its length may close before it has arrived.
+        drop(socket.write_all(body.as_bytes()).await);
+        let mut answer = Vec::new();
+        drop(socket.read_to_end(&mut answer).await);
+        let answer = String::from_utf8(answer).expect("UTF-8");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a reply");
+        let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
+        let reply = Reply { status, head: head.to_owned(), body: body.to_owned() };
+        if let Some(cookie) = reply.field("set-cookie").and_then(|it| it.strip_prefix("tollgate=")) {
+            let value = cookie.split(';').next().unwrap_or_default();
+            self.cookie = (!value.is_empty()).then(|| value.to_owned());
+        }
+        reply
+    }
+}
+
+impl Reply {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// Where it leads.
+    pub(crate) fn place(&self) -> &str {
+        self.field("location").unwrap_or_default()
+    }
+
+    /// The faults beside fields.
+    pub(crate) fn faults(&self) -> Vec<&str> {
+        let parts = self.body.split("class=\"fault\" role=\"alert\">").skip(1);
+        parts.filter_map(|part| part.split('<').next()).collect()
+    }
+}
