@@ -140,9 +140,8 @@ fn made_up() -> Vec<(u64, u64)> {
 
 fn exact(trace: &[(u64, u64)]) -> Vec<bool> {
     let mut logs: HashMap<u64, ExactLog> = HashMap::new();
-    let admit = |&(second, client): &(u64, u64)| {
-        logs.entry(client).or_default().take(second, 1, WINDOW_S, LIMIT)
-    };
+    let admit =
+        |&(second, client): &(u64, u64)| logs.entry(client).or_default().take(second, 1, WINDOW_S, LIMIT);
     trace.iter().map(admit).collect()
 }
 

@@ -10,11 +10,11 @@ const PAGE: &str = include_str!("../../../../docs/replay.md");
 
 fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
     let fence = format!("\n```{language}\n");
-    PAGE.split("```").collect::<Vec<_>>().into_iter().filter_map(move |block| {
-        format!("\n```{block}")
-            .starts_with(&fence)
-            .then(|| block.split_once('\n').map_or("", |(_, text)| text))
-    })
+    PAGE.split("```")
+        .collect::<Vec<_>>()
+        .into_iter()
+        .filter(move |block| format!("\n```{block}").starts_with(&fence))
+        .map(|block| block.split_once('\n').map_or("", |(_, text)| text))
 }
 
 #[test]
