@@ -54,6 +54,11 @@ impl Row {
         (rank != u8::MAX).then(|| &self.text[begin as usize..end as usize])
     }
 
+    /// Bytes of its fields.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + self.fields.len() * size_of::<(u32, u32, u8)>()
+    }
+
     /// Which of the names of the place is the field's.
     pub(crate) fn rank(&self, place: usize) -> Option<usize> {
         self.fields.get(place).filter(|field| field.2 != u8::MAX).map(|field| usize::from(field.2))
