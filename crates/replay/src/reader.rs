@@ -14,8 +14,9 @@ use crate::source::{Lines, MAX_LINE, Next};
 
 /// Broken lines that are quoted.
 const QUOTED: usize = 3;
-/// Requests that wait for their place, at most.
+/// Requests that wait for their place, at most, and bytes of their fields.
 const MAX_WAITING: usize = 1 << 20;
+const MAX_WAITING_BYTES: usize = 256 << 20;
 
 /// A broken line.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -113,6 +114,7 @@ pub(crate) struct Reader {
     newest_ns: u64,
     handed_ns: u64,
     waiting: BinaryHeap<Reverse<Waiting>>,
+    waiting_bytes: usize,
     has_ended: bool,
     pub(crate) tally: Tally,
 }
@@ -145,6 +147,7 @@ impl Reader {
             newest_ns: 0,
             handed_ns: 0,
             waiting: BinaryHeap::new(),
+            waiting_bytes: 0,
             has_ended: false,
             tally: Tally::default(),
             mapping,
@@ -169,14 +172,17 @@ impl Reader {
             let is_due = self.waiting.peek().is_some_and(|Reverse(first)| {
                 self.has_ended
                     || self.waiting.len() > MAX_WAITING
+                    || self.waiting_bytes > MAX_WAITING_BYTES
                     || first.0.saturating_add(self.settings.tolerance_ns) < self.newest_ns
             });
             if is_due && let Some(Reverse(Waiting(ns, _, cost, fields))) = self.waiting.pop() {
+                self.waiting_bytes -= fields.bytes();
                 *row = fields;
                 return Ok(Some(self.hand_on(At { ns, cost, is_late: false })));
             }
             match self.read(row)? {
                 Some(at) => {
+                    self.waiting_bytes += row.bytes();
                     self.waiting.push(Reverse(Waiting(at.ns, self.lines.number, at.cost, row.clone())))
                 }
                 None if self.waiting.is_empty() => return Ok(None),

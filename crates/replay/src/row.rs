@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 /// A field that is wanted, by the names that it may have, the best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted(pub(crate) Vec<String>);
@@ -9,13 +11,13 @@ pub(crate) struct Wanted(pub(crate) Vec<String>);
 /// Where fields go, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    by_name: HashMap<String, Vec<(usize, u8)>>,
+    by_name: HashMap<String, Vec<(usize, u8)>, RandomState>,
     count: usize,
 }
 
 impl Names {
     pub(crate) fn new(wanted: &[Wanted]) -> Self {
-        let mut by_name: HashMap<String, Vec<(usize, u8)>> = HashMap::new();
+        let mut by_name: HashMap<String, Vec<(usize, u8)>, RandomState> = HashMap::default();
         for (place, Wanted(names)) in wanted.iter().enumerate() {
             for (rank, name) in names.iter().enumerate() {
                 by_name.entry(name.clone()).or_default().push((place, rank.min(254) as u8));
@@ -50,6 +52,11 @@ impl Row {
     pub(crate) fn get(&self, place: usize) -> Option<&str> {
         let &(begin, end, rank) = self.fields.get(place)?;
         (rank != u8::MAX).then(|| &self.text[begin as usize..end as usize])
+    }
+
+    /// Bytes of its fields.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len() + self.fields.len() * size_of::<(u32, u32, u8)>()
     }
 
     /// Which of the names of the place is the field's.

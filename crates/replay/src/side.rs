@@ -54,6 +54,7 @@ pub(crate) struct Side {
     chains: Vec<Chain>,
     scratch: Scratch,
     entries: Vec<Entry<'static>>,
+    descriptors: Vec<Descriptor<'static>>,
     ends: Vec<usize>,
     key: Vec<u8>,
     pub(crate) rules: Vec<RuleTally>,
@@ -123,6 +124,7 @@ impl Side {
             policy,
             scratch: Scratch::new(),
             entries: Vec::new(),
+            descriptors: Vec::new(),
             ends: Vec::new(),
             key: Vec::new(),
             admitted: 0,
@@ -181,14 +183,13 @@ impl Side {
             return true;
         }
         let mut begin = 0;
-        let mut descriptors = [Descriptor::new(&[]); MOST];
-        let count = self.ends.len().min(MOST);
-        for (descriptor, &end) in descriptors.iter_mut().zip(&self.ends) {
-            *descriptor = Descriptor::new(&entries[begin..end]);
+        let mut descriptors: Vec<Descriptor<'_>> = recycle(std::mem::take(&mut self.descriptors));
+        for &end in &self.ends {
+            descriptors.push(Descriptor::new(&entries[begin..end]));
             begin = end;
         }
         let shifted = if ns < 100_000_000_000_000_000 { ns + TEN_YEARS_NS } else { ns };
-        let request = Request { domain: &self.domain, descriptors: &descriptors[..count], hits: cost };
+        let request = Request { domain: &self.domain, descriptors: &descriptors, hits: cost };
         let decided =
             block_on(self.limiter.decide(&request, Timestamp::from_nanos(shifted), &mut self.scratch));
         let answer = match decided {
@@ -196,6 +197,7 @@ impl Side {
             Err(error) => {
                 self.undecided += 1;
                 self.first_error.get_or_insert_with(|| error.to_string());
+                self.descriptors = recycle(descriptors);
                 *kept = recycle(entries);
                 return true;
             }
@@ -231,13 +233,11 @@ impl Side {
         self.unlimited += u64::from(!is_limited);
         self.admitted += u64::from(is_admitted);
         self.denied += u64::from(!is_admitted);
+        self.descriptors = recycle(descriptors);
         *kept = recycle(entries);
         is_admitted
     }
 }
-
-/// Descriptors of one request, at most.
-pub(crate) const MOST: usize = 16;
 
 /// The keys of a rule's entries, each with the fields that it is taken from.
 fn keys_of(rule: &Rule) -> Vec<(String, Wanted)> {

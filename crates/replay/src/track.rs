@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
 use tollgate_policy::{Limit, Rule};
 
 use crate::exact_log::ExactLog;
@@ -84,7 +85,7 @@ struct KeyLimit {
 
 /// All keys.
 pub(crate) struct Tracks {
-    keys: HashMap<Box<[u8]>, Key>,
+    keys: HashMap<Box<[u8]>, Key, RandomState>,
     pub(crate) rules: Vec<RuleTrack>,
     bytes: usize,
     max_bytes: usize,
@@ -101,7 +102,7 @@ impl Tracks {
             peaks: vec![Peaks::default(); rule.limits.len()],
             ..RuleTrack::default()
         });
-        Self { keys: HashMap::new(), rules: rules.collect(), bytes: 0, max_bytes, sweep_from_ns: 0 }
+        Self { keys: HashMap::default(), rules: rules.collect(), bytes: 0, max_bytes, sweep_from_ns: 0 }
     }
 
     /// A request of `key`, which `rule` admitted or denied.

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use crate::exact_log::ExactLog;
 use crate::line::Line;
 
@@ -101,7 +103,7 @@ struct Key {
 #[derive(Debug)]
 pub struct Verifier {
     claim: Claim,
-    keys: HashMap<Box<[u8]>, Key>,
+    keys: HashMap<Box<[u8]>, Key, RandomState>,
     bytes: usize,
     max_bytes: usize,
     /// No sweep before: the last one found little to forget.
@@ -120,7 +122,7 @@ impl Verifier {
     pub fn new(claim: Claim, max_bytes: usize) -> Self {
         Self {
             claim,
-            keys: HashMap::new(),
+            keys: HashMap::default(),
             bytes: 0,
             max_bytes,
             sweep_from_ns: 0,
@@ -134,20 +136,20 @@ impl Verifier {
         if self.bytes > self.max_bytes {
             self.sweep(at_ns);
         }
-        let is_known = self.keys.contains_key(key);
         // A known key may grow a little beyond, a new one may not begin.
-        if self.bytes > self.max_bytes.saturating_add(self.max_bytes / 8)
-            || (!is_known && self.bytes > self.max_bytes)
-        {
-            self.verdict.left_out += 1;
-            return;
-        }
-        if !is_known {
-            self.bytes += KEY_BYTES + key.len();
-            self.keys.insert(key.into(), Key { first_ns: at_ns, ..Key::default() });
-            self.verdict.most_keys = self.verdict.most_keys.max(self.keys.len() as u64);
-        }
-        let Some(state) = self.keys.get_mut(key) else { return };
+        let known = self.keys.len() as u64;
+        let state = match self.keys.get_mut(key) {
+            Some(state) if self.bytes <= self.max_bytes.saturating_add(self.max_bytes / 8) => state,
+            None if self.bytes <= self.max_bytes => {
+                self.bytes += KEY_BYTES + key.len();
+                self.verdict.most_keys = self.verdict.most_keys.max(known + 1);
+                self.keys.entry(key.into()).or_insert(Key { first_ns: at_ns, ..Key::default() })
+            }
+            _ => {
+                self.verdict.left_out += 1;
+                return;
+            }
+        };
         self.verdict.verified += 1;
         let before = state.log.bytes();
         let (above, over, worst) = match self.claim {

@@ -214,7 +214,7 @@ impl Bound {
         writeln!(out, "verdict  {answer}")?;
         writeln!(out, "verified {} requests", verdict.verified)?;
         if is_broken {
-            writeln!(out, "broken   by {} requests of {} keys", verdict.breaking, verdict.broken_keys)?;
+            writeln!(out, "broken   by {} requests, keys: {}", verdict.breaking, verdict.broken_keys)?;
         }
         let key = String::from_utf8_lossy(&worst.key);
         let key = if self.one_key { "all requests".to_owned() } else { format!("key {}", InQuotes(&key)) };

@@ -14,7 +14,7 @@ use crate::generate::{Plan, Shape, generate};
 use crate::reader::Reader;
 use crate::report::{Difference, Report, SideReport};
 use crate::row::Row;
-use crate::side::{MOST, Side};
+use crate::side::Side;
 use crate::source::{Lines, Source};
 use crate::suggest::yaml;
 use crate::timeline::Timeline;
@@ -135,9 +135,6 @@ impl Replay {
         let mapping = self.reading.mapping()?;
         if self.rules.len() > 2 {
             return Err("give --rules once or twice; a folder may hold several files".to_owned());
-        }
-        if mapping.descriptors.len() > MOST {
-            return Err(format!("a request has at most {MOST} descriptors"));
         }
         let trace = self.trace.as_deref().ok_or("name a log")?;
         let source =

@@ -19,7 +19,7 @@ fn a_window_with_one_too_many_is_found_and_its_place_is_named() {
 bound    2 in any 1s, for each key
 verdict  broken
 verified 6 requests
-broken   by 2 requests of 1 keys
+broken   by 2 requests, keys: 1
 worst    key \"ann\": 3 admitted from 0 s to 0.999 s
          2 may be: 1 more
 ";

@@ -8,13 +8,10 @@ use crate::{bound_of, log_of, replay_args};
 
 const PAGE: &str = include_str!("../../../../docs/replay.md");
 
-fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
-    let fence = format!("\n```{language}\n");
-    PAGE.split("```")
-        .collect::<Vec<_>>()
-        .into_iter()
-        .filter(move |block| format!("\n```{block}").starts_with(&fence))
-        .map(|block| block.split_once('\n').map_or("", |(_, text)| text))
+/// The blocks of the page in this language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let parts = PAGE.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    parts.filter(|(name, _)| *name == language).map(|(_, text)| text).collect()
 }
 
 #[test]
@@ -29,12 +26,12 @@ fn every_command_of_the_page_runs() {
         ("tomorrow.yaml", &today.replace('5', "4")),
         ("llm.yaml", &today.replace("web", "llm").replace("remote_address", "tenant")),
         ("tokens.csv", "1700000000000,ann,2,1\n1700000000001,ann,2,2\n"),
-        ("map.yaml", blocks("yaml").next().expect("a mapping")),
+        ("map.yaml", blocks("yaml").first().expect("a mapping")),
     ] {
         std::fs::write(folder.path().join(name), text).expect("written");
     }
     let mut ran = 0;
-    for line in blocks("sh").flat_map(str::lines) {
+    for line in blocks("sh").into_iter().flat_map(str::lines) {
         let (command, to) = line.split_once(" > ").map_or((line, None), |(command, to)| (command, Some(to)));
         let words = command.split_whitespace().map(|word| {
             let path = folder.path().join(word);
@@ -60,5 +57,5 @@ fn every_command_of_the_page_runs() {
     )
     .expect("written");
     let (_, out, _) = bound_of(&folder.path().join("six.csv"), "--limit 2 --window 1s");
-    assert_eq!(blocks("text").next(), Some(out.as_str()), "the answer that the page shows");
+    assert_eq!(blocks("text").first(), Some(&out.as_str()), "the answer that the page shows");
 }
