@@ -32,3 +32,16 @@ document.addEventListener("keydown", (event) => {
     $("a[data-new]").click();
   }
 });
+
+// After a change: shows the nodes catching up, for some seconds.
+async function follow(rounds) {
+  const reply = await fetch(location.href);
+  if (!reply.ok) return;
+  const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+  for (const selector of ["p[role=status]", ".tools .live"]) {
+    const now = page.querySelector(selector);
+    if (now) $(selector)?.replaceWith(now);
+  }
+  if ($("p.note.warn[role=status]") && rounds > 1) setTimeout(() => follow(rounds - 1), 500);
+}
+if ($("p.note.warn[role=status]")) setTimeout(() => follow(20), 200);

@@ -1,4 +1,4 @@
-//! What every page has: language, theme, navigation, who is logged in; times and places as people read them.
+//! What every page has: language, theme, navigation, the user; times and places as people read them.
 
 use askama::Template;
 use hyper::StatusCode;

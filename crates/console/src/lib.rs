@@ -1,11 +1,12 @@
 //! The console and the REST API of the control plane, as one HTTP surface.
 //!
-//! [`Console`] is an [`Api`](tollgate_http_kit::Api) of `http-kit`: one table makes the routes and the OpenAPI
-//! description, and the kit brings connections, timeouts and bodies within bounds. Pages are rendered on the
-//! server and work without JavaScript. Not here: rights, validation and audit, which are in `control` beneath
-//! both pages and API; sockets and TLS (`net`).
+//! [`Console`] is an [`Api`](tollgate_http_kit::Api) of `http-kit`: one table makes the routes and the
+//! OpenAPI description, and the kit brings connections, timeouts and bodies within bounds. Pages are rendered
+//! on the server and work without JavaScript. Not here: rights, validation and audit, which are in `control`
+//! beneath both pages and API; sockets and TLS (`net`).
 
 mod assets;
+mod console;
 mod field;
 mod frame;
 mod pages;
@@ -14,4 +15,4 @@ mod surface;
 mod texts;
 mod web;
 
-pub use surface::{Console, ConsoleSettings};
+pub use console::{Console, ConsoleSettings};

@@ -18,8 +18,8 @@ use hyper::{Method, StatusCode};
 use tollgate_control::{ControlError, setup};
 use tollgate_http_kit::Reply;
 
+use crate::console::Console;
 use crate::frame::{Frame, page};
-use crate::surface::Console;
 use crate::web::{Failure, Visit, query_of, redirect};
 
 /// A page, by what it does.

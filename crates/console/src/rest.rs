@@ -2,12 +2,12 @@
 
 mod apps;
 mod body;
+mod etag;
 mod problem;
 mod rules;
 
 use std::collections::BTreeMap;
 
-use hyper::header::{ETAG, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{self, About, Description, parameter};
@@ -15,7 +15,7 @@ use tollgate_http_kit::{Access, Operation, Reply, reply};
 
 pub(crate) use problem::failed;
 
-use crate::surface::{Console, Route};
+use crate::console::Console;
 use crate::web::{Failure, Visit};
 
 /// An operation of the API.
@@ -94,13 +94,13 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
 ];
 
 /// The rows of the surface's table.
-pub(crate) fn operations() -> Vec<Operation<Route>> {
+pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
     let row =
         |(method, path, call, id, summary): &(Method, &'static str, Call, &'static str, &'static str)| {
             Operation {
                 method: method.clone(),
                 path,
-                route: Route::Call(*call),
+                route: route(*call),
                 access: Access::Anyone,
                 id,
                 summary,
@@ -174,22 +174,5 @@ fn description() -> Value {
         "errors": {"type": "array", "items": {"type": "object", "properties": {
             "pointer": {"type": "string"}, "message": {"type": "string"}}}}}});
     let schemas = BTreeMap::from([("Problem".to_owned(), problem)]);
-    openapi::document(about, &operations(), &schemas)
-}
-
-/// `shape` with an `ETag`.
-fn tagged(status: StatusCode, shape: &Value, etag: i64) -> Reply {
-    let mut reply = reply::json(status, shape);
-    if let Ok(etag) = HeaderValue::try_from(format!("\"{etag}\"")) {
-        reply.headers_mut().insert(ETAG, etag);
-    }
-    reply
-}
-
-/// The etag of `If-Match`, without which nothing is changed.
-fn if_match(visit: &Visit) -> Result<i64, Failure> {
-    let given = visit.if_match.as_deref().ok_or(Failure::NoMatch)?;
-    let number = given.trim().strip_prefix('"').and_then(|it| it.strip_suffix('"'));
-    // Another form is an etag that was never given out.
-    Ok(number.and_then(|it| it.parse().ok()).unwrap_or(-1))
+    openapi::document(about, &operations(|call| call), &schemas)
 }

@@ -1,46 +1,17 @@
 //! The surface: its table, and the way of each request through it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
-use jiff::tz::TimeZone;
-use tollgate_control::Control;
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
 
 use crate::assets;
+use crate::console::Console;
 use crate::pages::{self, Page};
 use crate::rest::{self, Call};
 use crate::web::{Failure, Visit, check};
-
-/// How the console is reached.
-#[derive(Clone, Debug)]
-pub struct ConsoleSettings {
-    /// `Host`s that it answers to besides this machine's, with their ports: that of the public URL.
-    pub hosts: Vec<String>,
-    /// Browsers reach it over TLS. Without, use it on loopback only.
-    pub is_secure: bool,
-    /// The zone of times until a browser names its own.
-    pub zone: TimeZone,
-}
-
-impl Default for ConsoleSettings {
-    fn default() -> Self {
-        Self { hosts: Vec::new(), is_secure: false, zone: TimeZone::UTC }
-    }
-}
-
-/// Console and REST API; serve it by [`HttpSurface`](tollgate_http_kit::HttpSurface).
-#[derive(Debug)]
-pub struct Console {
-    pub(crate) control: Arc<Control>,
-    pub(crate) settings: ConsoleSettings,
-    requests: AtomicU64,
-    /// Distinguishes the requests of this process from those of others.
-    prefix: String,
-}
 
 /// What an operation is called.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +41,7 @@ const HEADERS: &[(&str, &str)] = &[
 ];
 
 static OPERATIONS: LazyLock<Vec<Operation<Route>>> = LazyLock::new(|| {
-    let mut rows = rest::operations();
+    let mut rows = rest::operations(Route::Call);
     rows.extend(pages::PAGES.iter().map(|(method, path, page)| Operation {
         method: method.clone(),
         path,
@@ -95,18 +66,6 @@ static OPERATIONS: LazyLock<Vec<Operation<Route>>> = LazyLock::new(|| {
 });
 
 impl Console {
-    /// The console of `control`.
-    #[must_use]
-    pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
-        let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
-        Self { control, settings, requests: AtomicU64::new(0), prefix }
-    }
-
-    /// The name of the login cookie: with the prefix that browsers guard where they may.
-    pub(crate) const fn cookie_name(&self) -> &'static str {
-        if self.settings.is_secure { "__Host-tollgate" } else { "tollgate" }
-    }
-
     async fn visit(
         &self,
         route: Route,
@@ -139,9 +98,7 @@ impl Api for Console {
     }
 
     async fn answer(self: &Arc<Self>, route: Route, mut request: Request<'_>) -> Result<Reply, Problem> {
-        let number = self.requests.fetch_add(1, Relaxed);
-        let request_id = format!("{}-{number}", self.prefix);
-        let mut visit = Visit::new(&request, request_id, self.cookie_name(), &self.settings.zone);
+        let mut visit = Visit::new(&request, self.next_request(), self.cookie_name(), &self.settings.zone);
         let mut reply = match self.visit(route, &mut visit, &mut request).await {
             Ok(reply) => reply,
             Err(failure) if visit.is_api => rest::failed(&visit, failure),

@@ -3,13 +3,13 @@
 use serde_json::json;
 use tollgate_db::{DbError, Row, Tx};
 
-use crate::actor::{Actor, EVERY_APP, Role};
+use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
 use crate::car;
-use crate::control::Change;
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::ids::id;
-use crate::versions;
+use crate::published::Change;
+use crate::role::Role;
 
 /// Most apps.
 pub const MAX_APPS: i64 = 1_000;
@@ -48,12 +48,12 @@ impl App {
         })
     }
 
-    fn shown(&self) -> serde_json::Value {
+    pub(crate) fn shown(&self) -> serde_json::Value {
         json!({"name": self.name, "description": self.description, "state": self.state})
     }
 }
 
-/// The app of this name, for an actor who has at least `need` there.
+/// The app of this name, for an actor with at least `need` there.
 ///
 /// # Errors
 /// [`ControlError::NoRight`], [`ControlError::NotFound`], [`ControlError::Db`].
@@ -104,8 +104,8 @@ pub fn create(
     Ok(Change { value: app, documents: None })
 }
 
-/// The app of this name, created if it does not exist yet: the form of a rule does both in one step. Who may
-/// edit every app may create one so.
+/// The app of this name, created if it does not exist yet: the form of a rule does both in one step,
+/// for editors of every app.
 pub(crate) fn get_or_create(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Result<App, ControlError> {
     let name = car::app_name(name).map_err(|fault| invalid("app", fault))?;
     actor.must(Role::Editor, &name)?;
@@ -150,50 +150,6 @@ fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Resu
         Note { action: "app.create", target, app: Some(name), after, ..Note::default() },
     )?;
     Ok(app)
-}
-
-/// Changes the description and the state. Disabling takes all rules of the app off the nodes, and a later
-/// enabling brings them back; both are a new version. Needs admin of the app.
-///
-/// # Errors
-/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
-pub fn update(
-    tx: &mut dyn Tx,
-    actor: &Actor,
-    name: &str,
-    etag: i64,
-    description: &str,
-    state: &str,
-) -> Result<Change<App>, ControlError> {
-    let before = get(tx, actor, Role::Admin, name)?;
-    must_match(etag, before.etag)?;
-    let mut faults = FieldFaults::default();
-    let description = faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
-    if !["active", "disabled"].contains(&state) {
-        faults.add("state", Fault::Choice { expected: "active, disabled" });
-    }
-    faults.check()?;
-    tx.execute(
-        "UPDATE apps SET description = $2, state = $3, etag = etag + 1, updated_at = $4 WHERE id = $1",
-        &[(&before.id).into(), (&description).into(), state.into(), tx.now_ms().into()],
-    )?;
-    let mut app = App { description, state: state.to_owned(), etag: etag + 1, ..before.clone() };
-    let (shown, after) = (before.shown(), app.shown());
-    let note = Note {
-        action: "app.update",
-        target: name.to_owned(),
-        app: Some(name),
-        before: Some(shown),
-        after: Some(after),
-        ..Note::default()
-    };
-    audit::append(tx, actor, note)?;
-    let mut documents = None;
-    if before.state != state {
-        documents = Some(versions::publish(tx, actor, &app, "publish", state, &[])?);
-        app = get(tx, actor, Role::Admin, name)?;
-    }
-    Ok(Change { value: app, documents })
 }
 
 /// # Errors

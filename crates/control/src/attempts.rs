@@ -1,7 +1,7 @@
 //! How often passwords may be tried: sliding windows in this process.
 //!
-//! A name from one address has 5 attempts in 5 minutes, and an address 20. So nobody locks out another user by
-//! failing in their name from elsewhere.
+//! A name from one address has 5 attempts in 5 minutes, and an address 20. So nobody locks out another user
+//! by failing in their name from elsewhere.
 
 use std::collections::{HashMap, VecDeque};
 

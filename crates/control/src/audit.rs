@@ -3,9 +3,10 @@
 use serde_json::Value as Json;
 use tollgate_db::{DbError, Row, Tx};
 
-use crate::actor::{Actor, Role};
+use crate::actor::Actor;
 use crate::error::ControlError;
 use crate::ids::sha256;
+use crate::role::Role;
 
 /// Most bytes of `before` and of `after`; more is replaced by its hash.
 const MAX_BODY: usize = 64 * 1024;
@@ -128,7 +129,8 @@ fn bounded(body: Json) -> String {
 }
 
 /// Entries before `before_seq` (0 for the newest), the newest first; at most `limit`, which is at most 500.
-/// `app` and `actor` narrow them unless empty. Who may see all apps sees every entry; others those of one app.
+/// `app` and `actor` narrow them unless empty. Who may see all apps sees every entry; others those of one
+/// app.
 ///
 /// # Errors
 /// [`ControlError::NoRight`], [`ControlError::Db`].
@@ -153,8 +155,8 @@ pub fn list(
     rows.iter().map(Entry::read).collect::<Result<_, DbError>>().map_err(Into::into)
 }
 
-/// Walks the chain from entry `from` for at most `STEP` entries: `Ok(None)` when all of them are whole and more
-/// follow. A caller that walks it all starts at 1 and continues behind the last.
+/// Walks at most `STEP` entries from `from` on, and returns the number after the last, or where the chain is
+/// broken. `prev_hash` is that of the entry before `from`.
 fn verify_step(
     tx: &mut dyn Tx,
     from: i64,
@@ -218,7 +220,8 @@ impl Entry {
         })
     }
 
-    /// SHA-256 of the hash before and of all fields as one JSON array, so that no field can run into the next.
+    /// SHA-256 of the hash before and of all fields as one JSON array, so that no field can run into the
+    /// next.
     fn computed_hash(&self) -> String {
         let fields = serde_json::json!([
             self.prev_hash,

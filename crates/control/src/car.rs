@@ -132,7 +132,7 @@ impl CarInput {
         if sharing == "leased" && pre_permits > 0 {
             faults.add("pre_permits", Fault::LeasedOverdraft);
         }
-        if need_permits > 1 && crate::compile::cost_key(need_permits).is_err() {
+        if need_permits > 1 && crate::cost::cost_key(need_permits).is_err() {
             faults.add("need_permits", Fault::CostUnsupported);
         }
         faults.check()?;

@@ -5,24 +5,13 @@ use std::fmt::Write as _;
 use tollgate_rule_files::parse_text;
 
 use crate::car::Car;
+use crate::cost::{CostUnsupported, cost_key};
 use crate::error::ControlError;
 use crate::ids::digest;
 use crate::published::Document;
 
 /// Largest document that a node takes.
 pub const MAX_DOCUMENT: usize = 4 * 1024 * 1024;
-
-/// Nodes have no key for a cost yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CostUnsupported;
-
-/// The rule key for requests that take several permits. The only place that knows whether nodes have one.
-///
-/// # Errors
-/// [`CostUnsupported`] for more than one permit, until rule files have the key `cost`.
-pub const fn cost_key(need_permits: i64) -> Result<Option<i64>, CostUnsupported> {
-    if need_permits > 1 { Err(CostUnsupported) } else { Ok(None) }
-}
 
 /// The documents of an app: one for its domain, or none without rules. `rows` are in the order of their keys.
 ///
@@ -32,7 +21,8 @@ pub const fn cost_key(need_permits: i64) -> Result<Option<i64>, CostUnsupported>
 /// # Example
 /// ```
 /// # use tollgate_control::{car::CarInput, compile::documents};
-/// let input = CarInput { key: "push".into(), max_permits: "10".into(), rate: "5".into(), ..CarInput::default() };
+/// let (key, rate, max_permits) = ("push".into(), "5".into(), "10".into());
+/// let input = CarInput { key, rate, max_permits, ..CarInput::default() };
 /// let documents = documents("SIP_HOTEL", &[input.check()?])?;
 /// let policy = tollgate_rule_files::parse_text("SIP_HOTEL", &*documents[0].yaml)?;
 /// let rule = policy.rules().next().expect("one rule");

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tollgate_db::{Db, TimeSource, Tx};
 
-use crate::actor::Actor;
+use crate::actor::{Actor, EVERY_APP};
 use crate::attempts::Attempts;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults};
@@ -15,20 +15,12 @@ use crate::ids::secret;
 use crate::logins::{self, Login};
 use crate::nodes::Nodes;
 use crate::passwords::{self, Passwords};
-use crate::published::{AppDocuments, Published};
+use crate::published::{AppDocuments, Change, Published};
+use crate::role::Role;
 use crate::schema::MIGRATIONS;
 use crate::setup;
 use crate::users::{self, User};
 use crate::versions;
-
-/// What a change returns, and what it publishes once it is committed.
-#[derive(Clone, Debug)]
-pub struct Change<T> {
-    /// The result for the caller.
-    pub value: T,
-    /// What nodes should have of the app, if that changed.
-    pub documents: Option<AppDocuments>,
-}
 
 /// The control plane without its surfaces.
 pub struct Control {
@@ -163,7 +155,7 @@ impl Control {
             })
             .await?;
         let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
-        // Unknown names take as long, so that a wrong name cannot be told from a wrong password.
+        // Unknown names take as long, so that a wrong name looks like a wrong password.
         let is_right = password.len() <= 4_096 && self.passwords.is(password, hash).await?;
         let ip = ip.to_owned();
         let Some(user) = user.filter(|_| is_right) else {
@@ -224,7 +216,7 @@ impl Control {
     /// # Errors
     /// [`ControlError`].
     pub async fn create_user(&self, actor: &Actor, name: &str, password: &str) -> Result<User, ControlError> {
-        actor.must(crate::Role::Admin, crate::actor::EVERY_APP)?; // before any work on the password
+        actor.must(Role::Admin, EVERY_APP)?; // before any work on the password
         let name = checked(name, password, None)?;
         let hash = self.passwords.hash(password).await?;
         let actor = actor.clone();

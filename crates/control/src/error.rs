@@ -2,7 +2,7 @@
 
 use tollgate_db::DbError;
 
-use crate::actor::Role;
+use crate::role::Role;
 
 /// Why a function changed nothing.
 #[derive(Debug, thiserror::Error)]

@@ -29,6 +29,15 @@ pub struct Document {
     pub sha256: [u8; 32],
 }
 
+/// What a change returns, and what it publishes once it is committed.
+#[derive(Clone, Debug)]
+pub struct Change<T> {
+    /// The result for the caller.
+    pub value: T,
+    /// What nodes should have of the app, if that changed.
+    pub documents: Option<AppDocuments>,
+}
+
 impl Published {
     /// Puts `documents` in place of an older version of the same app. Returns whether anything changed.
     pub(crate) fn take(&mut self, documents: AppDocuments) -> bool {

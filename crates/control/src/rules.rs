@@ -3,13 +3,14 @@
 use serde_json::Value as Json;
 use tollgate_db::{Row, Tx, Value};
 
-use crate::actor::{Actor, EVERY_APP, Role};
+use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, must_match};
 use crate::audit::{self, Note};
 use crate::car::{Car, CarInput};
 use crate::compile;
-use crate::control::Change;
 use crate::error::{ControlError, Fault, FieldFault, invalid};
+use crate::published::Change;
+use crate::role::Role;
 use crate::versions::{self, Op, read_car};
 
 /// Most rules of an app.

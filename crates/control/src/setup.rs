@@ -3,9 +3,10 @@
 use subtle::ConstantTimeEq as _;
 use tollgate_db::Tx;
 
-use crate::actor::{Actor, EVERY_APP, Role};
+use crate::actor::{Actor, EVERY_APP};
 use crate::error::ControlError;
 use crate::ids::sha256;
+use crate::role::Role;
 use crate::users::{self, User};
 
 /// How long a code is valid.

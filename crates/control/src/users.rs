@@ -5,12 +5,13 @@ use std::str::FromStr as _;
 use serde_json::json;
 use tollgate_db::{Row, Tx};
 
-use crate::actor::{Actor, EVERY_APP, Role};
+use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
 use crate::car;
-use crate::control::Change;
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::ids::id;
+use crate::published::Change;
+use crate::role::Role;
 
 /// Most users.
 pub const MAX_USERS: i64 = 10_000;
@@ -90,7 +91,8 @@ pub(crate) fn roles(tx: &mut dyn Tx, user_id: &str) -> Result<Vec<(String, Role)
     Ok(roles)
 }
 
-/// Adds a user without roles. `password_hash` is what the service made of a password. Needs admin of every app.
+/// Adds a user without roles. `password_hash` is what the service made of a password. Needs admin of every
+/// app.
 pub(crate) fn create(
     tx: &mut dyn Tx,
     actor: &Actor,

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use serde_json::json;
 use tollgate_db::{Row, Tx, Value};
 
-use crate::actor::{Actor, Role};
+use crate::actor::Actor;
 use crate::apps::{self, App};
 use crate::audit::{self, Note};
 use crate::car::{self, Car};
 use crate::compile;
-use crate::control::Change;
 use crate::error::{ControlError, Fault, invalid};
 use crate::ids::{digest, hex, id, sha256};
-use crate::published::{AppDocuments, Document};
+use crate::published::{AppDocuments, Change, Document};
+use crate::role::Role;
 
 /// Versions of an app whose documents are kept; the content of older ones is kept as rows.
 const KEPT: i64 = 200;

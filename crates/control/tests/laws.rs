@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tollgate_control::audit::{self, Chain};
 use tollgate_control::car::{Car, CarInput};
 use tollgate_control::{
-    Actor, Change, Control, ControlError, KnownNodes, Role, apps, compile, rules, users, versions,
+    Actor, Change, Control, ControlError, KnownNodes, Role, app_change, apps, compile, rules, users, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 
@@ -43,7 +43,9 @@ const OPERATIONS: &[Operation] = &[
     ("delete rule", Role::Editor, false, |tx, by| rules::delete(tx, by, "shop", "a", 1).map(drop)),
     ("roll back", Role::Editor, false, |tx, by| versions::rollback(tx, by, "shop", 2, 1, "why").map(drop)),
     ("new app by rule", Role::Editor, true, |tx, by| rules::create(tx, by, "new", &input("a", 1)).map(drop)),
-    ("update app", Role::Admin, false, |tx, by| apps::update(tx, by, "shop", 1, "x", "disabled").map(drop)),
+    ("update app", Role::Admin, false, |tx, by| {
+        app_change::update(tx, by, "shop", 1, "x", "disabled").map(drop)
+    }),
     ("create app", Role::Admin, true, |tx, by| apps::create(tx, by, "new", "").map(drop)),
     ("users", Role::Admin, true, |tx, by| users::list(tx, by).map(drop)),
     ("set role", Role::Admin, true, |tx, by| {

@@ -69,8 +69,8 @@ impl Db {
         sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
     }
 
-    /// Runs `work` in a transaction that is kept if it returns `Ok`, as a whole, and otherwise undone. When it
-    /// returns, the changes are on the disk. `work` is `Fn`, since a database may ask to run it again.
+    /// Runs `work` in a transaction that is kept if it returns `Ok`, as a whole, and otherwise undone. When
+    /// it returns, the changes are on the disk. `work` is `Fn`, since a database may ask to run it again.
     ///
     /// # Errors
     /// What `work` returns, and [`DbError`].

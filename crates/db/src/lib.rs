@@ -1,14 +1,16 @@
 //! Storage functions over one transaction.
 //!
-//! A storage function is plain blocking code over a [`Tx`]; [`Db::read`] and [`Db::write`] run it on a database
-//! thread. Statements are written in Postgres' form, with `$1` for the first value, and are `'static`: no text
-//! of a user is ever part of a statement. SQLite is built; Postgres would be another implementation of [`Tx`]
-//! and of the threads in `sqlite.rs`. Not here: which tables there are and what they mean (`control`).
+//! A storage function is plain blocking code over a [`Tx`]; [`Db::read`] and [`Db::write`] run it on a
+//! database thread. Statements are written in Postgres' form, with `$1` for the first value, and are
+//! `'static`: no text of a user is ever part of a statement. SQLite is built; Postgres would be another
+//! implementation of [`Tx`] and of the threads in `sqlite.rs`. Not here: which tables there are and what they
+//! mean (`control`).
 //!
 //! ```
 //! # use tollgate_db::*;
 //! # let folder = tempfile::tempdir()?;
-//! let migrations = [Migration { number: 1, name: "greetings", sql: "CREATE TABLE hi (name TEXT NOT NULL)" }];
+//! let sql = "CREATE TABLE hi (name TEXT NOT NULL)";
+//! let migrations = [Migration { number: 1, name: "greetings", sql }];
 //! let db = Db::open(&folder.path().join("hi.db"), &migrations, TimeSource::Database)?;
 //! db.write_blocking(|tx| tx.execute("INSERT INTO hi VALUES ($1)", &["ann".into()]))?;
 //! let rows = db.read_blocking(|tx| tx.query("SELECT name FROM hi", &[]))?;

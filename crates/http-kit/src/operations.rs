@@ -1,7 +1,7 @@
 //! One row for each operation of a surface: requests are routed by it, and the start page and the OpenAPI
 //! description are made of it. A path may have segments in braces, such as `/apps/{app}`; each stands for any
-//! one segment, and `{*}` at the end for everything that follows. [`Request::segment`](crate::Request::segment)
-//! reads them.
+//! one segment, and `{*}` at the end for everything that follows.
+//! [`Request::segment`](crate::Request::segment) reads them.
 
 use hyper::Method;
 

@@ -6,9 +6,9 @@ use hyper::header::{HeaderValue, SET_COOKIE};
 use tollgate_control::{ControlError, FieldFault, logins::LONGEST_MS, setup};
 use tollgate_http_kit::Reply;
 
+use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
-use crate::surface::Console;
 use crate::web::{Failure, Visit, cookie, query_of, redirect};
 
 /// Language and theme are remembered for a year.

@@ -5,8 +5,8 @@ use tollgate_control::audit::{self, Chain, Entry};
 use tollgate_http_kit::Reply;
 
 use super::table::{Cell, TablePage, cell};
+use crate::console::Console;
 use crate::frame::{Frame, page};
-use crate::surface::Console;
 use crate::texts::grouped;
 use crate::web::{Failure, Visit, query_of};
 

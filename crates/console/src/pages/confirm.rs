@@ -6,8 +6,8 @@ use tollgate_control::{ControlError, Role, apps, rules, versions};
 use tollgate_http_kit::Reply;
 
 use super::rules::rule_href;
+use crate::console::Console;
 use crate::frame::{Frame, page};
-use crate::surface::Console;
 use crate::texts::grouped;
 use crate::web::{Failure, Visit, encoded, query_of, redirect};
 

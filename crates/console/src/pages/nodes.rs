@@ -5,8 +5,8 @@ use tollgate_control::NodeApp;
 use tollgate_http_kit::Reply;
 
 use super::table::{Cell, TablePage, cell};
+use crate::console::Console;
 use crate::frame::{Frame, live, page};
-use crate::surface::Console;
 use crate::web::{Failure, Visit};
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

@@ -8,9 +8,9 @@ use tollgate_control::{ControlError, Fault, FieldFault, NodeState, Role, apps, c
 use tollgate_http_kit::Reply;
 
 use super::rules::rule_href;
+use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, live, page};
-use crate::surface::Console;
 use crate::web::{Failure, Visit, encoded, query_of, redirect};
 
 #[derive(Template)]
@@ -133,10 +133,9 @@ fn in_words(visit: &Visit, rule: &Rule) -> String {
     let car = &rule.car;
     let changed = visit.lang.changed(&rule.updated_by, &visit.time(rule.updated_at));
     let state = super::rules::state_text(visit.lang, &car.state);
-    format!(
-        "{} {} · {} {} · {state} · {} · {changed}",
-        t.max_permits, car.max_permits, t.rate, car.rate, car.description
-    )
+    let numbers = format!("{} {} · {} {}", t.max_permits, car.max_permits, t.rate, car.rate);
+    let parts = [&*numbers, state, &car.description, &changed];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
 fn input(visit: &Visit) -> CarInput {

@@ -5,8 +5,8 @@ use hyper::StatusCode;
 use tollgate_control::{NodeState, Role, rules, rules::Query, rules::Rule, rules::Sort};
 use tollgate_http_kit::Reply;
 
+use crate::console::Console;
 use crate::frame::{Frame, counted, live, page};
-use crate::surface::Console;
 use crate::texts::{Lang, grouped};
 use crate::web::{Failure, Visit, encoded, query_of};
 

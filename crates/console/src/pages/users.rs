@@ -7,9 +7,9 @@ use tollgate_control::{ControlError, FieldFault, Role, users};
 use tollgate_http_kit::Reply;
 
 use super::table::{TablePage, cell};
+use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
-use crate::surface::Console;
 use crate::texts::Lang;
 use crate::web::{Failure, Visit, encoded, redirect};
 

@@ -3,13 +3,13 @@
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tollgate_control::apps::{self, App};
-use tollgate_control::{ControlError, Role};
+use tollgate_control::{ControlError, Role, app_change};
 use tollgate_http_kit::{Reply, reply};
 
 use super::body::{AppBody, LoginBody, read};
-use super::{if_match, tagged};
+use super::etag::{if_match, tagged};
+use crate::console::Console;
 use crate::pages::with_login;
-use crate::surface::Console;
 use crate::web::{Failure, Visit};
 
 pub(super) async fn log_in(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -70,7 +70,7 @@ async fn update(
 ) -> Result<Reply, Failure> {
     let (actor, name, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
     let changed =
-        console.control.change(move |tx| apps::update(tx, &actor, &name, etag, &description, &state));
+        console.control.change(move |tx| app_change::update(tx, &actor, &name, etag, &description, &state));
     match changed.await {
         Ok(app) => Ok(tagged(StatusCode::OK, &shown(&app), app.etag)),
         Err(ControlError::Stale { .. }) => {

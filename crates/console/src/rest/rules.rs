@@ -9,8 +9,8 @@ use tollgate_control::rules::{self, Query, Rule, Sort};
 use tollgate_http_kit::{Reply, reply};
 
 use super::body::{RuleBody, read};
-use super::{if_match, tagged};
-use crate::surface::Console;
+use super::etag::{if_match, tagged};
+use crate::console::Console;
 use crate::web::{Failure, Visit, encoded};
 
 pub(super) async fn list(console: &Console, visit: &Visit, app: String) -> Result<Reply, Failure> {

@@ -3,7 +3,7 @@
 use hyper::HeaderMap;
 use hyper::header::{HOST, ORIGIN};
 
-use super::Failure;
+use super::failure::Failure;
 
 /// Rejects requests under another name than this server's (DNS rebinding), and changes that a page of another
 /// site asks for. `known` are the names of this server with their ports, besides this machine's.

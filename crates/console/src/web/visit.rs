@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use tollgate_control::Actor;
 use tollgate_http_kit::{Reply, Request, query::parameters};
 
-use super::Failure;
+use super::failure::Failure;
 use crate::texts::Lang;
 
 /// Largest body of a form or of JSON.

@@ -1,0 +1,53 @@
+//! The console and how it is reached.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use jiff::tz::TimeZone;
+use tollgate_control::Control;
+
+/// How the console is reached.
+#[derive(Clone, Debug)]
+pub struct ConsoleSettings {
+    /// `Host`s that it answers to besides this machine's, with their ports: that of the public URL.
+    pub hosts: Vec<String>,
+    /// Browsers reach it over TLS. Without, use it on loopback only.
+    pub is_secure: bool,
+    /// The zone of times until a browser names its own.
+    pub zone: TimeZone,
+}
+
+impl Default for ConsoleSettings {
+    fn default() -> Self {
+        Self { hosts: Vec::new(), is_secure: false, zone: TimeZone::UTC }
+    }
+}
+
+/// Console and REST API; serve it by [`HttpSurface`](tollgate_http_kit::HttpSurface).
+#[derive(Debug)]
+pub struct Console {
+    pub(crate) control: Arc<Control>,
+    pub(crate) settings: ConsoleSettings,
+    requests: AtomicU64,
+    /// Distinguishes the requests of this process from those of others.
+    prefix: String,
+}
+
+impl Console {
+    /// The console of `control`.
+    #[must_use]
+    pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
+        let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
+        Self { control, settings, requests: AtomicU64::new(0), prefix }
+    }
+
+    /// The name of the login cookie: with the prefix that browsers guard where they may.
+    pub(crate) const fn cookie_name(&self) -> &'static str {
+        if self.settings.is_secure { "__Host-tollgate" } else { "tollgate" }
+    }
+
+    /// What the log calls the next request.
+    pub(crate) fn next_request(&self) -> String {
+        format!("{}-{}", self.prefix, self.requests.fetch_add(1, Relaxed))
+    }
+}

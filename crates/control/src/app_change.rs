@@ -1,0 +1,56 @@
+//! Changes of an app itself.
+
+use tollgate_db::Tx;
+
+use crate::actor::Actor;
+use crate::apps::{App, get, must_match};
+use crate::audit::{self, Note};
+use crate::car;
+use crate::error::{ControlError, Fault, FieldFaults};
+use crate::published::Change;
+use crate::role::Role;
+use crate::versions;
+
+/// Changes the description and the state. Disabling takes all rules of the app off the nodes, and a later
+/// enabling brings them back; both are a new version. Needs admin of the app.
+///
+/// # Errors
+/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
+pub fn update(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    name: &str,
+    etag: i64,
+    description: &str,
+    state: &str,
+) -> Result<Change<App>, ControlError> {
+    let before = get(tx, actor, Role::Admin, name)?;
+    must_match(etag, before.etag)?;
+    let mut faults = FieldFaults::default();
+    let description = faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
+    if !["active", "disabled"].contains(&state) {
+        faults.add("state", Fault::Choice { expected: "active, disabled" });
+    }
+    faults.check()?;
+    tx.execute(
+        "UPDATE apps SET description = $2, state = $3, etag = etag + 1, updated_at = $4 WHERE id = $1",
+        &[(&before.id).into(), (&description).into(), state.into(), tx.now_ms().into()],
+    )?;
+    let mut app = App { description, state: state.to_owned(), etag: etag + 1, ..before.clone() };
+    let (shown, after) = (before.shown(), app.shown());
+    let note = Note {
+        action: "app.update",
+        target: name.to_owned(),
+        app: Some(name),
+        before: Some(shown),
+        after: Some(after),
+        ..Note::default()
+    };
+    audit::append(tx, actor, note)?;
+    let mut documents = None;
+    if before.state != state {
+        documents = Some(versions::publish(tx, actor, &app, "publish", state, &[])?);
+        app = get(tx, actor, Role::Admin, name)?;
+    }
+    Ok(Change { value: app, documents })
+}
