@@ -36,9 +36,12 @@ use tollgate_store_memory::{MemoryConfig, MemoryStore};
 /// Far beyond what any machine needs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The number of the last report of one process, and the denials of its rules.
+type Stored = (u64, BTreeMap<String, u64>);
+
 /// Reports in memory.
 #[derive(Debug, Default)]
-pub struct ReportsInMemory(Mutex<BTreeMap<(String, u64), (u64, BTreeMap<String, u64>)>>);
+pub struct ReportsInMemory(Mutex<BTreeMap<(String, u64), Stored>>);
 
 impl ReportsInMemory {
     /// Denied of each rule, over all nodes.
@@ -187,6 +190,10 @@ impl Control {
         let waited = async {
             while !condition(&self.fleet.nodes()) {
                 changes.changed().await.expect("the fleet is there");
+                if self.fleet.nodes_known() > 100 {
+                    // Looking at every acknowledgement of a large fleet would be most of the work.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
             }
         };
         let runtime = self.runtime.as_ref().expect("running");
