@@ -16,6 +16,7 @@ use tollgate_rule_files::RuleFile;
 
 use crate::backoff::Backoff;
 use crate::bugs::Bugs;
+use crate::ids::{LinkId, Ticket};
 use crate::incoming::{Bundle, Incoming, ProtocolError};
 use crate::outbox::{Outbox, Sample};
 use crate::rules::RuleState;
@@ -30,14 +31,6 @@ const LONGEST_DIAL: Duration = Duration::from_secs(15);
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 /// Bounds of the interval of reports that the control plane may ask for.
 const REPORTS: std::ops::RangeInclusive<u64> = 1_000..=300_000;
-
-/// Names one attempt to connect, and the stream that comes of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u64);
-
-/// Names one [`Action::Validate`] or [`Action::Apply`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
 
 /// Who the node is.
 #[derive(Clone, Debug)]

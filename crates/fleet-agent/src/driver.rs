@@ -10,9 +10,10 @@ use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply};
 use tollgate_rule_files::RuleFile;
 
-use crate::agent::{Action, Agent, AgentSettings, Event, LinkId, Start};
+use crate::agent::{Action, Agent, AgentSettings, Event, Start};
 use crate::apply::Apply;
 use crate::connect::Endpoint;
+use crate::ids::LinkId;
 use crate::outbox::Sample;
 use crate::state_dir::StateDir;
 use crate::validate::Parser;

@@ -10,6 +10,7 @@ mod backoff;
 mod bugs;
 mod connect;
 mod driver;
+mod ids;
 mod incoming;
 mod outbox;
 mod rules;
@@ -19,12 +20,13 @@ mod state_dir;
 mod validate;
 mod work;
 
-pub use agent::{Action, Agent, AgentSettings, Event, LinkId, Start, Ticket};
+pub use agent::{Action, Agent, AgentSettings, Event, Start};
 pub use apply::{Apply, FollowApply};
 #[cfg(feature = "known-bugs")]
 pub use bugs::KnownBug;
 pub use connect::{ConnectError, Endpoint};
 pub use driver::{Seams, Status, run};
+pub use ids::{LinkId, Ticket};
 pub use outbox::{Counts, RuleTotals, Sample};
 pub use rules::{AppRules, RuleState, Text};
 pub use sample::sample;

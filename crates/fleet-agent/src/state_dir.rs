@@ -1,7 +1,7 @@
 //! The state folder: the node's name for the control plane, its rules, the marker.
 //!
-//! Rules are written to a new file, synced, and renamed over the old ones, which are kept as `rules.previous`.
-//! So a crash or a full disk at any byte leaves the old or the new rules.
+//! Rules are written to a new file, synced, and renamed over the old ones, which are kept as
+//! `rules.previous`. So a crash or a full disk at any byte leaves the old or the new rules.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -10,8 +10,8 @@ use tollgate_fleet_proto::{Fault, Held};
 use tollgate_policy::Policy;
 use tollgate_rule_files::RuleFile;
 
-use crate::agent::LinkId;
 use crate::bugs::Bugs;
+use crate::ids::LinkId;
 use crate::incoming::Bundle;
 use crate::rules::{AppRules, RuleState};
 use crate::saved::Marker;

@@ -12,9 +12,10 @@ use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report};
 
 use crate::bundle::Outgoing;
-use crate::hub::{Action, Event, Hub, HubSettings, SessionId};
+use crate::hub::{Action, Event, Hub, HubSettings};
 use crate::node::NodeState;
 use crate::published::{Prepared, Published};
+use crate::session::SessionId;
 use crate::tokens::Tokens;
 
 /// Things to send that wait, per stream, at most; then the stream is closed.
@@ -130,8 +131,8 @@ impl Fleet {
         Self(Arc::new(Shared { state: Mutex::new(state), seams, max_streams, changes }))
     }
 
-    /// Sends every change of `published` to the nodes, and looks after them once a second, until the future is
-    /// dropped or both senders are.
+    /// Sends every change of `published` to the nodes, and looks after them once a second, until the future
+    /// is dropped or both senders are.
     pub async fn run(
         &self,
         mut published: watch::Receiver<Arc<Published>>,
@@ -181,6 +182,12 @@ impl Fleet {
     pub fn nodes(&self) -> Vec<NodeState> {
         let now = self.0.seams.clock.now();
         self.state().hub.nodes(now)
+    }
+
+    /// Number of known nodes.
+    #[must_use]
+    pub fn nodes_known(&self) -> usize {
+        self.state().hub.nodes_known()
     }
 
     /// Changes whenever [`Fleet::nodes`] does, except for the time.

@@ -14,16 +14,13 @@ use crate::bugs::Bugs;
 use crate::bundle::Outgoing;
 use crate::node::{Liveness, Node, NodeState};
 use crate::published::Prepared;
+use crate::session::SessionId;
 use crate::storm::Storm;
 
 /// A stream must say hello within this time.
 const LONGEST_HELLO: Duration = Duration::from_secs(10);
 /// The longest name of a rule or key in a report, in bytes.
 const LONGEST_KEY: usize = 8 << 10;
-
-/// Names one stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub u64);
 
 /// Bounds and intervals.
 #[derive(Clone, Debug)]
@@ -187,6 +184,12 @@ impl Hub {
     #[must_use]
     pub fn nodes(&self, now: Timestamp) -> Vec<NodeState> {
         self.nodes.values().map(|node| node.state(&self.published, self.liveness(node, now))).collect()
+    }
+
+    /// Number of known nodes.
+    #[must_use]
+    pub fn nodes_known(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Grows with everything that [`Hub::nodes`] shows, except time.

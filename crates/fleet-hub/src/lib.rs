@@ -12,6 +12,7 @@ mod hub;
 mod node;
 mod published;
 mod service;
+mod session;
 mod storm;
 mod tokens;
 
@@ -19,8 +20,9 @@ mod tokens;
 pub use bugs::KnownBug;
 pub use bundle::{Bundle, Outgoing};
 pub use fleet::{CommandError, Fleet, Reports, ReportsError, Seams};
-pub use hub::{Action, Event, Hub, HubSettings, SessionId};
+pub use hub::{Action, Event, Hub, HubSettings};
 pub use node::{AppState, Liveness, NodeState};
 pub use published::{AppDocuments, Document, Prepared, Published};
 pub use service::{FleetService, PeerAddress};
+pub use session::SessionId;
 pub use tokens::{AnyToken, TokenDigests, Tokens};

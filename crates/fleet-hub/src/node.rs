@@ -9,8 +9,8 @@ use tollgate_fleet_proto::{Fault, Held, Hello, Label, MAX_APPS, Sha256Bytes};
 
 use crate::bugs::Bugs;
 use crate::bundle::Bundle;
-use crate::hub::SessionId;
 use crate::published::Prepared;
+use crate::session::SessionId;
 
 /// Whether a node has sent anything lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

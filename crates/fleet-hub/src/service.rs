@@ -17,7 +17,7 @@ use tonic_prost::ProstCodec;
 
 use crate::bundle::Outgoing;
 use crate::fleet::Fleet;
-use crate::hub::SessionId;
+use crate::session::SessionId;
 
 /// The address of a connection, in the extensions of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The messages, as plain structs: field numbers are those of `proto/tollgate/fleet/v1/fleet.proto`, and a test
-//! holds the two together.
+//! The messages, as plain structs: field numbers are those of `proto/tollgate/fleet/v1/fleet.proto`, and a
+//! test holds the two together.
 
 /// What a node sends.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -36,7 +36,7 @@ use tollgate_store_memory::{MemoryConfig, MemoryStore};
 /// Far beyond what any machine needs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The number of the last report of a node's incarnation, and what it denied by rule.
+/// The number of the last report of one process, and the denials of its rules.
 type Stored = (u64, BTreeMap<String, u64>);
 
 /// Reports in memory.
@@ -190,6 +190,10 @@ impl Control {
         let waited = async {
             while !condition(&self.fleet.nodes()) {
                 changes.changed().await.expect("the fleet is there");
+                if self.fleet.nodes_known() > 100 {
+                    // Looking at every acknowledgement of a large fleet would be most of the work.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
             }
         };
         let runtime = self.runtime.as_ref().expect("running");

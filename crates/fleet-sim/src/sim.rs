@@ -5,7 +5,9 @@
 //! part nothing fails, and everything must come right. The laws are checked all along (`laws`).
 
 mod content;
+mod control;
 mod laws;
+mod network;
 mod node;
 mod world;
 

@@ -3,15 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::hash::{DefaultHasher, Hasher as _};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_agent::{Action as Do, Event as AgentEvent, LinkId, Validated};
-use tollgate_fleet_hub::{
-    Action, AppDocuments, Document, Event as HubEvent, Hub, HubSettings, Outgoing, Prepared, Published,
-    SessionId,
-};
+use tollgate_fleet_hub::{Event as HubEvent, Hub, Published, SessionId};
 use tollgate_fleet_proto::{FromControl, FromNode};
 
 use super::content::{self, Kind};
@@ -23,8 +19,6 @@ const CHAOS: Duration = Duration::from_secs(60);
 const CALM: Duration = Duration::from_secs(100);
 /// The end of the calm part, in which the hub has nothing left to send.
 const QUIET: Duration = Duration::from_secs(20);
-
-const APPS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// A bug that is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +62,7 @@ pub fn simulate(seed: u64, bug: Option<Bug>) -> Result<Report, Finding> {
 }
 
 #[derive(Debug)]
-enum Event {
+pub(super) enum Event {
     ToHub(SessionId, Box<FromNode>),
     ToNode(usize, LinkId, Box<FromControl>),
     Dialed(usize, LinkId),
@@ -91,36 +85,36 @@ enum Event {
 
 /// One stream; both directions keep their order.
 #[derive(Debug)]
-struct Stream {
-    node: usize,
-    link: LinkId,
-    up: Timestamp,
-    down: Timestamp,
+pub(super) struct Stream {
+    pub(super) node: usize,
+    pub(super) link: LinkId,
+    pub(super) up: Timestamp,
+    pub(super) down: Timestamp,
 }
 
-struct World {
-    random: fastrand::Rng,
-    bug: Option<Bug>,
-    now: Timestamp,
-    end: Timestamp,
-    is_calm: bool,
-    queue: BinaryHeap<Reverse<(Timestamp, u64)>>,
-    events: BTreeMap<u64, Event>,
-    last_event: u64,
-    nodes: Vec<Node>,
-    hub: Option<Hub>,
+pub(super) struct World {
+    pub(super) random: fastrand::Rng,
+    pub(super) bug: Option<Bug>,
+    pub(super) now: Timestamp,
+    pub(super) end: Timestamp,
+    pub(super) is_calm: bool,
+    pub(super) queue: BinaryHeap<Reverse<(Timestamp, u64)>>,
+    pub(super) events: BTreeMap<u64, Event>,
+    pub(super) last_event: u64,
+    pub(super) nodes: Vec<Node>,
+    pub(super) hub: Option<Hub>,
     /// Number of the hub's process.
-    generation: u64,
-    streams: BTreeMap<SessionId, Stream>,
-    last_session: u64,
-    published: Published,
+    pub(super) generation: u64,
+    pub(super) streams: BTreeMap<SessionId, Stream>,
+    pub(super) last_session: u64,
+    pub(super) published: Published,
     /// An old copy of the database.
-    copy: Published,
-    last_version: u64,
-    history: History,
-    last_bundle_at: Timestamp,
-    trace: DefaultHasher,
-    report: Report,
+    pub(super) copy: Published,
+    pub(super) last_version: u64,
+    pub(super) history: History,
+    pub(super) last_bundle_at: Timestamp,
+    pub(super) trace: DefaultHasher,
+    pub(super) report: Report,
 }
 
 impl World {
@@ -163,11 +157,11 @@ impl World {
         world
     }
 
-    fn after(&mut self, ms: u64, event: Event) {
+    pub(super) fn after(&mut self, ms: u64, event: Event) {
         self.at(self.now + Duration::from_millis(ms), event);
     }
 
-    fn at(&mut self, at: Timestamp, event: Event) {
+    pub(super) fn at(&mut self, at: Timestamp, event: Event) {
         self.last_event += 1;
         self.queue.push(Reverse((at.max(self.now), self.last_event)));
         self.events.insert(self.last_event, event);
@@ -242,7 +236,7 @@ impl World {
         Ok(())
     }
 
-    fn delay(&mut self) -> Duration {
+    pub(super) fn delay(&mut self) -> Duration {
         let ms = if self.is_calm { self.random.u64(1..20) } else { self.random.u64(1..400) };
         Duration::from_millis(ms)
     }
@@ -263,7 +257,7 @@ impl World {
         self.carry_out(place, actions)
     }
 
-    fn node(&mut self, place: usize, event: AgentEvent) -> Result<(), String> {
+    pub(super) fn node(&mut self, place: usize, event: AgentEvent) -> Result<(), String> {
         let actions = self.nodes[place].on(event, self.now);
         self.carry_out(place, actions)
     }
@@ -322,7 +316,7 @@ impl World {
         Ok(())
     }
 
-    fn kill(&mut self, place: usize) {
+    pub(super) fn kill(&mut self, place: usize) {
         self.report.crashes += 1;
         self.nodes[place].die();
         let sessions: Vec<_> =
@@ -359,216 +353,6 @@ impl World {
             }
         }
         self.after(700, Event::Traffic);
-    }
-
-    // The network.
-
-    fn dialed(&mut self, place: usize, link: LinkId) -> Result<(), String> {
-        let fails = self.hub.is_none() || (!self.is_calm && self.random.u8(..5) == 0);
-        if self.nodes[place].agent.is_none() {
-            return Ok(());
-        }
-        if fails {
-            return self.node(place, AgentEvent::Disconnected(link));
-        }
-        self.last_session += 1;
-        let session = SessionId(self.last_session);
-        self.nodes[place].link = Some(link);
-        self.streams.insert(session, Stream { node: place, link, up: self.now, down: self.now });
-        self.hub(HubEvent::Opened(session, "simulated".into()));
-        self.node(place, AgentEvent::Connected(link))
-    }
-
-    fn hang_up(&mut self, place: usize, link: LinkId) {
-        let found = self.streams.iter().find(|(_, it)| it.node == place && it.link == link);
-        if let Some(session) = found.map(|(session, _)| *session) {
-            self.streams.remove(&session);
-            let at = self.now + self.delay();
-            self.at(at, Event::HubClosed(session));
-        }
-    }
-
-    fn send_up(&mut self, place: usize, link: LinkId, says: FromNode) {
-        if let FromNode::Ack(tollgate_fleet_proto::Ack { held, .. })
-        | FromNode::Nack(tollgate_fleet_proto::Nack { held, .. }) = &says
-        {
-            for held in held {
-                self.nodes[place].versions.acknowledged(&held.app, held.version);
-            }
-        }
-        let delay = self.delay();
-        let Some((session, stream)) =
-            self.streams.iter_mut().find(|(_, it)| it.node == place && it.link == link)
-        else {
-            return;
-        };
-        stream.up = stream.up.max(self.now + delay);
-        let (session, at) = (*session, stream.up);
-        self.at(at, Event::ToHub(session, Box::new(says)));
-    }
-
-    fn send_down(&mut self, session: SessionId, outgoing: Outgoing) {
-        if matches!(outgoing, Outgoing::Bundle(_)) {
-            self.last_bundle_at = self.now;
-        }
-        for says in outgoing.messages() {
-            let delay = self.delay();
-            let Some(stream) = self.streams.get_mut(&session) else { return };
-            stream.down = stream.down.max(self.now + delay);
-            let (node, link, at) = (stream.node, stream.link, stream.down);
-            self.at(at, Event::ToNode(node, link, Box::new(says)));
-        }
-    }
-
-    /// The stream is lost. What was sent may still arrive, or not; each end notices by itself.
-    fn break_stream(&mut self, session: SessionId) {
-        let Some(stream) = self.streams.remove(&session) else { return };
-        self.report.breaks += 1;
-        if self.random.bool() {
-            let lost = |event: &Event| match event {
-                Event::ToHub(of, _) => *of == session,
-                Event::ToNode(place, link, _) => (*place, *link) == (stream.node, stream.link),
-                _ => false,
-            };
-            self.events.retain(|_, event| !lost(event));
-        }
-        let (hub, node) = (stream.up + self.delay(), stream.down + self.delay());
-        self.at(hub, Event::HubClosed(session));
-        self.at(node, Event::NodeClosed(stream.node, stream.link));
-    }
-
-    fn break_something(&mut self) {
-        if !self.is_calm {
-            let sessions: Vec<_> = self.streams.keys().copied().collect();
-            if let Some(session) = self.random.choice(sessions) {
-                self.break_stream(session);
-            }
-            let wait = self.random.u64(500..8_000);
-            self.after(wait, Event::Break);
-        }
-    }
-
-    // The control plane.
-
-    fn hub(&mut self, event: HubEvent) {
-        let Some(hub) = &mut self.hub else { return };
-        for action in hub.on(event, self.now) {
-            match action {
-                Action::Send(session, outgoing) => self.send_down(session, outgoing),
-                Action::Close(session, _) => {
-                    if let Some(stream) = self.streams.remove(&session) {
-                        let at = stream.down + self.delay();
-                        self.at(at, Event::NodeClosed(stream.node, stream.link));
-                    }
-                }
-                Action::Store { session, node, incarnation, report } => {
-                    let place = node.trim_start_matches("node").parse().unwrap_or(0);
-                    let count = report.rules.iter().map(|rule| rule.denied).sum();
-                    let (process, sequence) = ((place, incarnation), report.sequence);
-                    let at = self.now + self.delay();
-                    // In the order of each stream.
-                    let at = self.streams.get_mut(&session).map_or(at, |stream| {
-                        stream.up = stream.up.max(at);
-                        stream.up
-                    });
-                    let stored = Event::Stored(self.generation, session, sequence, process, count);
-                    self.at(at, stored);
-                }
-                Action::Replied(_) => {}
-            }
-        }
-    }
-
-    fn kill_control(&mut self) {
-        if self.is_calm {
-            return;
-        }
-        self.hub = None;
-        for session in self.streams.keys().copied().collect::<Vec<_>>() {
-            self.break_stream(session);
-        }
-        if self.random.u8(..4) == 0 {
-            self.published = self.copy.clone();
-        }
-        let wait = self.random.u64(500..10_000);
-        self.after(wait, Event::StartControl);
-        let wait = wait + self.random.u64(5_000..40_000);
-        self.after(wait, Event::KillControl);
-    }
-
-    fn start_control(&mut self) {
-        if self.hub.is_some() {
-            return;
-        }
-        self.generation += 1;
-        let bug = match self.bug {
-            Some(Bug::Hub(bug)) => Some(bug),
-            _ => None,
-        };
-        let settings = HubSettings { bug, ..HubSettings::new("e", "r") };
-        self.hub = Some(Hub::new(settings));
-        self.publish();
-    }
-
-    fn publish(&mut self) {
-        let before = self.hub.as_ref().map(Hub::published).unwrap_or_default();
-        let prepared = Arc::new(Prepared::new(&self.published, &before));
-        self.hub(HubEvent::Published(prepared));
-    }
-
-    fn change(&mut self, app: &str, kind: Kind, domain: &str) {
-        // After the database was restored, versions are used again.
-        let known = self.published.apps.iter().find(|it| it.app == app).map(|it| it.version);
-        let version =
-            if self.is_calm || known.is_none() { self.last_version + 1 } else { known.unwrap_or(0) + 1 };
-        self.last_version = self.last_version.max(version);
-        self.published.apps.retain(|it| it.app != app);
-        let documents = vec![Document::new(domain, content::text(app, version, kind, domain))];
-        self.published.apps.push(AppDocuments { app: app.to_owned(), version, documents });
-        self.published.apps.sort_by(|a, b| a.app.cmp(&b.app));
-    }
-
-    fn publish_something(&mut self) {
-        if self.is_calm {
-            return;
-        }
-        for _ in 0..self.random.u8(1..4) {
-            let app = APPS[self.random.usize(..APPS.len())];
-            match self.random.u8(..10) {
-                0 => self.published.apps.retain(|it| it.app != app),
-                1 => self.change(app, Kind::Good, "shared"),
-                _ => {
-                    let kind = Kind::any(&mut self.random);
-                    self.change(app, kind, app);
-                }
-            }
-        }
-        if self.random.u8(..5) == 0 {
-            self.copy = self.published.clone();
-        }
-        self.publish();
-        let wait = self.random.u64(300..6_000);
-        self.after(wait, Event::Publish);
-    }
-
-    /// From now on nothing fails. A few last publications follow, and some apps stay bad.
-    fn calm(&mut self) {
-        self.is_calm = true;
-        for _ in 0..3 {
-            for app in APPS {
-                let kind = Kind::any(&mut self.random);
-                self.change(app, kind, app);
-            }
-            self.publish();
-        }
-        if self.random.bool() {
-            let app = APPS[self.random.usize(..APPS.len())];
-            self.published.apps.retain(|it| it.app != app);
-            self.publish();
-        }
-        if self.hub.is_none() {
-            self.start_control();
-        }
     }
 
     fn check_end(&self) -> Result<(), String> {

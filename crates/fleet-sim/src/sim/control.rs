@@ -1,0 +1,134 @@
+//! The control plane of the simulation: a hub that may be killed, a database that stays, or is restored from
+//! an old copy.
+
+use std::sync::Arc;
+
+use tollgate_fleet_hub::{Action, AppDocuments, Document, Event as HubEvent, Hub, HubSettings, Prepared};
+
+use super::content::{self, Kind};
+use super::world::{Bug, Event, World};
+
+const APPS: [&str; 4] = ["a", "b", "c", "d"];
+
+impl World {
+    pub(super) fn hub(&mut self, event: HubEvent) {
+        let Some(hub) = &mut self.hub else { return };
+        for action in hub.on(event, self.now) {
+            match action {
+                Action::Send(session, outgoing) => self.send_down(session, outgoing),
+                Action::Close(session, _) => {
+                    if let Some(stream) = self.streams.remove(&session) {
+                        let at = stream.down + self.delay();
+                        self.at(at, Event::NodeClosed(stream.node, stream.link));
+                    }
+                }
+                Action::Store { session, node, incarnation, report } => {
+                    let place = node.trim_start_matches("node").parse().unwrap_or(0);
+                    let count = report.rules.iter().map(|rule| rule.denied).sum();
+                    let (process, sequence) = ((place, incarnation), report.sequence);
+                    let at = self.now + self.delay();
+                    // In the order of each stream.
+                    let at = self.streams.get_mut(&session).map_or(at, |stream| {
+                        stream.up = stream.up.max(at);
+                        stream.up
+                    });
+                    let stored = Event::Stored(self.generation, session, sequence, process, count);
+                    self.at(at, stored);
+                }
+                Action::Replied(_) => {}
+            }
+        }
+    }
+
+    pub(super) fn kill_control(&mut self) {
+        if self.is_calm {
+            return;
+        }
+        self.hub = None;
+        for session in self.streams.keys().copied().collect::<Vec<_>>() {
+            self.break_stream(session);
+        }
+        if self.random.u8(..4) == 0 {
+            self.published = self.copy.clone();
+        }
+        let wait = self.random.u64(500..10_000);
+        self.after(wait, Event::StartControl);
+        let wait = wait + self.random.u64(5_000..40_000);
+        self.after(wait, Event::KillControl);
+    }
+
+    pub(super) fn start_control(&mut self) {
+        if self.hub.is_some() {
+            return;
+        }
+        self.generation += 1;
+        let bug = match self.bug {
+            Some(Bug::Hub(bug)) => Some(bug),
+            _ => None,
+        };
+        let settings = HubSettings { bug, ..HubSettings::new("e", "r") };
+        self.hub = Some(Hub::new(settings));
+        self.publish();
+    }
+
+    pub(super) fn publish(&mut self) {
+        let before = self.hub.as_ref().map(Hub::published).unwrap_or_default();
+        let prepared = Arc::new(Prepared::new(&self.published, &before));
+        self.hub(HubEvent::Published(prepared));
+    }
+
+    pub(super) fn change(&mut self, app: &str, kind: Kind, domain: &str) {
+        // After the database was restored, versions are used again.
+        let known = self.published.apps.iter().find(|it| it.app == app).map(|it| it.version);
+        let version =
+            if self.is_calm || known.is_none() { self.last_version + 1 } else { known.unwrap_or(0) + 1 };
+        self.last_version = self.last_version.max(version);
+        self.published.apps.retain(|it| it.app != app);
+        let documents = vec![Document::new(domain, content::text(app, version, kind, domain))];
+        self.published.apps.push(AppDocuments { app: app.to_owned(), version, documents });
+        self.published.apps.sort_by(|a, b| a.app.cmp(&b.app));
+    }
+
+    pub(super) fn publish_something(&mut self) {
+        if self.is_calm {
+            return;
+        }
+        for _ in 0..self.random.u8(1..4) {
+            let app = APPS[self.random.usize(..APPS.len())];
+            match self.random.u8(..10) {
+                0 => self.published.apps.retain(|it| it.app != app),
+                1 => self.change(app, Kind::Good, "shared"),
+                _ => {
+                    let kind = Kind::any(&mut self.random);
+                    self.change(app, kind, app);
+                }
+            }
+        }
+        if self.random.u8(..5) == 0 {
+            self.copy = self.published.clone();
+        }
+        self.publish();
+        let wait = self.random.u64(300..6_000);
+        self.after(wait, Event::Publish);
+    }
+
+    /// From now on nothing fails. A few last publications follow, and some apps stay bad.
+    pub(super) fn calm(&mut self) {
+        self.is_calm = true;
+        for _ in 0..3 {
+            for app in APPS {
+                let kind = Kind::any(&mut self.random);
+                self.change(app, kind, app);
+            }
+            self.publish();
+        }
+        if self.random.bool() {
+            let app = APPS[self.random.usize(..APPS.len())];
+            self.published.apps.retain(|it| it.app != app);
+            self.publish();
+        }
+        if self.hub.is_none() {
+            self.start_control();
+        }
+    }
+}
