@@ -75,9 +75,9 @@ impl StateCell {
         }
     }
 
-    /// As [`take`](Self::take), where `quota` is the one that the cell was [made for](Self::made_for). `answer`
-    /// is in line where each outcome is known, so that a caller who looks at nothing else pays for nothing
-    /// else.
+    /// As [`take`](Self::take), where `quota` is the one that the cell was [made for](Self::made_for).
+    /// `answer` is in line where each outcome is known, so that a caller who looks at nothing else pays for
+    /// nothing else.
     #[inline(always)]
     pub fn take_own<T>(
         &self,

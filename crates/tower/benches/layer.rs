@@ -2,7 +2,7 @@
 //! and the limit.
 //!
 //! `cargo bench -p tollgate-tower` takes a few seconds. Both sides alternate within each repeat, and the
-//! median of the repeats is shown.
+//! median of the repeats is shown. `--only NAME` runs one line.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
 
 use std::hint::black_box;
@@ -66,6 +66,9 @@ fn main() {
 }
 
 fn compare(name: &str, mut bare: impl Service<Request<()>>, mut limited: impl Service<Request<()>>) {
+    if std::env::args().skip_while(|argument| argument != "--only").nth(1).is_some_and(|only| only != name) {
+        return;
+    }
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
         without.push(timed(&mut bare));

@@ -154,6 +154,7 @@ impl Key {
     }
 
     /// Appends the value of a request; `None` if it has none.
+    #[inline]
     fn write(&self, head: &Head<'_>, out: &mut KeyBytes) -> Option<()> {
         let before = out.len();
         match &self.0 {
@@ -184,6 +185,7 @@ impl fmt::Debug for Key {
 
 /// The values of a request as one key, and whether all of them are there. Without any `keys`, all requests
 /// have the same.
+#[inline]
 pub(crate) fn key_of(keys: &[Key], head: &Head<'_>) -> (KeyBytes, bool) {
     let mut bytes = KeyBytes::new();
     let mut is_whole = true;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 use tokio::time::Sleep;
@@ -150,9 +150,12 @@ type Counted = SmallVec<[(usize, Decision); 1]>;
 enum Verdict<C: Clock + 'static> {
     Pass(Counted),
     /// Admitted, to be acted on later.
-    Later(Counted, Duration, Paid<C>),
-    Reply(Response<Bytes>),
+    Later(Box<(Counted, Duration, Paid<C>)>),
+    Reply(Reply),
 }
+
+/// On the heap, since verdicts and futures are moved for each request that passes too.
+type Reply = Box<Response<Bytes>>;
 
 impl<C: Clock + 'static> Shared<C> {
     #[inline]
@@ -161,20 +164,24 @@ impl<C: Clock + 'static> Shared<C> {
         match limit.place(head) {
             Place::Counted(key) => match limit.limiter().check_n(&key, limit.permits()) {
                 Ok(admitted) => {
-                    let counted = Counted::from_buf([(0, admitted.decision())]);
+                    // Nobody looks at what has no fields.
+                    let counted = match self.replies.has_fields() {
+                        true => Counted::from_buf([(0, admitted.decision())]),
+                        false => Counted::new(),
+                    };
                     if admitted.delay().is_zero() {
                         return Verdict::Pass(counted);
                     }
                     let paid = limit.paid(key);
-                    Verdict::Later(counted, admitted.delay(), paid)
+                    Verdict::Later(Box::new((counted, admitted.delay(), paid)))
                 }
                 Err(denied) => {
                     let state = limit.state(&denied.decision());
-                    Verdict::Reply(self.replies.denial(&[state], grpc::is_call(head.headers)))
+                    self.denial(&[state], head)
                 }
             },
             Place::Uncounted => Verdict::Pass(Counted::new()),
-            Place::Rejected(status) => Verdict::Reply(rejection(status, NO_KEY, grpc::is_call(head.headers))),
+            Place::Rejected(status) => Self::rejection(status, head),
         }
     }
 
@@ -184,9 +191,7 @@ impl<C: Clock + 'static> Shared<C> {
             match limit.place(head) {
                 Place::Counted(key) => places.push((index, key)),
                 Place::Uncounted => {}
-                Place::Rejected(status) => {
-                    return Verdict::Reply(rejection(status, NO_KEY, grpc::is_call(head.headers)));
-                }
+                Place::Rejected(status) => return Self::rejection(status, head),
             }
         }
         let requests: SmallVec<[_; 4]> = places
@@ -197,6 +202,9 @@ impl<C: Clock + 'static> Shared<C> {
             })
             .collect();
         let answer = check_all(&requests);
+        if answer.is_ok() && !self.replies.has_fields() {
+            return Verdict::Pass(Counted::new());
+        }
         let counted = places.iter().enumerate().map(|(place, (index, key))| match &answer {
             Err(by) if by.index == place => (*index, by.denied.decision()),
             _ => (*index, self.limits[*index].limiter().peek(key)),
@@ -204,10 +212,18 @@ impl<C: Clock + 'static> Shared<C> {
         let counted: Counted = counted.collect();
         match answer {
             Ok(()) => Verdict::Pass(counted),
-            Err(_) => {
-                Verdict::Reply(self.replies.denial(&self.states(&counted), grpc::is_call(head.headers)))
-            }
+            Err(_) => self.denial(&self.states(&counted), head),
         }
+    }
+
+    #[cold]
+    fn denial(&self, states: &[LimitState<'_>], head: &Head<'_>) -> Verdict<C> {
+        Verdict::Reply(Box::new(self.replies.denial(states, grpc::is_call(head.headers))))
+    }
+
+    #[cold]
+    fn rejection(status: StatusCode, head: &Head<'_>) -> Verdict<C> {
+        Verdict::Reply(Box::new(rejection(status, NO_KEY, grpc::is_call(head.headers))))
     }
 
     fn states(&self, counted: &Counted) -> SmallVec<[LimitState<'_>; 1]> {
@@ -230,19 +246,30 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (state, counted) = match self.shared.decide(&Head::of(&request)) {
-            Verdict::Pass(counted) => (State::Called { future: self.inner.call(request) }, counted),
-            Verdict::Later(counted, delay, paid) => {
+        // Each future is made where it is returned: it holds the request, which is large to move.
+        match self.shared.decide(&Head::of(&request)) {
+            Verdict::Pass(counted) => {
+                let marks = self.marks(counted);
+                ResponseFuture { state: State::Called { future: self.inner.call(request) }, marks }
+            }
+            Verdict::Later(later) => {
+                let (counted, delay, paid) = *later;
                 let sleep = Box::pin(tokio::time::sleep(delay));
                 let held = Some(Box::new((self.take_ready(), request)));
-                (State::Held { sleep, held, paid: Some(paid) }, counted)
+                let state = State::Held { sleep, held, paid: Some(paid) };
+                ResponseFuture { state, marks: self.marks(counted) }
             }
             Verdict::Reply(response) => {
                 drop(self.take_ready());
-                (State::Replied { response: Some(response) }, Counted::new())
+                ResponseFuture { state: State::Replied { response: Some(response) }, marks: None }
             }
-        };
-        ResponseFuture { state, shared: Arc::clone(&self.shared), counted }
+        }
+    }
+}
+
+impl<S, C> RateLimit<S, C> {
+    fn marks(&self, counted: Counted) -> Option<(Arc<Shared<C>>, Counted)> {
+        (!counted.is_empty()).then(|| (Arc::clone(&self.shared), counted))
     }
 }
 
@@ -266,8 +293,8 @@ pin_project! {
     {
         #[pin]
         state: State<S, Q, C>,
-        shared: Arc<Shared<C>>,
-        counted: Counted,
+        // What fields say, where there are any.
+        marks: Option<(Arc<Shared<C>>, Counted)>,
     }
 }
 
@@ -281,7 +308,7 @@ pin_project! {
     {
         Called { #[pin] future: S::Future },
         Held { sleep: Pin<Box<Sleep>>, held: Option<Box<(S, Q)>>, paid: Option<Paid<C>> },
-        Replied { response: Option<Response<Bytes>> },
+        Replied { response: Option<Reply> },
     }
 }
 
@@ -298,10 +325,9 @@ where
             match this.state.as_mut().project() {
                 StateProjection::Called { future } => {
                     let mut response = ready!(future.poll(context))?;
-                    if this.shared.replies.has_fields() && !this.counted.is_empty() {
-                        let states = this.shared.states(this.counted);
-                        let status = response.status();
-                        this.shared.replies.mark(&states, status, response.headers_mut());
+                    if let Some((shared, counted)) = this.marks {
+                        let (states, status) = (shared.states(counted), response.status());
+                        shared.replies.mark(&states, status, response.headers_mut());
                     }
                     return Poll::Ready(Ok(response.map(Body::inner)));
                 }
@@ -315,7 +341,7 @@ where
                 }
                 StateProjection::Replied { response } => {
                     let Some(response) = response.take() else { return Poll::Pending };
-                    return Poll::Ready(Ok(response.map(Body::here)));
+                    return Poll::Ready(Ok((*response).map(Body::here)));
                 }
             }
         }

@@ -111,6 +111,7 @@ impl<C: Clock + 'static> Limit<C> {
     }
 
     /// Which counter a request takes from.
+    #[inline]
     pub(crate) fn place(&self, head: &Head<'_>) -> Place {
         let (key, is_whole) = key_of(&self.keys, head);
         match self.missing {
