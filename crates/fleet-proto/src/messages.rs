@@ -181,7 +181,7 @@ pub struct Fault {
     /// In characters, from 1; 0 if there is no place.
     #[prost(uint32, tag = "5")]
     pub column: u32,
-    /// Such as descriptors[2].rate_limit.unit.
+    /// Such as `descriptors[2].rate_limit.unit`.
     #[prost(string, tag = "6")]
     pub path: String,
     /// What is wrong, and what to write instead.
