@@ -1,4 +1,5 @@
-//! Every text of the pages, in both languages: a row without one of them does not compile.
+//! Every text of the pages, in both languages: a row without one of them does not compile. Those of a single
+//! screen are in `texts/SCREEN.rs`.
 
 use tollgate_control::Fault;
 
@@ -6,8 +7,17 @@ macro_rules! texts {
     ($($name:ident: $zh:literal, $en:literal;)*) => {
         /// The texts of one language.
         pub(crate) struct Texts { $(pub(crate) $name: &'static str,)* }
-        pub(crate) static ZH: Texts = Texts { $($name: $zh,)* };
-        pub(crate) static EN: Texts = Texts { $($name: $en,)* };
+
+        impl Texts {
+            pub(crate) const fn of(lang: $crate::texts::Lang) -> &'static Self {
+                const ZH: Texts = Texts { $($name: $zh,)* };
+                const EN: Texts = Texts { $($name: $en,)* };
+                match lang {
+                    $crate::texts::Lang::Zh => &ZH,
+                    $crate::texts::Lang::En => &EN,
+                }
+            }
+        }
     };
 }
 
@@ -193,10 +203,7 @@ pub(crate) enum Lang {
 
 impl Lang {
     pub(crate) const fn texts(self) -> &'static Texts {
-        match self {
-            Self::Zh => &ZH,
-            Self::En => &EN,
-        }
+        Texts::of(self)
     }
 
     /// What is wrong with a field.
