@@ -1,16 +1,17 @@
 //! The REST API under `/api/v1`: the same functions as the pages, as JSON.
 
+mod access;
 mod apps;
 mod body;
 mod etag;
+mod lists;
 mod problem;
 mod rules;
-
-use std::collections::BTreeMap;
+mod schema;
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tollgate_http_kit::openapi::{self, About, Description, parameter};
+use tollgate_http_kit::openapi::{self, About, Description};
 use tollgate_http_kit::{Access, Operation, Reply, reply};
 
 pub(crate) use problem::failed;
@@ -49,6 +50,8 @@ pub enum Call {
     ChangeRule,
     /// Deletes a rule.
     DeleteRule,
+    /// Users, tokens, audit, settings.
+    Access(access::AccessCall),
 }
 
 /// Method, path, call, id, summary.
@@ -105,42 +108,37 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                 id,
                 summary,
                 describe: match call {
-                    Call::CreateRule | Call::ChangeRule => || {
-                        let example = json!({"key": "pushGeoHotelList", "max_permits": 100, "rate": 50});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::CreateApp | Call::ChangeApp => || {
-                        let example = json!({"app": "SIP_HOTEL", "description": "hotel supplier interface"});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::LogIn => || {
-                        let example = json!({"name": "ann", "password": "a long passphrase"});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::Rules | Call::AppRules => || {
-                        let number = || json!({"type": "integer"});
-                        described().with([
-                            parameter(
-                                "search",
-                                false,
-                                openapi::string(),
-                                None,
-                                "Part of app, key or description",
-                            ),
-                            parameter("sort", false, openapi::string(), None, "key, rate or updated"),
-                            parameter("page", false, number(), None, "From 1"),
-                            parameter("size", false, number(), None, "Rows of a page, 1 to 500"),
-                        ])
-                    },
+                    Call::LogIn => || schema::described(Call::LogIn),
+                    Call::LogOut => || schema::described(Call::LogOut),
+                    Call::Apps => || schema::described(Call::Apps),
+                    Call::CreateApp => || schema::described(Call::CreateApp),
+                    Call::App => || schema::described(Call::App),
+                    Call::ChangeApp => || schema::described(Call::ChangeApp),
+                    Call::DisableApp => || schema::described(Call::DisableApp),
+                    Call::Rules => || schema::described(Call::Rules),
+                    Call::AppRules => || schema::described(Call::AppRules),
+                    Call::CreateRule => || schema::described(Call::CreateRule),
+                    Call::Rule => || schema::described(Call::Rule),
+                    Call::ChangeRule => || schema::described(Call::ChangeRule),
+                    Call::DeleteRule => || schema::described(Call::DeleteRule),
                     _ => described,
                 },
             }
         };
-    ROWS.iter().map(row).collect()
+    let access = |access::Row(method, path, call, id, summary, describe): &access::Row| Operation {
+        method: method.clone(),
+        path,
+        route: route(Call::Access(*call)),
+        access: Access::Anyone,
+        id,
+        summary,
+        describe: *describe,
+    };
+    ROWS.iter().map(row).chain(access::ROWS.iter().map(access)).collect()
 }
 
 fn described() -> Description {
-    Description::json(json!({"type": "object"})).fails(&[400, 401, 403, 404, 409, 412, 422, 428, 429, 503])
+    schema::replies(json!({"type": "object"}))
 }
 
 pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Result<Reply, Failure> {
@@ -159,6 +157,7 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Rule => rules::get(console, visit).await,
         Call::ChangeRule => rules::change(console, visit).await,
         Call::DeleteRule => rules::delete(console, visit).await,
+        Call::Access(call) => access::answer(console, call, visit).await,
     }
 }
 
@@ -168,11 +167,5 @@ fn description() -> Value {
         version: env!("CARGO_PKG_VERSION"),
         description: "Apps and rules of the control plane",
     };
-    let problem = json!({"type": "object", "properties": {
-        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
-        "detail": {"type": "string"}, "request_id": {"type": "string"},
-        "errors": {"type": "array", "items": {"type": "object", "properties": {
-            "pointer": {"type": "string"}, "message": {"type": "string"}}}}}});
-    let schemas = BTreeMap::from([("Problem".to_owned(), problem)]);
-    openapi::document(about, &operations(|call| call), &schemas)
+    openapi::document(about, &operations(|call| call), &schema::named())
 }

@@ -33,7 +33,11 @@ pub fn sha256(text: &str) -> String {
 }
 
 pub(crate) fn digest(text: &str) -> [u8; 32] {
-    Sha256::digest(text).into()
+    digest_of(text.as_bytes())
+}
+
+pub(crate) fn digest_of(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 /// Hexadecimal digits of bytes.

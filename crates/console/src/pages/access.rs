@@ -52,7 +52,7 @@ fn login_page(visit: &Visit, status: StatusCode, fault: Option<String>) -> Resul
 }
 
 pub(super) async fn log_in(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let logged_in = console.control.log_in(&visit.ip, visit.field("name"), visit.field("password")).await;
+    let logged_in = console.control.log_in(visit.origin(), visit.field("name"), visit.field("password")).await;
     match logged_in {
         Ok(secret) => Ok(with_login(console, redirect(place(visit.parameter("back"))), &secret)),
         Err(ControlError::WrongLogin) => {
@@ -119,7 +119,7 @@ fn setup_page(
 pub(super) async fn set_up(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let field = |name| visit.field(name);
     let made = console.control.set_up(
-        &visit.ip,
+        visit.origin(),
         field("code").trim(),
         field("name"),
         field("password"),

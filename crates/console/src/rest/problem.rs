@@ -1,7 +1,7 @@
 //! Failures as `application/problem+json`, with a pointer to each member at fault.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderValue, RETRY_AFTER};
+use hyper::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 use tollgate_control::ControlError;
 use tollgate_db::DbError;
@@ -13,6 +13,10 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
     let (mut errors, mut retry_after) = (Vec::new(), None);
     let (status, kind, detail) = match failure {
         Failure::NoLogin => (StatusCode::UNAUTHORIZED, "login", "log in by POST /api/v1/login".to_owned()),
+        Failure::NoToken => {
+            let detail = "the token is unknown, expired or revoked";
+            (StatusCode::UNAUTHORIZED, "token", detail.to_owned())
+        }
         Failure::NoPage => {
             (StatusCode::NOT_FOUND, "not-found", "unknown path; /openapi.json lists all".to_owned())
         }
@@ -39,6 +43,11 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
             tracing::error!(request = %visit.request_id, %error, "an operation failed");
             (StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error; nothing was changed".to_owned())
         }
+        Failure::Panic => {
+            tracing::error!(request = %visit.request_id, "an operation panicked");
+            let detail = "internal error; the change may or may not have been made";
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal", detail.to_owned())
+        }
     };
     let mut body = json!({
         "type": format!("/problems/{kind}"),
@@ -51,6 +60,9 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
         body["errors"] = Value::from(errors);
     }
     let mut reply = reply(status, HeaderValue::from_static("application/problem+json"), body.to_string());
+    if status == StatusCode::UNAUTHORIZED {
+        reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tollgate\""));
+    }
     if let Some(seconds) = retry_after {
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -63,10 +75,13 @@ fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str,
             (StatusCode::UNPROCESSABLE_ENTITY, "invalid")
         }
         ControlError::NoRight { .. } => (StatusCode::FORBIDDEN, "no-right"),
+        ControlError::LoginOnly => (StatusCode::FORBIDDEN, "login-only"),
         ControlError::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         ControlError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "stale"),
         ControlError::Cap { .. } => (StatusCode::CONFLICT, "cap"),
-        ControlError::WrongLogin | ControlError::WrongCode => (StatusCode::UNAUTHORIZED, "login"),
+        ControlError::WrongLogin | ControlError::WrongCode | ControlError::WrongLink => {
+            (StatusCode::UNAUTHORIZED, "login")
+        }
         ControlError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too-many"),
         ControlError::Db(DbError::DiskFull) => (StatusCode::INSUFFICIENT_STORAGE, "disk-full"),
         error => {
