@@ -78,7 +78,8 @@ impl Console {
         request: &mut Request<'_>,
     ) -> Result<Reply, Failure> {
         if let Route::Asset = route {
-            return assets::asset(&visit.segment(1)).ok_or(Failure::NoPage);
+            let is_short = assets::accepts_gzip(request.headers());
+            return assets::asset(&visit.segment(1), is_short).ok_or(Failure::NoPage);
         }
         match visit.bearer.take().filter(|_| visit.is_api) {
             // No browser sends a token by itself, so that there is nothing to forge; and a token is never mixed
