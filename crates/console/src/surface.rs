@@ -148,7 +148,8 @@ impl Api for Console {
 
     async fn answer(self: &Arc<Self>, route: Route, mut request: Request<'_>) -> Result<Reply, Problem> {
         let mut visit = Visit::new(&request, self.next_request(), self.cookie_name(), &self.settings.zone);
-        let visited = unwound(self.visit(route, &mut visit, &mut request)).await.unwrap_or(Err(Failure::Panic));
+        let visited =
+            unwound(self.visit(route, &mut visit, &mut request)).await.unwrap_or(Err(Failure::Panic));
         let reason = visited.as_ref().err().map(Failure::reason);
         let mut reply = match visited {
             Ok(reply) => reply,

@@ -83,9 +83,8 @@ impl Control {
         let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
         let Some(left_out) = self.rejections.admit(&actor.user_id, now_ms) else { return Ok(()) };
         let actor = actor.clone();
-        let clip = |text: &str| -> String {
-            text.chars().filter(|it| !it.is_control()).take(MAX_TEXT).collect()
-        };
+        let clip =
+            |text: &str| -> String { text.chars().filter(|it| !it.is_control()).take(MAX_TEXT).collect() };
         let (target, reason) = (clip(&rejected.operation), clip(&rejected.reason));
         let mut after = json!({"status": rejected.status});
         if left_out > 0 {

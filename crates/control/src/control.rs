@@ -105,7 +105,8 @@ impl Control {
     pub async fn read_node_tokens(&self) -> Result<(), ControlError> {
         let uses = self.node_tokens.borrow().take_uses();
         if !uses.is_empty() {
-            let record = move |tx: &mut dyn Tx| uses.iter().try_for_each(|(id, at)| tokens::touch(tx, id, *at));
+            let record =
+                move |tx: &mut dyn Tx| uses.iter().try_for_each(|(id, at)| tokens::touch(tx, id, *at));
             self.db.write(record).await?;
         }
         let tokens = NodeTokens::new(self.read(tokens::of_nodes).await?);

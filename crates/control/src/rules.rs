@@ -157,6 +157,16 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, app: &str, key: &str) -> Result<Rule,
     find(tx, app, key)?.ok_or_else(|| ControlError::NotFound { what: "rule", name: format!("{app} {key}") })
 }
 
+/// The keys of an app, in their order. Needs viewer.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn keys(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Vec<String>, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, app)?;
+    let rows = tx.query("SELECT key FROM car WHERE app_id = $1 ORDER BY key", &[app.id.into()])?;
+    rows.iter().map(|row| Ok(row.text(0)?)).collect()
+}
+
 fn find(tx: &mut dyn Tx, app: &str, key: &str) -> Result<Option<Rule>, ControlError> {
     let row = tx.query_one(
         "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, car.key, rate, \

@@ -144,7 +144,12 @@ impl Control {
         };
         if bearer.is_stale {
             let id = bearer.id;
-            self.db.write(move |tx| { let now = tx.now_ms(); tokens::touch(tx, &id, now) }).await?;
+            self.db
+                .write(move |tx| {
+                    let now = tx.now_ms();
+                    tokens::touch(tx, &id, now)
+                })
+                .await?;
         }
         (bearer.actor.ip, bearer.actor.request_id) = (from.ip.to_owned(), from.request_id.to_owned());
         Ok(Some(bearer.actor))

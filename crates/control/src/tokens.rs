@@ -133,10 +133,7 @@ pub(crate) fn create(
         actor.must(*role, app)?;
     }
     let now = tx.now_ms();
-    tx.execute(
-        "DELETE FROM tokens WHERE revoked_at <= $1 OR expires_at <= $1",
-        &[(now - KEPT_MS).into()],
-    )?;
+    tx.execute("DELETE FROM tokens WHERE revoked_at <= $1 OR expires_at <= $1", &[(now - KEPT_MS).into()])?;
     let owner = (!actor.user_id.is_empty()).then(|| actor.user_id.clone());
     must_have_room(tx, owner.as_deref(), now)?;
     let token = Token {
@@ -236,10 +233,8 @@ const ALL: &str = "SELECT tokens.id, kind, tokens.name, prefix, users.name, righ
 /// [`ControlError::Db`].
 pub fn list(tx: &mut dyn Tx, actor: &Actor, before: &str, limit: i64) -> Result<Vec<Token>, ControlError> {
     let is_admin = actor.may_everywhere(Role::Admin);
-    let rows = tx.query(
-        ALL,
-        &[is_admin.into(), (&actor.user_id).into(), before.into(), limit.clamp(1, 500).into()],
-    )?;
+    let rows = tx
+        .query(ALL, &[is_admin.into(), (&actor.user_id).into(), before.into(), limit.clamp(1, 500).into()])?;
     rows.iter().map(read).collect()
 }
 

@@ -218,7 +218,10 @@ pub fn set_active(
     )?;
     if !is_active {
         tx.execute("DELETE FROM logins WHERE user_id = $1", &[(&user.id).into()])?;
-        tx.execute("UPDATE users SET link_sha256 = NULL, link_until = NULL WHERE id = $1", &[(&user.id).into()])?;
+        tx.execute(
+            "UPDATE users SET link_sha256 = NULL, link_until = NULL WHERE id = $1",
+            &[(&user.id).into()],
+        )?;
         tokens::end_all(tx, &user.id)?;
     }
     let (before, after) = (Some(json!({"state": user.state})), Some(json!({"state": state})));

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use tollgate_http_kit::Reply;
 use tollgate_http_kit::openapi::{Description, parameter, schema};
 
-use super::schema::{ERRORS, creates, flag, int, limit, list, maybe, object, one_of, or_stale, replies, text};
+use super::schema::{
+    ERRORS, creates, flag, int, limit, list, maybe, object, one_of, or_stale, replies, text,
+};
 use crate::console::Console;
 use crate::web::{Failure, Visit};
 
@@ -191,9 +193,14 @@ pub(super) static ROWS: &[Row] = &[
                 .takes(body, json!({"name": "ci", "kind": "api", "rights": rights, "days": 30}))
         },
     ),
-    Row(Method::GET, "/api/v1/tokens/{id}", C::Token, "getToken", "Returns a token without its secret", || {
-        replies(schema("Token"))
-    }),
+    Row(
+        Method::GET,
+        "/api/v1/tokens/{id}",
+        C::Token,
+        "getToken",
+        "Returns a token without its secret",
+        || replies(schema("Token")),
+    ),
     Row(Method::DELETE, "/api/v1/tokens/{id}", C::RevokeToken, "revokeToken", "Ends a token at once", || {
         replies(schema("Token"))
     }),

@@ -12,7 +12,10 @@ pub(super) const ERRORS: &[u16] = &[400, 401, 403, 404, 409, 412, 413, 422, 428,
 
 /// A problem of the documented form.
 pub(super) fn problem() -> Value {
-    let fault = object(&[("pointer", text()), ("message", text())], &[("line", int()), ("column", int()), ("hint", text())]);
+    let fault = object(
+        &[("pointer", text()), ("message", text())],
+        &[("line", int()), ("column", int()), ("hint", text())],
+    );
     object(
         &[("type", text()), ("title", text()), ("status", int()), ("detail", text()), ("request_id", text())],
         &[("errors", list(fault))],
@@ -174,9 +177,7 @@ pub(super) fn described(call: Call) -> Description {
         Call::Apps => replies(object(&[("apps", list(schema("App"))), ("total", int())], &[])),
         Call::CreateApp => creates(schema("App")).takes(app_body(), app_example()),
         Call::App => replies(schema("App")),
-        Call::ChangeApp => {
-            or_stale(replies(schema("App")), schema("App")).takes(app_body(), app_example())
-        }
+        Call::ChangeApp => or_stale(replies(schema("App")), schema("App")).takes(app_body(), app_example()),
         Call::DisableApp => or_stale(replies(schema("App")), schema("App")),
         Call::Rules | Call::AppRules => rules(),
         Call::CreateRule => creates(schema("Rule")).takes(schema("RuleBody"), rule_example()),

@@ -1,7 +1,9 @@
 //! One request as pages and API read it: owned, with its body, its cookies and its preferences.
 
 use bytes::Bytes;
-use hyper::header::{ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue, IF_MATCH, LOCATION, USER_AGENT};
+use hyper::header::{
+    ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderValue, IF_MATCH, LOCATION, USER_AGENT,
+};
 use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -33,6 +35,8 @@ pub(crate) struct Visit {
     pub(crate) if_match: Option<String>,
     pub(crate) request_id: String,
     pub(crate) ip: String,
+    /// The name of this server as the client knows it.
+    pub(crate) host: String,
     /// The browser or program, as it names itself.
     pub(crate) agent: String,
     /// The secret of the login.
@@ -71,6 +75,7 @@ impl Visit {
             if_match: fields.get(IF_MATCH).and_then(|it| it.to_str().ok()).map(str::to_owned),
             request_id,
             ip: request.peer().map_or_else(String::new, |it| it.to_string()),
+            host: fields.get(HOST).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned(),
             agent: fields.get(USER_AGENT).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned(),
             cookie: cookie_of(fields, name),
             bearer: bearer(fields),
@@ -113,6 +118,11 @@ impl Visit {
         value(&self.form, name)
     }
 
+    /// Whether a field of the form was sent.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        self.form.iter().any(|(known, _)| known == name)
+    }
+
     /// A parameter of the query; empty when there is none.
     pub(crate) fn parameter(&self, name: &str) -> &str {
         value(&self.query, name)
@@ -137,6 +147,10 @@ impl Visit {
     /// What was asked, without the query, which may hold a code.
     pub(crate) fn operation(&self) -> String {
         format!("{} {}", self.method, self.path)
+    }
+
+    pub(crate) fn path_in_lower_case(&self) -> String {
+        self.path.to_ascii_lowercase()
     }
 
     /// The app that the path names.
@@ -166,6 +180,15 @@ impl Visit {
         if let Some(zone) = zone_of(&preferences.zone) {
             self.zone = zone;
         }
+    }
+
+    /// The milliseconds of a time that was entered in the reader's zone; `None` when it is none.
+    pub(crate) fn instant(&self, text: &str) -> Option<i64> {
+        let text = text.trim().replace('T', " ");
+        let read = |format| jiff::civil::DateTime::strptime(format, &text).ok();
+        let at = read("%Y-%m-%d %H:%M:%S").or_else(|| read("%Y-%m-%d %H:%M"));
+        let at = at.or_else(|| Some(jiff::civil::Date::strptime("%Y-%m-%d", &text).ok()?.at(0, 0, 0, 0)))?;
+        Some(at.to_zoned(self.zone.clone()).ok()?.timestamp().as_millisecond())
     }
 
     /// A time as `2018-04-23 22:41:24` in the reader's zone.

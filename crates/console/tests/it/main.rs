@@ -2,6 +2,8 @@
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 mod server;
+mod tokens;
+mod users;
 
 use server::{Client, Server};
 
@@ -186,10 +188,7 @@ async fn a_viewer_sees_no_button_and_forged_posts_change_nothing() {
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
-    let user = "name=vic&password=another+good+password&role=viewer&app=SIP_HOTEL";
-    assert_eq!(ann.post("/users", user).await.place(), "/users");
-    let mut vic = Client::new(&server);
-    vic.post("/login", "name=vic&password=another+good+password").await;
+    let mut vic = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
     let list = vic.get("/rules").await;
     assert!(
         list.body.contains("pushGeo") && !list.body.contains("/rules/new") && !list.body.contains("/delete")

@@ -15,9 +15,8 @@ use crate::web::{Failure, Visit};
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, limit, before) = (visit.actor()?, limit(visit)?, visit.parameter("cursor").to_owned());
-    let listed = move |tx: &mut dyn tollgate_db::Tx| {
-        Ok((tokens::list(tx, &actor, &before, limit)?, tx.now_ms()))
-    };
+    let listed =
+        move |tx: &mut dyn tollgate_db::Tx| Ok((tokens::list(tx, &actor, &before, limit)?, tx.now_ms()));
     let (tokens, now_ms) = console.control.read(listed).await?;
     let next = next(&tokens, limit, |token| token.id.clone());
     let tokens: Vec<Value> = tokens.iter().map(|it| shown(it, now_ms)).collect();
