@@ -282,9 +282,9 @@ impl Control {
         self.begin_attempt(from.ip, "").await?;
         let given = code.to_owned();
         let user = self.read(move |tx| links::user_of(tx, &given)).await?; // before any work on the password
+        self.attempts.succeeded(from.ip, ""); // only wrong codes are attempts
         checked(&user.name, password, Some(again))?;
         let hash = self.passwords.hash(password).await?;
-        self.attempts.succeeded(from.ip, "");
         let (cookie, ip, agent, code) = (secret()?, from.ip.to_owned(), agent(from), code.to_owned());
         let (given, request) = (cookie.clone(), from.request_id.to_owned());
         let work = move |tx: &mut dyn Tx| {

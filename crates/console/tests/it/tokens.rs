@@ -87,7 +87,7 @@ async fn a_token_that_is_wrong_is_not_helped_by_a_cookie() {
 #[tokio::test]
 async fn a_token_ends_when_it_is_revoked_when_it_expires_and_with_its_owner() {
     let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    Client::admin(&server).await;
     let mut bob = Client::user(&server, "bob", "editor", "*").await;
     let rights = r#""rights": [{"app": "*", "role": "editor"}]"#;
     let (id, first) = make(&mut bob, &format!(r#"{{"name": "one", {rights}}}"#)).await;
@@ -109,10 +109,7 @@ async fn a_token_ends_when_it_is_revoked_when_it_expires_and_with_its_owner() {
     server.set_time(server.now_ms() + 1);
     assert_eq!([status(&second).await, status(&third).await], [401, 200]);
     // A role that the owner loses is lost to the token.
-    let mut ann = {
-        ann = Client::again(&server).await;
-        ann
-    };
+    let mut ann = Client::again(&server).await; // the first login has ended meanwhile
     let user = ann.get("/api/v1/users/bob").await;
     let etag = user.field("etag").expect("an etag").to_owned();
     let path = "/api/v1/users/bob/roles/%2A";
