@@ -21,10 +21,18 @@ const STYLE: &str = concat!(
     include_str!("../assets/css/chart.css"),
 );
 
+/// One script; each part is a block of its own.
+const SCRIPT: &str = concat!(
+    include_str!("../assets/js/page.js"),
+    include_str!("../assets/js/keys.js"),
+    include_str!("../assets/js/away.js"),
+    include_str!("../assets/js/editor.js"),
+);
+
 /// Name, type, text.
 const ASSETS: &[(&str, &str, &str)] = &[
     ("console.css", "text/css; charset=utf-8", STYLE),
-    ("console.js", "text/javascript; charset=utf-8", include_str!("../assets/console.js")),
+    ("console.js", "text/javascript; charset=utf-8", SCRIPT),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 
@@ -71,8 +79,8 @@ pub(crate) fn accepts_gzip(fields: &HeaderMap) -> bool {
     values.flat_map(|it| it.split(',')).any(|it| {
         let mut parts = it.split(';').map(str::trim);
         let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
-        let refuses = |it: &str| it.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0_f32));
-        is_gzip && !parts.any(refuses)
+        let is_off = |it: &str| it.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0_f32));
+        is_gzip && !parts.any(is_off)
     })
 }
 

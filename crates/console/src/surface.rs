@@ -65,6 +65,12 @@ static OPERATIONS: LazyLock<Vec<Operation<Route>>> = LazyLock::new(|| {
     rows
 });
 
+/// The paths of the pages that a link can lead to. The first page only redirects.
+static SCREENS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let screens = pages::PAGES.iter().filter(|it| it.0 == Method::GET && !matches!(it.2, Page::Home));
+    screens.map(|it| it.1).collect()
+});
+
 impl Console {
     async fn visit(
         &self,
@@ -76,6 +82,7 @@ impl Console {
             let is_short = assets::accepts_gzip(request.headers());
             return assets::asset(&visit.segment(1), is_short).ok_or(Failure::NoPage);
         }
+        visit.screens = &SCREENS;
         check(request.headers(), &self.settings.hosts, visit.is_safe)?;
         if !visit.is_safe {
             visit.read_body(request).await?;
