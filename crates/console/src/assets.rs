@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
-use hyper::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, HeaderValue, VARY};
+use http_body_util::{BodyExt as _, Collected, Full};
+use hyper::body::Body as _;
+use hyper::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use hyper::{HeaderMap, StatusCode};
 use tollgate_control::sha256;
-use tollgate_http_kit::{Reply, reply::reply};
+use tollgate_http_kit::reply::{HTML, Reply, reply};
 
 /// One style sheet; `assets/README.md` lists its classes.
 const STYLE: &str = concat!(
@@ -61,6 +63,21 @@ pub(crate) fn asset(name: &str, accepts_gzip: bool) -> Option<Reply> {
     fields.insert(VARY, HeaderValue::from_static("accept-encoding"));
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
     Some(asset)
+}
+
+/// A page as gzip, if it is long enough to gain from it. Replies to posts stay as they are: some show a secret
+/// once, and the length of a compressed page would give parts of it away.
+pub(crate) async fn shortened(reply: Reply) -> Reply {
+    let is_page = reply.headers().get(CONTENT_TYPE) == Some(&HTML);
+    if !is_page || reply.body().size_hint().lower() < 1_000 {
+        return reply;
+    }
+    let (mut parts, body) = reply.into_parts();
+    // A whole body in memory does not fail.
+    let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    parts.headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    Reply::from_parts(parts, Full::new(compressed(&body, Compression::new(5))))
 }
 
 /// `body` as gzip.

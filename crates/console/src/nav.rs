@@ -40,10 +40,12 @@ impl Need {
 }
 
 /// What pages call a screen, its path, the letter after `g`, the right, the text.
-type Row = (&'static str, &'static str, char, Need, fn(&Texts) -> &'static str);
+type Row = (&'static str, &'static str, char, Need, Text);
+
+type Text = fn(&Texts) -> &'static str;
 
 /// Every screen with a place. Those without a route are left out.
-const GROUPS: &[(fn(&Texts) -> &'static str, &[Row])] = &[
+const GROUPS: &[(Text, &[Row])] = &[
     (|_| "", &[("overview", "/", 'o', Need::Login, |t| t.overview)]),
     (
         |t| t.limits,

@@ -112,6 +112,9 @@ impl Api for Console {
             Err(failure) if visit.is_api => rest::failed(&visit, failure),
             Err(failure) => pages::failed(self, &visit, failure).await,
         };
+        if visit.is_safe && assets::accepts_gzip(request.headers()) {
+            reply = assets::shortened(reply).await;
+        }
         let fields = reply.headers_mut();
         for (name, value) in HEADERS {
             fields.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
