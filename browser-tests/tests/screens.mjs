@@ -15,7 +15,7 @@ const APART = {
 /** Words that the tests themselves entered. */
 const DATA = new Set(
   `ann vic SHOP pay SIP_HOTEL pushGeoHotelList byKeys EDIT shared BACK quote MANY LIVE slow too low B3 system
-   node-1 node-2 node-3 127.0.0.1 Chromium`
+   SIP_HOTEL pushGeoHotelList provider node-1 node-2 node-3 127.0.0.1 Chromium`
     .split(/\s+/)
     .filter(Boolean),
 );

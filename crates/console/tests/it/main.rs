@@ -296,13 +296,18 @@ async fn pages_and_assets_are_sent_compressed_to_those_who_accept_it() {
         let plain = ann.get(path).await;
         assert_eq!(plain.field("content-encoding"), None, "{path}");
         let (fields, body) = ann.bytes(path, "Accept-Encoding: br, gzip").await;
-        assert!(fields.contains("content-encoding: gzip\r\n") && fields.contains("vary: accept-encoding"), "{fields}");
+        assert!(
+            fields.contains("content-encoding: gzip\r\n") && fields.contains("vary: accept-encoding"),
+            "{fields}"
+        );
         let mut text = String::new();
         flate2::read::GzDecoder::new(&*body).read_to_string(&mut text).expect("gzip of text");
         assert!(body.len() * 2 < plain.body.len(), "{path}: {} of {} bytes", body.len(), plain.body.len());
         assert_eq!(text.len(), plain.body.len(), "{path}");
     }
     // A reply to a post may show a secret, so its length says nothing.
-    let failed = ann.send("POST", "/rules/new", &["Accept-Encoding: gzip", "Sec-Fetch-Site: same-origin"], "app=").await;
+    let failed = ann
+        .send("POST", "/rules/new", &["Accept-Encoding: gzip", "Sec-Fetch-Site: same-origin"], "app=")
+        .await;
     assert_eq!((failed.status, failed.field("content-encoding")), (422, None));
 }
