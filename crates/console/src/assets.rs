@@ -65,8 +65,8 @@ pub(crate) fn asset(name: &str, accepts_gzip: bool) -> Option<Reply> {
     Some(asset)
 }
 
-/// A page as gzip, if it is long enough to gain from it. Not for replies to posts: some show a secret once, and
-/// the length of a compressed page would give parts of it away.
+/// A page as gzip, if it is long enough to gain from it. Not for replies to posts: some show a secret
+/// once, and the length of a compressed page would give parts of it away.
 pub(crate) async fn shortened(reply: Reply) -> Reply {
     let is_page = reply.headers().get(CONTENT_TYPE) == Some(&HTML);
     if !is_page || reply.body().size_hint().lower() < 1_000 {
