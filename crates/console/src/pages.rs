@@ -10,6 +10,7 @@ mod rule_form;
 mod rules;
 mod sections;
 mod settings;
+mod shortcuts;
 mod table;
 mod tokens;
 mod users;
@@ -39,8 +40,10 @@ pub enum Page {
     Setup,
     /// Makes the first admin.
     SetUp,
-    /// Language and theme.
+    /// Language, theme and shortcuts.
     Prefer,
+    /// The keys of the keyboard.
+    Shortcuts,
     /// The list of rules.
     Rules,
     /// The form of a new rule.
@@ -112,6 +115,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/setup", Page::Setup),
     (Method::POST, "/setup", Page::SetUp),
     (Method::POST, "/preferences", Page::Prefer),
+    (Method::GET, "/shortcuts", Page::Shortcuts),
     (Method::GET, "/rules", Page::Rules),
     (Method::GET, "/rules/new", Page::NewRule),
     (Method::POST, "/rules/new", Page::CreateRule),
@@ -154,6 +158,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Setup => access::setup(console, visit).await,
         Page::SetUp => access::set_up(console, visit).await,
         Page::Prefer => access::prefer(console, visit).await,
+        Page::Shortcuts => shortcuts::show(visit),
         Page::Rules => rules::list(console, visit).await,
         Page::NewRule => rule_form::new(console, visit).await,
         Page::CreateRule => rule_form::create(console, visit).await,

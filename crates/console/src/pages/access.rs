@@ -194,7 +194,7 @@ pub(super) async fn redeem_link(console: &Console, visit: &Visit) -> Result<Repl
 /// Language and theme: as cookies for this browser, and with the user.
 pub(super) async fn prefer(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     if let Some(actor) = visit.actor.clone() {
-        let chosen = |name: &str| visit.has_field(name).then(|| visit.field(name).to_owned());
+        let chosen = |name: &str| visit.sent_field(name).map(str::to_owned);
         let (locale, theme) = (chosen("lang"), chosen("theme"));
         let changed = console.control.change(move |tx| {
             let mut new = me::get(tx, &actor)?.preferences;
@@ -209,13 +209,13 @@ pub(super) async fn prefer(console: &Console, visit: &Visit) -> Result<Reply, Fa
         changed.await?;
     }
     let mut reply = redirect(place(visit.field("back")));
-    for (name, allowed) in [("lang", &["zh", "en"][..]), ("theme", &["light", "dark"])] {
-        let value = visit.field(name);
-        if allowed.contains(&value) {
-            add_cookie(&mut reply, cookie(name, value, YEAR_S, console.settings.is_secure));
-        } else if name == "theme" && visit.field("lang").is_empty() {
-            add_cookie(&mut reply, cookie(name, "", 0, console.settings.is_secure));
-        }
+    // What is empty or on is the default, which needs no cookie.
+    for (name, allowed) in
+        [("lang", &["zh", "en"][..]), ("theme", &["light", "dark", ""]), ("shortcuts", &["off", "on"])]
+    {
+        let Some(value) = visit.sent_field(name).filter(|it| allowed.contains(it)) else { continue };
+        let kept = if matches!(value, "" | "on") { ("", 0) } else { (value, YEAR_S) };
+        add_cookie(&mut reply, cookie(name, kept.0, kept.1, console.settings.is_secure));
     }
     Ok(reply)
 }

@@ -37,7 +37,7 @@ async fn render(
     let mut shown = SectionsPage::new(Frame::new(visit, "me", a.me), format!("{} / {}", a.user, actor.name));
     shown.notice = notice;
     let kept = |name: &str, now: &str| {
-        if visit.has_field(name) { visit.field(name).to_owned() } else { now.to_owned() }
+        if visit.sent_field(name).is_some() { visit.field(name).to_owned() } else { now.to_owned() }
     };
     let languages = [("", a.language_auto), ("zh", "中文"), ("en", "English")];
     let themes = [("", t.theme_auto), ("light", t.theme_light), ("dark", t.theme_dark)];

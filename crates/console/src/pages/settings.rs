@@ -31,7 +31,7 @@ async fn render(
     let (t, a, lang) = (visit.lang.texts(), access::Texts::of(visit.lang), visit.lang);
     let (now, current) = console.control.read(settings::get).await?;
     let kept = |name: &str, now: String| {
-        if visit.has_field(name) { visit.field(name).to_owned() } else { now }
+        if visit.sent_field(name).is_some() { visit.field(name).to_owned() } else { now }
     };
     let number = |name, label, hint| {
         Field::text(name, label, hint, &kept(name, now.number(name).to_string())).required().number()

@@ -62,7 +62,11 @@ async fn show(
         "" => default.to_owned(),
         value => value.to_owned(),
     };
-    let apps = if visit.has_field("apps") { visit.field("apps").to_owned() } else { EVERY_APP.to_owned() };
+    let apps = if visit.sent_field("apps").is_some() {
+        visit.field("apps").to_owned()
+    } else {
+        EVERY_APP.to_owned()
+    };
     let mut inputs = vec![
         Field::text("name", a.token_name, a.token_name_hint, visit.field("name")).required(),
         Field::text("kind", a.token_kind, "", &or("kind", "api")).of(&kinds),

@@ -46,6 +46,9 @@ pub(crate) struct Visit {
     pub(crate) actor: Option<Actor>,
     pub(crate) lang: Lang,
     pub(crate) theme: &'static str,
+    pub(crate) has_shortcuts: bool,
+    /// The paths that links may lead to.
+    pub(crate) screens: &'static [&'static str],
     pub(crate) zone: TimeZone,
 }
 
@@ -82,6 +85,8 @@ impl Visit {
             actor: None,
             lang: lang(fields),
             theme,
+            has_shortcuts: cookie_of(fields, "shortcuts").as_deref() != Some("off"),
+            screens: &[],
             zone,
             method: request.method().clone(),
             path,
@@ -118,9 +123,9 @@ impl Visit {
         value(&self.form, name)
     }
 
-    /// Whether a field of the form was sent.
-    pub(crate) fn has_field(&self, name: &str) -> bool {
-        self.form.iter().any(|(known, _)| known == name)
+    /// A field of the form, if it was sent.
+    pub(crate) fn sent_field(&self, name: &str) -> Option<&str> {
+        self.form.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
     /// A parameter of the query; empty when there is none.
