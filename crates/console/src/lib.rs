@@ -17,3 +17,4 @@ mod texts;
 mod web;
 
 pub use console::{Console, ConsoleSettings};
+pub use rest::PROBLEMS;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{self, About, Description};
 use tollgate_http_kit::{Access, Operation, Reply, reply};
 
+pub use problem::PROBLEMS;
 pub(crate) use problem::failed;
 
 use crate::console::Console;

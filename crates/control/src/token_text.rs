@@ -15,9 +15,15 @@ pub(crate) const SHOWN: usize = PREFIX.len() + 8;
 pub(crate) fn make() -> Result<String, ControlError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| ControlError::NoRandomness)?;
-    let body = format!("{PREFIX}{}", base64(&bytes));
+    Ok(text_of(&bytes))
+}
+
+/// The token of these bits.
+#[must_use]
+pub fn text_of(bits: &[u8; 32]) -> String {
+    let body = format!("{PREFIX}{}", base64(bits));
     let check = checksum(&body);
-    Ok(body + &check)
+    body + &check
 }
 
 /// Whether `text` has the form of a token and its checksum is right. Says nothing about its rights.

@@ -18,6 +18,8 @@ use crate::role::Role;
 use crate::settings;
 use crate::token_text::{SHOWN, is_token};
 
+pub use crate::token_text::text_of;
+
 /// Most days that a token is valid.
 pub const MAX_DAYS: i64 = 365;
 

@@ -9,6 +9,26 @@ use tollgate_http_kit::{Reply, reply::reply};
 
 use crate::web::{Failure, Visit};
 
+/// The kinds of problems: what follows `/problems/` in their `type`. `docs/control-api.md` describes each.
+pub const PROBLEMS: &[&str] = &[
+    "body",
+    "cap",
+    "conflict",
+    "disk-full",
+    "foreign",
+    "if-match",
+    "internal",
+    "invalid",
+    "login",
+    "login-only",
+    "no-right",
+    "not-found",
+    "stale",
+    "token",
+    "too-many",
+    "unavailable",
+];
+
 pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
     let (mut errors, mut retry_after) = (Vec::new(), None);
     let (status, kind, detail) = match failure {
@@ -49,6 +69,7 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
             (StatusCode::INTERNAL_SERVER_ERROR, "internal", detail.to_owned())
         }
     };
+    debug_assert!(PROBLEMS.contains(&kind), "{kind} is not described");
     let mut body = json!({
         "type": format!("/problems/{kind}"),
         "title": status.canonical_reason().unwrap_or_default(),

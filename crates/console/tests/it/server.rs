@@ -41,6 +41,10 @@ impl Server {
         Self { control, code, address, time, folder, _running: running }
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     pub(crate) fn now_ms(&self) -> i64 {
         self.time.load(Relaxed)
     }
@@ -155,7 +159,14 @@ impl Client {
         answer
     }
 
-    async fn exchange(&mut self, host: &str, method: &str, path: &str, fields: &[&str], body: &str) -> Reply {
+    pub(crate) async fn exchange(
+        &mut self,
+        host: &str,
+        method: &str,
+        path: &str,
+        fields: &[&str],
+        body: &str,
+    ) -> Reply {
         let answer = self.raw(host, method, path, fields, body).await;
         let answer = String::from_utf8(answer).expect("UTF-8");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a reply");
