@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::StatusCode;
-use tollgate::{Bounds, Clock, Decision, KeyedRateLimiter, MonotonicClock, QuotaError, Quotas};
+use tollgate::{Bounds, Clock, Decision, KeyedRateLimiter, MonotonicClock, Quota, QuotaError, Quotas};
 use tollgate_headers::LimitState;
 
 use crate::key::{Head, Key, KeyBytes, key_of};
@@ -49,11 +49,18 @@ pub struct Limit<C = MonotonicClock> {
 }
 
 impl Limit {
-    /// A limit that all requests share, until [`by`](Limit::by) says what to count by. With [`Quotas::by`],
-    /// keys have quotas of their own, which fields and bodies show.
+    /// A limit that all requests share, until [`by`](Limit::by) says what to count by.
     ///
     /// # Errors
     /// [`QuotaError`] says which number of the quota is out of its bounds, and the bound.
+    pub fn new(quota: Quota) -> Result<Self, QuotaError> {
+        Self::with_clock(quota, MonotonicClock::new())
+    }
+
+    /// A limit whose keys have quotas of their own, which fields and bodies show.
+    ///
+    /// # Errors
+    /// As [`Limit::new`].
     ///
     /// # Example
     /// ```
@@ -63,12 +70,12 @@ impl Limit {
     /// let quotas = Quotas::by(Quota::per_second(10), |key: &[u8]| {
     ///     key.starts_with(b"premium-").then(|| Quota::per_second(100))
     /// });
-    /// let limit = Limit::new(quotas)?.by(Key::header(HeaderName::from_static("x-api-key")));
+    /// let limit = Limit::with_quotas(quotas)?.by(Key::header(HeaderName::from_static("x-api-key")));
     /// assert_eq!(limit.limiter().bounds_of(b"premium-7").limit, 100);
     /// # Ok::<(), tollgate_tower::QuotaError>(())
     /// ```
-    pub fn new(quota: impl Into<Quotas<[u8]>>) -> Result<Self, QuotaError> {
-        Self::with_clock(quota, MonotonicClock::new())
+    pub fn with_quotas(quotas: Quotas<[u8]>) -> Result<Self, QuotaError> {
+        Self::with_clock(quotas, MonotonicClock::new())
     }
 }
 
