@@ -10,6 +10,8 @@ use tollgate::{
     RateLimiter, Refill, RestoreError, Timestamp, check_all,
 };
 
+#[path = "limiter/background_refill.rs"]
+mod background_refill;
 #[path = "limiter/quotas_by_key.rs"]
 mod quotas_by_key;
 #[path = "limiter/rules.rs"]
