@@ -71,8 +71,8 @@ pub(crate) fn accepts_gzip(fields: &HeaderMap) -> bool {
     values.flat_map(|it| it.split(',')).any(|it| {
         let mut parts = it.split(';').map(str::trim);
         let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
-        let refuses = |it: &str| it.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0_f32));
-        is_gzip && !parts.any(refuses)
+        let is_zero = |it: &str| it.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0_f32));
+        is_gzip && !parts.any(is_zero)
     })
 }
 

@@ -170,8 +170,8 @@ impl<C: Clock + 'static> Limit<C> {
     }
 }
 
-/// A decision, with the bounds of the key's own quota where keys have one. On the heap, since it is moved with
-/// each request of the others too.
+/// A decision, with the bounds of the key's own quota where keys have one: on the heap, since it is moved
+/// with the requests of all.
 pub(crate) struct Stated {
     decision: Decision,
     own: Option<Box<Bounds>>,

@@ -1,5 +1,5 @@
-//! A bucket that a task refills at each tick, beside one that works its refill out when it is asked: the usual
-//! design of a queue of tokens with a thread, which Tollgate has for this comparison only.
+//! A bucket that a task refills at each tick, beside one that works its refill out when it is asked: the
+//! usual design of a queue of tokens with a thread, which Tollgate has for this comparison only.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn worst_excess(admitted: &[(Duration, u64)], rate: u64) -> f64 {
 }
 
 proptest! {
-    /// Row 29: what a task refills is off by one tick at most, in any span, and what is worked out by nothing.
+    /// Row 29: what a task refills is off by one tick at most in any span, and what is worked out by nothing.
     #[test]
     fn a_refill_in_the_background_is_off_by_up_to_one_tick_and_one_at_the_request_is_not(
         ticks_per_second in prop::sample::select(vec![1_u64, 5, 10, 50]), per_tick in 1_u64..40,
