@@ -82,6 +82,21 @@ pub enum ControlError {
     Db(#[from] DbError),
 }
 
+impl ControlError {
+    /// Whether this program or its data is at fault, so that trying again does not help.
+    #[must_use]
+    pub const fn is_internal(&self) -> bool {
+        use DbError::{Changed, Constraint, Newer, Panicked, Shape, TooManyRows};
+        let Self::Db(error) = self else {
+            return matches!(self, Self::NoRandomness | Self::Hash | Self::Document { .. });
+        };
+        matches!(
+            error,
+            Constraint(_) | TooManyRows { .. } | Shape { .. } | Newer { .. } | Changed { .. } | Panicked
+        )
+    }
+}
+
 /// One field and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {fault}")]

@@ -60,8 +60,11 @@ pub(crate) fn bound(app: &str) -> Result<String, Fault> {
     if app == EVERY_APP { Ok(app.to_owned()) } else { car::app_name(app) }
 }
 
-/// A role by its name.
+/// A role by its name; none if that is empty.
 pub(crate) fn role(name: &str) -> Result<Option<Role>, Fault> {
+    if name.is_empty() {
+        return Ok(None);
+    }
     let expected = "viewer, editor, approver, admin";
     Role::from_str(name).map(Some).map_err(|()| Fault::Choice { expected })
 }

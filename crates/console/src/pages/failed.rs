@@ -138,7 +138,12 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
         }
         error => {
             tracing::error!(request = %visit.request_id, %error, "a page failed");
-            Said::new(StatusCode::SERVICE_UNAVAILABLE, t.failed, t.failed_text)
+            let status = if error.is_internal() {
+                StatusCode::INTERNAL_SERVER_ERROR
+            } else {
+                StatusCode::SERVICE_UNAVAILABLE
+            };
+            Said::new(status, t.failed, t.failed_text)
         }
     }
 }

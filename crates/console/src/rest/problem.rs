@@ -92,9 +92,7 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
 
 fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str, String) {
     let (status, kind) = match error {
-        ControlError::Invalid(_) | ControlError::Document { .. } => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "invalid")
-        }
+        ControlError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
         ControlError::NoRight { .. } => (StatusCode::FORBIDDEN, "no-right"),
         ControlError::LoginOnly => (StatusCode::FORBIDDEN, "login-only"),
         ControlError::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
@@ -105,6 +103,11 @@ fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str,
         }
         ControlError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too-many"),
         ControlError::Db(DbError::DiskFull) => (StatusCode::INSUFFICIENT_STORAGE, "disk-full"),
+        error if error.is_internal() => {
+            tracing::error!(request = %visit.request_id, %error, "an operation failed");
+            let detail = "internal error; nothing was changed";
+            return (StatusCode::INTERNAL_SERVER_ERROR, "internal", detail.to_owned());
+        }
         error => {
             tracing::error!(request = %visit.request_id, %error, "an operation failed");
             let detail = "the database or this program failed; the log says more under this request id";

@@ -3,8 +3,10 @@
 
 mod contract;
 mod docs;
+mod errors;
 mod operations;
 mod rights;
+mod rude;
 mod schema;
 mod secrets;
 mod server;

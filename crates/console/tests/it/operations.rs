@@ -91,6 +91,7 @@ pub(crate) const API: &[Operation] = &[
     put("PUT /api/v1/apps/{app}/rules/{key}", RULE, RULE, r#"{"max_permits":11,"rate":3}"#, InApp(Editor)),
     put("DELETE /api/v1/apps/{app}/rules/{key}", RULE, RULE, "", InApp(Editor)),
     get("GET /api/v1/me", "/api/v1/me", User),
+    by_login(put("DELETE /api/v1/me/logins/{id}", "/api/v1/me/logins/{login}", "", "", User)),
     by_login(put("PATCH /api/v1/me", "/api/v1/me", "/api/v1/me", r#"{"theme":"dark"}"#, User)),
     by_login(post(
         "POST /api/v1/me/password",
@@ -99,7 +100,6 @@ pub(crate) const API: &[Operation] = &[
         User,
     )),
     get("GET /api/v1/me/logins", "/api/v1/me/logins", User),
-    by_login(put("DELETE /api/v1/me/logins/{id}", "/api/v1/me/logins/{login}", "", "", User)),
     get("GET /api/v1/users", "/api/v1/users?limit=2", Everywhere(Admin)),
     by_login(post("POST /api/v1/users", "/api/v1/users", r#"{"name":"eve"}"#, Everywhere(Admin))),
     get("GET /api/v1/users/{name}", BOB, Everywhere(Admin)),

@@ -24,7 +24,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        Self::start_in(&std::env::temp_dir()).await
+    }
+
+    /// With its database in a folder within this one.
+    pub(crate) async fn start_in(place: &std::path::Path) -> Self {
+        let folder = tempfile::tempdir_in(place).expect("a folder");
         let nodes = Arc::new(KnownNodes::default());
         let time = Arc::new(AtomicI64::new(1_524_494_484_445));
         let source = TimeSource::Manual(Arc::clone(&time));
