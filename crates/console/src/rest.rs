@@ -8,6 +8,7 @@ mod lists;
 mod problem;
 mod rules;
 mod schema;
+mod shapes;
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -109,19 +110,18 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                 id,
                 summary,
                 describe: match call {
-                    Call::LogIn => || schema::described(Call::LogIn),
-                    Call::LogOut => || schema::described(Call::LogOut),
-                    Call::Apps => || schema::described(Call::Apps),
-                    Call::CreateApp => || schema::described(Call::CreateApp),
-                    Call::App => || schema::described(Call::App),
-                    Call::ChangeApp => || schema::described(Call::ChangeApp),
-                    Call::DisableApp => || schema::described(Call::DisableApp),
-                    Call::Rules => || schema::described(Call::Rules),
-                    Call::AppRules => || schema::described(Call::AppRules),
-                    Call::CreateRule => || schema::described(Call::CreateRule),
-                    Call::Rule => || schema::described(Call::Rule),
-                    Call::ChangeRule => || schema::described(Call::ChangeRule),
-                    Call::DeleteRule => || schema::described(Call::DeleteRule),
+                    Call::LogIn => shapes::log_in,
+                    Call::LogOut => shapes::log_out,
+                    Call::Apps => shapes::apps,
+                    Call::CreateApp => shapes::create_app,
+                    Call::App => shapes::one_app,
+                    Call::ChangeApp => shapes::change_app,
+                    Call::DisableApp => shapes::disable_app,
+                    Call::Rules | Call::AppRules => shapes::rules,
+                    Call::CreateRule => shapes::create_rule,
+                    Call::Rule => shapes::one_rule,
+                    Call::ChangeRule => shapes::change_rule,
+                    Call::DeleteRule => shapes::delete_rule,
                     _ => described,
                 },
             }
@@ -168,5 +168,7 @@ fn description() -> Value {
         version: env!("CARGO_PKG_VERSION"),
         description: "Apps and rules of the control plane",
     };
-    openapi::document(about, &operations(|call| call), &schema::named())
+    let schemas = shapes::named().into_iter().chain(access::schemas());
+    let schemas = schemas.map(|(name, schema)| (name.to_owned(), schema)).collect();
+    openapi::document(about, &operations(|call| call), &schemas)
 }

@@ -89,8 +89,8 @@ impl Console {
         }
         visit.screens = &SCREENS;
         match visit.bearer.take().filter(|_| visit.is_api) {
-            // No browser sends a token by itself, so that there is nothing to forge; and a token is never mixed
-            // with a cookie.
+            // No browser sends a token by itself, so that there is nothing to forge; and a token is never
+            // mixed with a cookie.
             Some(token) => {
                 visit.cookie = None;
                 let actor = self.control.bearer(&token, visit.origin()).await?;

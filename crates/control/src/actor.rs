@@ -61,14 +61,15 @@ impl Actor {
         Err(ControlError::NoRight { need, app: app.to_owned() })
     }
 
-    /// The apps that the actor may see, each between slashes, for statements that select by app. Names of apps
-    /// have no slashes.
+    /// The apps that the actor may see, each between slashes, for statements that select by app. Names of
+    /// apps have no slashes.
     pub(crate) fn apps(&self) -> String {
         self.roles.iter().fold("/".to_owned(), |apps, (app, _)| apps + "/" + app + "/")
     }
 
     /// # Errors
-    /// [`ControlError::LoginOnly`] for a token: one that was stolen must not make others, or change passwords.
+    /// [`ControlError::LoginOnly`] for a token: one that was stolen must not make others, or change
+    /// passwords.
     pub fn must_be_logged_in(&self) -> Result<(), ControlError> {
         if self.kind == "token" { Err(ControlError::LoginOnly) } else { Ok(()) }
     }

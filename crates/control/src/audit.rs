@@ -109,8 +109,8 @@ pub struct Filter {
     pub until: i64,
 }
 
-/// Entries before `before_seq` (0 for the newest), the newest first; at most `limit`, which is at most 500. Who
-/// may see all apps sees every entry; others those of one app.
+/// Entries before `before_seq` (0 for the newest), the newest first; at most `limit`, which is at most 500.
+/// Who may see all apps sees every entry; others those of one app.
 ///
 /// # Errors
 /// [`ControlError::NoRight`], [`ControlError::Db`].

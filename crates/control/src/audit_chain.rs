@@ -39,8 +39,8 @@ impl Walk {
         self.next - 1
     }
 
-    /// Walks some entries further. Returns the result at the end, which may be walked beyond once there are more
-    /// entries.
+    /// Walks some entries further. Returns the result at the end, which may be walked beyond once there are
+    /// more entries.
     ///
     /// # Errors
     /// [`ControlError::Db`].
@@ -77,7 +77,8 @@ pub(crate) fn written(tx: &mut dyn Tx) -> Result<i64, ControlError> {
     Ok(row.map_or(Ok(0), |row| row.int(0))?)
 }
 
-/// Walks the whole chain in one transaction; see also [`Control::verify_audit`](crate::Control::verify_audit).
+/// Walks the whole chain in one transaction; see also
+/// [`Control::verify_audit`](crate::Control::verify_audit).
 ///
 /// # Errors
 /// [`ControlError::NoRight`] except for admins of every app, [`ControlError::Db`].

@@ -74,8 +74,9 @@ impl Control {
         .await
     }
 
-    /// Records that a change of this actor was rejected. The change itself left nothing behind, so that this is a
-    /// transaction of its own. At most 60 a minute of each user are recorded; the next says how many were not.
+    /// Records that a change of this actor was rejected. The change itself left nothing behind, so that this
+    /// is a transaction of its own. At most 60 a minute of each user are recorded; the next says how many
+    /// were not.
     ///
     /// # Errors
     /// [`ControlError::Db`].

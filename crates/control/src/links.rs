@@ -13,7 +13,8 @@ use crate::users::{self, User};
 /// How long a link is valid.
 pub const VALID_MS: i64 = 72 * 3_600_000;
 
-/// Makes `code` the only way in for a user: the password and all logins of before end. Needs admin of every app.
+/// Makes `code` the only way in for a user: the password and all logins of before end. Needs admin of every
+/// app.
 pub(crate) fn issue(tx: &mut dyn Tx, actor: &Actor, name: &str, code: &str) -> Result<User, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;
     actor.must_be_logged_in()?;

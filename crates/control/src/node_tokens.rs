@@ -30,8 +30,8 @@ impl NodeTokens {
         Self(rows.into_iter().map(token).collect())
     }
 
-    /// Whether a node with this token may attach at `now_ms`, and no other way in. Compares with every token, so
-    /// that the time says nothing about which one it is.
+    /// Whether a node with this token may attach at `now_ms`, and no other way in. Compares with every token,
+    /// so that the time says nothing about which one it is.
     #[must_use]
     pub fn admits(&self, token: Option<&str>, now_ms: i64) -> bool {
         let Some(token) = token.filter(|it| is_token(it)) else { return false };

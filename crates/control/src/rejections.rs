@@ -25,8 +25,8 @@ struct Window {
 pub(crate) struct Rejections(Mutex<HashMap<String, Window>>);
 
 impl Rejections {
-    /// Whether a rejected change of `user` is recorded now: the number of those that were left out since the last
-    /// one that was, or `None`.
+    /// Whether a rejected change of `user` is recorded now: the number of those that were left out since the
+    /// last one that was, or `None`.
     pub(crate) fn admit(&self, user: &str, now_ms: i64) -> Option<u64> {
         let mut windows = self.0.lock();
         if windows.len() >= MAX {

@@ -70,8 +70,8 @@ impl Settings {
     }
 }
 
-/// The settings and their etag, which is 0 until they are changed for the first time. They hold no secret: every
-/// user may see them.
+/// The settings and their etag, which is 0 until they are changed for the first time. They hold no secret:
+/// every user may see them.
 ///
 /// # Errors
 /// [`ControlError::Db`].

@@ -216,8 +216,8 @@ impl Control {
         self.db.write(move |tx| users::create(tx, &actor, &name, Some(&hash))).await
     }
 
-    /// Adds a user with one role, and returns the code of the link by which the user chooses a password. Needs
-    /// admin of every app, and a login.
+    /// Adds a user with one role, and returns the code of the link by which the user chooses a password.
+    /// Needs admin of every app, and a login.
     ///
     /// # Errors
     /// [`ControlError`].

@@ -109,8 +109,8 @@ pub struct TokenInput {
     pub days: String,
 }
 
-/// Makes the token whose text is `secret`. One for the API needs the rights that it gets, and one for nodes needs
-/// admin of every app. Needs a login.
+/// Makes the token whose text is `secret`. One for the API needs the rights that it gets, and one for nodes
+/// needs admin of every app. Needs a login.
 pub(crate) fn create(
     tx: &mut dyn Tx,
     actor: &Actor,
@@ -323,8 +323,8 @@ pub(crate) fn touch(tx: &mut dyn Tx, id: &str, at: i64) -> Result<(), ControlErr
     Ok(())
 }
 
-/// Ends the tokens of the API of a user, and returns how many there were. Tokens of nodes belong to the fleet and
-/// stay.
+/// Ends the tokens of the API of a user, and returns how many there were. Tokens of nodes belong to the fleet
+/// and stay.
 pub(crate) fn end_all(tx: &mut dyn Tx, user_id: &str) -> Result<u64, ControlError> {
     let now = tx.now_ms();
     Ok(tx.execute(

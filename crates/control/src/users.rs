@@ -252,7 +252,7 @@ pub fn get_at(tx: &mut dyn Tx, actor: &Actor, name: &str, etag: i64) -> Result<U
     Ok(user)
 }
 
-/// The names of the active admins who can grant roles in every app, at most five: for people who lack one.
+/// The names of active admins of every app, at most five: a user who lacks a role can ask them.
 ///
 /// # Errors
 /// [`ControlError::Db`].

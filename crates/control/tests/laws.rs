@@ -190,7 +190,7 @@ async fn an_altered_audit_entry_breaks_the_chain_and_the_table_rejects_it() {
 }
 
 #[test]
-#[ignore = "run by a_killed_process_leaves_the_state_before_or_after_a_change only, which kills it: it never ends by itself"]
+#[ignore = "its parent test runs it and kills it: it never ends by itself"]
 fn writes_until_it_is_killed() {
     let Ok(folder) = std::env::var("TOLLGATE_TEST_FOLDER") else { return }; // not by its parent
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

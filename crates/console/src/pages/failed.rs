@@ -1,5 +1,5 @@
-//! The pages that say why a request was not answered as asked: with the status that is true, the number of the
-//! request, and what to do next.
+//! The pages that say why a request was not answered as asked: with the status that is true, the number of
+//! the request, and what to do next.
 
 use askama::Template;
 use hyper::StatusCode;
@@ -9,7 +9,6 @@ use tollgate_db::DbError;
 use tollgate_http_kit::Reply;
 use tollgate_human_text::nearest;
 
-use super::PAGES;
 use super::rules::rule_href;
 use super::users::role_text;
 use crate::console::Console;
@@ -150,8 +149,7 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
 
 /// The page whose path is nearest to the one that was asked for.
 fn near_page(visit: &Visit) -> Option<(String, String)> {
-    let paths = PAGES.iter().filter(|(method, path, _)| method == hyper::Method::GET && !path.contains('{'));
-    let paths: Vec<&str> = paths.map(|(_, path, _)| *path).filter(|path| path.len() > 1).collect();
+    let paths: Vec<&str> = visit.screens.iter().copied().filter(|path| !path.contains('{')).collect();
     let near = nearest(&visit.path_in_lower_case(), &paths).filter(|it| it.is_near)?;
     Some((near.name.to_owned(), near.name.to_owned()))
 }

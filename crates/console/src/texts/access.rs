@@ -90,7 +90,7 @@ texts! {
     question_mark: "？", "?";
     disk_full: "控制端磁盘已满，没有任何修改。请清理磁盘后重试。", "The disk of the control plane is full; nothing was changed. Make room and try again.";
     needed_role: "需要角色", "Needed role";
-    can_grant: "可以授予的人", "Who can grant it";
+    can_grant: "可由以下管理员授予", "Granted by";
     no_granter: "没有可用的管理员", "no active administrator";
     login_only: "令牌不能执行此操作，请登录。", "A token cannot do this; log in.";
 }

@@ -187,7 +187,7 @@ impl Visit {
         }
     }
 
-    /// The milliseconds of a time that was entered in the reader's zone; `None` when it is none.
+    /// The milliseconds of a time that was entered in the reader's zone; `None` if it is not a time.
     pub(crate) fn instant(&self, text: &str) -> Option<i64> {
         let text = text.trim().replace('T', " ");
         let read = |format| jiff::civil::DateTime::strptime(format, &text).ok();

@@ -181,7 +181,7 @@ async fn lists_are_read_to_their_end_by_their_cursors() {
         assert_eq!(ann.json("POST", "/api/v1/users", None, &body).await.status, 201);
     }
     for (path, member, name, want) in
-        [("/api/v1/users", "users", "name", 8), ("/api/v1/audit", "entries", "seq", 2 + 1 + 7 * 3)]
+        [("/api/v1/users", "users", "name", 8), ("/api/v1/audit", "entries", "seq", 3 + 7 * 2)]
     {
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         loop {

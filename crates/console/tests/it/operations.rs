@@ -9,6 +9,8 @@ pub(crate) enum Who {
     Anyone,
     /// Every user, and every token.
     User,
+    /// Those with this role in any app.
+    Somewhere(Role),
     /// Those with this role in the app `SIP_HOTEL`.
     InApp(Role),
     /// Those with this role over all apps.
@@ -26,11 +28,11 @@ pub(crate) enum Way {
 
 use Role::{Admin, Editor, Viewer};
 use Way::{Any, Login};
-use Who::{Anyone, Everywhere, InApp, User};
+use Who::{Anyone, Everywhere, InApp, Somewhere, User};
 
 /// An operation: method and path of the table; path, body and etag of a call that succeeds; who may call it.
-/// `{token}` and `{login}` are ids of the admin's own; the etag is that of a GET of its path, or of the path that
-/// is named.
+/// `{token}` and `{login}` are ids of the admin's own; the etag is that of a GET of its path, or of the path
+/// that is named.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
     pub(crate) target: &'static str,
@@ -159,7 +161,7 @@ pub(crate) const PAGES: &[Operation] = &[
     post("POST /preferences", "/preferences", "theme=dark&back=/rules", Anyone),
     get("GET /shortcuts", "/shortcuts", User),
     get("GET /rules", "/rules", User),
-    get("GET /rules/new", "/rules/new?app=SIP_HOTEL", InApp(Editor)),
+    get("GET /rules/new", "/rules/new?app=SIP_HOTEL", Somewhere(Editor)),
     post(
         "POST /rules/new",
         "/rules/new",

@@ -146,6 +146,7 @@ fn may(caller: &Caller, operation: &Operation) -> bool {
     match operation.who {
         Who::Anyone => true,
         Who::User => caller.is_valid,
+        Who::Somewhere(role) => caller.is_valid && has(role, &APPS),
         Who::InApp(role) => caller.is_valid && has(role, &["*", "SIP_HOTEL"]),
         Who::Everywhere(role) => caller.is_valid && has(role, &["*"]),
     }

@@ -1,5 +1,5 @@
-//! Rude input in every member of every body and every field of every form: a clear 4xx, what was entered is kept,
-//! nothing panics.
+//! Rude input in every member of every body and every field of every form: a clear 4xx, what was entered is
+//! kept, nothing panics.
 
 use serde_json::{Value, json};
 
@@ -153,6 +153,7 @@ fn forms(page: &str) -> Vec<Form> {
         }
         let mut fields: Vec<(String, String)> = Vec::new();
         for kind in ["<input", "<select", "<textarea", "<button"] {
+            // A button has no text that could be kept.
             for tag in text.split(kind).skip(1) {
                 let tag = tag.split('>').next().unwrap_or_default();
                 let Some(name) = attribute(tag, "name") else { continue };
@@ -221,7 +222,7 @@ async fn every_field_of_every_form_is_held_to_its_bounds_and_kept() {
                         reply.body.contains("id=\"") && reply.faults().iter().any(|it| !it.is_empty());
                     if reply.status == 422 && is_faulted {
                         let again = again.unwrap_or_else(|| panic!("the form is not there: {what}"));
-                        let is_secret = ["password", "again", "current"].contains(&&**name);
+                        let is_secret = ["password", "again", "current", "action"].contains(&&**name);
                         let is_choice = reply.body.contains(&format!("<select id=\"{name}\""));
                         let is_kept = again.fields.iter().any(|(known, _)| known == name)
                             && (reply.body.contains(&escaped(&value))
@@ -287,7 +288,9 @@ async fn queries_paths_and_heads_are_held_to_their_bounds() {
         ] {
             let reply = ann.get(&target).await;
             assert!(reply.status < 500, "{target}: {}", reply.status);
-            assert!(!reply.body.contains("<b>bold") && !reply.body.contains("<script>alert"), "{target}");
+            let is_page = reply.field("content-type").is_some_and(|it| it.starts_with("text/html"));
+            let is_raw = reply.body.contains("<b>bold") || reply.body.contains("<script>alert");
+            assert!(!(is_page && is_raw), "{target}");
         }
     }
     for etag in
