@@ -11,7 +11,9 @@ use crate::actor::{Actor, EVERY_APP};
 use crate::attempts::Attempts;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults};
+use crate::events::Topic;
 use crate::ids::secret;
+use crate::live::Live;
 use crate::logins::{self, Login};
 use crate::nodes::Nodes;
 use crate::passwords::{self, Passwords};
@@ -31,6 +33,7 @@ pub struct Control {
     nodes: Arc<dyn Nodes>,
     passwords: Passwords,
     attempts: Attempts,
+    live: Live,
 }
 
 impl std::fmt::Debug for Control {
@@ -49,7 +52,8 @@ impl Control {
         let current = Published { apps: db.read(versions::published).await? };
         let published = watch::Sender::new(Arc::new(current.clone()));
         let (passwords, attempts) = (Passwords::default(), Attempts::default());
-        Ok(Self { db, current: Mutex::new(current), published, nodes, passwords, attempts })
+        let (current, live) = (Mutex::new(current), Live::default());
+        Ok(Self { db, current, published, nodes, passwords, attempts, live })
     }
 
     /// The documents that nodes should have, now and after each change.
@@ -62,6 +66,16 @@ impl Control {
     #[must_use]
     pub fn nodes(&self) -> &dyn Nodes {
         &*self.nodes
+    }
+
+    /// Reports, figures and events.
+    #[must_use]
+    pub const fn live(&self) -> &Live {
+        &self.live
+    }
+
+    pub(crate) const fn db(&self) -> &Db {
+        &self.db
     }
 
     /// Runs a function that changes nothing.
@@ -87,6 +101,7 @@ impl Control {
         if let Some(documents) = change.documents {
             self.publish(documents);
         }
+        self.live.events.note(Topic::Changes);
         Ok(change.value)
     }
 
