@@ -45,3 +45,48 @@ async function follow(rounds) {
   if ($("p.note.warn[role=status]") && rounds > 1) setTimeout(() => follow(rounds - 1), 500);
 }
 if ($("p.note.warn[role=status]")) setTimeout(() => follow(20), 200);
+
+// Live pages: when a topic changes, the parts that carry `data-swap` are replaced by those of the page as it is
+// now. What was opened stays open, and what has the focus keeps it.
+async function swap() {
+  const reply = await fetch(location.href);
+  if (!reply.ok) return;
+  const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+  document.querySelectorAll("[data-swap]").forEach((part) => {
+    const now = page.querySelector(`[data-swap="${part.dataset.swap}"]`);
+    if (!now || now.innerHTML === part.innerHTML || part.contains(document.activeElement)) return;
+    part.querySelectorAll("details[open][data-keep]").forEach((it) => {
+      const same = now.querySelector(`details[data-keep="${it.dataset.keep}"]`);
+      if (same) same.open = true;
+    });
+    part.replaceWith(now);
+  });
+}
+const live = $("[data-topics]");
+if (live) {
+  const { topics, after } = live.dataset;
+  let lastOpen = Date.now();
+  let isSwapping = false;
+  const swapOnce = async () => {
+    if (isSwapping || document.hidden) return;
+    isSwapping = true;
+    try {
+      await swap();
+    } catch {
+      // The next event tries again.
+    } finally {
+      isSwapping = false;
+    }
+  };
+  const open = () => {
+    const source = new EventSource(`/api/v1/events?topics=${topics}&after=${encodeURIComponent(after)}`);
+    for (const topic of topics.split(",")) source.addEventListener(topic, swapOnce);
+    source.addEventListener("open", () => (lastOpen = Date.now()));
+    // After an error reply a source stays closed.
+    source.addEventListener("error", () => source.readyState === EventSource.CLOSED && setTimeout(open, 5000));
+  };
+  open();
+  document.addEventListener("visibilitychange", swapOnce);
+  // Replies end every ten seconds; without one for longer, the data are old.
+  setInterval(() => ($("[data-lost]").hidden = Date.now() - lastOpen < 20000), 2000);
+}

@@ -6,12 +6,13 @@ use tollgate_control::{NodeState, Role, actor::EVERY_APP, rules};
 use tollgate_http_kit::{Reply, reply};
 
 use crate::assets::VERSION;
-use crate::texts::{Lang, Texts};
+use crate::texts::{Lang, Texts, traffic};
 use crate::web::{Failure, Visit};
 
 /// The parts that all templates share.
 pub(crate) struct Frame {
     pub(crate) t: &'static Texts,
+    pub(crate) w: &'static traffic::Texts,
     pub(crate) is_zh: bool,
     pub(crate) theme: &'static str,
     pub(crate) title: String,
@@ -28,6 +29,7 @@ impl Frame {
         let actor = visit.actor.as_ref();
         Self {
             t: visit.lang.texts(),
+            w: visit.lang.traffic(),
             is_zh: visit.lang == Lang::Zh,
             theme: visit.theme,
             title: title.into(),

@@ -4,9 +4,13 @@ mod access;
 mod audit;
 mod confirm;
 mod nodes;
+mod overview;
+mod problem_list;
 mod rule_form;
+mod rule_history;
 mod rules;
 mod table;
+mod top;
 mod users;
 mod versions;
 
@@ -25,7 +29,7 @@ use crate::web::{Failure, Visit, query_of, redirect};
 /// A page, by what it does.
 #[derive(Clone, Copy, Debug)]
 pub enum Page {
-    /// To the first page.
+    /// The overview.
     Home,
     /// The form of the login.
     Login,
@@ -49,6 +53,10 @@ pub enum Page {
     Rule,
     /// Changes a rule.
     ChangeRule,
+    /// What a rule counted.
+    RuleHistory,
+    /// The keys that were limited most.
+    Top,
     /// Asks whether to delete a rule.
     ConfirmDelete,
     /// Deletes a rule.
@@ -85,6 +93,8 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/rules/new", Page::CreateRule),
     (Method::GET, "/apps/{app}/rules/{key}", Page::Rule),
     (Method::POST, "/apps/{app}/rules/{key}", Page::ChangeRule),
+    (Method::GET, "/apps/{app}/rules/{key}/history", Page::RuleHistory),
+    (Method::GET, "/top", Page::Top),
     (Method::GET, "/apps/{app}/rules/{key}/delete", Page::ConfirmDelete),
     (Method::POST, "/apps/{app}/rules/{key}/delete", Page::DeleteRule),
     (Method::GET, "/versions", Page::Versions),
@@ -100,7 +110,9 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
 
 pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Result<Reply, Failure> {
     match page {
-        Page::Home => Ok(redirect("/rules")),
+        Page::Home => overview::show(console, visit).await,
+        Page::RuleHistory => rule_history::show(console, visit).await,
+        Page::Top => top::list(console, visit).await,
         Page::Login => access::login(console, visit).await,
         Page::LogIn => access::log_in(console, visit).await,
         Page::LogOut => access::log_out(console, visit).await,

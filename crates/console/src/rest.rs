@@ -3,6 +3,8 @@
 mod apps;
 mod body;
 mod etag;
+mod events;
+mod history;
 mod problem;
 mod rules;
 
@@ -49,6 +51,18 @@ pub enum Call {
     ChangeRule,
     /// Deletes a rule.
     DeleteRule,
+    /// Time series.
+    History,
+    /// The keys that were denied most.
+    TopKeys,
+    /// Numbers for a rule from its traffic.
+    Suggestion,
+    /// What is wrong now.
+    Problems,
+    /// Requests that no rule limits.
+    Unlimited,
+    /// Server-sent events.
+    Events,
 }
 
 /// Method, path, call, id, summary.
@@ -91,51 +105,94 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
         "deleteRule",
         "Deletes a rule; needs If-Match",
     ),
+    (
+        Method::GET,
+        "/api/v1/apps/{app}/rules/{key}/suggestion",
+        Call::Suggestion,
+        "suggestNumbers",
+        "Returns a rate and a burst from the traffic of the last hour, or null",
+    ),
+    (Method::GET, "/api/v1/history", Call::History, "history", "Returns what was decided over time"),
+    (Method::GET, "/api/v1/keys/top", Call::TopKeys, "topKeys", "Lists the keys that were denied most"),
+    (Method::GET, "/api/v1/problems", Call::Problems, "problems", "Lists what is wrong now"),
+    (
+        Method::GET,
+        "/api/v1/unlimited",
+        Call::Unlimited,
+        "unlimited",
+        "Lists requests that no rule limits, unknown domains, and faults of the nodes' own rule files",
+    ),
+    (
+        Method::GET,
+        "/api/v1/events",
+        Call::Events,
+        "events",
+        "Server-sent events of these topics; a reader comes back with Last-Event-ID",
+    ),
 ];
 
 /// The rows of the surface's table.
 pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
-    let row =
-        |(method, path, call, id, summary): &(Method, &'static str, Call, &'static str, &'static str)| {
-            Operation {
-                method: method.clone(),
-                path,
-                route: route(*call),
-                access: Access::Anyone,
-                id,
-                summary,
-                describe: match call {
-                    Call::CreateRule | Call::ChangeRule => || {
-                        let example = json!({"key": "pushGeoHotelList", "max_permits": 100, "rate": 50});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::CreateApp | Call::ChangeApp => || {
-                        let example = json!({"app": "SIP_HOTEL", "description": "hotel supplier interface"});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::LogIn => || {
-                        let example = json!({"name": "ann", "password": "a long passphrase"});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::Rules | Call::AppRules => || {
-                        let number = || json!({"type": "integer"});
-                        described().with([
-                            parameter(
-                                "search",
-                                false,
-                                openapi::string(),
-                                None,
-                                "Part of app, key or description",
-                            ),
-                            parameter("sort", false, openapi::string(), None, "key, rate or updated"),
-                            parameter("page", false, number(), None, "From 1"),
-                            parameter("size", false, number(), None, "Rows of a page, 1 to 500"),
-                        ])
-                    },
-                    _ => described,
+    let row = |(method, path, call, id, summary): &(
+        Method,
+        &'static str,
+        Call,
+        &'static str,
+        &'static str,
+    )| {
+        Operation {
+            method: method.clone(),
+            path,
+            route: route(*call),
+            access: Access::Anyone,
+            id,
+            summary,
+            describe: match call {
+                Call::CreateRule | Call::ChangeRule => || {
+                    let example = json!({"key": "pushGeoHotelList", "max_permits": 100, "rate": 50});
+                    described().takes(json!({"type": "object"}), example)
                 },
-            }
-        };
+                Call::CreateApp | Call::ChangeApp => || {
+                    let example = json!({"app": "SIP_HOTEL", "description": "hotel supplier interface"});
+                    described().takes(json!({"type": "object"}), example)
+                },
+                Call::LogIn => || {
+                    let example = json!({"name": "ann", "password": "a long passphrase"});
+                    described().takes(json!({"type": "object"}), example)
+                },
+                Call::Rules | Call::AppRules => || {
+                    let number = || json!({"type": "integer"});
+                    described().with([
+                        parameter(
+                            "search",
+                            false,
+                            openapi::string(),
+                            None,
+                            "Part of app, key or description",
+                        ),
+                        parameter("sort", false, openapi::string(), None, "key, rate or updated"),
+                        parameter("page", false, number(), None, "From 1"),
+                        parameter("size", false, number(), None, "Rows of a page, 1 to 500"),
+                    ])
+                },
+                Call::History | Call::TopKeys => history::described,
+                Call::Unlimited => || {
+                    let span = "How far back, in ms; a day by default";
+                    described().with([parameter("span", false, json!({"type": "integer"}), None, span)])
+                },
+                Call::Events => || {
+                    let topics =
+                        "Some of history, nodes, changes, rollouts, problems, with commas; all by default";
+                    let after = "What was seen, for readers that cannot send Last-Event-ID";
+                    described().with([
+                        parameter("topics", false, openapi::string(), None, topics),
+                        parameter("after", false, openapi::string(), None, after),
+                    ])
+                },
+                _ => described,
+            },
+        }
+    };
     ROWS.iter().map(row).collect()
 }
 
@@ -159,6 +216,12 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Rule => rules::get(console, visit).await,
         Call::ChangeRule => rules::change(console, visit).await,
         Call::DeleteRule => rules::delete(console, visit).await,
+        Call::History => history::series(console, visit).await,
+        Call::TopKeys => history::top(console, visit).await,
+        Call::Suggestion => history::suggestion(console, visit).await,
+        Call::Problems => history::problems(console, visit).await,
+        Call::Unlimited => history::unlimited(console, visit).await,
+        Call::Events => events::wait(console, visit).await,
     }
 }
 

@@ -21,6 +21,8 @@ macro_rules! texts {
     };
 }
 
+pub(crate) mod traffic;
+
 texts! {
     html_lang: "zh-CN", "en";
     skip: "跳到内容", "Skip to content";

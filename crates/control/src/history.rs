@@ -17,7 +17,7 @@ mod top;
 
 pub use counts::Counts;
 pub use ingest::{Ingest, IngestError};
-pub use query::{History, HistoryQuery, Last, Point, Scope, as_of, history, last_used};
+pub use query::{History, HistoryQuery, Last, Point, Scope, Unlimited, as_of, history, last_used, unlimited};
 pub use resolution::Resolution;
 pub use retention::{Sweep, sweep};
 pub use suggest::{Suggestion, suggest, suggestion};

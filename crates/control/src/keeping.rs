@@ -41,7 +41,7 @@ impl Control {
             ticks.tick().await;
             if self.live().surroundings().has_room() {
                 let written = self.write_reports().await;
-                match written {
+                match &written {
                     Err(error) if !is_failing => tracing::warn!(%error, "reports cannot be stored"),
                     Ok(_) if is_failing => tracing::info!("reports are stored again"),
                     _ => {}

@@ -209,7 +209,7 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
     }
 }
 
-const fn of(kind: Kind) -> Problem {
+fn of(kind: Kind) -> Problem {
     let (app, node, node_name, detail) = (String::new(), String::new(), String::new(), String::new());
     Problem { kind, app, node, node_name, since_ms: None, value: 0, detail }
 }

@@ -1,6 +1,7 @@
 //! The console over real sockets: from the setup code to a rule on the watch, and what is rejected.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
+mod history;
 mod server;
 
 use server::{Client, Server};
@@ -261,6 +262,9 @@ async fn every_page_is_in_one_language() {
         "/rules/new",
         "/apps/SIP_HOTEL/rules/pushGeo",
         "/apps/SIP_HOTEL/rules/pushGeo/delete",
+        "/",
+        "/top",
+        "/apps/SIP_HOTEL/rules/pushGeo/history",
         "/versions",
         "/apps/SIP_HOTEL/versions",
         "/nodes",

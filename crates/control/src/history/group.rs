@@ -139,6 +139,9 @@ fn write_sums<'g>(
         }
     }
     let (mut by_series, mut series) = (BTreeMap::<i64, Sums>::new(), HashMap::new());
+    // In the order of their names, so that the same rules have room whatever the order of the reports.
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(name, _)| *name);
     let totals = domains.into_iter().map(|(domain, total)| ((domain, ""), total));
     for (name, of_rule) in sums.into_iter().chain(totals).chain([(("", ""), all)]) {
         if of_rule.rows.is_empty() {

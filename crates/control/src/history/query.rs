@@ -6,6 +6,7 @@ use tollgate_db::Tx;
 
 use super::counts::Counts;
 use super::resolution::Resolution;
+use super::{UNKNOWN_DOMAIN, UNMATCHED};
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps;
 use crate::error::{ControlError, Fault, invalid};
@@ -15,6 +16,8 @@ use crate::role::Role;
 const MOST_POINTS: i64 = 2_000;
 /// Most rules below one that are summed.
 const MOST_BELOW: i64 = 500;
+/// Most domains in a list of requests that no rule limits.
+const MOST_DOMAINS: i64 = 500;
 
 /// Whose counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,7 +128,7 @@ fn resolution_of(query: &HistoryQuery, now_ms: i64) -> Result<(Resolution, i64),
     let kept: Vec<Resolution> = kept.collect();
     let fits = kept.iter().rev().find(|it| it.ms() <= step).or(kept.first());
     let resolution = fits.copied().unwrap_or(Resolution::Hour);
-    let step = step.div_ceil(resolution.ms()) * resolution.ms();
+    let step = step.saturating_add(resolution.ms() - 1) / resolution.ms() * resolution.ms();
     if span / step > MOST_POINTS {
         return Err(invalid("step", Fault::Whole { min: span / MOST_POINTS, max: span }));
     }
@@ -233,4 +236,51 @@ pub(super) fn path_of(key: &str) -> String {
 pub fn as_of(tx: &mut dyn Tx) -> Result<Option<i64>, ControlError> {
     let row = tx.query_one("SELECT MAX(at) FROM reported", &[])?;
     Ok(row.map(|row| row.opt_int(0)).transpose()?.flatten())
+}
+
+/// Requests that no rule limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlimited {
+    /// Their domain; empty for domains without rules, together.
+    pub domain: String,
+    /// [`UNMATCHED`] or [`UNKNOWN_DOMAIN`].
+    pub rule: String,
+    /// What became of them.
+    pub counts: Counts,
+}
+
+/// Requests of the last `span_ms` that no rule limits, most first. Shows the domains of apps that the actor may
+/// see; the others need viewer of every app.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn unlimited(tx: &mut dyn Tx, actor: &Actor, span_ms: i64) -> Result<Vec<Unlimited>, ControlError> {
+    let now_ms = tx.now_ms();
+    let span_ms = span_ms.clamp(1, Resolution::Hour.kept_ms());
+    let rows = tx.query(
+        "SELECT series.id, series.domain, series.rule, COALESCE(apps.name, '') FROM series \
+         LEFT JOIN domains ON domains.domain = series.domain LEFT JOIN apps ON apps.id = domains.app_id \
+         WHERE series.rule IN ($1, $2) ORDER BY series.domain LIMIT $3",
+        &[UNMATCHED.into(), UNKNOWN_DOMAIN.into(), MOST_DOMAINS.into()],
+    )?;
+    let query = HistoryQuery { from_ms: now_ms - span_ms, to_ms: now_ms, ..HistoryQuery::default() };
+    let (resolution, _) = resolution_of(&query, now_ms)?;
+    let mut found = Vec::new();
+    for row in &rows {
+        let (id, domain, rule, app) = (row.int(0)?, row.text(1)?, row.text(2)?, row.text(3)?);
+        if !actor.may(Role::Viewer, if app.is_empty() { EVERY_APP } else { &app }) {
+            continue;
+        }
+        let sum = tx.query_one(
+            "SELECT COALESCE(SUM(admitted), 0), COALESCE(SUM(denied), 0), 0, 0, 0 FROM history \
+             WHERE res = $1 AND series = $2 AND at >= $3",
+            &[resolution.ms().into(), id.into(), resolution.row_of(now_ms - span_ms).into()],
+        )?;
+        let counts = sum.map(|row| Counts::read(&row, 0)).transpose()?.unwrap_or_default();
+        if counts.offered() > 0 {
+            found.push(Unlimited { domain, rule, counts });
+        }
+    }
+    found.sort_by_key(|it| std::cmp::Reverse(it.counts.offered()));
+    Ok(found)
 }

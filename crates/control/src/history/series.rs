@@ -63,7 +63,7 @@ impl Book {
         let (statement, most) = if is_total {
             ("SELECT COUNT(*) FROM series WHERE hour >= $1 AND rule = ''", MOST_DOMAINS)
         } else {
-            ("SELECT COUNT(*) FROM series WHERE hour >= $1 AND rule <> ''", MOST_RULES)
+            ("SELECT COUNT(*) FROM series WHERE hour >= $1 AND rule <> '' AND rule <> '(others)'", MOST_RULES)
         };
         let known = &mut self.active[usize::from(is_total)];
         let active = match *known {

@@ -52,7 +52,7 @@ pub fn suggest(rows: &[i64], need: i64, burst: i64) -> Option<Suggestion> {
     let tokens = i128::from(peak) * i128::from(need.max(1));
     let most = i128::from(crate::car::MAX_NUMBER);
     // 3/2 of a tenth of the row, rounded up.
-    let rate = ((tokens * 3 + 19) / 20).clamp(1, most) as i64;
+    let rate = (tokens.saturating_mul(3).saturating_add(19) / 20).clamp(1, most) as i64;
     let seconds = i64::try_from(rows.len()).unwrap_or(i64::MAX).saturating_mul(10);
     Some(Suggestion { peak_tenths: peak, rate, max_permits: rate.max(burst).max(need), seconds })
 }

@@ -13,7 +13,7 @@ use crate::history::{Counts, HistoryQuery, Resolution, Scope, history};
 const MINUTE: i64 = Resolution::Minute.ms();
 
 /// Everything but nodes and surroundings.
-pub(super) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
+pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
     let now_ms = tx.now_ms();
     let mut state = State { now_ms, versions: versions(tx)?, ..State::default() };
     for app in apps::list(tx, &Actor::system())? {
