@@ -10,6 +10,7 @@ mod chart;
 mod console;
 mod field;
 mod frame;
+mod nav;
 mod pages;
 mod rest;
 mod surface;

@@ -21,6 +21,7 @@ macro_rules! texts {
     };
 }
 
+pub(crate) mod nav;
 pub(crate) mod traffic;
 
 texts! {
@@ -47,7 +48,6 @@ texts! {
     wrong_code: "设置码错误、已使用或已过期。重启控制端会打印新的设置码。", "The setup code is wrong, used or expired. Restart the control plane to print a new one.";
     limits: "限流管理", "Rate limits";
     limits_short: "限流", "Limits";
-    list: "限流列表", "Limits";
     list_long: "限流信息列表", "Rate limits";
     create: "限流新增", "New limit";
     fleet: "节点管理", "Fleet";
