@@ -10,8 +10,8 @@ use super::top::{Limited, limited};
 use crate::chart::{Chart, Words, per_second, percent, rate, spark, tenths};
 use crate::console::Console;
 use crate::frame::{Frame, live, page};
-use crate::texts::Lang;
 use crate::texts::traffic::Texts;
+use crate::texts::{Lang, nav};
 use crate::web::{Failure, Visit};
 
 /// What the overview shows.
@@ -73,7 +73,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let stale = as_of.filter(|at| now_ms - at > STALE_MS).map(|at| visit.lang.as_of(&visit.time(at)));
     let top = limited(top);
     let overview = OverviewPage {
-        f: Frame::new(visit, "overview", w.overview),
+        f: Frame::new(visit, "overview", nav::Texts::of(visit.lang).overview),
         after,
         live: live(visit.lang, &nodes, now_ms, |node| {
             published.apps.iter().all(|it| node.has(&it.app, it.version))

@@ -6,9 +6,7 @@ use super::{Lang, grouped};
 use crate::chart::percent;
 
 texts! {
-    overview: "概览", "Overview";
-    traffic: "流量", "Traffic";
-    top: "热点键", "Most limited keys";
+    top: "热点键", "Top keys";
     per_second: "每秒判定数", "Decisions per second";
     last_15_min: "最近 15 分钟", "last 15 minutes";
     admitted_per_second: "放行 / 秒", "Admitted / s";
@@ -27,7 +25,6 @@ texts! {
     nodes_live: "在线", "live";
     nodes_silent: "失联", "unresponsive";
     nodes_by_state: "节点状态", "Nodes by state";
-    open_changes: "未完成的变更", "Open changes";
     problems: "问题", "Problems";
     no_problems: "一切正常", "No problems";
     no_problems_text: "节点在线，规则已全部生效。", "Nodes report, and all rules are in force.";
