@@ -175,7 +175,7 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                         parameter("size", false, number(), None, "Rows of a page, 1 to 500"),
                     ])
                 },
-                Call::History | Call::TopKeys => history::described,
+                Call::History | Call::TopKeys => || described().with(history::parameters()),
                 Call::Unlimited => || {
                     let span = "How far back, in ms; a day by default";
                     described().with([parameter("span", false, json!({"type": "integer"}), None, span)])

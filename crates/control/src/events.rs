@@ -1,7 +1,7 @@
 //! What has changed, for those who wait for it: a number for each topic, which grows.
 //!
-//! A reader names the numbers that it has seen, and waits until one is higher. So nothing is kept for readers,
-//! a slow one gets the latest state, and one that comes back misses nothing.
+//! A reader names the numbers that it has seen, and waits until one is higher. So nothing is kept for
+//! readers, a slow one gets the latest state, and one that comes back misses nothing.
 
 use tokio::sync::watch;
 

@@ -5,6 +5,7 @@
 //! resolution and records which reports it contains, so that each counts once. Not here: the stream that
 //! brings them (`fleet-hub`), charts (`console`).
 
+mod advice;
 mod counts;
 mod group;
 mod ingest;
@@ -12,15 +13,14 @@ mod query;
 mod resolution;
 mod retention;
 mod series;
-mod suggest;
 mod top;
 
+pub use advice::{Suggestion, suggest, suggestion};
 pub use counts::Counts;
 pub use ingest::{Ingest, IngestError};
 pub use query::{History, HistoryQuery, Last, Point, Scope, Unlimited, as_of, history, last_used, unlimited};
 pub use resolution::Resolution;
 pub use retention::{Sweep, sweep};
-pub use suggest::{Suggestion, suggest, suggestion};
 pub use top::{TopKey, TopQuery, top_keys};
 
 /// The rule of all counts that have no series of their own; its domain is empty.

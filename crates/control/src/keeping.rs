@@ -16,8 +16,8 @@ const SWEEP_EVERY: u32 = 120;
 const PROBLEMS_EVERY: u32 = 10;
 
 impl Control {
-    /// Waits until a node's report, which came at `at_ms`, is in the database. It then counts once, whether it
-    /// comes once or several times. [`keep_history`](Self::keep_history) must run.
+    /// Waits until a node's report, which came at `at_ms`, is in the database. It then counts once, whether
+    /// it comes once or several times. [`keep_history`](Self::keep_history) must run.
     ///
     /// # Errors
     /// [`IngestError`]: it may or may not be stored, and must be sent again.

@@ -2,10 +2,10 @@
 //!
 //! Alerts are Prometheus' business: each kind of problem is a metric, and `deploy/alerts.yml` has the rules.
 
-mod metrics;
+mod exposition;
 pub(crate) mod state;
 
-pub use metrics::metrics;
+pub use exposition::metrics;
 
 use std::collections::BTreeMap;
 

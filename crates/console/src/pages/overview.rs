@@ -1,4 +1,4 @@
-//! The overview: what is admitted and denied now, who is limited most, nodes, and what is wrong.
+//! The overview: what is admitted and denied now, the keys that are limited most, nodes, and problems.
 
 use askama::Template;
 use hyper::StatusCode;

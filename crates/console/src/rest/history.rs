@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::history::{self, Counts, HistoryQuery, Scope, TopQuery};
 use tollgate_control::{ControlError, Role};
-use tollgate_http_kit::openapi::{self, Description, parameter};
+use tollgate_http_kit::openapi::{self, parameter};
 use tollgate_http_kit::{Reply, reply};
 
 use crate::console::Console;
@@ -14,9 +14,9 @@ use crate::web::{Failure, Visit};
 const HOUR_MS: i64 = 3_600_000;
 
 /// The parameters of time series and of keys.
-pub(super) fn described() -> Description {
+pub(super) fn parameters() -> [Value; 9] {
     let number = || json!({"type": "integer"});
-    super::described().with([
+    [
         parameter("app", false, openapi::string(), None, "Of this app; without, of all that you may see"),
         parameter("rule", false, openapi::string(), None, "Of this rule and those below it: `key=pushGeo`"),
         parameter("domain", false, openapi::string(), None, "Of a domain of the nodes' own files"),
@@ -26,7 +26,7 @@ pub(super) fn described() -> Description {
         parameter("span", false, number(), None, "Keys: how far back, in ms; an hour by default"),
         parameter("search", false, openapi::string(), None, "Keys: a part of the key"),
         parameter("limit", false, number(), None, "Keys: 1 to 500"),
-    ])
+    ]
 }
 
 /// A whole number of the query, or `default` if it is not there.

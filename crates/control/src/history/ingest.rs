@@ -82,8 +82,8 @@ impl Ingest {
         self.0.lock().waiting.len()
     }
 
-    /// Writes what waits, in one or several transactions. Returns how many reports counted. After a failure the
-    /// reports wait for the next call.
+    /// Writes what waits, in one or several transactions. Returns how many reports counted. After a failure
+    /// the reports wait for the next call.
     ///
     /// # Errors
     /// [`ControlError::Db`].

@@ -249,8 +249,8 @@ pub struct Unlimited {
     pub counts: Counts,
 }
 
-/// Requests of the last `span_ms` that no rule limits, most first. Shows the domains of apps that the actor may
-/// see; the others need viewer of every app.
+/// Requests of the last `span_ms` that no rule limits, most first. Shows the domains of apps that the actor
+/// may see; the others need viewer of every app.
 ///
 /// # Errors
 /// [`ControlError::Db`].
