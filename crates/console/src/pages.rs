@@ -6,13 +6,17 @@ mod audit;
 mod confirm;
 mod failed;
 mod nodes;
+mod overview;
+mod problem_list;
 mod rule_form;
+mod rule_history;
 mod rules;
 mod sections;
 mod settings;
 mod shortcuts;
 mod table;
 mod tokens;
+mod top;
 mod users;
 mod versions;
 
@@ -23,12 +27,12 @@ use hyper::Method;
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
-use crate::web::{Failure, Visit, redirect};
+use crate::web::{Failure, Visit};
 
 /// A page, by what it does.
 #[derive(Clone, Copy, Debug)]
 pub enum Page {
-    /// To the first page.
+    /// The overview.
     Home,
     /// The form of the login.
     Login,
@@ -54,6 +58,10 @@ pub enum Page {
     Rule,
     /// Changes a rule.
     ChangeRule,
+    /// What a rule counted.
+    RuleHistory,
+    /// The keys that were limited most.
+    Top,
     /// Asks whether to delete a rule.
     ConfirmDelete,
     /// Deletes a rule.
@@ -121,6 +129,8 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/rules/new", Page::CreateRule),
     (Method::GET, "/apps/{app}/rules/{key}", Page::Rule),
     (Method::POST, "/apps/{app}/rules/{key}", Page::ChangeRule),
+    (Method::GET, "/apps/{app}/rules/{key}/history", Page::RuleHistory),
+    (Method::GET, "/top", Page::Top),
     (Method::GET, "/apps/{app}/rules/{key}/delete", Page::ConfirmDelete),
     (Method::POST, "/apps/{app}/rules/{key}/delete", Page::DeleteRule),
     (Method::GET, "/versions", Page::Versions),
@@ -151,7 +161,9 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
 
 pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Result<Reply, Failure> {
     match page {
-        Page::Home => Ok(redirect("/rules")),
+        Page::Home => overview::show(console, visit).await,
+        Page::RuleHistory => rule_history::show(console, visit).await,
+        Page::Top => top::list(console, visit).await,
         Page::Login => access::login(console, visit).await,
         Page::LogIn => access::log_in(console, visit).await,
         Page::LogOut => access::log_out(console, visit).await,

@@ -4,6 +4,8 @@ mod access;
 mod apps;
 mod body;
 mod etag;
+mod events;
+mod history;
 mod lists;
 mod problem;
 mod rules;
@@ -12,7 +14,7 @@ mod shapes;
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tollgate_http_kit::openapi::{self, About, Description};
+use tollgate_http_kit::openapi::{self, About, Description, parameter};
 use tollgate_http_kit::{Access, Operation, Reply, reply};
 
 pub use problem::PROBLEMS;
@@ -54,6 +56,18 @@ pub enum Call {
     DeleteRule,
     /// Users, tokens, audit, settings.
     Access(access::AccessCall),
+    /// Time series.
+    History,
+    /// The keys that were denied most.
+    TopKeys,
+    /// Numbers for a rule from its traffic.
+    Suggestion,
+    /// What is wrong now.
+    Problems,
+    /// Requests that no rule limits.
+    Unlimited,
+    /// Server-sent events.
+    Events,
 }
 
 /// Method, path, call, id, summary.
@@ -96,36 +110,79 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
         "deleteRule",
         "Deletes a rule; needs If-Match",
     ),
+    (
+        Method::GET,
+        "/api/v1/apps/{app}/rules/{key}/suggestion",
+        Call::Suggestion,
+        "suggestNumbers",
+        "Returns a rate and a burst from the traffic of the last hour, or null",
+    ),
+    (Method::GET, "/api/v1/history", Call::History, "history", "Returns what was decided over time"),
+    (Method::GET, "/api/v1/keys/top", Call::TopKeys, "topKeys", "Lists the keys that were denied most"),
+    (Method::GET, "/api/v1/problems", Call::Problems, "problems", "Lists what is wrong now"),
+    (
+        Method::GET,
+        "/api/v1/unlimited",
+        Call::Unlimited,
+        "unlimited",
+        "Lists requests that no rule limits, unknown domains, and faults of the nodes' own rule files",
+    ),
+    (
+        Method::GET,
+        "/api/v1/events",
+        Call::Events,
+        "events",
+        "Server-sent events of these topics; a reader comes back with Last-Event-ID",
+    ),
 ];
 
 /// The rows of the surface's table.
 pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
-    let row =
-        |(method, path, call, id, summary): &(Method, &'static str, Call, &'static str, &'static str)| {
-            Operation {
-                method: method.clone(),
-                path,
-                route: route(*call),
-                access: Access::Anyone,
-                id,
-                summary,
-                describe: match call {
-                    Call::LogIn => shapes::log_in,
-                    Call::LogOut => shapes::log_out,
-                    Call::Apps => shapes::apps,
-                    Call::CreateApp => shapes::create_app,
-                    Call::App => shapes::one_app,
-                    Call::ChangeApp => shapes::change_app,
-                    Call::DisableApp => shapes::disable_app,
-                    Call::Rules | Call::AppRules => shapes::rules,
-                    Call::CreateRule => shapes::create_rule,
-                    Call::Rule => shapes::one_rule,
-                    Call::ChangeRule => shapes::change_rule,
-                    Call::DeleteRule => shapes::delete_rule,
-                    _ => described,
+    let row = |(method, path, call, id, summary): &(
+        Method,
+        &'static str,
+        Call,
+        &'static str,
+        &'static str,
+    )| {
+        Operation {
+            method: method.clone(),
+            path,
+            route: route(*call),
+            access: Access::Anyone,
+            id,
+            summary,
+            describe: match call {
+                Call::LogIn => shapes::log_in,
+                Call::LogOut => shapes::log_out,
+                Call::Apps => shapes::apps,
+                Call::CreateApp => shapes::create_app,
+                Call::App => shapes::one_app,
+                Call::ChangeApp => shapes::change_app,
+                Call::DisableApp => shapes::disable_app,
+                Call::Rules | Call::AppRules => shapes::rules,
+                Call::CreateRule => shapes::create_rule,
+                Call::Rule => shapes::one_rule,
+                Call::ChangeRule => shapes::change_rule,
+                Call::DeleteRule => shapes::delete_rule,
+                Call::History | Call::TopKeys => || described().with(history::parameters()),
+                Call::Unlimited => || {
+                    let span = "How far back, in ms; a day by default";
+                    described().with([parameter("span", false, json!({"type": "integer"}), None, span)])
                 },
-            }
-        };
+                Call::Events => || {
+                    let topics =
+                        "Some of history, nodes, changes, rollouts, problems, with commas; all by default";
+                    let after = "What was seen, for readers that cannot send Last-Event-ID";
+                    described().with([
+                        parameter("topics", false, openapi::string(), None, topics),
+                        parameter("after", false, openapi::string(), None, after),
+                    ])
+                },
+                _ => described,
+            },
+        }
+    };
     let access = |access::Row(method, path, call, id, summary, describe): &access::Row| Operation {
         method: method.clone(),
         path,
@@ -159,6 +216,12 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::ChangeRule => rules::change(console, visit).await,
         Call::DeleteRule => rules::delete(console, visit).await,
         Call::Access(call) => access::answer(console, call, visit).await,
+        Call::History => history::series(console, visit).await,
+        Call::TopKeys => history::top(console, visit).await,
+        Call::Suggestion => history::suggestion(console, visit).await,
+        Call::Problems => history::problems(console, visit).await,
+        Call::Unlimited => history::unlimited(console, visit).await,
+        Call::Events => events::wait(console, visit).await,
     }
 }
 

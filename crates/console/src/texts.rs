@@ -23,6 +23,7 @@ macro_rules! texts {
 
 pub(crate) mod access;
 pub(crate) mod nav;
+pub(crate) mod traffic;
 
 texts! {
     html_lang: "zh-CN", "en";

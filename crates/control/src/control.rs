@@ -11,6 +11,8 @@ use crate::actor::Actor;
 use crate::attempts::Attempts;
 use crate::audit_chain::Walk;
 use crate::error::ControlError;
+use crate::events::Topic;
+use crate::live::Live;
 use crate::node_tokens::NodeTokens;
 use crate::nodes::Nodes;
 use crate::passwords::Passwords;
@@ -35,6 +37,7 @@ pub struct Control {
     settings: Mutex<Arc<Settings>>,
     /// How far the audit was found whole.
     pub(crate) walked: Mutex<Walk>,
+    live: Live,
 }
 
 impl std::fmt::Debug for Control {
@@ -64,6 +67,7 @@ impl Control {
             rejections: Rejections::default(),
             settings: Mutex::new(Arc::new(settings)),
             walked: Mutex::default(),
+            live: Live::default(),
         };
         control.read_node_tokens().await?;
         Ok(control)
@@ -126,6 +130,16 @@ impl Control {
         &*self.nodes
     }
 
+    /// Reports, figures and events.
+    #[must_use]
+    pub const fn live(&self) -> &Live {
+        &self.live
+    }
+
+    pub(crate) const fn db(&self) -> &Db {
+        &self.db
+    }
+
     /// Runs a function that changes nothing.
     ///
     /// # Errors
@@ -149,6 +163,7 @@ impl Control {
         if let Some(documents) = change.documents {
             self.publish(documents);
         }
+        self.live.events.note(Topic::Changes);
         Ok(change.value)
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Visit {
     pub(crate) is_safe: bool,
     pub(crate) is_api: bool,
     pub(crate) if_match: Option<String>,
+    /// What a reader of events has seen.
+    pub(crate) last_event: Option<String>,
     pub(crate) request_id: String,
     pub(crate) ip: String,
     /// The name of this server as the client knows it.
@@ -75,6 +77,7 @@ impl Visit {
             body: Bytes::new(),
             is_safe: matches!(*request.method(), Method::GET | Method::HEAD),
             is_api,
+            last_event: fields.get("last-event-id").and_then(|it| it.to_str().ok()).map(str::to_owned),
             if_match: fields.get(IF_MATCH).and_then(|it| it.to_str().ok()).map(str::to_owned),
             request_id,
             ip: request.peer().map_or_else(String::new, |it| it.to_string()),
@@ -198,8 +201,13 @@ impl Visit {
 
     /// A time as `2018-04-23 22:41:24` in the reader's zone.
     pub(crate) fn time(&self, ms: i64) -> String {
+        self.time_as(ms, "%Y-%m-%d %H:%M:%S")
+    }
+
+    /// A time in this form in the reader's zone.
+    pub(crate) fn time_as(&self, ms: i64, form: &str) -> String {
         let Ok(at) = Timestamp::from_millisecond(ms) else { return String::new() };
-        at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+        at.to_zoned(self.zone.clone()).strftime(form).to_string()
     }
 }
 

@@ -4,6 +4,7 @@
 mod contract;
 mod docs;
 mod errors;
+mod history;
 mod operations;
 mod rights;
 mod rude;
@@ -254,6 +255,9 @@ async fn every_page_is_in_one_language() {
         "/rules/new",
         "/apps/SIP_HOTEL/rules/pushGeo",
         "/apps/SIP_HOTEL/rules/pushGeo/delete",
+        "/",
+        "/top",
+        "/apps/SIP_HOTEL/rules/pushGeo/history",
         "/versions",
         "/apps/SIP_HOTEL/versions",
         "/nodes",
