@@ -132,9 +132,6 @@ impl CarInput {
         if sharing == "leased" && pre_permits > 0 {
             faults.add("pre_permits", Fault::LeasedOverdraft);
         }
-        if need_permits > 1 && crate::cost::cost_key(need_permits).is_err() {
-            faults.add("need_permits", Fault::CostUnsupported);
-        }
         faults.check()?;
         Ok(Car {
             key,

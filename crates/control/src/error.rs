@@ -139,9 +139,6 @@ pub enum Fault {
         /// Which are.
         expected: &'static str,
     },
-    /// The nodes cannot enforce it yet.
-    #[error("nodes do not enforce costs above 1 yet; leave it at 1")]
-    CostUnsupported,
     /// Leased counters have no overdraft.
     #[error("leased counters cannot be overdrawn: set pre_permits to 0, or choose another sharing")]
     LeasedOverdraft,

@@ -13,7 +13,6 @@ pub mod audit;
 pub mod car;
 pub mod compile;
 mod control;
-mod cost;
 mod error;
 mod ids;
 pub mod logins;
