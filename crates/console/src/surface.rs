@@ -73,7 +73,8 @@ impl Console {
         request: &mut Request<'_>,
     ) -> Result<Reply, Failure> {
         if let Route::Asset = route {
-            return assets::asset(&visit.segment(1)).ok_or(Failure::NoPage);
+            let is_short = assets::accepts_gzip(request.headers());
+            return assets::asset(&visit.segment(1), is_short).ok_or(Failure::NoPage);
         }
         check(request.headers(), &self.settings.hosts, visit.is_safe)?;
         if !visit.is_safe {

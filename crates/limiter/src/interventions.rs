@@ -242,7 +242,12 @@ mod tests {
 
     fn one(entries: &[(&str, &str)], action: Intervened, seconds: u64) -> Intervention {
         let entries = entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Intervention { domain: "shop".to_owned(), entries, action, until: NOON + Duration::from_secs(seconds) }
+        Intervention {
+            domain: "shop".to_owned(),
+            entries,
+            action,
+            until: NOON + Duration::from_secs(seconds),
+        }
     }
 
     fn found(all: &Interventions, entries: &[(&str, &str)], after: u64) -> Option<(Intervened, usize, u64)> {
@@ -292,7 +297,8 @@ mod tests {
 
     #[test]
     fn none_holds_for_more_than_thirty_days_and_what_is_over_is_not_kept() {
-        let list = vec![one(&[], Intervened::Blocked, 31 * 86_400), one(&[("a", "b")], Intervened::Allowed, 0)];
+        let list =
+            vec![one(&[], Intervened::Blocked, 31 * 86_400), one(&[("a", "b")], Intervened::Allowed, 0)];
         let (all, result) = Interventions::new(list, NOON);
         assert_eq!((result.in_force, result.ended), (1, 1));
         assert_eq!(found(&all, &[("a", "b")], 0), Some((Intervened::Blocked, 0, 30 * 86_400)));

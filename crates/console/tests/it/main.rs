@@ -26,8 +26,8 @@ async fn from_the_setup_code_to_a_rule_that_nodes_get() {
     assert!(published.has_changed().expect("open"));
     let now = published.borrow_and_update().clone();
     assert_eq!((&*now.apps[0].app, now.apps[0].version), ("SIP_HOTEL", 1));
-    let yaml = &now.apps[0].documents[0].yaml;
-    let policy = tollgate_rule_files::parse_text("SIP_HOTEL", &**yaml).expect("a rule file");
+    let yaml = now.apps[0].documents[0].yaml();
+    let policy = tollgate_rule_files::parse_text("SIP_HOTEL", yaml).expect("a rule file");
     assert_eq!(policy.rules().next().map(|rule| rule.limits[0].requests_per_unit), Some(5));
 
     let list = ann.get(saved.place()).await.body;
