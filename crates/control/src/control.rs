@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tollgate_db::{Db, TimeSource, Tx};
+use tollgate_fleet_proto::Overrides;
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::attempts::Attempts;
@@ -14,6 +15,7 @@ use crate::error::{ControlError, Fault, FieldFaults};
 use crate::ids::secret;
 use crate::logins::{self, Login};
 use crate::nodes::Nodes;
+use crate::overrides::{self, Override, OverrideInput};
 use crate::passwords::{self, Passwords};
 use crate::published::{AppDocuments, Change, Published};
 use crate::role::Role;
@@ -28,6 +30,7 @@ pub struct Control {
     /// What `published` holds; under a lock, so that commits are published in the order of their versions.
     current: Mutex<Published>,
     published: watch::Sender<Arc<Published>>,
+    overrides: watch::Sender<Arc<Overrides>>,
     nodes: Arc<dyn Nodes>,
     passwords: Passwords,
     attempts: Attempts,
@@ -48,8 +51,9 @@ impl Control {
         let db = Db::open(&folder.join("control.db"), MIGRATIONS, time)?;
         let current = Published { apps: db.read(versions::published).await? };
         let published = watch::Sender::new(Arc::new(current.clone()));
+        let overrides = watch::Sender::new(Arc::new(db.read(overrides::in_force).await?));
         let (passwords, attempts) = (Passwords::default(), Attempts::default());
-        Ok(Self { db, current: Mutex::new(current), published, nodes, passwords, attempts })
+        Ok(Self { db, current: Mutex::new(current), published, overrides, nodes, passwords, attempts })
     }
 
     /// The documents that nodes should have, now and after each change.
@@ -58,10 +62,66 @@ impl Control {
         self.published.subscribe()
     }
 
+    /// The overrides that nodes should have, now and after each change. Each ends by itself.
+    #[must_use]
+    pub fn overrides(&self) -> watch::Receiver<Arc<Overrides>> {
+        self.overrides.subscribe()
+    }
+
+    /// Puts an override in force, on all nodes too.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn create_override(
+        &self,
+        actor: &Actor,
+        input: OverrideInput,
+    ) -> Result<Override, ControlError> {
+        let actor = actor.clone();
+        self.change_overrides(move |tx| overrides::create(tx, &actor, &input)).await
+    }
+
+    /// Ends an override before its time, on all nodes too. Returns what it was.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn end_override(&self, actor: &Actor, id: &str) -> Result<Override, ControlError> {
+        let (actor, id) = (actor.clone(), id.to_owned());
+        self.change_overrides(move |tx| overrides::end(tx, &actor, &id)).await
+    }
+
+    async fn change_overrides<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let (value, now) = self.db.write(move |tx| Ok((work(tx)?, overrides::changed(tx)?))).await?;
+        // Commits may get here in another order than they were made.
+        self.overrides.send_if_modified(|shown| {
+            let is_newer = now.revision > shown.revision;
+            if is_newer {
+                *shown = Arc::new(now);
+            }
+            is_newer
+        });
+        Ok(value)
+    }
+
     /// What nodes said last.
     #[must_use]
     pub fn nodes(&self) -> &dyn Nodes {
         &*self.nodes
+    }
+
+    pub(crate) fn nodes_shared(&self) -> Arc<dyn Nodes> {
+        Arc::clone(&self.nodes)
+    }
+
+    /// Runs a function that publishes nothing.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.db.write(work).await
     }
 
     /// Runs a function that changes nothing.

@@ -134,7 +134,7 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Page, Contr
 }
 
 /// What `LIKE` finds the text by, wherever it is.
-fn pattern(search: &str) -> String {
+pub(crate) fn pattern(search: &str) -> String {
     if search.is_empty() {
         return String::new();
     }

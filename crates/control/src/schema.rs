@@ -7,4 +7,4 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
     number: 1,
     name: "apps, rules, versions, users, audit",
     sql: include_str!("schema/1.sql"),
-}];
+}, Migration { number: 4, name: "overrides", sql: include_str!("schema/4.sql") }];

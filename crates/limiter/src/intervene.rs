@@ -49,6 +49,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.interventions.store(Arc::new(interventions));
         self.rules.load().set_aside(&self.interventions.load(), now);
         self.observer.interventions_changed(result.in_force);
+        self.lines.refresh(); // those that wait look again
         result
     }
 
@@ -119,16 +120,16 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         now: Timestamp,
         scratch: &mut Scratch,
     ) -> Result<Option<&'r Domain>, RequestError> {
-        let Some(domain) = rules.policy().domain(request.domain) else { return Ok(None) };
+        let Some((domain, slot)) = rules.unusual(request.domain) else { return Ok(None) };
         let interventions = self.interventions.load();
-        let of = interventions.of(request.domain);
+        let of = interventions.at(slot, request.domain);
         let is_together = is_together.unwrap_or_else(|| domain.charge() == Charge::Together);
         plan_with(domain, request, &self.settings, is_together, scratch, |entries| {
             let found = of?.find(entries, now)?;
             self.observer.intervened(found.action);
             Some(found)
         })?;
-        if interventions.is_over(request.domain, now)
+        if of.is_none_or(|of| of.is_over(now))
             && let Some(_changing) = self.changing.try_lock()
         {
             // All of them, since others may have been put in force meanwhile.

@@ -61,12 +61,15 @@ pub struct InForce {
 /// All that are in force.
 #[derive(Debug, Default)]
 pub(crate) struct Interventions {
-    domains: HashMap<Box<str>, OfDomain>,
+    domains: Vec<OfDomain>,
+    /// Places in `domains`.
+    by_name: HashMap<Box<str>, usize>,
 }
 
 /// Those of one domain.
 #[derive(Debug, Default)]
 pub(crate) struct OfDomain {
+    name: Box<str>,
     /// Bit `n`: some name `n` entries.
     lengths: u32,
     table: HashTable<Kept>,
@@ -117,7 +120,12 @@ impl Interventions {
     /// Whether it is one more.
     fn insert(&mut self, one: Intervention, now: Timestamp) -> bool {
         let until = one.until.min(now + LONGEST_INTERVENTION);
-        let of = self.domains.entry(one.domain.into_boxed_str()).or_default();
+        let next = self.domains.len();
+        let place = *self.by_name.entry(one.domain.clone().into()).or_insert(next);
+        if place == next {
+            self.domains.push(OfDomain { name: one.domain.into(), ..OfDomain::default() });
+        }
+        let Some(of) = self.domains.get_mut(place) else { return false };
         of.last = of.last.max(until);
         of.lengths |= 1 << one.entries.len();
         let asked: Vec<_> = one.entries.iter().map(|(key, value)| Entry { key, value }).collect();
@@ -144,21 +152,31 @@ impl Interventions {
 
     /// Those of `domain`, if any is left.
     pub(crate) fn of(&self, domain: &str) -> Option<&OfDomain> {
-        self.domains.get(domain)
+        self.domains.get(*self.by_name.get(domain)?)
     }
 
-    /// Whether some of `domain` are not over at `now`.
-    pub(crate) fn concerns(&self, domain: &str, now: Timestamp) -> bool {
-        self.of(domain).is_some_and(|of| now < of.last)
+    /// As [`of`](Self::of), that are likely at `slot` of the list.
+    #[inline]
+    pub(crate) fn at(&self, slot: usize, domain: &str) -> Option<&OfDomain> {
+        match self.domains.get(slot) {
+            Some(of) if *of.name == *domain => Some(of),
+            _ => self.of(domain), // the list has been replaced meanwhile
+        }
     }
 
-    /// Whether all of one domain are over at `now`.
-    pub(crate) fn is_over(&self, domain: &str, now: Timestamp) -> bool {
-        self.of(domain).is_some_and(|of| now >= of.last)
+    /// Where those of `domain` are in the list, if some are not over at `now`.
+    pub(crate) fn slot(&self, domain: &str, now: Timestamp) -> Option<usize> {
+        let slot = *self.by_name.get(domain)?;
+        self.domains.get(slot).filter(|of| !of.is_over(now)).map(|_| slot)
     }
 }
 
 impl OfDomain {
+    /// Whether all of them are over at `now`.
+    pub(crate) fn is_over(&self, now: Timestamp) -> bool {
+        now >= self.last
+    }
+
     fn hash(&self, entries: &[Entry<'_>]) -> u64 {
         hash_of(&self.hasher, entries)
     }
@@ -280,8 +298,10 @@ mod tests {
         ] {
             assert_eq!(found(&all, entries, after), want, "{entries:?} after {after} s");
         }
-        assert!(all.concerns("shop", NOON) && !all.concerns("shop", NOON + Duration::from_secs(30)));
-        assert!(!all.concerns("bank", NOON));
+        assert_eq!(all.slot("shop", NOON + Duration::from_secs(29)), Some(0));
+        assert_eq!(all.slot("shop", NOON + Duration::from_secs(30)), None);
+        assert_eq!(all.slot("bank", NOON), None);
+        assert!(all.at(7, "shop").is_some() && all.at(0, "bank").is_none());
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub(crate) fn plan_with(
             && let Some(found) = intervention(descriptor.entries)
         {
             found.apply(&mut status);
+            // It is not limited; the rules whose place its own takes are not either.
+            any_replaces |= rule.is_some_and(|rule| !rule.replaces.is_empty());
         }
         let next = Next {
             descriptor: index as u32,
@@ -64,8 +66,6 @@ pub(crate) fn plan_with(
                     });
                 }
             }
-            // It is not limited; the rules whose place its own takes are not either.
-            (Kind::Allowed, Some(rule)) => any_replaces |= !rule.replaces.is_empty(),
             (Kind::Free, Some(rule)) if rule.slots.is_some() => {
                 return Err(RequestError::NeedsHolder { rule: rule.path.clone() });
             }

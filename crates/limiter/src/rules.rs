@@ -1,6 +1,6 @@
 //! The rules in force.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hashbrown::HashMap;
 use tollgate_core::Timestamp;
@@ -16,13 +16,16 @@ pub struct Rules<O: Observer = Metrics> {
     pub(crate) observed: O::Rules,
     /// Counts the policies of one limiter.
     pub(crate) generation: u64,
-    /// Where each domain is in the policy; nowhere ([`ASIDE`] is added) while operators intervene in it.
-    places: HashMap<String, AtomicUsize>,
+    /// Where each domain is in the policy; beyond its end, as [`aside`] writes it, while operators intervene
+    /// in it. So the check that each look-up makes anyhow finds these domains, and decisions in others cost
+    /// not one instruction more.
+    places: HashMap<String, AtomicU64>,
 }
 
-/// Beyond the end of every list of domains. So the check that each look-up makes anyhow finds the domains in
-/// which operators intervene, and decisions in others cost not one instruction more.
-const ASIDE: usize = 1 << (usize::BITS - 1);
+/// The place of a domain, and that of its interventions in their list.
+const fn aside(domain: usize, slot: usize) -> u64 {
+    1 << 63 | (slot as u64) << 32 | domain as u64
+}
 
 impl<O: Observer> Rules<O> {
     pub(crate) fn new(
@@ -32,7 +35,7 @@ impl<O: Observer> Rules<O> {
         interventions: &Interventions,
         now: Timestamp,
     ) -> Self {
-        let place = |domain: &Domain| (domain.name().to_owned(), AtomicUsize::new(domain.index()));
+        let place = |domain: &Domain| (domain.name().to_owned(), AtomicU64::new(domain.index() as u64));
         let places = policy.domains().iter().map(place).collect();
         let rules = Self { policy, observed, generation, places };
         rules.set_aside(interventions, now);
@@ -48,15 +51,25 @@ impl<O: Observer> Rules<O> {
     /// The domain of that name, if no operator intervenes in it; [`Policy::domain`] finds the others too.
     #[inline]
     pub(crate) fn usual(&self, name: &str) -> Option<&Domain> {
-        self.places.get(name).and_then(|place| self.policy.domains().get(place.load(Relaxed)))
+        self.places.get(name).and_then(|place| self.policy.domains().get(place.load(Relaxed) as usize))
+    }
+
+    /// The domain of that name, and where its interventions may be in their list.
+    pub(crate) fn unusual(&self, name: &str) -> Option<(&Domain, usize)> {
+        let place = self.places.get(name)?.load(Relaxed);
+        let domain = self.policy.domains().get(place as u32 as usize)?;
+        Some((domain, (place >> 32) as usize & 0x7fff_ffff))
     }
 
     /// Has [`usual`](Self::usual) pass over the domains that `interventions` are about.
     pub(crate) fn set_aside(&self, interventions: &Interventions, now: Timestamp) {
         for domain in self.policy.domains() {
-            let aside = if interventions.concerns(domain.name(), now) { ASIDE } else { 0 };
-            if let Some(place) = self.places.get(domain.name()) {
-                place.store(domain.index() | aside, Relaxed);
+            let place = match interventions.slot(domain.name(), now) {
+                Some(slot) => aside(domain.index(), slot),
+                None => domain.index() as u64,
+            };
+            if let Some(kept) = self.places.get(domain.name()) {
+                kept.store(place, Relaxed);
             }
         }
     }
