@@ -3,7 +3,9 @@
 mod access;
 mod audit;
 mod confirm;
+mod keys;
 mod nodes;
+mod overrides;
 mod rule_form;
 mod rules;
 mod shortcuts;
@@ -72,6 +74,16 @@ pub enum Page {
     ChangeUser,
     /// The audit.
     Audit,
+    /// What nodes count for a key.
+    Keys,
+    /// Resets a key.
+    ResetKey,
+    /// Blocks and allowances.
+    Overrides,
+    /// Blocks or allows.
+    CreateOverride,
+    /// Ends a block or an allowance.
+    EndOverride,
 }
 
 /// Every page: method, path, what it does.
@@ -100,6 +112,11 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/users", Page::CreateUser),
     (Method::POST, "/users/{name}/state", Page::ChangeUser),
     (Method::GET, "/audit", Page::Audit),
+    (Method::GET, "/keys", Page::Keys),
+    (Method::POST, "/keys/reset", Page::ResetKey),
+    (Method::GET, "/overrides", Page::Overrides),
+    (Method::POST, "/overrides", Page::CreateOverride),
+    (Method::POST, "/overrides/{id}/end", Page::EndOverride),
 ];
 
 pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Result<Reply, Failure> {
@@ -127,6 +144,11 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::CreateUser => users::create(console, visit).await,
         Page::ChangeUser => users::change(console, visit).await,
         Page::Audit => audit::list(console, visit).await,
+        Page::Keys => keys::look_up(console, visit).await,
+        Page::ResetKey => keys::reset(console, visit).await,
+        Page::Overrides => overrides::list(console, visit, &[]).await,
+        Page::CreateOverride => overrides::create(console, visit).await,
+        Page::EndOverride => overrides::end(console, visit).await,
     }
 }
 

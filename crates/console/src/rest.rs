@@ -3,6 +3,8 @@
 mod apps;
 mod body;
 mod etag;
+mod keys;
+mod overrides;
 mod problem;
 mod rules;
 
@@ -49,6 +51,18 @@ pub enum Call {
     ChangeRule,
     /// Deletes a rule.
     DeleteRule,
+    /// The buckets of an app's rules.
+    LiveKeys,
+    /// What nodes count for a key.
+    Key,
+    /// Resets a key.
+    ResetKey,
+    /// Blocks and allowances.
+    Overrides,
+    /// Blocks or allows.
+    CreateOverride,
+    /// Ends a block or an allowance.
+    EndOverride,
 }
 
 /// Method, path, call, id, summary.
@@ -91,6 +105,36 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
         "deleteRule",
         "Deletes a rule; needs If-Match",
     ),
+    (
+        Method::GET,
+        "/api/v1/apps/{app}/live",
+        Call::LiveKeys,
+        "liveKeys",
+        "Returns the permits that rules of an app have now",
+    ),
+    (Method::GET, "/api/v1/keys", Call::Key, "inspectKey", "Returns what nodes count for a key"),
+    (Method::DELETE, "/api/v1/keys", Call::ResetKey, "resetKey", "Resets the counters of a key"),
+    (
+        Method::GET,
+        "/api/v1/overrides",
+        Call::Overrides,
+        "listOverrides",
+        "Lists blocks and allowances in force",
+    ),
+    (
+        Method::POST,
+        "/api/v1/overrides",
+        Call::CreateOverride,
+        "createOverride",
+        "Blocks or allows a key, a caller or a domain for a time",
+    ),
+    (
+        Method::DELETE,
+        "/api/v1/overrides/{id}",
+        Call::EndOverride,
+        "endOverride",
+        "Ends a block or an allowance before its time",
+    ),
 ];
 
 /// The rows of the surface's table.
@@ -116,6 +160,36 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     Call::LogIn => || {
                         let example = json!({"name": "ann", "password": "a long passphrase"});
                         described().takes(json!({"type": "object"}), example)
+                    },
+                    Call::CreateOverride => || {
+                        let example = json!({
+                            "domain": "SIP_HOTEL", "entries": ["key=pushGeoHotelList"], "action": "block",
+                            "minutes": 60, "reason": "floods the supplier",
+                        });
+                        described().takes(json!({"type": "object"}), example)
+                    },
+                    Call::Overrides => || {
+                        let number = || json!({"type": "integer"});
+                        described().with([
+                            parameter(
+                                "search",
+                                false,
+                                openapi::string(),
+                                None,
+                                "Part of domain, entries or reason",
+                            ),
+                            parameter("limit", false, number(), None, "Rows, 1 to 500"),
+                        ])
+                    },
+                    Call::Key | Call::ResetKey => || {
+                        described().with([
+                            parameter("domain", true, openapi::string(), None, "The domain"),
+                            parameter("entry", true, openapi::string(), None, "key=value, once per entry"),
+                        ])
+                    },
+                    Call::LiveKeys => || {
+                        let text = "A rule's key, once for each of up to 100";
+                        described().with([parameter("key", true, openapi::string(), None, text)])
                     },
                     Call::Rules | Call::AppRules => || {
                         let number = || json!({"type": "integer"});
@@ -159,6 +233,12 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Rule => rules::get(console, visit).await,
         Call::ChangeRule => rules::change(console, visit).await,
         Call::DeleteRule => rules::delete(console, visit).await,
+        Call::LiveKeys => keys::live(console, visit).await,
+        Call::Key => keys::inspect(console, visit).await,
+        Call::ResetKey => keys::reset(console, visit).await,
+        Call::Overrides => overrides::list(console, visit).await,
+        Call::CreateOverride => overrides::create(console, visit).await,
+        Call::EndOverride => overrides::end(console, visit).await,
     }
 }
 

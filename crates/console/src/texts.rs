@@ -22,6 +22,7 @@ macro_rules! texts {
 }
 
 pub(crate) mod nav;
+pub(crate) mod overrides;
 
 texts! {
     html_lang: "zh-CN", "en";

@@ -278,8 +278,7 @@ async fn ask(
         let (by, id, body) = (Arc::clone(&by), node.id.clone(), body.to_owned());
         asked.spawn(async move { (index, by.command(&id, kind, body, PATIENCE).await) });
     }
-    let mut answers: Vec<_> =
-        nodes.iter().map(|it| (it.name.clone(), Err("no answer".to_owned()))).collect();
+    let mut answers: Vec<_> = nodes.iter().map(|it| (it.name.clone(), Err("no answer".to_owned()))).collect();
     while let Some(done) = asked.join_next().await {
         if let Ok((index, answer)) = done
             && let Some(kept) = answers.get_mut(index)

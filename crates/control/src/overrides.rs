@@ -196,10 +196,8 @@ pub fn create(tx: &mut dyn Tx, actor: &Actor, input: &OverrideInput) -> Result<O
     if same.is_some() {
         return Err(invalid("entries", Fault::Duplicate));
     }
-    let count = tx.query_one(
-        "SELECT COUNT(*) FROM overrides WHERE until > $1 AND removed_at IS NULL",
-        &[now.into()],
-    )?;
+    let count = tx
+        .query_one("SELECT COUNT(*) FROM overrides WHERE until > $1 AND removed_at IS NULL", &[now.into()])?;
     if count.map_or(Ok(0), |row| row.int(0))? >= MAX_OVERRIDES {
         return Err(ControlError::Cap { what: "overrides", max: MAX_OVERRIDES });
     }

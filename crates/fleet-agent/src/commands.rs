@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Command, Reply};
 use tollgate_limiter::{Entry, KeyError, KeyReport, Limiter, Observer};
 use tollgate_store::{Store, StoreError};
-use tokio::runtime::Handle;
 
 /// Most keys of one look-up.
 const MOST_KEYS: usize = 100;

@@ -18,7 +18,12 @@ pub fn put_in_force<S: Store, O: Observer>(
         let result = limiter.intervene(interventions(overrides), clock.now());
         if result.dropped > 0 {
             let (in_force, dropped) = (result.in_force, result.dropped);
-            tracing::error!(revision, in_force, dropped, "blocks and allowances above a cap are not in force");
+            tracing::error!(
+                revision,
+                in_force,
+                dropped,
+                "blocks and allowances above a cap are not in force"
+            );
         }
     })
 }
