@@ -94,7 +94,9 @@ impl Control {
         &self,
         work: impl Fn(&mut dyn Tx) -> Result<T, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
-        let (value, now) = self.db.write(move |tx| Ok((work(tx)?, overrides::changed(tx)?))).await?;
+        let work =
+            move |tx: &mut dyn Tx| -> Result<_, ControlError> { Ok((work(tx)?, overrides::changed(tx)?)) };
+        let (value, now) = self.db.write(work).await?;
         // Commits may get here in another order than they were made.
         self.overrides.send_if_modified(|shown| {
             let is_newer = now.revision > shown.revision;

@@ -36,7 +36,7 @@ pub(super) fn inputs(lang: Lang, faults: &[FieldFault], value: impl Fn(&str) -> 
 pub(super) async fn list(console: &Console, visit: &Visit, faults: &[FieldFault]) -> Result<Reply, Failure> {
     let (actor, lang, t) = (visit.actor()?, visit.lang, Texts::of(visit.lang));
     let (by, search) = (actor.clone(), visit.parameter("search").to_owned());
-    let work = move |tx: &mut dyn tollgate_db::Tx| {
+    let work = move |tx: &mut dyn tollgate_db::Tx| -> Result<_, ControlError> {
         let found = overrides::list(tx, &by, &search, overrides::MAX_LISTED)?;
         Ok((found, tx.now_ms()))
     };
