@@ -5,7 +5,9 @@ mod account;
 mod audit;
 mod confirm;
 mod failed;
+mod keys;
 mod nodes;
+mod overrides;
 mod overview;
 mod problem_list;
 mod rule_form;
@@ -112,6 +114,16 @@ pub enum Page {
     ChangeSettings,
     /// The audit.
     Audit,
+    /// What nodes count for a key.
+    Keys,
+    /// Resets a key.
+    ResetKey,
+    /// Blocks and allowances.
+    Overrides,
+    /// Blocks or allows.
+    CreateOverride,
+    /// Ends a block or an allowance.
+    EndOverride,
 }
 
 /// Every page: method, path, what it does.
@@ -157,6 +169,11 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/settings", Page::Settings),
     (Method::POST, "/settings", Page::ChangeSettings),
     (Method::GET, "/audit", Page::Audit),
+    (Method::GET, "/keys", Page::Keys),
+    (Method::POST, "/keys/reset", Page::ResetKey),
+    (Method::GET, "/overrides", Page::Overrides),
+    (Method::POST, "/overrides", Page::CreateOverride),
+    (Method::POST, "/overrides/{id}/end", Page::EndOverride),
 ];
 
 pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Result<Reply, Failure> {
@@ -201,5 +218,10 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Settings => settings::show(console, visit).await,
         Page::ChangeSettings => settings::change(console, visit).await,
         Page::Audit => audit::list(console, visit).await,
+        Page::Keys => keys::look_up(console, visit).await,
+        Page::ResetKey => keys::reset(console, visit).await,
+        Page::Overrides => overrides::list(console, visit, &[]).await,
+        Page::CreateOverride => overrides::create(console, visit).await,
+        Page::EndOverride => overrides::end(console, visit).await,
     }
 }

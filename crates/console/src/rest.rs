@@ -6,7 +6,9 @@ mod body;
 mod etag;
 mod events;
 mod history;
+mod keys;
 mod lists;
+mod overrides;
 mod problem;
 mod rules;
 mod schema;
@@ -68,6 +70,18 @@ pub enum Call {
     Unlimited,
     /// Server-sent events.
     Events,
+    /// The buckets of an app's rules.
+    LiveKeys,
+    /// What nodes count for a key.
+    Key,
+    /// Resets a key.
+    ResetKey,
+    /// Blocks and allowances.
+    Overrides,
+    /// Blocks or allows.
+    CreateOverride,
+    /// Ends a block or an allowance.
+    EndOverride,
 }
 
 /// Method, path, call, id, summary.
@@ -134,6 +148,36 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
         "events",
         "Server-sent events of these topics; a reader comes back with Last-Event-ID",
     ),
+    (
+        Method::GET,
+        "/api/v1/apps/{app}/live",
+        Call::LiveKeys,
+        "liveKeys",
+        "Returns the permits that rules of an app have now",
+    ),
+    (Method::GET, "/api/v1/keys", Call::Key, "inspectKey", "Returns what nodes count for a key"),
+    (Method::DELETE, "/api/v1/keys", Call::ResetKey, "resetKey", "Resets the counters of a key"),
+    (
+        Method::GET,
+        "/api/v1/overrides",
+        Call::Overrides,
+        "listOverrides",
+        "Lists blocks and allowances in force",
+    ),
+    (
+        Method::POST,
+        "/api/v1/overrides",
+        Call::CreateOverride,
+        "createOverride",
+        "Blocks or allows a key, a caller or a domain for a time",
+    ),
+    (
+        Method::DELETE,
+        "/api/v1/overrides/{id}",
+        Call::EndOverride,
+        "endOverride",
+        "Ends a block or an allowance before its time",
+    ),
 ];
 
 /// The rows of the surface's table.
@@ -165,6 +209,30 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                 Call::Rule => shapes::one_rule,
                 Call::ChangeRule => shapes::change_rule,
                 Call::DeleteRule => shapes::delete_rule,
+                Call::CreateOverride => || {
+                    let example = json!({
+                        "domain": "SIP_HOTEL", "entries": ["key=pushGeoHotelList"], "action": "block",
+                        "minutes": 60, "reason": "floods the supplier",
+                    });
+                    described().takes(json!({"type": "object"}), example)
+                },
+                Call::Overrides => || {
+                    let search = "Part of domain, entries or reason";
+                    described().with([
+                        parameter("search", false, openapi::string(), None, search),
+                        parameter("limit", false, json!({"type": "integer"}), None, "Rows, 1 to 500"),
+                    ])
+                },
+                Call::Key | Call::ResetKey => || {
+                    described().with([
+                        parameter("domain", true, openapi::string(), None, "The domain"),
+                        parameter("entry", true, openapi::string(), None, "key=value, once per entry"),
+                    ])
+                },
+                Call::LiveKeys => || {
+                    let text = "A rule's key, once for each of up to 100";
+                    described().with([parameter("key", true, openapi::string(), None, text)])
+                },
                 Call::History | Call::TopKeys => || described().with(history::parameters()),
                 Call::Unlimited => || {
                     let span = "How far back, in ms; a day by default";
@@ -222,6 +290,12 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Problems => history::problems(console, visit).await,
         Call::Unlimited => history::unlimited(console, visit).await,
         Call::Events => events::wait(console, visit).await,
+        Call::LiveKeys => keys::live(console, visit).await,
+        Call::Key => keys::inspect(console, visit).await,
+        Call::ResetKey => keys::reset(console, visit).await,
+        Call::Overrides => overrides::list(console, visit).await,
+        Call::CreateOverride => overrides::create(console, visit).await,
+        Call::EndOverride => overrides::end(console, visit).await,
     }
 }
 

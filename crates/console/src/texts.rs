@@ -23,6 +23,7 @@ macro_rules! texts {
 
 pub(crate) mod access;
 pub(crate) mod nav;
+pub(crate) mod overrides;
 pub(crate) mod traffic;
 
 texts! {
@@ -225,7 +226,7 @@ impl Lang {
             Fault::AboveBurst { max } => format!("不能大于桶突发度 {max}"),
             Fault::Duplicate => "已存在".to_owned(),
             Fault::Choice { .. } => "请选择列表中的一项".to_owned(),
-            Fault::CostUnsupported => "节点暂不支持大于 1 的所需令牌数".to_owned(),
+            Fault::Entries { max } => format!("请输入 key=value 形式的条目，最多 {max} 个"),
             Fault::LeasedOverdraft => "租约计数不能预消费：请设为 0 或更换计数位置".to_owned(),
             Fault::Json => "请输入 JSON 对象，最多 64 KiB".to_owned(),
             Fault::NotAccepted => "请先接受接入条款".to_owned(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tollgate_db::{Db, TimeSource, Tx};
+use tollgate_fleet_proto::Overrides;
 
 use crate::actor::Actor;
 use crate::attempts::Attempts;
@@ -15,6 +16,7 @@ use crate::events::Topic;
 use crate::live::Live;
 use crate::node_tokens::NodeTokens;
 use crate::nodes::Nodes;
+use crate::overrides::{self, Override, OverrideInput};
 use crate::passwords::Passwords;
 use crate::published::{AppDocuments, Change, Published};
 use crate::rejections::Rejections;
@@ -29,6 +31,7 @@ pub struct Control {
     /// What `published` holds; under a lock, so that commits are published in the order of their versions.
     current: Mutex<Published>,
     published: watch::Sender<Arc<Published>>,
+    overrides: watch::Sender<Arc<Overrides>>,
     nodes: Arc<dyn Nodes>,
     node_tokens: watch::Sender<Arc<NodeTokens>>,
     pub(crate) passwords: Passwords,
@@ -55,11 +58,13 @@ impl Control {
         let db = Db::open(&folder.join("control.db"), MIGRATIONS, time)?;
         let current = Published { apps: db.read(versions::published).await? };
         let published = watch::Sender::new(Arc::new(current.clone()));
+        let overrides = watch::Sender::new(Arc::new(db.read(overrides::in_force).await?));
         let (settings, _) = db.read(settings::get).await?;
         let control = Self {
             db,
             current: Mutex::new(current),
             published,
+            overrides,
             nodes,
             node_tokens: watch::Sender::default(),
             passwords: Passwords::default(),
@@ -124,6 +129,52 @@ impl Control {
         self.published.subscribe()
     }
 
+    /// The overrides that nodes should have, now and after each change. Each ends by itself.
+    #[must_use]
+    pub fn overrides(&self) -> watch::Receiver<Arc<Overrides>> {
+        self.overrides.subscribe()
+    }
+
+    /// Puts an override in force, on all nodes too.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn create_override(
+        &self,
+        actor: &Actor,
+        input: OverrideInput,
+    ) -> Result<Override, ControlError> {
+        let actor = actor.clone();
+        self.change_overrides(move |tx| overrides::create(tx, &actor, &input)).await
+    }
+
+    /// Ends an override before its time, on all nodes too. Returns what it was.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn end_override(&self, actor: &Actor, id: &str) -> Result<Override, ControlError> {
+        let (actor, id) = (actor.clone(), id.to_owned());
+        self.change_overrides(move |tx| overrides::end(tx, &actor, &id)).await
+    }
+
+    async fn change_overrides<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let work =
+            move |tx: &mut dyn Tx| -> Result<_, ControlError> { Ok((work(tx)?, overrides::changed(tx)?)) };
+        let (value, now) = self.db.write(work).await?;
+        // Commits may get here in another order than they were made.
+        self.overrides.send_if_modified(|shown| {
+            let is_newer = now.revision > shown.revision;
+            if is_newer {
+                *shown = Arc::new(now);
+            }
+            is_newer
+        });
+        Ok(value)
+    }
+
     /// What nodes said last.
     #[must_use]
     pub fn nodes(&self) -> &dyn Nodes {
@@ -138,6 +189,18 @@ impl Control {
 
     pub(crate) const fn db(&self) -> &Db {
         &self.db
+    }
+
+    pub(crate) fn nodes_shared(&self) -> Arc<dyn Nodes> {
+        Arc::clone(&self.nodes)
+    }
+
+    /// Runs a function that publishes nothing.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.db.write(work).await
     }
 
     /// Runs a function that changes nothing.

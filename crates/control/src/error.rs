@@ -160,9 +160,12 @@ pub enum Fault {
         /// Which are.
         expected: &'static str,
     },
-    /// The nodes cannot enforce it yet.
-    #[error("nodes do not enforce costs above 1 yet; leave it at 1")]
-    CostUnsupported,
+    /// Not the entries of a descriptor.
+    #[error("expected at most {max} entries, each as key=value")]
+    Entries {
+        /// The most.
+        max: usize,
+    },
     /// Leased counters have no overdraft.
     #[error("leased counters cannot be overdrawn: set pre_permits to 0, or choose another sharing")]
     LeasedOverdraft,

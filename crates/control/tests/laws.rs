@@ -13,6 +13,7 @@ use tollgate_control::{
     Actor, Change, Control, ControlError, KnownNodes, Role, Settings, app_change, apps, compile, rules,
     settings, users, versions,
 };
+use tollgate_core::Algorithm;
 use tollgate_db::{TimeSource, Tx};
 
 async fn open(folder: &Path) -> Control {
@@ -246,7 +247,7 @@ prop_compose! {
     fn car()(
         key in "[A-Za-z0-9_:/-][A-Za-z0-9_.:/-]{0,127}",
         (rate, max_permits) in (1..=1_000_000_000_i64, 1..=1_000_000_000_i64),
-        pre in 0..=100_i64,
+        (need, pre) in (0..=100_i64, 0..=100_i64),
         per in prop_oneof![Just(String::new()), "[A-Za-z_][A-Za-z0-9_.-]{0,63}"],
         sharing in prop::sample::select(vec!["exact", "leased", "local"]),
         failure in prop::sample::select(vec!["allow", "deny", "local"]),
@@ -254,8 +255,9 @@ prop_compose! {
     ) -> Car {
         let pre_permits = if sharing == "leased" { 0 } else { pre * max_permits / 100 };
         Car {
-            key, rate, max_permits, need_permits: 1, pre_permits, g_micro: 1_000_000, u_micro: 1_000_000,
-            extras: String::new(), description: "酒店 {{x}}".to_owned(), per, sharing: sharing.to_owned(),
+            key, rate, max_permits, need_permits: (need * max_permits / 100).max(1), pre_permits,
+            g_micro: 1_000_000, u_micro: 1_000_000, extras: String::new(),
+            description: "酒店 {{x}}".to_owned(), per, sharing: sharing.to_owned(),
             on_store_failure: failure.to_owned(), state: state.to_owned(),
         }
     }
@@ -277,6 +279,12 @@ proptest! {
         prop_assert_eq!(rules.len(), 1);
         let (rule, limit) = (rules[0], &rules[0].limits[0]);
         prop_assert_eq!(i64::from(limit.requests_per_unit), car.rate);
+        prop_assert_eq!(limit.cost.cast_signed(), car.need_permits);
+        let Algorithm::TokenBucket { overdraft, .. } = limit.quota.algorithm() else {
+            return Err(TestCaseError::fail("a token bucket"));
+        };
+        prop_assert_eq!(limit.quota.burst().cast_signed(), car.max_permits);
+        prop_assert_eq!(overdraft.cast_signed(), car.pre_permits);
         prop_assert_eq!(rule.shadow_mode, car.state == "shadow");
     }
 }

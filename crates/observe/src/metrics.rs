@@ -5,6 +5,7 @@
 //! clients send. Not here: serving the text (the server), logs and traces.
 
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::registry::Registry;
@@ -24,6 +25,7 @@ use crate::sampling::Sampling;
 use crate::settings::ObserveSettings;
 use crate::sharded_counters::ThreadSlot;
 use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
+use crate::status::Intervened;
 use crate::text_format::{Format, text_of};
 use crate::throttled::{Throttle, Throttled};
 use crate::unknown_domains::UnknownDomains;
@@ -234,6 +236,18 @@ impl Observer for Metrics {
 
     fn no_rules(&self) {
         self.count(ThreadSlot::here(), Global::NoRules, 1);
+    }
+
+    fn interventions_changed(&self, in_force: usize) {
+        self.shared.interventions.store(in_force as u64, Relaxed);
+    }
+
+    fn intervened(&self, how: Intervened) {
+        let of = match how {
+            Intervened::Blocked => Global::Blocked,
+            Intervened::Allowed => Global::Allowed,
+        };
+        self.count(ThreadSlot::here(), of, 1);
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use crate::texts::Lang;
 const MAX_BODY: usize = 1024 * 1024;
 
 /// Most fields of a form.
-const MAX_FIELDS: usize = 100;
+const MAX_FIELDS: usize = 110;
 
 /// One request.
 pub(crate) struct Visit {
@@ -134,6 +134,12 @@ impl Visit {
     /// A parameter of the query; empty when there is none.
     pub(crate) fn parameter(&self, name: &str) -> &str {
         value(&self.query, name)
+    }
+
+    /// All values of a parameter of the query.
+    pub(crate) fn parameters(&self, name: &str) -> Vec<String> {
+        let of_name = self.query.iter().filter(|(known, _)| known == name);
+        of_name.map(|(_, value)| value.clone()).collect()
     }
 
     /// A whole number of the query.

@@ -311,3 +311,54 @@ async fn pages_and_assets_are_sent_compressed_to_those_who_accept_it() {
         .await;
     assert_eq!((failed.status, failed.field("content-encoding")), (422, None));
 }
+
+#[tokio::test]
+async fn an_operator_blocks_a_caller_sees_it_in_the_list_and_ends_it() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    assert_eq!(ann.post("/rules/new", GOOD).await.status, 303);
+    assert!(ann.get("/overrides").await.body.contains("Nothing is blocked or allowed"));
+    let linked = ann.get("/overrides?domain=SIP_HOTEL&entries=key%3DpushGeo").await.body;
+    assert!(linked.contains("value=\"SIP_HOTEL\"") && linked.contains(">key=pushGeo</textarea>"), "{linked}");
+    let form = "domain=SIP_HOTEL&entries=key%3DpushGeo%0D%0Aprovider%3D%3Cb%3E&action=block&minutes=90&reason=floods";
+    let bad = ann.post("/overrides", &form.replace("minutes=90", "minutes=0")).await;
+    assert_eq!((bad.status, bad.faults()), (422, vec!["Expected a whole number from 1 to 43200"]));
+    let mut published = server.control.overrides();
+    let made = ann.post("/overrides", form).await;
+    assert_eq!((made.status, made.place()), (303, "/overrides"));
+    let now = published.borrow_and_update().clone();
+    assert_eq!((now.overrides.len(), now.overrides[0].entries.len()), (1, 2));
+    assert_eq!(now.overrides[0].entries[1].value, "<b>");
+    let list = ann.get("/overrides").await.body;
+    assert!(list.contains("key=pushGeo provider=&#60;b&#62;") && list.contains("1 h 30 min"), "{list}");
+    assert!(!list.contains("<b>provider"), "{list}");
+    let found = ann.json("GET", "/api/v1/overrides", None, "").await;
+    let json: serde_json::Value = serde_json::from_str(&found.body).expect("JSON");
+    assert_eq!((&json["total"], &json["overrides"][0]["action"]), (&1.into(), &"block".into()));
+    let path = format!("/overrides/{}/end", json["overrides"][0]["id"].as_str().expect("an id"));
+    assert_eq!(ann.post(&path, "end=1").await.status, 303);
+    assert_eq!(ann.post(&path, "end=1").await.status, 404, "it has ended");
+    assert!(published.borrow_and_update().overrides.is_empty());
+    let made = ann
+        .json(
+            "POST",
+            "/api/v1/overrides",
+            None,
+            r#"{"domain": "SIP_HOTEL", "entries": [], "action": "allow", "minutes": 5, "reason": "test"}"#,
+        )
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let json: serde_json::Value = serde_json::from_str(&made.body).expect("JSON");
+    let path = format!("/api/v1/overrides/{}", json["id"].as_str().expect("an id"));
+    assert_eq!(ann.json("DELETE", &path, None, "").await.status, 200);
+    assert_eq!(ann.json("DELETE", &path, None, "").await.status, 404);
+    // Without a node nothing can be looked up, and the page says so.
+    let page = ann.get("/keys?domain=SIP_HOTEL&entries=key%3DpushGeo").await;
+    assert!(page.status == 200 && page.body.contains("No node is connected"), "{page:?}");
+    let page = ann.get("/keys?domain=SIP_HOTEL&entries=pushGeo").await;
+    assert_eq!((page.status, page.faults().len()), (422, 1));
+    let found = ann.json("GET", "/api/v1/keys?domain=SIP_HOTEL&entry=key%3DpushGeo", None, "").await;
+    assert!(found.status == 200 && found.body.contains("\"live_nodes\":0"), "{found:?}");
+    assert_eq!(ann.json("GET", "/api/v1/apps/SIP_HOTEL/live", None, "").await.status, 400);
+    assert_eq!(ann.json("GET", "/api/v1/apps/SIP_HOTEL/live?key=pushGeo", None, "").await.status, 200);
+}
