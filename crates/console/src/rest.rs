@@ -13,10 +13,11 @@ mod problem;
 mod rules;
 mod schema;
 mod shapes;
+mod traffic_shapes;
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tollgate_http_kit::openapi::{self, About, Description, parameter};
+use tollgate_http_kit::openapi::{self, About, Description};
 use tollgate_http_kit::{Access, Operation, Reply, reply};
 
 pub use problem::PROBLEMS;
@@ -182,75 +183,43 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
 
 /// The rows of the surface's table.
 pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
-    let row = |(method, path, call, id, summary): &(
-        Method,
-        &'static str,
-        Call,
-        &'static str,
-        &'static str,
-    )| {
-        Operation {
-            method: method.clone(),
-            path,
-            route: route(*call),
-            access: Access::Anyone,
-            id,
-            summary,
-            describe: match call {
-                Call::LogIn => shapes::log_in,
-                Call::LogOut => shapes::log_out,
-                Call::Apps => shapes::apps,
-                Call::CreateApp => shapes::create_app,
-                Call::App => shapes::one_app,
-                Call::ChangeApp => shapes::change_app,
-                Call::DisableApp => shapes::disable_app,
-                Call::Rules | Call::AppRules => shapes::rules,
-                Call::CreateRule => shapes::create_rule,
-                Call::Rule => shapes::one_rule,
-                Call::ChangeRule => shapes::change_rule,
-                Call::DeleteRule => shapes::delete_rule,
-                Call::CreateOverride => || {
-                    let example = json!({
-                        "domain": "SIP_HOTEL", "entries": ["key=pushGeoHotelList"], "action": "block",
-                        "minutes": 60, "reason": "floods the supplier",
-                    });
-                    described().takes(json!({"type": "object"}), example)
+    let row =
+        |(method, path, call, id, summary): &(Method, &'static str, Call, &'static str, &'static str)| {
+            Operation {
+                method: method.clone(),
+                path,
+                route: route(*call),
+                access: Access::Anyone,
+                id,
+                summary,
+                describe: match call {
+                    Call::LogIn => shapes::log_in,
+                    Call::LogOut => shapes::log_out,
+                    Call::Apps => shapes::apps,
+                    Call::CreateApp => shapes::create_app,
+                    Call::App => shapes::one_app,
+                    Call::ChangeApp => shapes::change_app,
+                    Call::DisableApp => shapes::disable_app,
+                    Call::Rules | Call::AppRules => shapes::rules,
+                    Call::CreateRule => shapes::create_rule,
+                    Call::Rule => shapes::one_rule,
+                    Call::ChangeRule => shapes::change_rule,
+                    Call::DeleteRule => shapes::delete_rule,
+                    Call::CreateOverride => traffic_shapes::create_override,
+                    Call::Overrides => traffic_shapes::overrides,
+                    Call::EndOverride => traffic_shapes::end_override,
+                    Call::Key | Call::ResetKey => traffic_shapes::one_key,
+                    Call::LiveKeys => traffic_shapes::live_keys,
+                    Call::History => traffic_shapes::history,
+                    Call::TopKeys => traffic_shapes::top_keys,
+                    Call::Suggestion => traffic_shapes::suggestion,
+                    Call::Problems => traffic_shapes::problems,
+                    Call::Unlimited => traffic_shapes::unlimited,
+                    Call::Events => traffic_shapes::events,
+                    _ => described,
                 },
-                Call::Overrides => || {
-                    let search = "Part of domain, entries or reason";
-                    described().with([
-                        parameter("search", false, openapi::string(), None, search),
-                        parameter("limit", false, json!({"type": "integer"}), None, "Rows, 1 to 500"),
-                    ])
-                },
-                Call::Key | Call::ResetKey => || {
-                    described().with([
-                        parameter("domain", true, openapi::string(), None, "The domain"),
-                        parameter("entry", true, openapi::string(), None, "key=value, once per entry"),
-                    ])
-                },
-                Call::LiveKeys => || {
-                    let text = "A rule's key, once for each of up to 100";
-                    described().with([parameter("key", true, openapi::string(), None, text)])
-                },
-                Call::History | Call::TopKeys => || described().with(history::parameters()),
-                Call::Unlimited => || {
-                    let span = "How far back, in ms; a day by default";
-                    described().with([parameter("span", false, json!({"type": "integer"}), None, span)])
-                },
-                Call::Events => || {
-                    let topics =
-                        "Some of history, nodes, changes, rollouts, problems, with commas; all by default";
-                    let after = "What was seen, for readers that cannot send Last-Event-ID";
-                    described().with([
-                        parameter("topics", false, openapi::string(), None, topics),
-                        parameter("after", false, openapi::string(), None, after),
-                    ])
-                },
-                _ => described,
-            },
-        }
-    };
+            }
+        };
     let access = |access::Row(method, path, call, id, summary, describe): &access::Row| Operation {
         method: method.clone(),
         path,
@@ -305,7 +274,7 @@ fn description() -> Value {
         version: env!("CARGO_PKG_VERSION"),
         description: "Apps and rules of the control plane",
     };
-    let schemas = shapes::named().into_iter().chain(access::schemas());
+    let schemas = shapes::named().into_iter().chain(traffic_shapes::named()).chain(access::schemas());
     let schemas = schemas.map(|(name, schema)| (name.to_owned(), schema)).collect();
     openapi::document(about, &operations(|call| call), &schemas)
 }

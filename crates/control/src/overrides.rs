@@ -281,20 +281,20 @@ pub fn list(
         tx.now_ms().into(),
         crate::rules::pattern(search).into(),
         actor.may_everywhere(Role::Viewer).into(),
-        (&actor.user_id).into(),
+        actor.apps().into(),
         limit.clamp(1, MAX_LISTED).into(),
     ];
     let count = tx.query_one(
         "SELECT COUNT(*) FROM overrides WHERE until > $1 AND removed_at IS NULL \
          AND ($2 = '' OR lower(domain || ' ' || entries || ' ' || reason) LIKE $2 ESCAPE '\\') \
-         AND ($3 = 1 OR app IN (SELECT app FROM role_bindings WHERE user_id = $4))",
+         AND ($3 = 1 OR REPLACE($4, '/' || app || '/', '') <> $4)",
         &values[..4],
     )?;
     let rows = tx.query(
         "SELECT id, domain, entries, app, action, until, reason, author, created_at FROM overrides \
          WHERE until > $1 AND removed_at IS NULL \
          AND ($2 = '' OR lower(domain || ' ' || entries || ' ' || reason) LIKE $2 ESCAPE '\\') \
-         AND ($3 = 1 OR app IN (SELECT app FROM role_bindings WHERE user_id = $4)) \
+         AND ($3 = 1 OR REPLACE($4, '/' || app || '/', '') <> $4) \
          ORDER BY created_at DESC, id DESC LIMIT $5",
         &values,
     )?;

@@ -36,6 +36,16 @@ pub(crate) async fn target(client: &mut Client, operation: &Operation) -> String
         let tokens = client.get("/api/v1/tokens").await.value();
         target = target.replace("{token}", tokens["tokens"][0]["id"].as_str().unwrap_or("none"));
     }
+    if target.contains("{override}") {
+        let overrides = client.get("/api/v1/overrides").await.value();
+        let mut one = overrides["overrides"][0]["id"].clone();
+        if one.is_null() {
+            let body =
+                r#"{"domain":"SIP_HOTEL","entries":["key=x"],"action":"block","minutes":9,"reason":"x"}"#;
+            one = client.json("POST", "/api/v1/overrides", None, body).await.value()["id"].clone();
+        }
+        target = target.replace("{override}", one.as_str().unwrap_or("none"));
+    }
     if target.contains("{login}") {
         let logins = client.get("/api/v1/me/logins").await.value();
         let logins = logins["logins"].as_array().cloned().unwrap_or_default();

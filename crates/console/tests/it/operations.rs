@@ -31,7 +31,7 @@ use Way::{Any, Login};
 use Who::{Anyone, Everywhere, InApp, Somewhere, User};
 
 /// An operation: method and path of the table; path, body and etag of a call that succeeds; who may call it.
-/// `{token}` and `{login}` are ids of the admin's own; the etag is that of a GET of its path, or of the path
+/// `{token}` and `{login}` are ids of the admin's own, `{override}` of any; the etag is that of a GET of its path, or of the path
 /// that is named.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
@@ -92,6 +92,27 @@ pub(crate) const API: &[Operation] = &[
     get("GET /api/v1/apps/{app}/rules/{key}", RULE, InApp(Viewer)),
     put("PUT /api/v1/apps/{app}/rules/{key}", RULE, RULE, r#"{"max_permits":11,"rate":3}"#, InApp(Editor)),
     put("DELETE /api/v1/apps/{app}/rules/{key}", RULE, RULE, "", InApp(Editor)),
+    get(
+        "GET /api/v1/apps/{app}/rules/{key}/suggestion",
+        "/api/v1/apps/SIP_HOTEL/rules/second/suggestion",
+        InApp(Viewer),
+    ),
+    get("GET /api/v1/history", "/api/v1/history", User),
+    get("GET /api/v1/keys/top", "/api/v1/keys/top", User),
+    get("GET /api/v1/problems", "/api/v1/problems", User),
+    get("GET /api/v1/unlimited", "/api/v1/unlimited", User),
+    get("GET /api/v1/events", "/api/v1/events", User),
+    get("GET /api/v1/apps/{app}/live", "/api/v1/apps/SIP_HOTEL/live?key=second", InApp(Viewer)),
+    get("GET /api/v1/keys", "/api/v1/keys?domain=SIP_HOTEL&entry=key%3Dsecond", InApp(Viewer)),
+    put("DELETE /api/v1/keys", "/api/v1/keys?domain=SIP_HOTEL&entry=key%3Dsecond", "", "", InApp(Editor)),
+    post(
+        "POST /api/v1/overrides",
+        "/api/v1/overrides",
+        r#"{"domain":"SIP_HOTEL","entries":["key=second"],"action":"block","minutes":60,"reason":"floods"}"#,
+        InApp(Editor),
+    ),
+    get("GET /api/v1/overrides", "/api/v1/overrides", User),
+    put("DELETE /api/v1/overrides/{id}", "/api/v1/overrides/{override}", "", "", InApp(Editor)),
     get("GET /api/v1/me", "/api/v1/me", User),
     by_login(put("DELETE /api/v1/me/logins/{id}", "/api/v1/me/logins/{login}", "", "", User)),
     by_login(put("PATCH /api/v1/me", "/api/v1/me", "/api/v1/me", r#"{"theme":"dark"}"#, User)),
@@ -192,6 +213,18 @@ pub(crate) const PAGES: &[Operation] = &[
         InApp(Editor),
     ),
     get("GET /nodes", "/nodes", User),
+    get("GET /apps/{app}/rules/{key}/history", "/apps/SIP_HOTEL/rules/second/history", InApp(Viewer)),
+    get("GET /top", "/top", User),
+    get("GET /keys", "/keys", User),
+    post("POST /keys/reset", "/keys/reset", "domain=SIP_HOTEL&entries=key%3Dsecond", InApp(Editor)),
+    get("GET /overrides", "/overrides", User),
+    post(
+        "POST /overrides",
+        "/overrides",
+        "domain=SIP_HOTEL&entries=key%3Dsecond&action=block&minutes=60&reason=floods",
+        InApp(Editor),
+    ),
+    post("POST /overrides/{id}/end", "/overrides/{override}/end", "end=1", InApp(Editor)),
     get("GET /users", "/users", Everywhere(Admin)),
     post("POST /users", "/users", "name=eve&role=viewer&app=*", Everywhere(Admin)),
     get("GET /users/{name}", "/users/bob", Everywhere(Admin)),
