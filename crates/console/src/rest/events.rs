@@ -2,7 +2,8 @@
 //!
 //! A reply ends after its events, and readers come back by themselves with the id of the last one
 //! (`Last-Event-ID`), as the standard has it. So each event is preceded by the same checks of the login as
-//! any request, nothing is buffered for slow readers, and proxies that hold replies back until their end work.
+//! any request, nothing is buffered for slow readers, and proxies that hold replies back until their end
+//! work.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;

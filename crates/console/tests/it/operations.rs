@@ -31,8 +31,8 @@ use Way::{Any, Login};
 use Who::{Anyone, Everywhere, InApp, Somewhere, User};
 
 /// An operation: method and path of the table; path, body and etag of a call that succeeds; who may call it.
-/// `{token}` and `{login}` are ids of the admin's own, `{override}` of any; the etag is that of a GET of its path, or of the path
-/// that is named.
+/// `{token}` and `{login}` are ids of the admin's own, `{override}` of any; the etag is that of a GET of its
+/// path, or of the path that is named.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
     pub(crate) target: &'static str,
