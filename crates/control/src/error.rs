@@ -2,6 +2,7 @@
 
 use tollgate_db::DbError;
 
+use crate::content::{Content, FileRule, Kind};
 use crate::role::Role;
 
 /// Why a function changed nothing.
@@ -65,6 +66,37 @@ pub enum ControlError {
         /// What the parser reports.
         reason: String,
     },
+    /// Rule files are faulty.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Faulty(Vec<DocFault>),
+    /// Rules of a change set were changed since their base.
+    #[error("rules were changed meanwhile: {}", .0.iter().map(|it| &*it.key).collect::<Vec<_>>().join(", "))]
+    Conflict(Vec<Conflict>),
+    /// The app takes approved change sets only.
+    #[error("{app} needs {approvals} approvals for a change: submit a change set")]
+    NeedsApproval {
+        /// The app.
+        app: String,
+        /// How many.
+        approvals: i64,
+    },
+    /// A change set is in another state than this needs.
+    #[error("the change set is {state}; {needed}")]
+    WrongState {
+        /// Its state.
+        state: String,
+        /// What is possible instead.
+        needed: &'static str,
+    },
+    /// The author of a change set would approve it.
+    #[error("nobody approves a change set of their own; another approver has to")]
+    OwnChange,
+    /// Somebody else would edit a change set.
+    #[error("only its author, {author}, edits this change set")]
+    NotAuthor {
+        /// The author.
+        author: String,
+    },
     /// The operating system has no random numbers.
     #[error("the operating system returned no random numbers")]
     NoRandomness,
@@ -74,6 +106,74 @@ pub enum ControlError {
     /// The database failed.
     #[error(transparent)]
     Db(#[from] DbError),
+}
+
+/// A rule that was changed both in a change set and since the base of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its key.
+    pub key: String,
+    /// What the change set began with; `None`: the rule was not there.
+    pub base: Option<Content>,
+    /// What is there now.
+    pub theirs: Option<Content>,
+    /// What the change set makes of it; `None`: it deletes the rule.
+    pub yours: Option<Content>,
+}
+
+/// A fault of a rule file or of YAML, and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocFault {
+    /// The domain of the file; empty for a text that is not a file yet.
+    pub domain: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1.
+    pub column: u32,
+    /// The path of the key, such as `descriptors[2].rate_limit.unit`.
+    pub path: String,
+    /// What is wrong, and what to write instead.
+    pub message: String,
+}
+
+impl DocFault {
+    pub(crate) fn of(domain: &str, fault: &tollgate_rule_files::Fault) -> Self {
+        Self {
+            domain: domain.to_owned(),
+            line: fault.place.line,
+            column: fault.place.column,
+            path: fault.path.clone(),
+            message: fault.message.clone(),
+        }
+    }
+
+    /// A fault of the domain itself.
+    pub(crate) fn at_domain(file: &FileRule, message: &str) -> Self {
+        let line = file.text.lines().position(|line| line.trim_start().starts_with("domain"));
+        Self {
+            domain: file.domain.clone(),
+            line: line.map_or(1, |index| u32::try_from(index + 1).unwrap_or(u32::MAX)),
+            column: 1,
+            path: "domain".to_owned(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for DocFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { domain, line, column, path, message } = self;
+        if !domain.is_empty() {
+            write!(f, "{domain}:")?;
+        }
+        write!(f, "{line}:{column}: ")?;
+        if !path.is_empty() {
+            write!(f, "{path}: ")?;
+        }
+        f.write_str(message)
+    }
 }
 
 /// One field and what is wrong with it.

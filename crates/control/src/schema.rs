@@ -3,8 +3,7 @@
 use tollgate_db::Migration;
 
 /// All changes of the schema, in their order.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    name: "apps, rules, versions, users, audit",
-    sql: include_str!("schema/1.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "apps, rules, versions, users, audit", sql: include_str!("schema/1.sql") },
+    Migration { number: 2, name: "rule files, change sets", sql: include_str!("schema/2.sql") },
+];
